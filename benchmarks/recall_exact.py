@@ -2,7 +2,7 @@
 
 Random vectors with neighbours alike (a walk), 384 numbers each, one user among others. Printed are
 the medians of a search, and how many of the true ten nearest Chroma finds. `EXACT_MOST` in
-`recall/vectors/vector_index.py` is chosen by this.
+`recall/vector_index.py` is chosen by this.
 
 Run: python benchmarks/recall_exact.py [TOTAL]
 """
@@ -21,8 +21,8 @@ from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.core.search_units import Scope
-from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
+from langchain_tokenmem.recall.chroma import ChromaIndex
+from langchain_tokenmem.recall.vector_index import VectorIndex
 
 DIM = 384
 SIZES = (500, 1_000, 2_000, 4_000)

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeVar
+
+from langchain_core.documents import Document
 
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.search_units import Change, Hit, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
-from langchain_tokenmem.recall.base.text_parts import rough_tokens
-from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
-from langchain_tokenmem.recall.lexical.backlog import LexicalBacklog
-from langchain_tokenmem.recall.lexical.bm25 import Bm25, Scores
-from langchain_tokenmem.recall.lexical.index import LexicalIndex
-from langchain_tokenmem.recall.maintenance import IndexMaintenance
-from langchain_tokenmem.recall.ranking.fusion import Boosts, Floor, Ranking, fused
-from langchain_tokenmem.recall.ranking.result_selection import (
+from langchain_tokenmem.recall.analysis import TextAnalyser
+from langchain_tokenmem.recall.chroma import ChromaIndex
+from langchain_tokenmem.recall.documents import document_source
+from langchain_tokenmem.recall.embeddings import AnyEmbeddings
+from langchain_tokenmem.recall.fusion import Boosts, Floor, Ranking, fused
+from langchain_tokenmem.recall.regex_search import search_by_regex
+from langchain_tokenmem.recall.results import (
     ResultSelection,
     SearchOptions,
     best_parts,
 )
-from langchain_tokenmem.recall.regex_search import search_by_regex
-from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.recall.vectors.embedding_models import AnyEmbeddings
-from langchain_tokenmem.recall.vectors.selection import vector_index
-from langchain_tokenmem.recall.vectors.vector_store import VectorStoreIndex
+from langchain_tokenmem.recall.selection import vector_index
+from langchain_tokenmem.recall.text_parts import rough_tokens
+from langchain_tokenmem.recall.vector_store import VectorStoreIndex
+from langchain_tokenmem.recall.words import Bm25, LexicalIndex, Scores
+from langchain_tokenmem.recall.worker import LexicalBacklog
 from langchain_tokenmem.storage.async_wrappers import in_thread
+from langchain_tokenmem.storage.lifecycle import ExpiryReport
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 logger = logging.getLogger(__name__)
@@ -34,7 +38,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Recall(IndexMaintenance, Closeable):
+class Recall(Closeable):
     """Search over everything that was ever said in a session, or to a user.
 
     By words always; by meaning, too, with a `ChromaIndex` or `embeddings`. The transcript is the
@@ -91,11 +95,9 @@ class Recall(IndexMaintenance, Closeable):
             raise ConfigurationError("Weights and neighbours of a recall are never negative.")
         self._analyser = TextAnalyser(language)
         parameters = Bm25(neighbours=neighbours)
-        super().__init__(
-            store,
-            LexicalIndex(store, analyser=self._analyser, parameters=parameters),
-            vector_index(store.index, chroma, embeddings, on_model_change),
-        )
+        self.lexical = LexicalIndex(store, analyser=self._analyser, parameters=parameters)
+        self._store = store
+        self._dense = vector_index(store.index, chroma, embeddings, on_model_change)
         self._weights = (lexical_weight, dense_weight)
         self._floor = floor or Floor()
         self._boosts = boosts or Boosts()
@@ -255,6 +257,176 @@ class Recall(IndexMaintenance, Closeable):
         )
 
     ahistory_search = in_thread(history_search)
+
+    def add_documents(
+        self,
+        documents: Iterable[Document],
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+    ) -> list[str]:
+        """Add documents to a session, or to a user; one with a known id takes the other's place.
+
+        One that is there already, with the same text and metadata, stays as it is. Where
+        `metadata["created_at"]` is given (a datetime, ISO 8601 or seconds since 1970), that is when
+        it was said. A long document is indexed in parts of about 256 tokens. Where you split one
+        yourself, name it in `metadata["document_id"]` of each part: hits tell it, `delete` deletes
+        all of its parts, and successive parts are neighbours, as messages are.
+
+        Args:
+            documents: LangChain documents; one without an id gets one from what it says.
+            session_id: The session that they belong to.
+            user_id: The user that they belong to where no session is named: they are found with
+                `scope="user"`.
+
+        Returns:
+            The ids, in order.
+
+        Raises:
+            ScopeError: When neither is named, or the session belongs to another user.
+            ConfigurationError: When something is no document or no time; nothing was added.
+        """
+        now = datetime.now(UTC)
+        sources = [document_source(each, session_id, user_id, now) for each in documents]
+        if sources:
+            self._store.index.put_documents(sources)
+        elif session_id is None and user_id is None:
+            raise ScopeError("Documents belong to a session or a user: name one.")
+        return [source.source_id for source in sources]
+
+    aadd_documents = in_thread(add_documents)
+
+    def document(
+        self,
+        document_id: str,
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+    ) -> Document | None:
+        """Return a document as it was added; None where there is none.
+
+        Args:
+            document_id: Its id, as in `Hit.message_id`.
+            session_id: The session that it belongs to.
+            user_id: The user that it belongs to where no session is named.
+
+        Raises:
+            ScopeError: When neither id is named, or the session belongs to another user.
+            CorruptStoreError: When it is damaged.
+        """
+        found = self._store.index.document(document_id, session_id=session_id, user_id=user_id)
+        if found is None:
+            return None
+        return Document(found.text, id=found.source_id, metadata=dict(found.metadata))
+
+    adocument = in_thread(document)
+
+    def count(self, session_id: str | None = None, user_id: str | None = None) -> int:
+        """Return how many documents a session has, or a user; all in the store by default.
+
+        Raises:
+            ScopeError: When the session belongs to another user.
+        """
+        return self._store.index.count_documents(session_id, user_id)
+
+    acount = in_thread(count)
+
+    def delete(
+        self, document_id: str, *, session_id: str | None = None, user_id: str | None = None
+    ) -> bool:
+        """Delete the document with an id, and all parts that name it; return whether any was there.
+
+        Raises:
+            ScopeError: When neither id is named, or the session belongs to another user.
+        """
+        return self._store.index.delete_document(
+            document_id, session_id=session_id, user_id=user_id
+        )
+
+    adelete = in_thread(delete)
+
+    def index(self) -> int:
+        """Index now what the indexes lack; return how many messages and units it was.
+
+        Raises:
+            RecallError: When the embedding model or Chroma fails; nothing is lost.
+        """
+        done = self.lexical.index()
+        return done + (self._dense.index() if self._dense is not None else 0)
+
+    aindex = in_thread(index)
+
+    def backlog(self) -> dict[str, int]:
+        """Return how many partitions each index has not indexed whole: `lexical`, `vectors`."""
+        found = self._store.index.backlog()
+        return found if self._dense is not None else {"lexical": found["lexical"]}
+
+    def rebuild(self, *, progress: bool = False) -> int:
+        """Make every index anew from the transcript; return how many messages and units.
+
+        Args:
+            progress: Whether a bar is shown.
+        """
+        done = self._store.index.rebuild_lexical()
+        return done + (self._dense.rebuild(progress=progress) if self._dense is not None else 0)
+
+    arebuild = in_thread(rebuild)
+
+    def erase(self, session_id: str | None = None, user_id: str | None = None) -> dict[str, int]:
+        """Delete everything of a session, or of a user, from the store and from Chroma.
+
+        Returns:
+            How many entries of each kind were deleted.
+
+        Raises:
+            ScopeError: When neither id is given, or the session belongs to another user.
+            RecallError: When Chroma could not delete; the store's part is done.
+        """
+        counts, gone = self._erasing(lambda: self._store.erase(session_id, user_id))
+        return counts if gone is None else {**counts, "chroma": gone}
+
+    aerase = in_thread(erase)
+
+    def expire(
+        self,
+        inactive_for: timedelta | None = None,
+        *,
+        dry_run: bool = False,
+        now: datetime | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> ExpiryReport:
+        """Do the same as `TranscriptStore.expire`, and delete the entries in Chroma with it.
+
+        Raises:
+            ConfigurationError: When no time is given, or it is none.
+            RecallError: When Chroma could not delete; the store's part is done.
+        """
+        report, gone = self._erasing(
+            lambda: self._store.expire(inactive_for, dry_run=dry_run, now=now, progress=progress)
+        )
+        if gone is None or dry_run:
+            return report
+        return replace(report, counts={**report.counts, "chroma": gone})
+
+    aexpire = in_thread(expire)
+
+    def _erasing(self, work: Callable[[], T]) -> tuple[T, int | None]:
+        """Return what some work on the store gives, and how many entries of Chroma went with it.
+
+        None stands for no index of meaning.
+        """
+        erased: list[int] = []
+
+        def note(change: Change) -> None:
+            if change.kind == "erased":
+                erased.extend(change.partitions)
+
+        stop = self._store.index.listen(note)
+        try:
+            done = work()
+        finally:
+            stop()
+        return done, None if self._dense is None else self._dense.forget(erased)
 
     def close(self) -> None:
         """Stop the worker and let go of Chroma; the store stays open."""

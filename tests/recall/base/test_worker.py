@@ -6,7 +6,7 @@ import logging
 import threading
 
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.base.worker import Worker
+from langchain_tokenmem.recall.worker import Worker
 
 
 def test_work_that_was_asked_for_meanwhile_is_done_once_more_and_never_at_the_same_time():

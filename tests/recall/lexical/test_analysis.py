@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from langchain_tokenmem.core.search_units import IndexSource
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.recall.base.text_parts import (
+from langchain_tokenmem.recall import analysis
+from langchain_tokenmem.recall.analysis import TextAnalyser
+from langchain_tokenmem.recall.dates import NamedDate, dates_in
+from langchain_tokenmem.recall.text_parts import (
     OVERLAP_TOKENS,
     PART_TOKENS,
     parts_of,
     rough_tokens,
 )
-from langchain_tokenmem.recall.lexical import analysis
-from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
-from langchain_tokenmem.recall.ranking.dates import NamedDate, dates_in
 
 analyser = TextAnalyser()
 

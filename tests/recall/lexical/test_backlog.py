@@ -9,7 +9,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import ChromaIndex, Recall, TranscriptStore
-from langchain_tokenmem.recall.lexical import backlog
+from langchain_tokenmem.recall import worker
 from tests.recall.talk import FILLER, filled, talk
 from tests.recall.vectors.dense_helpers import CountingEmbeddings
 
@@ -22,8 +22,8 @@ def store(tmp_path):
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(backlog, "AT_ONCE", 200)
-    monkeypatch.setattr(backlog, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(worker, "AT_ONCE", 200)
+    monkeypatch.setattr(worker, "_PAUSE_SECONDS", 0)
 
 
 def old(store, session_id, count, user_id=None):
@@ -43,7 +43,7 @@ def test_a_first_search_takes_in_a_bounded_number_and_leaves_the_rest_to_a_threa
         assert recall.search("report 3", session_id="s", k=1)[0].message_id == "s3"
         assert recall.search("report 850", session_id="s", k=1, among={"s850"}) == []
         assert recall.backlog() == {"lexical": 1}
-        with store.index.reading(backlog.Scope("s")) as reader:
+        with store.index.reading(worker.Scope("s")) as reader:
             assert reader.totals()[0] == 200  # the second search did not take in more
     assert caplog.text.count("not indexed yet") == 1
     recall.search("report 850", session_id="s", k=1)

@@ -10,9 +10,8 @@ from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import LexicalIndex, Recall
 from langchain_tokenmem.core.search_units import Scope, pack_unit, unpack_unit
-from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
-from langchain_tokenmem.recall.lexical.bm25 import Bm25, TermWeight, idf, score
-from langchain_tokenmem.recall.lexical.index import ReadLimits
+from langchain_tokenmem.recall.analysis import TextAnalyser
+from langchain_tokenmem.recall.words import Bm25, ReadLimits, TermWeight, idf, score
 from tests.recall.talk import FILLER, filled, talk
 
 

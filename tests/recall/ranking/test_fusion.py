@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import ChromaIndex, HashingEmbeddings, Recall, TranscriptStore
-from langchain_tokenmem.recall.lexical.bm25 import Scores
-from langchain_tokenmem.recall.ranking.fusion import Floor, fused
+from langchain_tokenmem.recall.fusion import Floor, fused
+from langchain_tokenmem.recall.words import Scores
 from tests.recall.talk import FILLER, talk
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from langchain_tokenmem.recall.ranking.result_selection import without_names
+from langchain_tokenmem.recall.results import without_names
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.core.search_units import Scope, unpack_unit
-from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.recall.vectors.embeddings import HashingEmbeddings
-from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
+from langchain_tokenmem.recall.chroma import ChromaIndex
+from langchain_tokenmem.recall.embeddings import HashingEmbeddings
+from langchain_tokenmem.recall.vector_index import VectorIndex
 
 
 class CountingEmbeddings(Embeddings):

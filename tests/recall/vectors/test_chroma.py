@@ -17,13 +17,13 @@ from pytest_socket import SocketBlockedError
 from langchain_tokenmem.background import waiting_at_most
 from langchain_tokenmem.core.search_units import ScopePartitions, pack_unit
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.recall.vectors.collection import (
+from langchain_tokenmem.recall.chroma import ChromaIndex
+from langchain_tokenmem.recall.collection import (
     BrokenCollectionError,
     ChromaCollection,
     ask_backend,
 )
-from langchain_tokenmem.recall.vectors.embeddings import HashingEmbeddings, unit_rows
+from langchain_tokenmem.recall.embeddings import HashingEmbeddings, unit_rows
 
 pytestmark = pytest.mark.slow  # a real Chroma; `make test` does without
 
@@ -274,7 +274,7 @@ def test_chroma_cloud_is_asked_through_its_own_client_without_telemetry(monkeypa
 
 HOLDER = """
 import sys
-from langchain_tokenmem.recall.vectors.embedded_folder import EmbeddedFolder
+from langchain_tokenmem.recall.embedded_folder import EmbeddedFolder
 from pathlib import Path
 folder = EmbeddedFolder(Path(sys.argv[1]))
 folder.lock()

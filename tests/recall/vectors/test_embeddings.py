@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall.vectors.embeddings import (
+from langchain_tokenmem.recall.embeddings import (
     Fingerprint,
     HashingEmbeddings,
     embed_texts,

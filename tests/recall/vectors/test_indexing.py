@@ -15,9 +15,9 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.search_units import Scope, pack_unit
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
-from langchain_tokenmem.recall.vectors.vector_math import blended, to_matrix
+from langchain_tokenmem.recall.chroma import ChromaIndex
+from langchain_tokenmem.recall.vector_index import VectorIndex
+from langchain_tokenmem.recall.vector_math import blended, to_matrix
 from tests.recall.talk import partitions_of
 from tests.recall.vectors.dense_helpers import CountingEmbeddings, made, seqs, talk
 

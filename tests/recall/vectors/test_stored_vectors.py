@@ -15,8 +15,8 @@ from langchain_core.messages import HumanMessage
 from langchain_tokenmem import HashingEmbeddings, Recall, TranscriptStore
 from langchain_tokenmem.core.search_units import Scope, pack_unit
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall.vectors.embeddings import unit_rows
-from langchain_tokenmem.recall.vectors.vector_math import (
+from langchain_tokenmem.recall.embeddings import unit_rows
+from langchain_tokenmem.recall.vector_math import (
     blended,
     nearest,
     nearest_in_pages,
@@ -138,7 +138,7 @@ def test_search_in_pages_finds_the_same_as_in_one_matrix(sizes, size, limit):
 
 
 def test_large_scopes_are_searched_exactly_and_page_by_page(store, monkeypatch):
-    monkeypatch.setattr("langchain_tokenmem.recall.vectors.stored_vectors._PAGE", 7)
+    monkeypatch.setattr("langchain_tokenmem.recall.stored_vectors._PAGE", 7)
     for name in ("s", "t"):
         store.add(name, talk(40, topic=name), user_id="u")
     with Recall(store, embeddings=CountingEmbeddings()) as recall:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_tokenmem.core.search_units import pack_unit
-from langchain_tokenmem.recall.vectors.embeddings import unit_rows
-from langchain_tokenmem.recall.vectors.vector_math import blended, nearest
+from langchain_tokenmem.recall.embeddings import unit_rows
+from langchain_tokenmem.recall.vector_math import blended, nearest
 
 places = st.sets(
     st.tuples(st.integers(1, 3), st.integers(1, 12), st.integers(0, 2)), min_size=1, max_size=25

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from langchain_tokenmem.recall.lexical.analysis import MONTHS
+from langchain_tokenmem.recall.analysis import MONTHS
 
 _MONTHS = {
     form: number for number, name in enumerate(MONTHS, 1) for form in (name, name[:3], name[:4])

@@ -1,18 +1,162 @@
-"""`LexicalIndex`: BM25 search over the postings of a store."""
+"""`LexicalIndex`: search by words, with BM25F over a message's own words and its neighbours'.
+
+Robertson, Zaragoza and Taylor, "Simple BM25 extension to multiple weighted fields" (2004). The
+field of the neighbours is not stored: a posting is spread to the messages around it when it is
+asked for, so nothing has to be written again when a successor arrives.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from langchain_tokenmem.core.argument_checks import checked
-from langchain_tokenmem.core.search_units import MOST_PARTS, PART_BITS, Scope
-from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
-from langchain_tokenmem.recall.lexical.bm25 import Bm25, Posting, Scores, TermWeight, score
+from langchain_tokenmem.core.search_units import MOST_PARTS, PART_BITS, SEQ_BITS, Scope
+from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.storage.search_index import IndexReader
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
+
+Units = NDArray[np.int64]
+Weights = NDArray[np.float64]
+Posting = tuple[int, int, int]
+
+_LEAST_UNITS = 100
+_SEQ_MASK = (1 << SEQ_BITS) - 1
+
+
+@dataclass(frozen=True)
+class Bm25:
+    """The parameters of the formula; the defaults are the best on LoCoMo (docs/recall.md).
+
+    Attributes:
+        k1: How soon more of the same term counts for less.
+        b: How much a long message is held against it, 0 to 1.
+        neighbours: How many messages on each side lend their words.
+        neighbour_weight: What a neighbour's word is worth, beside 1 for an own one.
+    """
+
+    k1: float = 0.9
+    b: float = 0.5
+    neighbours: int = 2
+    neighbour_weight: float = 0.35
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The units that match, by number.
+
+    Attributes:
+        units: Their numbers, growing.
+        values: Their scores.
+        shares: The share of the question's weight that each one matches; what only a neighbour
+            says counts as much as a neighbour's word does.
+        counts: How many of the question's terms each one has itself.
+        known: The share of the question's weight that is said anywhere in the scope.
+    """
+
+    units: Units
+    values: Weights
+    shares: Weights
+    counts: Weights
+    known: float = 0.0
+
+
+@dataclass(frozen=True)
+class TermWeight:
+    """Weight of a term of a question.
+
+    Attributes:
+        score: In the score of a unit.
+        share: In the share of the question that a unit matches: a term that nobody said weighs as
+            much as one that one unit has, and a short history like one of 100 units, for in a few
+            messages nothing is rare.
+        is_known: Whether any unit has the term.
+    """
+
+    score: float
+    share: float
+    is_known: bool = True
+
+    @classmethod
+    def of(cls, count: int, units: int) -> TermWeight:
+        """Return the weight of a term that `count` of `units` have."""
+        known = min(count, units)
+        share = idf(max(known, 1), max(units, _LEAST_UNITS))
+        return cls(idf(known, units), share, is_known=known > 0)
+
+
+def idf(count: int, units: int) -> float:
+    """Return the weight of a term that `count` of `units` have (Lucene's form: never negative)."""
+    return math.log(1 + (units - count + 0.5) / (count + 0.5))
+
+
+def score(
+    postings: Mapping[str, Sequence[Posting]],
+    weights: Mapping[str, TermWeight],
+    average: float,
+    parameters: Bm25,
+) -> Scores:
+    """Return the score of every unit that has a term, or whose neighbour has one.
+
+    Args:
+        postings: (unit, tf, length) of each term.
+        weights: Of every term of the question, of those too that nobody said.
+        average: Mean length of a unit, in terms.
+        parameters: Of the formula.
+    """
+    found = [
+        (*_term(rows, average, parameters), weights[term])
+        for term, rows in postings.items()
+        if rows
+    ]
+    if not found:
+        empty = np.zeros(0)
+        return Scores(np.zeros(0, dtype=np.int64), empty, empty, empty)
+    everywhere = np.concatenate([units for units, _, _, _ in found])
+    units, places = np.unique(everywhere, return_inverse=True)
+    values = _sums(places, np.concatenate([weight.score * tf for _, tf, _, weight in found]))
+    shares = _sums(places, np.concatenate([weight.share * own for _, _, own, weight in found]))
+    counts = _sums(places, np.concatenate([own >= 1 for _, _, own, _ in found]))
+    whole = max(sum(weight.share for weight in weights.values()), 1e-9)
+    known = sum(weight.share for weight in weights.values() if weight.is_known) / whole
+    return Scores(units, values, shares / whole, counts, known)
+
+
+def _sums(places: Units, summands: Weights) -> Weights:
+    return np.bincount(places, summands).astype(np.float64)
+
+
+def _term(
+    rows: Sequence[Posting], average: float, parameters: Bm25
+) -> tuple[Units, Weights, Weights]:
+    """Return the units that a term reaches, its saturated frequency there, and whether it is own.
+
+    For a term of a neighbour the last one is `neighbour_weight`.
+    """
+    flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=3 * len(rows))
+    table = flat.reshape(-1, 3)
+    own = table[:, 0]
+    norm = 1 - parameters.b + parameters.b * table[:, 2] / max(average, 1e-9)
+    weight = table[:, 1] / norm
+    reached, lent = [own], [weight]
+    for distance in range(1, parameters.neighbours + 1):
+        for step in (-distance, distance):
+            seq = ((own >> PART_BITS) & _SEQ_MASK) + step
+            is_there = (seq >= 1) & (seq <= _SEQ_MASK)
+            # A neighbour is met at its first part; the part of the lender does not matter.
+            place = own - (own & (MOST_PARTS - 1)) + step * MOST_PARTS
+            reached.append(place[is_there])
+            lent.append(parameters.neighbour_weight * weight[is_there])
+    units, places = np.unique(np.concatenate(reached), return_inverse=True)
+    tf = _sums(places, np.concatenate(lent))
+    is_own = np.isin(units, own)
+    share = np.where(is_own, 1.0, parameters.neighbour_weight)
+    return units, tf * (parameters.k1 + 1) / (parameters.k1 + tf), share
 
 
 @dataclass(frozen=True)

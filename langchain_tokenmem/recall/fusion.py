@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langchain_tokenmem.core.search_units import IndexSource
-from langchain_tokenmem.recall.lexical.bm25 import Scores, Units, Weights
-from langchain_tokenmem.recall.ranking.dates import NamedDate
+from langchain_tokenmem.recall.dates import NamedDate
+from langchain_tokenmem.recall.words import Scores, Units, Weights
 
 _SHINGLE = 3
 """Words of a shingle."""

@@ -12,10 +12,10 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_tokenmem.background import TimedCalls
 from langchain_tokenmem.core.argument_checks import checked, checked_seconds
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError, ask_backend
-from langchain_tokenmem.recall.vectors.embedding_models import AnyEmbeddings, as_embeddings
-from langchain_tokenmem.recall.vectors.entry_list import EntryList
-from langchain_tokenmem.recall.vectors.vector_store_collection import (
+from langchain_tokenmem.recall.collection import BrokenCollectionError, ask_backend
+from langchain_tokenmem.recall.embeddings import AnyEmbeddings, as_embeddings
+from langchain_tokenmem.recall.entry_list import EntryList
+from langchain_tokenmem.recall.vector_store_collection import (
     ScopeFilter,
     VectorStoreCollection,
 )

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from langchain_tokenmem.core.search_units import PART_BITS
-from langchain_tokenmem.recall.vectors.embeddings import Vectors, unit_rows
+from langchain_tokenmem.recall.embeddings import Vectors, unit_rows
 
 Numbers = npt.NDArray[np.int64]
 """Unit numbers (`core.search_units`), one for each row of vectors."""

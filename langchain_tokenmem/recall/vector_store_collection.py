@@ -10,10 +10,10 @@ from langchain_core.vectorstores import VectorStore
 
 from langchain_tokenmem.core.search_units import unpack_unit
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.vectors.backend import Question
-from langchain_tokenmem.recall.vectors.embeddings import Vectors
-from langchain_tokenmem.recall.vectors.entry_list import EntryList
-from langchain_tokenmem.recall.vectors.vector_math import (
+from langchain_tokenmem.recall.backend import Question
+from langchain_tokenmem.recall.embeddings import Vectors
+from langchain_tokenmem.recall.entry_list import EntryList
+from langchain_tokenmem.recall.vector_math import (
     NEIGHBOURS,
     Numbers,
     blended,

@@ -6,11 +6,11 @@ from typing import Literal
 
 from langchain_tokenmem.core.argument_checks import checked_choice
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.recall.vectors.embedding_models import AnyEmbeddings, as_embeddings
-from langchain_tokenmem.recall.vectors.stored_vectors import StoredVectors
-from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
-from langchain_tokenmem.recall.vectors.vector_store import VectorStoreIndex
+from langchain_tokenmem.recall.chroma import ChromaIndex
+from langchain_tokenmem.recall.embeddings import AnyEmbeddings, as_embeddings
+from langchain_tokenmem.recall.stored_vectors import StoredVectors
+from langchain_tokenmem.recall.vector_index import VectorIndex
+from langchain_tokenmem.recall.vector_store import VectorStoreIndex
 from langchain_tokenmem.storage.search_index import SearchIndex
 
 ModelChange = Literal["refuse", "rebuild"]

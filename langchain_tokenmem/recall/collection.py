@@ -9,9 +9,9 @@ import numpy as np
 
 from langchain_tokenmem.core.search_units import ScopePartitions, unpack_unit
 from langchain_tokenmem.errors import RecallError, TokenMemoryError
-from langchain_tokenmem.recall.vectors.backend import Question
-from langchain_tokenmem.recall.vectors.embeddings import Vectors
-from langchain_tokenmem.recall.vectors.vector_math import Numbers
+from langchain_tokenmem.recall.backend import Question
+from langchain_tokenmem.recall.embeddings import Vectors
+from langchain_tokenmem.recall.vector_math import Numbers
 from langchain_tokenmem.storage.search_index import IndexReader
 
 T = TypeVar("T")

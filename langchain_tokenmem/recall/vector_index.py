@@ -10,22 +10,21 @@ from collections.abc import Collection, Sequence
 from langchain_tokenmem.background import TimedCalls
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.base.worker import Worker
-from langchain_tokenmem.recall.lexical.bm25 import Scores
-from langchain_tokenmem.recall.lexical.index import best_units
-from langchain_tokenmem.recall.vectors.backend import (
+from langchain_tokenmem.recall.backend import (
     Question,
     VectorBackend,
     VectorCollection,
 )
-from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError
-from langchain_tokenmem.recall.vectors.collection_filling import CollectionFiller
-from langchain_tokenmem.recall.vectors.collection_manager import (
+from langchain_tokenmem.recall.collection import BrokenCollectionError
+from langchain_tokenmem.recall.collection_filling import CollectionFiller
+from langchain_tokenmem.recall.collection_manager import (
     CollectionManager,
     CollectionVersion,
 )
-from langchain_tokenmem.recall.vectors.embeddings import embed_texts, name_of
-from langchain_tokenmem.recall.vectors.vector_math import blended, nearest, to_matrix
+from langchain_tokenmem.recall.embeddings import embed_texts, name_of
+from langchain_tokenmem.recall.vector_math import blended, nearest, to_matrix
+from langchain_tokenmem.recall.words import Scores, best_units
+from langchain_tokenmem.recall.worker import Worker
 from langchain_tokenmem.storage.search_index import VECTORS, IndexReader, SearchIndex
 
 logger = logging.getLogger(__name__)

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 from langchain_core.embeddings import Embeddings
 
-from langchain_tokenmem.recall.vectors.backend import Question
-from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError
-from langchain_tokenmem.recall.vectors.embeddings import Vectors
-from langchain_tokenmem.recall.vectors.vector_math import Numbers, nearest_in_pages
+from langchain_tokenmem.recall.backend import Question
+from langchain_tokenmem.recall.collection import BrokenCollectionError
+from langchain_tokenmem.recall.embeddings import Vectors
+from langchain_tokenmem.recall.vector_math import Numbers, nearest_in_pages
 from langchain_tokenmem.storage.search_index import IndexReader, SearchIndex
 
 _PAGE = 2_000

@@ -12,9 +12,9 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.vectors.backend import VectorBackend, VectorCollection
-from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError
-from langchain_tokenmem.recall.vectors.embeddings import (
+from langchain_tokenmem.recall.backend import VectorBackend, VectorCollection
+from langchain_tokenmem.recall.collection import BrokenCollectionError
+from langchain_tokenmem.recall.embeddings import (
     TEXT_VERSION,
     Fingerprint,
     fingerprint_of,

@@ -10,12 +10,11 @@ from typing import Any
 
 from langchain_tokenmem.core.search_units import PART_BITS, Hit, IndexSource, unpack_unit
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.recall.base.text_parts import indexable_text, parts_of
-from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
-from langchain_tokenmem.recall.lexical.bm25 import Scores
-from langchain_tokenmem.recall.lexical.index import best_units
-from langchain_tokenmem.recall.ranking.dates import dates_in
-from langchain_tokenmem.recall.ranking.fusion import Boosts, DuplicateFilter, Ranking, boost_of
+from langchain_tokenmem.recall.analysis import TextAnalyser
+from langchain_tokenmem.recall.dates import dates_in
+from langchain_tokenmem.recall.fusion import Boosts, DuplicateFilter, Ranking, boost_of
+from langchain_tokenmem.recall.text_parts import indexable_text, parts_of
+from langchain_tokenmem.recall.words import Scores, best_units
 from langchain_tokenmem.storage.search_index import IndexReader
 
 _POOL = 16

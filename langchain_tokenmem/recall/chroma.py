@@ -21,13 +21,13 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_tokenmem.background import TimedCalls
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall.vectors.collection import (
+from langchain_tokenmem.recall.collection import (
     BrokenCollectionError,
     ChromaCollection,
     ask_backend,
 )
-from langchain_tokenmem.recall.vectors.embedded_folder import EmbeddedFolder
-from langchain_tokenmem.recall.vectors.embedding_models import AnyEmbeddings, as_embeddings
+from langchain_tokenmem.recall.embedded_folder import EmbeddedFolder
+from langchain_tokenmem.recall.embeddings import AnyEmbeddings, as_embeddings
 from langchain_tokenmem.storage.search_index import SearchIndex
 
 if TYPE_CHECKING:

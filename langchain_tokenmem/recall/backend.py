@@ -9,8 +9,8 @@ from typing import Protocol
 
 from langchain_core.embeddings import Embeddings
 
-from langchain_tokenmem.recall.vectors.embeddings import Vectors
-from langchain_tokenmem.recall.vectors.vector_math import Numbers
+from langchain_tokenmem.recall.embeddings import Vectors
+from langchain_tokenmem.recall.vector_math import Numbers
 from langchain_tokenmem.storage.search_index import IndexReader, SearchIndex
 
 

@@ -12,15 +12,15 @@ from tqdm import tqdm
 
 from langchain_tokenmem.core.search_units import IndexSource, Unindexed, pack_unit
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.recall.base.text_parts import indexable_text, parts_of
-from langchain_tokenmem.recall.vectors.backend import VectorBackend, VectorCollection
-from langchain_tokenmem.recall.vectors.collection import BrokenCollectionError
-from langchain_tokenmem.recall.vectors.collection_manager import (
+from langchain_tokenmem.recall.backend import VectorBackend, VectorCollection
+from langchain_tokenmem.recall.collection import BrokenCollectionError
+from langchain_tokenmem.recall.collection_manager import (
     CollectionManager,
     CollectionVersion,
 )
-from langchain_tokenmem.recall.vectors.embeddings import embed_texts
-from langchain_tokenmem.recall.vectors.vector_math import NEIGHBOURS, blended, to_bytes, to_matrix
+from langchain_tokenmem.recall.embeddings import embed_texts
+from langchain_tokenmem.recall.text_parts import indexable_text, parts_of
+from langchain_tokenmem.recall.vector_math import NEIGHBOURS, blended, to_bytes, to_matrix
 from langchain_tokenmem.storage.search_index import VECTORS, SearchIndex, owner_number
 
 logger = logging.getLogger(__name__)
