@@ -11,24 +11,22 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from langchain_core.embeddings import Embeddings
 
 from langchain_tokenmem.background import TimedCalls
+from langchain_tokenmem.core.search_units import ScopePartitions, unpack_unit
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall.collection import (
-    BrokenCollectionError,
-    ChromaCollection,
-    ask_backend,
-)
 from langchain_tokenmem.recall.embedded_folder import EmbeddedFolder
-from langchain_tokenmem.recall.embeddings import AnyEmbeddings, as_embeddings
-from langchain_tokenmem.storage.search_index import SearchIndex
+from langchain_tokenmem.recall.embeddings import AnyEmbeddings, Vectors, as_embeddings
+from langchain_tokenmem.recall.place import BrokenCollectionError, Question, ask_place
+from langchain_tokenmem.recall.vector_math import Numbers
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -36,6 +34,9 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,398}[a-zA-Z0-9]")
 _GRAPH = {"hnsw": {"ef_search": 200, "ef_construction": 200, "max_neighbors": 32}}
 """Of the true ten nearest of 20,000 vectors, Chroma's defaults find 0.85 (chromadb 1.5.9)."""
+
+_BATCH_SIZE = 1_000
+"""Vectors in one request; Chroma's own bound (5,461 embedded) is asked for and never passed."""
 
 _DEFAULT = "chroma-default"
 
@@ -74,9 +75,6 @@ class ChromaIndex:
         'the embedded Chroma in chroma'
     """
 
-    kind = ""
-    is_copy = True
-
     def __init__(
         self,
         path: str | Path | None = None,
@@ -107,7 +105,7 @@ class ChromaIndex:
         is_default = isinstance(embeddings, str) and embeddings == _DEFAULT
         self.embeddings = _ChromaDefault() if is_default else as_embeddings(embeddings)
         self.model = model
-        self.collection = collection
+        self.prefix = f"{collection}-chroma-"
         self._calls = TimedCalls("tokenmem-vectors")
         self._timeout_s = timeout_s if host is not None or cloud is not None else None
         self._path = None if path is None else Path(path)
@@ -121,12 +119,9 @@ class ChromaIndex:
         self._cloud = None if cloud is None else dict(cloud)
         self._given = client
         self._clients: dict[str, Any] = {}
-        self._collections: dict[str, ChromaCollection] = {}
+        self._collections: dict[str, tuple[Any, int]] = {}
         self._process = os.getpid()
         self._opening = threading.RLock()
-
-    def attach(self, store: SearchIndex) -> None:
-        """Do nothing: Chroma is given numbers, and needs no store."""
 
     @property
     def where(self) -> str:
@@ -170,42 +165,85 @@ class ChromaIndex:
         _check_answers(**self._server, timeout_s=self._timeout_s)
         return chromadb.HttpClient(settings=settings, **self._server)
 
-    def open(self, name: str) -> ChromaCollection:
-        """Return a collection that works.
-
-        Raises:
-            BrokenCollectionError: When there is none of this name, or it does not work.
-        """
-        with self._opening:
-            if self._folder is not None and not self._folder.has(name):
-                self._close_client(name)
-                fault = f"Collection {name} of {self.where} is not there"
-                raise BrokenCollectionError(f"{fault}. It is made anew from the store.")
-            client = self.connect(name)
-            if name not in self._collections:
-                # Whatever function the stored configuration names is not loaded: None, always.
-                found = self._ask(lambda: client.get_collection(name, embedding_function=None))
-                collection = ChromaCollection(found, client, self._ask)
-                collection.count()
-                self._collections[name] = collection
-            return self._collections[name]
-
-    def make(self, name: str, metadata: Mapping[str, str | int]) -> ChromaCollection:
-        """Return a new collection; one of this name that is there already is dropped."""
-        self.drop(name)
+    def make(self, name: str, about: Mapping[str, str | int]) -> None:
+        """Make an empty collection."""
+        self.clear(name)
         client = self.connect(name)
         options: dict[str, Any] = {} if self._cloud is not None else {"configuration": _GRAPH}
-        made = self._ask(
-            lambda: client.create_collection(
-                name, embedding_function=None, metadata=dict(metadata), **options
+        with self._writing(name):
+            self._ask(
+                lambda: client.create_collection(
+                    name, embedding_function=None, metadata=dict(about), **options
+                )
             )
-        )
-        folder = self._folder
-        if folder is not None:
-            self._ask(lambda: folder.end_writing(name))
-        return ChromaCollection(made, client, self._ask)
 
-    def drop(self, name: str) -> None:
+    def put(
+        self,
+        name: str,
+        units: Numbers,
+        vectors: Vectors,
+        owner: int,
+        texts: Mapping[int, str],  # noqa: ARG002  no word reaches Chroma
+    ) -> None:
+        """Store vectors, in the place of earlier ones of the same units."""
+        collection, size = self._opened(name)
+        with self._writing(name):
+            for start in range(0, len(units), size):
+                some = units[start : start + size].tolist()
+                # Plain text: `$ne` and numbers of two types are where filters begin to leak.
+                places = [
+                    {"owner": str(owner), "partition": str(unpack_unit(unit)[0])} for unit in some
+                ]
+                self._ask(
+                    partial(
+                        collection.upsert,
+                        ids=list(map(str, some)),
+                        embeddings=vectors[start : start + size],
+                        metadatas=places,
+                    )
+                )
+
+    def delete(self, name: str, units: Sequence[int]) -> None:
+        """Delete vectors; one that is missing is no error."""
+        collection, size = self._opened(name)
+        with self._writing(name):
+            for start in range(0, len(units), size):
+                ids = [str(unit) for unit in units[start : start + size]]
+                self._ask(partial(collection.delete, ids=ids))
+
+    def units(self, name: str, partition: int) -> list[int]:
+        """Return the numbers of the vectors of one partition, in order."""
+        collection, size = self._opened(name)
+        page = partial(collection.get, where={"partition": str(partition)}, include=[], limit=size)
+        found: list[str] = []
+        while ids := self._ask(partial(page, offset=len(found)))["ids"]:
+            found += ids
+        return sorted(int(one) for one in found if one.isdecimal())
+
+    def count(self, name: str) -> int:
+        """Return how many vectors there are; Chroma also brings its graph up to date for it."""
+        return int(self._ask(self._opened(name)[0].count))
+
+    def propose(
+        self, name: str, question: Question, within: ScopePartitions, limit: int
+    ) -> list[int]:
+        """Return the units in scope that Chroma takes for the nearest, the best first."""
+        where: Any = {"owner": str(within.owner)}
+        if not within.whole:
+            own = {"partition": {"$in": [str(number) for number in within.partitions]}}
+            where = {"$and": [where, own]}
+        query = partial(
+            self._opened(name)[0].query,
+            query_embeddings=np.asarray([question.vector], np.float32),
+            n_results=limit,
+            where=where,
+            include=[],
+        )
+        found = self._ask(query)
+        # A collection is not the truth: what is no number of ours is not looked at.
+        return [int(one) for one in found["ids"][0] if one.isdecimal()]
+
+    def clear(self, name: str) -> None:
         """Delete a collection, if it is there."""
         with self._opening:
             self._collections.pop(name, None)
@@ -219,28 +257,48 @@ class ChromaIndex:
             with suppress(BrokenCollectionError):
                 self._ask(lambda: client.delete_collection(name))
 
+    def _opened(self, name: str) -> tuple[Any, int]:
+        """Return Chroma's own object of a collection that works, and how much a request may have.
+
+        Raises:
+            BrokenCollectionError: When there is none of this name, or it does not work.
+        """
+        with self._opening:
+            if self._folder is not None and not self._folder.has(name):
+                self._close_client(name)
+                fault = f"Collection {name} of {self.where} is not there"
+                raise BrokenCollectionError(f"{fault}. It is made anew from the store.")
+            client = self.connect(name)
+            if name not in self._collections:
+                # Whatever function the stored configuration names is not loaded: None, always.
+                found = self._ask(lambda: client.get_collection(name, embedding_function=None))
+                self._ask(found.count)
+                size = min(_BATCH_SIZE, int(self._ask(client.get_max_batch_size)))
+                self._collections[name] = found, size
+            return self._collections[name]
+
     @contextmanager
-    def writing(self, collection: str) -> Iterator[None]:
+    def _writing(self, name: str) -> Iterator[None]:
         """Note that an embedded collection is being written to, and that it is whole again."""
         folder = self._folder
         if folder is None:
             yield
             return
-        self._ask(lambda: folder.begin_writing(collection))
+        self._ask(lambda: folder.begin_writing(name))
         try:
             yield
         finally:
             with suppress(RecallError):
                 # Asked to count, Chroma brings its graph up to date: nothing is under way then.
-                self.open(collection).count()
-                self._ask(lambda: folder.end_writing(collection))
+                self.count(name)
+                self._ask(lambda: folder.end_writing(name))
 
     def _ask(self, call: Callable[[], Any]) -> Any:
         try:
             if self._timeout_s is not None:
                 # Chroma's HTTP client waits without end and has no setting.
                 call = partial(self._calls.run, call, self._timeout_s)
-            return ask_backend(self.where, call)
+            return ask_place(self.where, call)
         except RecallError as error:
             if isinstance(error.__cause__, TimeoutError):
                 # The next one looks first whether the server is there.

@@ -24,9 +24,9 @@ from langchain_tokenmem.recall.results import (
     SearchOptions,
     best_parts,
 )
-from langchain_tokenmem.recall.selection import vector_index
 from langchain_tokenmem.recall.text_parts import rough_tokens
 from langchain_tokenmem.recall.vector_store import VectorStoreIndex
+from langchain_tokenmem.recall.vectors import vector_index
 from langchain_tokenmem.recall.words import Bm25, LexicalIndex, Scores
 from langchain_tokenmem.recall.worker import LexicalBacklog
 from langchain_tokenmem.storage.async_wrappers import in_thread

@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import groupby
 from typing import Any, TypeVar
 
+from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from langchain_tokenmem.background import TimedCalls
 from langchain_tokenmem.core.argument_checks import checked, checked_seconds
+from langchain_tokenmem.core.search_units import ScopePartitions, unpack_unit
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall.collection import BrokenCollectionError, ask_backend
-from langchain_tokenmem.recall.embeddings import AnyEmbeddings, as_embeddings
-from langchain_tokenmem.recall.entry_list import EntryList
-from langchain_tokenmem.recall.vector_store_collection import (
-    ScopeFilter,
-    VectorStoreCollection,
-)
+from langchain_tokenmem.recall.embeddings import AnyEmbeddings, Vectors, as_embeddings
+from langchain_tokenmem.recall.place import BrokenCollectionError, Question, ask_place
+from langchain_tokenmem.recall.vector_math import Numbers
 from langchain_tokenmem.storage.search_index import SearchIndex
 
 T = TypeVar("T")
+
+ScopeFilter = Callable[[str, Sequence[str]], Mapping[str, Any]]
+"""`f(key, values) -> keyword arguments of similarity_search` that keep to entries whose metadata
+have one of the values under the key."""
+
+OWNER, PARTITION, UNIT = "tokenmem_owner", "tokenmem_partition", "tokenmem_unit"
+"""Keys of an entry's metadata: its user or session, its messages or documents, its own number."""
+
+_SAMPLE = 16
+"""Entries that are looked up when a process first counts them, to see if they are still there."""
+
+_BATCH = 500
+"""Ids in one request."""
+
+_LARGEST_UNIT = 2**63 - 1
+"""Largest number that a database takes."""
 
 
 class VectorStoreIndex:
@@ -57,9 +73,6 @@ class VectorStoreIndex:
         >>> index.where
         'the vector store InMemoryVectorStore'
     """
-
-    kind = "vector-store-"
-    is_copy = True
 
     def __init__(
         self,
@@ -97,14 +110,13 @@ class VectorStoreIndex:
             checked_seconds("timeout_s", timeout_s)
         self.embeddings = as_embeddings(own)
         self.model = model
-        self.collection = collection
+        self.prefix = f"{collection}-vector-store-"
         self.where = f"the vector store {name}"
         self._vector_store = vector_store
         self._filter = where or _filter_of(vector_store)
         self._calls = TimedCalls("tokenmem-vectors")
         self._timeout_s = timeout_s
         self._store: SearchIndex | None = None
-        self._opened: dict[str, VectorStoreCollection] = {}
 
     def attach(self, store: SearchIndex) -> None:
         """Take the store that lists the entries: a vector store cannot list its own.
@@ -116,55 +128,117 @@ class VectorStoreIndex:
             raise ConfigurationError("A VectorStoreIndex belongs to one Recall; make another one.")
         self._store = store
 
-    def _entries(self, name: str) -> EntryList:
+    def _entries(self, name: str) -> _EntryList:
         assert self._store is not None  # noqa: S101  # attached before anything else
-        return EntryList(self._store, name)
+        return _EntryList(self._store, name)
 
-    def _collection(self, name: str) -> VectorStoreCollection:
-        entries = self._entries(name)
-        return VectorStoreCollection(name, self._vector_store, entries, self._filter, self._ask)
+    def make(self, name: str, about: Mapping[str, str | int]) -> None:  # noqa: ARG002
+        """Begin a list of entries, and delete the entries of earlier ones that are left."""
+        for old in self._entries(name).names(self.prefix):
+            with suppress(RecallError):
+                self.clear(old)
+        self._entries(name).begin()
 
-    def _is_own(self, name: str) -> bool:
-        return name.startswith(f"{self.collection}-{self.kind}")
+    def put(
+        self,
+        name: str,
+        units: Numbers,
+        vectors: Vectors,  # noqa: ARG002  it makes its own
+        owner: int,
+        texts: Mapping[int, str],
+    ) -> None:
+        """Store the words of entries that are missing, or have other words now."""
+        entries = self._listed(name)
+        given = {unit: texts[unit] for unit in units.tolist() if unit in texts}
+        new, changed = entries.lacking(given)
+        self._delete(name, changed)
+        if not new:
+            return
+        # Listed first: what is listed and not there is found out, the contrary would stay for ever.
+        entries.add(new, are_there=False)
+        metadata = [
+            {
+                OWNER: f"{name}/{owner}",
+                PARTITION: f"{name}/{unpack_unit(unit)[0]}",
+                UNIT: str(unit),
+            }
+            for unit in new
+        ]
+        ids = [f"{name}-{unit}" for unit in new]
+        stored = self._ask(
+            lambda: self._vector_store.add_texts(list(new.values()), metadata, ids=ids)
+        )
+        self._check_ids(ids, stored)
+        entries.add(new, are_there=True)
 
-    def open(self, name: str) -> VectorStoreCollection:
-        """Return a collection that works.
+    def _check_ids(self, given: Sequence[str], stored: object) -> None:
+        """Refuse a vector store that names entries itself: what is erased would stay in it."""
+        if isinstance(stored, list) and set(stored) - set(given):
+            self._ask(lambda: self._vector_store.delete(ids=stored))
+            raise RecallError(
+                "The vector store gives entries ids of its own, so that erased words would stay in "
+                "it. Nothing was stored; take another one, ChromaIndex, or Recall(store, "
+                "embeddings=...)."
+            )
+
+    def delete(self, name: str, units: Sequence[int]) -> None:
+        """Delete entries; one that is missing is no error."""
+        self._delete(name, units)
+        self._entries(name).remove(units)
+
+    def _delete(self, name: str, units: Sequence[int]) -> None:
+        for start in range(0, len(units), _BATCH):
+            # Never an empty list: to some vector stores that is everything.
+            ids = [f"{name}-{unit}" for unit in units[start : start + _BATCH]]
+            # None is what those say that return nothing.
+            if self._ask(partial(self._vector_store.delete, ids=ids)) is False:
+                raise RecallError(
+                    "The vector store says that it did not delete: words that are erased or were "
+                    "edited may still be in it. It is tried again with the next change."
+                )
+
+    def units(self, name: str, partition: int | None = None) -> list[int]:
+        """Return the units of the entries that are listed, in order."""
+        return self._listed(name).units(partition)
+
+    def count(self, name: str) -> int:
+        """Return how many entries are listed; a few are looked up.
 
         Raises:
-            BrokenCollectionError: When there is none of this name, or it has lost its entries.
+            BrokenCollectionError: When there is no list, or entries are lost.
         """
-        if name in self._opened:
-            return self._opened[name]
-        if not self._is_own(name) or not self._entries(name).is_there():
+        units = self.units(name)
+        some = units[:: max(1, len(units) // _SAMPLE)][:_SAMPLE]
+        can_look_up = type(self._vector_store).get_by_ids is not VectorStore.get_by_ids
+        if some and can_look_up:
+            ids = [f"{name}-{unit}" for unit in some]
+            if len(self._ask(lambda: self._vector_store.get_by_ids(ids))) < len(ids):
+                raise BrokenCollectionError(
+                    f"{self.where} has lost entries. It is filled again from the store."
+                )
+        return len(units)
+
+    def _listed(self, name: str) -> _EntryList:
+        entries = self._entries(name)
+        if not entries.is_there():
             raise BrokenCollectionError(f"{self.where} has no {name}. It is made from the store.")
-        collection = self._collection(name)
-        if collection.has_lost_entries():
-            raise BrokenCollectionError(
-                f"{self.where} has lost entries. It is filled again from the store."
-            )
-        self._opened[name] = collection
-        return collection
+        return entries
 
-    def make(self, name: str, metadata: Mapping[str, str | int]) -> VectorStoreCollection:  # noqa: ARG002
-        """Return a new collection, and delete entries of earlier ones that are still there."""
-        for old in self._entries(name).names(f"{self.collection}-{self.kind}"):
-            with suppress(RecallError):
-                self.drop(old)
-        self._entries(name).begin()
-        return self.open(name)
+    def propose(
+        self, name: str, question: Question, within: ScopePartitions, limit: int
+    ) -> Sequence[int]:
+        """Return the units in scope that the vector store takes for the nearest."""
+        about, numbers = (OWNER, [within.owner]) if within.whole else (PARTITION, within.partitions)
+        arguments = self._filter(about, [f"{name}/{number}" for number in numbers])
+        search = partial(self._vector_store.similarity_search, question.text, k=limit, **arguments)
+        found = (_unit_of(one, name) for one in self._ask(search, is_search=True))
+        return [unit for unit in found if unit is not None]
 
-    def drop(self, name: str) -> None:
-        """Delete a collection, if it is there."""
-        self._opened.pop(name, None)
-        if self._is_own(name):
-            collection = self._collection(name)
-            collection.remove(collection.units())
-            self._entries(name).end()
-
-    @contextmanager
-    def writing(self, collection: str) -> Iterator[None]:  # noqa: ARG002
-        """Do nothing: the list of entries is written with every change."""
-        yield
+    def clear(self, name: str) -> None:
+        """Delete all entries of a collection, and their list."""
+        entries = self._entries(name)
+        self.delete(name, entries.units())
+        entries.end()
 
     def close(self) -> None:
         """Do nothing: the application made the vector store, and closes it."""
@@ -173,7 +247,7 @@ class VectorStoreIndex:
         """Return an answer of the vector store, and raise its errors in our own words."""
         if is_search and self._timeout_s is not None:
             call = partial(self._calls.run, call, self._timeout_s)
-        return ask_backend(self.where, call, broken=())
+        return ask_place(self.where, call, broken=())
 
 
 def _filter_of(vector_store: VectorStore) -> ScopeFilter:
@@ -184,3 +258,98 @@ def _filter_of(vector_store: VectorStore) -> ScopeFilter:
 
 def _plain_filter(key: str, values: Sequence[str]) -> dict[str, Any]:
     return {"filter": {key: values[0] if len(values) == 1 else {"$in": list(values)}}}
+
+
+def _unit_of(found: Document, name: str) -> int | None:
+    """Return the unit of an entry; None for an entry of others."""
+    unit, owner = str(found.metadata.get(UNIT)), str(found.metadata.get(OWNER))
+    is_own = owner.startswith(f"{name}/") and unit.isdecimal()
+    return int(unit) if is_own and int(unit) <= _LARGEST_UNIT else None
+
+
+_PREFIX = "vector_store:"
+
+_PAGE = 512
+"""Messages of a page, so that a long session is not written whole with each of its batches."""
+
+Page = dict[str, str]
+"""Digest of an entry's words by its unit; empty for one that may not have arrived."""
+
+
+class _EntryList:
+    """List of the entries that a vector store was given: most cannot list or count their own.
+
+    It is kept in properties of the search index, in pages of numbers and digests.
+
+    Args:
+        store: Where the list is kept.
+        name: Name of the collection.
+    """
+
+    def __init__(self, store: SearchIndex, name: str) -> None:
+        self._store = store
+        self._name = f"{_PREFIX}{name}"
+
+    def is_there(self) -> bool:
+        """Return whether the list was begun."""
+        return self._store.get_property(self._name) is not None
+
+    def begin(self) -> None:
+        """Begin the list."""
+        self._store.set_property(self._name, {})
+
+    def end(self) -> None:
+        """Delete the list."""
+        self._store.delete_properties(self._name)
+
+    def names(self, prefix: str) -> list[str]:
+        """Return the collections whose names have a prefix and that have a list."""
+        found = self._store.properties(f"{_PREFIX}{prefix}")
+        return sorted({key.removeprefix(_PREFIX).partition(":")[0] for key in found})
+
+    def units(self, partition: int | None = None) -> list[int]:
+        """Return the units of all entries, or of those of one partition, in order."""
+        own = f"{self._name}:" if partition is None else f"{self._name}:{partition}:"
+        pages = self._store.properties(own).values()
+        return sorted(int(unit) for page in pages for unit in page)
+
+    def lacking(self, texts: Mapping[int, str]) -> tuple[dict[int, str], list[int]]:
+        """Return the entries that are missing or have other words, and the units of the latter."""
+        listed: Page = {}
+        for key, _ in self._by_page(texts):
+            listed |= self._store.get_property(key) or {}
+        new = {unit: text for unit, text in texts.items() if listed.get(str(unit)) != _digest(text)}
+        return new, [unit for unit in new if str(unit) in listed]
+
+    def add(self, texts: Mapping[int, str], *, are_there: bool) -> None:
+        """List entries, before they are stored and again when they are there."""
+        for key, units in self._by_page(texts):
+            page = {str(unit): _digest(texts[unit]) if are_there else "" for unit in units}
+            self._store.update_property(key, _merging(page))
+
+    def remove(self, units: Sequence[int]) -> None:
+        """Take entries off the list."""
+        for key, some in self._by_page(units):
+            self._store.update_property(key, _without(some))
+
+    def _by_page(self, units: Iterable[int]) -> list[tuple[str, list[int]]]:
+        return [(key, list(some)) for key, some in groupby(sorted(units), self._page_of)]
+
+    def _page_of(self, unit: int) -> str:
+        partition, seq, _ = unpack_unit(unit)
+        return f"{self._name}:{partition}:{seq // _PAGE}"
+
+
+def _merging(new: Page) -> Callable[[Page | None], Page | None]:
+    return lambda page: {**(page or {}), **new}
+
+
+def _without(units: Sequence[int]) -> Callable[[Page | None], Page | None]:
+    gone = {str(unit) for unit in units}
+    return lambda page: (
+        {unit: one for unit, one in (page or {}).items() if unit not in gone} or None
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()

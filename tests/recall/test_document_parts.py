@@ -89,7 +89,7 @@ def test_deleting_a_document_deletes_its_parts(store, filled):
     assert [hit.document_id for hit in filled.search("heron warranty", session_id="s")] == ["other"]
     filled.index()
     assert rows(store) == 1
-    version = None if filled._dense is None else filled._dense._collections.version()
+    version = None if filled._dense is None else filled._dense._filler.collection()
     with store.index.reading(Scope("s")) as reader:
         assert reader.totals()[0] == 1
         assert version is None or reader.count_vectors(version.key) == 1

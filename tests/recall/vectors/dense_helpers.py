@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from langchain_core.embeddings import Embeddings
@@ -12,7 +11,7 @@ from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.core.search_units import Scope, unpack_unit
 from langchain_tokenmem.recall.chroma import ChromaIndex
 from langchain_tokenmem.recall.embeddings import HashingEmbeddings
-from langchain_tokenmem.recall.vector_index import VectorIndex
+from langchain_tokenmem.recall.vectors import VectorIndex
 
 
 class CountingEmbeddings(Embeddings):
@@ -58,7 +57,7 @@ def made(
     store: TranscriptStore, path: Path, embeddings: Embeddings, **options: int
 ) -> tuple[VectorIndex, ChromaIndex]:
     chroma = ChromaIndex(path, embeddings=embeddings)
-    return VectorIndex(store.index, chroma, **options), chroma
+    return VectorIndex(store.index, embeddings, chroma, **options), chroma
 
 
 def seqs(
@@ -69,7 +68,3 @@ def seqs(
     with store.index.reading(scope) as reader:
         found = [] if reader is None else index.search(question, reader, k)
     return [unpack_unit(unit)[1] for unit, _ in found]
-
-
-def units_in(chroma: ChromaIndex, name: str) -> Sequence[int]:
-    return chroma.open(name).units()

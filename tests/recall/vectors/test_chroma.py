@@ -18,12 +18,8 @@ from langchain_tokenmem.background import waiting_at_most
 from langchain_tokenmem.core.search_units import ScopePartitions, pack_unit
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.chroma import ChromaIndex
-from langchain_tokenmem.recall.collection import (
-    BrokenCollectionError,
-    ChromaCollection,
-    ask_backend,
-)
 from langchain_tokenmem.recall.embeddings import HashingEmbeddings, unit_rows
+from langchain_tokenmem.recall.place import BrokenCollectionError, Question, ask_place
 
 pytestmark = pytest.mark.slow  # a real Chroma; `make test` does without
 
@@ -46,22 +42,25 @@ def units(partition: int, count: int) -> np.ndarray:
     return np.array([pack_unit(partition, seq) for seq in range(1, count + 1)], np.int64)
 
 
-def filled(chroma: ChromaIndex, name: str = "tokenmem-test") -> ChromaCollection:
-    made = chroma.make(name, {"dimension": 8})
-    made.put(units(1, 20), rows(20, 1), owner=1)
-    made.put(units(2, 20), rows(20, 2), owner=1)
-    made.put(units(3, 20), rows(20, 3), owner=2)
-    return made
+NAME = "tokenmem-test"
+
+
+def filled(chroma: ChromaIndex) -> None:
+    chroma.make(NAME, {"dimension": 8})
+    for partition, owner in ((1, 1), (2, 1), (3, 2)):
+        chroma.put(NAME, units(partition, 20), rows(20, partition), owner, {})
+
+
+def proposed(chroma: ChromaIndex, vector: np.ndarray, within: ScopePartitions, k: int) -> list[int]:
+    return chroma.propose(NAME, Question("", vector), within, k)
 
 
 def test_chroma_works_without_sockets_and_with_telemetry_off(chroma):
     with pytest.raises(SocketBlockedError):
         socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    collection = filled(chroma)
-    hits = collection.nearest(rows(20, 1)[4], ScopePartitions(1, (1,)), 3)
-    assert hits[0][0] == pack_unit(1, 5)
-    assert hits[0][1] == pytest.approx(1.0, abs=1e-5)
-    settings = chroma.connect("tokenmem-test").get_settings()
+    filled(chroma)
+    assert proposed(chroma, rows(20, 1)[4], ScopePartitions(1, (1,)), 3)[0] == pack_unit(1, 5)
+    settings = chroma.connect(NAME).get_settings()
     assert settings.anonymized_telemetry is False
 
 
@@ -73,9 +72,8 @@ def test_chromas_default_embedding_function_is_never_used(chroma, monkeypatch):
 
     monkeypatch.setattr(DefaultEmbeddingFunction, "__call__", used)
     filled(chroma)
-    again = chroma.open("tokenmem-test")
-    assert again.nearest(rows(1)[0], ScopePartitions(1, (1, 2)), 5)
-    stored = chroma.open("tokenmem-test")._collection
+    assert proposed(chroma, rows(1)[0], ScopePartitions(1, (1, 2)), 5)
+    stored, _ = chroma._opened(NAME)
     assert stored._embedding_function is None
 
 
@@ -91,7 +89,7 @@ def test_chromas_default_embedding_function_can_be_chosen_by_name(monkeypatch):
 
 def test_only_vectors_and_numbers_reach_chroma(chroma):
     filled(chroma)
-    stored = chroma.open("tokenmem-test")._collection.get()
+    stored = chroma._opened(NAME)[0].get()
     assert set(stored["documents"]) == {None}
     assert all(name.isdecimal() for name in stored["ids"])
     assert all(set(one) == {"owner", "partition"} for one in stored["metadatas"])
@@ -111,55 +109,62 @@ def test_only_vectors_and_numbers_reach_chroma(chroma):
     ],
 )
 def test_nothing_out_of_scope_is_found(chroma, within, partitions):
-    hits = filled(chroma).nearest(rows(1)[0], within, 60)
-    assert {unit >> 36 for unit, _ in hits} == partitions
-    assert len(hits) == 20 * len(partitions)
-    assert hits == sorted(hits, key=lambda hit: (-hit[1], hit[0]))
+    filled(chroma)
+    found = proposed(chroma, rows(1)[0], within, 60)
+    assert {unit >> 36 for unit in found} == partitions
+    assert len(found) == 20 * len(partitions)
 
 
-def test_a_vector_is_replaced_and_removed(chroma):
-    collection = filled(chroma)
-    collection.put(units(1, 1), rows(1, 50), owner=1)
-    assert collection.count() == 60
-    assert collection.nearest(rows(1, 50)[0], ScopePartitions(1, (1,)), 1)[0][0] == pack_unit(1, 1)
-    collection.remove([pack_unit(1, 1), 12345])
-    assert collection.count() == 59
-    assert collection.units(1) == units(1, 20).tolist()[1:]
-    assert len(collection.units()) == 59
+def test_a_vector_is_replaced_and_deleted(chroma):
+    filled(chroma)
+    chroma.put(NAME, units(1, 1), rows(1, 50), 1, {})
+    assert chroma.count(NAME) == 60
+    assert proposed(chroma, rows(1, 50)[0], ScopePartitions(1, (1,)), 1) == [pack_unit(1, 1)]
+    chroma.delete(NAME, [pack_unit(1, 1), 12345])
+    assert chroma.count(NAME) == 59
+    assert chroma.units(NAME, 1) == units(1, 20).tolist()[1:]
 
 
 def test_what_others_have_put_there_is_not_looked_at(chroma):
-    collection = filled(chroma)
-    stored = chroma.open("tokenmem-test")._collection
+    filled(chroma)
+    stored, _ = chroma._opened(NAME)
     stored.upsert(
         ids=["not-a-number"],
         embeddings=rows(1, 1),
         metadatas=[{"owner": "1", "partition": "1"}],
     )
-    assert len(collection.nearest(rows(1, 1)[0], ScopePartitions(1, (1,)), 21)) == 20
-    assert len(collection.units()) == 60
+    assert len(proposed(chroma, rows(1, 1)[0], ScopePartitions(1, (1,)), 21)) == 20
+    assert len(chroma.units(NAME, 1)) == 20
 
 
 @pytest.mark.slow
 def test_batches_stay_below_the_bound(chroma):
-    collection = chroma.make("tokenmem-big", {"dimension": 8})
-    collection.put(units(1, 2_500), rows(2_500), owner=1)
-    assert collection.count() == 2_500
-    collection.remove(units(1, 2_400).tolist())
-    assert collection.count() == 100
+    chroma.make(NAME, {"dimension": 8})
+    chroma.put(NAME, units(1, 2_500), rows(2_500), 1, {})
+    assert chroma.count(NAME) == 2_500
+    chroma.delete(NAME, units(1, 2_400).tolist())
+    assert chroma.count(NAME) == 100
+    assert len(chroma.units(NAME, 1)) == 100
 
 
-def test_a_missing_collection_is_said_and_dropping_one_is_no_error(chroma):
-    with pytest.raises(BrokenCollectionError, match="tokenmem-none"):
-        chroma.open("tokenmem-none")
-    chroma.drop("tokenmem-none")
+def test_a_missing_collection_is_said_and_clearing_one_is_no_error(chroma):
+    for ask in (
+        lambda: chroma.count("tokenmem-none"),
+        lambda: chroma.put("tokenmem-none", units(1, 1), rows(1), 1, {}),
+        lambda: chroma.propose(
+            "tokenmem-none", Question("", rows(1)[0]), ScopePartitions(1, ()), 1
+        ),
+    ):
+        with pytest.raises(BrokenCollectionError, match="tokenmem-none"):
+            ask()
+    chroma.clear("tokenmem-none")
 
 
 def test_a_dropped_collection_leaves_no_files(chroma, tmp_path):
     filled(chroma)
     folder = tmp_path / "chroma" / "tokenmem"
-    assert (folder / "tokenmem-test").is_dir()
-    chroma.drop("tokenmem-test")
+    assert (folder / NAME).is_dir()
+    chroma.clear(NAME)
     assert list(folder.iterdir()) == []
 
 
@@ -199,7 +204,7 @@ def test_nothing_is_opened_before_it_is_used(tmp_path):
 def test_a_server_that_is_not_there_is_said():
     chroma = ChromaIndex(host="127.0.0.1", port=9, embeddings=EMBEDDINGS)
     with pytest.raises(RecallError, match=r"server at 127\.0\.0\.1:9.*cannot be used now"):
-        chroma.connect("tokenmem-test")
+        chroma.connect(NAME)
 
 
 def test_a_client_of_the_application_stays_open(tmp_path):
@@ -227,7 +232,7 @@ def test_a_server_is_asked_whether_it_is_there_and_its_client_is_closed(monkeypa
     chroma = ChromaIndex(
         host="chroma.test", port=1, ssl=True, headers={"x": "y"}, embeddings=EMBEDDINGS, timeout_s=3
     )
-    assert chroma.connect("tokenmem-test") is client
+    assert chroma.connect(NAME) is client
     heartbeat = ("https://chroma.test:1/api/v2/heartbeat", {"headers": {"x": "y"}, "timeout": 3})
     assert asked == [heartbeat]
     chroma.close()
@@ -242,11 +247,11 @@ def test_a_server_that_was_too_slow_gets_a_new_client(monkeypatch):
     monkeypatch.setattr(chromadb, "HttpClient", lambda **_options: next(made))
     monkeypatch.setattr("httpx.get", lambda *_args, **_options: None)
     chroma = ChromaIndex(host="chroma.test", embeddings=EMBEDDINGS, timeout_s=60)
-    chroma.connect("tokenmem-test")
+    chroma.connect(NAME)
     with waiting_at_most(0.1), pytest.raises(RecallError, match="Timeout"):
-        chroma.open("tokenmem-test")
+        chroma.count(NAME)
     may_end.set()
-    assert chroma.connect("tokenmem-test") is clients[1]
+    assert chroma.connect(NAME) is clients[1]
 
 
 def test_a_forked_child_makes_connections_of_its_own(monkeypatch):
@@ -255,10 +260,10 @@ def test_a_forked_child_makes_connections_of_its_own(monkeypatch):
     monkeypatch.setattr(chromadb, "HttpClient", lambda **_options: next(made))
     monkeypatch.setattr("httpx.get", lambda *_args, **_options: None)
     chroma = ChromaIndex(host="chroma.test", embeddings=EMBEDDINGS)
-    assert chroma.connect("tokenmem-test") is chroma.connect("tokenmem-test") is clients[0]
+    assert chroma.connect(NAME) is chroma.connect(NAME) is clients[0]
     parent = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: parent + 1)
-    assert chroma.connect("tokenmem-test") is clients[1]
+    assert chroma.connect(NAME) is clients[1]
     assert not clients[0].is_closed
 
 
@@ -267,7 +272,7 @@ def test_chroma_cloud_is_asked_through_its_own_client_without_telemetry(monkeypa
     client, given = FakeClient(), {}
     monkeypatch.setattr(chromadb, "CloudClient", lambda **options: given.update(options) or client)
     chroma = ChromaIndex(cloud={"tenant": "t", "api_key": "k"}, embeddings=EMBEDDINGS)
-    assert chroma.connect("tokenmem-test") is client
+    assert chroma.connect(NAME) is client
     assert (given["tenant"], given["api_key"]) == ("t", "k")
     assert given["settings"].anonymized_telemetry is False
 
@@ -295,27 +300,27 @@ def test_a_second_process_on_one_chroma_folder_is_refused_with_advice(tmp_path):
         assert other.stdout.readline() == "taken\n"
         index = ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS)
         with pytest.raises(RecallError, match=r"Another process.*chroma run --path.*host="):
-            index.connect("tokenmem-test")
+            index.connect(NAME)
     finally:
         other.communicate(timeout=20)
-    index.connect("tokenmem-test")  # it has ended
+    index.connect(NAME)  # it has ended
     index.close()
 
 
 def test_two_indexes_of_one_process_share_a_chroma_folder(tmp_path):
     one, two = (ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS) for _ in range(2))
     filled(one)
-    assert two.open("tokenmem-test").count() == 60
+    assert two.count(NAME) == 60
     one.close()
-    assert two.open("tokenmem-test").count() == 60
+    assert two.count(NAME) == 60
     two.close()
 
 
 def test_an_index_of_the_same_process_leaves_alone_what_is_being_written(tmp_path):
     one, two = (ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS) for _ in range(2))
     filled(one)
-    with one.writing("tokenmem-test"):
-        assert two.open("tokenmem-test").count() == 60
+    with one._writing(NAME):
+        assert two.count(NAME) == 60
     one.close()
     two.close()
 
@@ -323,11 +328,11 @@ def test_an_index_of_the_same_process_leaves_alone_what_is_being_written(tmp_pat
 def test_a_collection_whose_writing_never_ended_is_deleted_by_who_comes_next(tmp_path, caplog):
     one = ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS)
     filled(one)
-    one._folder.begin_writing("tokenmem-test")
+    one._folder.begin_writing(NAME)
     one.close()
     two = ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS)
     with pytest.raises(BrokenCollectionError, match="not there"):
-        two.open("tokenmem-test")
+        two.count(NAME)
     assert "left by a process that died" in caplog.text
     two.close()
 
@@ -337,7 +342,7 @@ def test_a_forked_process_may_not_use_its_parents_chroma(chroma, monkeypatch):
     parent = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: parent + 1)
     with pytest.raises(RecallError, match="forked"):
-        chroma.open("tokenmem-test")
+        chroma.count(NAME)
     monkeypatch.undo()
 
 
@@ -352,7 +357,7 @@ def test_a_missing_or_broken_chromadb_is_one_clear_error_on_first_use(tmp_path, 
     monkeypatch.setattr(builtins, "__import__", broken)
     index = ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS)
     with pytest.raises(RecallError, match=r"unsupported version of sqlite3.*works without"):
-        index.connect("tokenmem-test")
+        index.connect(NAME)
     monkeypatch.undo()
 
 
@@ -371,7 +376,7 @@ def test_what_chroma_says_is_said_in_our_words(fault, kind, said):
         raise fault
 
     with pytest.raises(kind, match=said):
-        ask_backend("Collection x", fails)
+        ask_place("Collection x", fails)
 
 
 def test_an_interrupt_is_no_error_of_chroma():
@@ -379,4 +384,4 @@ def test_an_interrupt_is_no_error_of_chroma():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ask_backend("Collection x", interrupted)
+        ask_place("Collection x", interrupted)

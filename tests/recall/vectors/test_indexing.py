@@ -16,8 +16,8 @@ from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.search_units import Scope, pack_unit
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall.chroma import ChromaIndex
-from langchain_tokenmem.recall.vector_index import VectorIndex
 from langchain_tokenmem.recall.vector_math import blended, to_matrix
+from langchain_tokenmem.recall.vectors import VectorIndex
 from tests.recall.talk import partitions_of
 from tests.recall.vectors.dense_helpers import CountingEmbeddings, made, seqs, talk
 
@@ -43,14 +43,14 @@ def index(store, tmp_path, embeddings):
 
 
 def active(index: VectorIndex):
-    version = index._collections.version()
-    assert version is not None
-    return version
+    collection = index._filler.collection()
+    assert collection is not None
+    return collection
 
 
 def in_chroma(index: VectorIndex) -> dict[int, np.ndarray]:
     """Return every vector that Chroma has."""
-    collection = index._backend.open(active(index).name)._collection
+    collection, _ = index._place._opened(active(index).name)
     found = collection.get(include=["embeddings"])
     return {int(u): v for u, v in zip(found["ids"], found["embeddings"], strict=True)}
 
@@ -228,7 +228,7 @@ def test_a_failing_chroma_fails_no_turn_and_nothing_is_embedded_twice(
 
 def test_messages_are_stored_while_chroma_is_away_with_one_warning(store, embeddings, caplog):
     nowhere = ChromaIndex(host="127.0.0.1", port=9, embeddings=embeddings)
-    index = VectorIndex(store.index, nowhere)
+    index = VectorIndex(store.index, embeddings, nowhere)
     store.index.listen(index.wake)
     with caplog.at_level(logging.WARNING):
         for start in range(3):
@@ -292,7 +292,7 @@ def test_collection_and_store_both_record_the_embedding_models_fingerprint(store
     index.index()
     version = active(index)
     assert version.fingerprint.model == "counting"
-    stored = index._backend.open(version.name)._collection
+    stored, _ = index._place._opened(version.name)
     assert stored.metadata == {"fingerprint": str(version.fingerprint), "dimension": 32}
 
 
@@ -305,7 +305,7 @@ def test_an_entry_of_chroma_that_the_store_does_not_know_is_never_returned(
     partitions = partitions_of(store, "s")
     vector = np.array([embeddings.embed_query("foreign")], np.float32)
     foreign = np.array([pack_unit(*partitions.partitions, 999)])
-    chroma.open(active(index).name).put(foreign, vector, partitions.owner)
+    chroma.put(active(index).name, foreign, vector, partitions.owner, {})
     question = index.question("foreign")
     with store.index.reading(Scope("s")) as reader:
         found = [unit for unit, _ in index.search(question, reader, 9)]

@@ -69,7 +69,7 @@ def test_a_rebuild_makes_the_same_ids_and_embeds_nothing_again(store, indexed, t
 def test_recall_is_lexical_until_an_interrupted_rebuild_has_resumed_and_ended(store, indexed):
     new = CountingEmbeddings(64, name="new")
     index = indexed(new, batch=4, exact_most=0)
-    old = index._collections.version()
+    old = index._filler.collection()
     asked = new.embed_documents
 
     def breaks(texts):
@@ -117,7 +117,7 @@ def test_a_rebuild_that_is_given_up_is_made_anew_of_the_first_models_vectors(
     store, indexed, tmp_path
 ):
     index = indexed(CountingEmbeddings(64), batch=4)
-    index._collections.start()
+    index._filler.start()
     index.close()
     embeddings = CountingEmbeddings(32)
     back = indexed(embeddings)
@@ -149,8 +149,7 @@ def heals(store, index, caplog, *, embeddings):
 
 def test_missing_entries_are_noticed_at_open_and_made_anew(store, indexed, caplog):
     first = indexed()
-    collection = first._backend.open(active(first).name)
-    collection.remove(collection.units()[:7])
+    first._place.delete(active(first).name, sorted(in_chroma(first))[:7])
     first.close()
     embeddings = CountingEmbeddings()
     said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
@@ -159,7 +158,7 @@ def test_missing_entries_are_noticed_at_open_and_made_anew(store, indexed, caplo
 
 def test_a_missing_collection_is_made_anew(store, indexed, caplog):
     first = indexed()
-    first._backend.drop(active(first).name)
+    first._place.clear(active(first).name)
     first.close()
     embeddings = CountingEmbeddings()
     said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
@@ -258,13 +257,6 @@ def test_a_note_about_sizes_that_cannot_be_read_is_a_fault(store, indexed, tmp_p
     heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
 
 
-def test_the_name_of_a_collection_that_cannot_be_read_makes_a_new_one(store, indexed, caplog):
-    store.index.set_property("collections:tokenmem", {"active": {"fingerprint": "{"}})
-    embeddings = CountingEmbeddings()
-    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-    assert "name of a collection cannot be read" in said
-
-
 def test_a_folder_that_is_deleted_under_a_running_process_is_filled_again(store, indexed, tmp_path):
     index = indexed(exact_most=0)
     index.index()
@@ -291,7 +283,7 @@ def test_a_collection_begun_by_another_process_before_an_acknowledgement_is_fill
 
     def after_another_began(*args, **options):
         if not begun:
-            begun.append(other._collections.start().name)
+            begun.append(other._filler.start().name)
         return acknowledge(*args, **options)
 
     monkeypatch.setattr(store.index, "acknowledge_vectors", after_another_began)
@@ -308,8 +300,7 @@ def test_what_another_process_stores_during_the_comparison_is_no_damage(
 ):
     index, other = indexed(), indexed()
     name = active(index).name
-    collections = index._collections
-    count = collections.count_stored
+    count = index._filler._count_stored
     written = []
 
     def and_another_writes(version):
@@ -319,7 +310,7 @@ def test_what_another_process_stores_during_the_comparison_is_no_damage(
             other.index()
         return found
 
-    monkeypatch.setattr(collections, "count_stored", and_another_writes)
+    monkeypatch.setattr(index._filler, "_count_stored", and_another_writes)
     index.index()
     assert written
     assert active(index).name == name

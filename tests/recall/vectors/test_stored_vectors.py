@@ -138,7 +138,7 @@ def test_search_in_pages_finds_the_same_as_in_one_matrix(sizes, size, limit):
 
 
 def test_large_scopes_are_searched_exactly_and_page_by_page(store, monkeypatch):
-    monkeypatch.setattr("langchain_tokenmem.recall.stored_vectors._PAGE", 7)
+    monkeypatch.setattr("langchain_tokenmem.recall.vectors._PAGE", 7)
     for name in ("s", "t"):
         store.add(name, talk(40, topic=name), user_id="u")
     with Recall(store, embeddings=CountingEmbeddings()) as recall:

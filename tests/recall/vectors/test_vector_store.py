@@ -59,7 +59,6 @@ def test_scope_is_in_the_question_and_checked_again(store, vectors):
         recall.index()
         everything = recalled(store, vectors, where=lambda _key, _values: {})
         for one in (recall, everything):
-            one._dense._backend._opened.update(recall._dense._backend._opened)
             for scope, sessions in (
                 (Scope("a", "u"), {"a"}),
                 (Scope("a", "u", whole_user=True), {"a", "b"}),
@@ -117,9 +116,6 @@ def test_a_message_is_given_once(store, vectors):
             store.add("s", talk(3, start))
             recall.index()
         assert len(given) == 12
-        recall._dense._backend._opened.clear()
-        recall.index()
-        assert len(given) == 12
 
 
 def test_erased_and_cleared_words_leave_the_vector_store(store, vectors):
@@ -131,10 +127,8 @@ def test_erased_and_cleared_words_leave_the_vector_store(store, vectors):
         store.clear("t")
         recall.index()
         assert words_in(vectors) == {message.text for message in talk(3, topic="u")}
-        assert (
-            len(recall._dense._backend._entries(recall._dense._collections.version().name).units())
-            == 3
-        )
+        index = recall._dense
+        assert len(index._place.units(index._filler.collection().name)) == 3
 
 
 def test_what_could_not_be_erased_is_erased_by_the_next_process(store, vectors, monkeypatch):

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import Counter
 from collections.abc import Collection, Sequence
+from typing import Literal
+
+from langchain_core.embeddings import Embeddings
 
 from langchain_tokenmem.background import TimedCalls
+from langchain_tokenmem.core.argument_checks import checked_choice
 from langchain_tokenmem.core.search_units import Change
-from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.backend import (
-    Question,
-    VectorBackend,
-    VectorCollection,
+from langchain_tokenmem.errors import ConfigurationError, RecallError
+from langchain_tokenmem.recall.chroma import ChromaIndex
+from langchain_tokenmem.recall.embeddings import (
+    AnyEmbeddings,
+    as_embeddings,
+    embed_texts,
+    name_of,
 )
-from langchain_tokenmem.recall.collection import BrokenCollectionError
-from langchain_tokenmem.recall.collection_filling import CollectionFiller
-from langchain_tokenmem.recall.collection_manager import (
-    CollectionManager,
-    CollectionVersion,
+from langchain_tokenmem.recall.filling import Filler, VectorCollection
+from langchain_tokenmem.recall.place import BrokenCollectionError, Place, Question
+from langchain_tokenmem.recall.vector_math import (
+    NEIGHBOURS,
+    blended,
+    nearest,
+    nearest_in_pages,
+    to_matrix,
 )
-from langchain_tokenmem.recall.embeddings import embed_texts, name_of
-from langchain_tokenmem.recall.vector_math import blended, nearest, to_matrix
+from langchain_tokenmem.recall.vector_store import VectorStoreIndex
 from langchain_tokenmem.recall.words import Scores, best_units
 from langchain_tokenmem.recall.worker import Worker
-from langchain_tokenmem.storage.search_index import VECTORS, IndexReader, SearchIndex
-
-logger = logging.getLogger(__name__)
+from langchain_tokenmem.storage.search_index import IndexReader, SearchIndex
 
 BATCH = 64
 """Messages that are indexed at once: Chroma takes 14 ms for one vector and 50 to 170 for fifty."""
@@ -53,6 +58,43 @@ QUESTION_SECONDS = 10.0
 _LOOKED_UP = 64
 """Best units by words that are asked for their vector, where they are not among the nearest."""
 
+_PAGE = 2_000
+"""Vectors that are read at once, so that memory does not grow with the scope: 12 MB of 1,536."""
+
+ModelChange = Literal["refuse", "rebuild"]
+
+
+def vector_index(
+    store: SearchIndex,
+    place: ChromaIndex | VectorStoreIndex | None,
+    embeddings: AnyEmbeddings | None,
+    on_model_change: ModelChange,
+) -> VectorIndex | None:
+    """Return the vectors of a recall; None where it searches words alone.
+
+    Raises:
+        ConfigurationError: When what is given is no place, or has a model of its own.
+    """
+    checked_choice(on_model_change, ModelChange, "on_model_change")
+    if place is not None and not isinstance(place, ChromaIndex | VectorStoreIndex):
+        raise ConfigurationError(
+            f"{type(place).__name__} is no index of recall; pass a ChromaIndex, a VectorStoreIndex "
+            f"around a LangChain vector store, or embeddings= for exact search in the store itself."
+        )
+    if place is not None and embeddings is not None:
+        raise ConfigurationError(
+            "Recall was given an index and embeddings=; an index has its own model: give it there."
+        )
+    if isinstance(place, VectorStoreIndex):
+        place.attach(store)
+    if place is not None:
+        model = place.embeddings
+    elif embeddings is not None:
+        model = as_embeddings(embeddings)
+    else:
+        return None
+    return VectorIndex(store, model, place, rebuilds=on_model_change == "rebuild")
+
 
 class VectorIndex:
     """Vectors of a store: kept in the store itself, searched there, in Chroma or a vector store.
@@ -64,7 +106,10 @@ class VectorIndex:
 
     Args:
         store: `TranscriptStore.index`.
-        backend: Where the vectors are searched, and the model that makes them.
+        embeddings: The model.
+        place: Where candidates are looked up in large scopes; None for the store's own table: a
+            question takes time in proportion to its scope then, 0.2 to 0.5 s of one core for
+            10,000 vectors of 384 numbers.
         rebuilds: Whether the vectors of another model are made anew without being asked.
         batch: Messages that are indexed at once.
         exact_most: Vectors in scope up to which the stored ones are compared one by one.
@@ -73,26 +118,26 @@ class VectorIndex:
     def __init__(
         self,
         store: SearchIndex,
-        backend: VectorBackend,
+        embeddings: Embeddings,
+        place: Place | None = None,
         *,
         rebuilds: bool = False,
         batch: int = BATCH,
         exact_most: int = EXACT_MOST,
     ) -> None:
-        self._store = store
-        self._backend = backend
+        self._embeddings = embeddings
+        self._place = place
         self._exact_most = exact_most
-        backend.attach(store)
-        self._collections = CollectionManager(store, backend, rebuilds=rebuilds)
         self._questions = TimedCalls("tokenmem-question")
         self._changed: set[int] = set()
         self._removed: Counter[int] = Counter()
         self._working = threading.RLock()
         self._worker = worker = Worker(self._work, "tokenmem-index")
-        self._filler = CollectionFiller(
+        self._filler = Filler(
             store,
-            backend,
-            self._collections,
+            embeddings,
+            place,
+            rebuilds=rebuilds,
             batch=batch,
             is_stopping=lambda: worker.is_stopping,
         )
@@ -106,10 +151,10 @@ class VectorIndex:
 
         Where there are many vectors it is taken for granted.
         """
-        version = self._collections.version(reader)
-        if version is None:
+        collection = self._filler.collection(reader)
+        if collection is None:
             return False
-        units = reader.vector_units(version.key, limit=_LOOKED_THROUGH)
+        units = reader.vector_units(collection.key, limit=_LOOKED_THROUGH)
         is_whole = len(units) < _LOOKED_THROUGH
         return not is_whole or bool(reader.filter_units(units, among, exclude))
 
@@ -125,16 +170,16 @@ class VectorIndex:
         """
 
         def embed() -> Question:
-            mine = self._collections.fingerprint()
-            self._collections.comparable()
-            found = embed_texts(self._backend.embeddings, [query], mine.dimension, are_queries=True)
+            mine = self._filler.fingerprint()
+            self._filler.comparable()
+            found = embed_texts(self._embeddings, [query], mine.dimension, are_queries=True)
             return Question(query, found[0])
 
         try:
             return self._questions.run(embed, QUESTION_SECONDS)
         except TimeoutError as error:
             raise RecallError(
-                f"The embedding model {name_of(self._backend.embeddings)} did not answer: {error}. "
+                f"The embedding model {name_of(self._embeddings)} did not answer: {error}. "
                 f"Recall is lexical until it does."
             ) from error
 
@@ -144,8 +189,8 @@ class VectorIndex:
         """Return the units nearest in meaning and their cosine, best first, in scope.
 
         Few vectors are compared one by one as they stand in the store, exactly; for more the
-        backend is asked. The answer is a proposal: `Recall` looks at the transcript for what it may
-        show.
+        place proposes candidates, and their vectors are compared. `Recall` looks at the transcript
+        for what it may show.
 
         Args:
             question: What `question` gave.
@@ -155,36 +200,41 @@ class VectorIndex:
         Raises:
             RecallError: When the vectors are of another model, or Chroma fails.
         """
-        version = self._collections.comparable(reader)
-        if version is None or (k is not None and k < 1):
+        collection = self._filler.comparable(reader)
+        if collection is None or (k is not None and k < 1):
             return []
-        key = version.key
+        key = collection.key
         if reader.count_vectors(key, self._exact_most + 1) > self._exact_most:
-            return self._nearest_of_many(version, question, reader, k or DEPTH)
+            return self._nearest_of_many(collection, question, reader, k or DEPTH)
         units, vectors = to_matrix(reader.vectors(key))
         if not len(units):
             return []
         return nearest(units, blended(units, vectors), question.vector, k or len(units))
 
     def _nearest_of_many(
-        self, version: CollectionVersion, question: Question, reader: IndexReader, k: int
+        self, collection: VectorCollection, question: Question, reader: IndexReader, k: int
     ) -> list[tuple[int, float]]:
-        if self._backend.is_copy and not version.is_complete:
+        if self._place is None:
+            pages = reader.vector_pages(collection.key, _PAGE)
+            return nearest_in_pages(pages, question.vector, k)
+        if not self._filler.can_propose(collection):
             raise RecallError(
-                f"The collection in {self._backend.where} is being made; recall is lexical until "
-                f"it is complete."
+                f"The collection in {self._place.where} is being made; recall is lexical until it "
+                f"is complete."
             )
         try:
-            return self._backend.open(version.name).search(question, reader, version.key, k)
+            found = self._place.propose(collection.name, question, reader.partitions, k)
         except BrokenCollectionError:
-            self._replace(version)
+            self._filler.doubt(collection)
+            self._worker.wake()
             raise
-
-    def _replace(self, version: CollectionVersion) -> None:
-        """Drop a collection that does not work, and have it made anew in the background."""
-        self._backend.drop(version.name)
-        self._filler.is_compared = False
-        self._worker.wake()
+        proposed = set(found)
+        around = reader.vectors_around(collection.key, sorted(proposed), NEIGHBOURS)
+        units, vectors = to_matrix(around)
+        if not len(units):
+            return []
+        scored = nearest(units, blended(units, vectors), question.vector, len(units))
+        return [each for each in scored if each[0] in proposed]
 
     def scores(
         self, question: Question, reader: IndexReader, words: Scores
@@ -195,11 +245,11 @@ class VectorIndex:
             RecallError: When the vectors are of another model, or Chroma fails.
         """
         found = self.search(question, reader)
-        version, near = self._collections.version(reader), {unit for unit, _ in found}
+        collection, near = self._filler.collection(reader), {unit for unit, _ in found}
         unknown = [unit for unit in best_units(words, _LOOKED_UP) if unit not in near]
-        if version is None or not (found and unknown):
+        if collection is None or not (found and unknown):
             return found, set()
-        return found, set(unknown) - set(reader.vectors(version.key, unknown))
+        return found, set(unknown) - set(reader.vectors(collection.key, unknown))
 
     # --- indexing
 
@@ -232,16 +282,12 @@ class VectorIndex:
             RecallError: When the model or Chroma fails; call it again and it goes on.
         """
         with self._working:
-            mine, begun = self._collections.fingerprint(), self._collections.version()
-            if begun is None or begun.is_complete or not begun.fingerprint.is_same_model(mine):
-                self._collections.start()
-            self._filler.index_missing(progress=progress)
-            return self._collections.count_stored(self._collections.open()[0])
+            return self._filler.rebuild(progress=progress)
 
     def _work(self) -> None:
         with self._working:
             self._remove_deleted()
-            if not self._filler.is_compared or self._store.pending(VECTORS, limit=1):
+            if self._filler.has_work():
                 self._filler.index_missing()
 
     # --- deleting, closing
@@ -255,34 +301,20 @@ class VectorIndex:
         self._changed.update(partitions)
         with self._working:
             self._remove_deleted()
+            self._worker.wake()  # for a collection that had to be deleted whole
             # The worker may have been faster.
             return sum(self._removed.pop(number, 0) for number in set(partitions))
 
     def _remove_deleted(self) -> None:
         """Delete the entries that the store has no more, of partitions that were changed."""
-        changed, version = sorted(self._changed), self._collections.version()
-        if changed and version is not None:
-            try:
-                collection = self._backend.open(version.name)
-                with self._backend.writing(version.name):
-                    for number in changed:
-                        self._remove_from(number, version, collection)
-            except BrokenCollectionError:
-                self._replace(version)  # by one without them
+        changed = sorted(self._changed)
+        if changed:
+            self._removed += self._filler.delete_gone(changed)
         self._changed.difference_update(changed)
-
-    def _remove_from(
-        self, partition: int, version: CollectionVersion, collection: VectorCollection
-    ) -> None:
-        found = collection.units(partition)
-        with self._store.reading_vectors() as reader:
-            kept = set(reader.vector_units(version.key, partition=partition))
-        gone = [unit for unit in found if unit not in kept]
-        collection.remove(gone)
-        self._removed[partition] += len(gone)
 
     def close(self) -> None:
         """Stop the worker after its batch, and let go of files; what is missing stays so."""
         self._worker.stop()
-        self._backend.close()
+        if self._place is not None:
+            self._place.close()
         self._worker.start()
