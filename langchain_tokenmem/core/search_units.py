@@ -110,9 +110,9 @@ class IndexSource:
 
     @property
     def document_id(self) -> str | None:
-        """The document that it is or is a part of (`metadata["document_id"]`); None for a message.
+        """Id of the document that it is, or is a part of; None for a message.
 
-        Callers who split a document name it in the metadata of each part.
+        Callers who split a document set `metadata["document_id"]` on each part.
         """
         if self.role != "document":
             return None

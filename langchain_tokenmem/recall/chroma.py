@@ -1,9 +1,8 @@
-"""`ChromaIndex`: Chroma as it is configured; embedded, on a server, or in Chroma Cloud.
+"""`ChromaIndex`: vectors in Chroma; embedded, on a server, or in Chroma Cloud.
 
-Chroma is given vectors and numbers, nothing else: ids are unit numbers, metadata are the numbers
-of partition and owner. No text, no name, no id of the application ever reaches it, so it needs no
-embedding function, and nothing that was said can be read from its files. No other module imports
-chromadb.
+Chroma is given vectors and numbers only: ids are unit numbers, metadata are the numbers of
+partition and owner. No text, name or id of the application reaches it, so it needs no embedding
+function, and no message can be read from its files. No other module imports chromadb.
 """
 
 from __future__ import annotations
@@ -33,40 +32,39 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,398}[a-zA-Z0-9]")
 _GRAPH = {"hnsw": {"ef_search": 200, "ef_construction": 200, "max_neighbors": 32}}
-"""Of the true ten nearest of 20,000 vectors, Chroma's defaults find 0.85 (chromadb 1.5.9)."""
+"""With Chroma's defaults, recall of the ten nearest of 20,000 vectors is 0.85 (chromadb 1.5.9)."""
 
 _BATCH_SIZE = 1_000
-"""Vectors in one request; Chroma's own bound (5,461 embedded) is asked for and never passed."""
+"""Vectors in one request; fewer where Chroma's own limit is smaller (embedded: 5,461)."""
 
 _DEFAULT = "chroma-default"
 
 
 class ChromaIndex:
-    """The place of the vectors of a `Recall`, and the model that makes them.
+    """Where a `Recall` looks vectors up, and the model that makes them.
 
-    Exactly one of `path`, `client`, `host` and `cloud` says where. The embedded mode is for one
-    process at a time: a second one gets a `RecallError` that says how to run a server, and goes on
-    with lexical recall. Nothing is opened before it is used.
+    Pass exactly one of `path`, `client`, `host` and `cloud`. An embedded Chroma is for one process
+    at a time: a second one gets a `RecallError` that explains how to run a server, and searches by
+    words alone. Nothing is opened before it is used.
 
     Args:
         path: Folder of an embedded Chroma.
-        embeddings: As `as_embeddings` takes it, or `"chroma-default"` for the model that Chroma
-            brings along, which downloads about 80 MB on first use. It is never used unless asked
-            for by this name.
+        embeddings: The embedding model, as `Recall` takes it, or `"chroma-default"` for Chroma's
+            own model, which downloads about 80 MB on first use and is used in no other case.
         client: A client of `chromadb`, made and closed by the application.
         host: Host of a server (`chroma run`).
-        port: Its port.
-        ssl: Whether it speaks TLS.
-        headers: Sent with every request, for example for authentication.
-        cloud: `tenant`, `database` and `api_key` of Chroma Cloud; what is left out is read from
-            CHROMA_TENANT, CHROMA_DATABASE and CHROMA_API_KEY.
-        collection: First part of the names of the collections. The rest comes from the store, so
-            that several stores may use one Chroma.
-        model: Name of the embedding model in messages; default: what the object says of itself.
-        timeout_s: Seconds that a server or Chroma Cloud may take for one request.
+        port: Port of the server.
+        ssl: Whether the server uses TLS.
+        headers: Headers of every request, for example for authentication.
+        cloud: `tenant`, `database` and `api_key` of Chroma Cloud; defaults: CHROMA_TENANT,
+            CHROMA_DATABASE and CHROMA_API_KEY.
+        collection: Prefix of the names of the collections. Each store has its own, so several
+            stores may share one Chroma.
+        model: Name of the embedding model in messages; default: the model's own.
+        timeout_s: Timeout of one request to a server or Chroma Cloud, in seconds.
 
     Raises:
-        ConfigurationError: When it is not clear where the vectors are, or the name cannot be used.
+        ConfigurationError: When none or several places are given, or the prefix is invalid.
 
     Example:
         >>> from langchain_tokenmem import ChromaIndex, HashingEmbeddings
@@ -135,11 +133,11 @@ class ChromaIndex:
         return "the given Chroma client"
 
     def connect(self, collection: str) -> ClientAPI:
-        """Return the client of a collection, opened on first use; embedded ones have their own.
+        """Return the client of a collection, opened on first use; each embedded one has its own.
 
         Raises:
-            RecallError: When chromadb cannot be imported, when another process has the folder, or
-                when nothing answers.
+            RecallError: When chromadb cannot be imported, another process uses the folder, or the
+                server does not answer.
         """
         if self._given is not None:
             return self._given
@@ -147,7 +145,7 @@ class ChromaIndex:
             if self._folder is not None:
                 self._folder.lock()
             elif self._process != os.getpid():
-                # A forked child must not talk through its parent's connections, nor close them.
+                # A forked child must neither use nor close its parent's connections.
                 self._clients, self._collections = {}, {}
                 self._process = os.getpid()
             name = "" if self._folder is None else collection
@@ -190,7 +188,7 @@ class ChromaIndex:
         with self._writing(name):
             for start in range(0, len(units), size):
                 some = units[start : start + size].tolist()
-                # Plain text: `$ne` and numbers of two types are where filters begin to leak.
+                # Strings: filters on numbers of two types may leak.
                 places = [
                     {"owner": str(owner), "partition": str(unpack_unit(unit)[0])} for unit in some
                 ]
@@ -221,13 +219,13 @@ class ChromaIndex:
         return sorted(int(one) for one in found if one.isdecimal())
 
     def count(self, name: str) -> int:
-        """Return how many vectors there are; Chroma also brings its graph up to date for it."""
+        """Return the number of vectors; Chroma also brings its graph up to date for it."""
         return int(self._ask(self._opened(name)[0].count))
 
     def propose(
         self, name: str, question: Question, within: ScopePartitions, limit: int
     ) -> list[int]:
-        """Return the units in scope that Chroma takes for the nearest, the best first."""
+        """Return the units in scope that Chroma finds nearest, best first."""
         where: Any = {"owner": str(within.owner)}
         if not within.whole:
             own = {"partition": {"$in": [str(number) for number in within.partitions]}}
@@ -240,7 +238,7 @@ class ChromaIndex:
             include=[],
         )
         found = self._ask(query)
-        # A collection is not the truth: what is no number of ours is not looked at.
+        # Entries of others in the collection are ignored.
         return [int(one) for one in found["ids"][0] if one.isdecimal()]
 
     def clear(self, name: str) -> None:
@@ -258,10 +256,10 @@ class ChromaIndex:
                 self._ask(lambda: client.delete_collection(name))
 
     def _opened(self, name: str) -> tuple[Any, int]:
-        """Return Chroma's own object of a collection that works, and how much a request may have.
+        """Return Chroma's collection object, and the size of its largest request.
 
         Raises:
-            BrokenCollectionError: When there is none of this name, or it does not work.
+            BrokenCollectionError: When the collection is missing or does not work.
         """
         with self._opening:
             if self._folder is not None and not self._folder.has(name):
@@ -270,7 +268,7 @@ class ChromaIndex:
                 raise BrokenCollectionError(f"{fault}. It is made anew from the store.")
             client = self.connect(name)
             if name not in self._collections:
-                # Whatever function the stored configuration names is not loaded: None, always.
+                # None, so that no embedding function of a stored configuration is loaded.
                 found = self._ask(lambda: client.get_collection(name, embedding_function=None))
                 self._ask(found.count)
                 size = min(_BATCH_SIZE, int(self._ask(client.get_max_batch_size)))
@@ -279,7 +277,7 @@ class ChromaIndex:
 
     @contextmanager
     def _writing(self, name: str) -> Iterator[None]:
-        """Note that an embedded collection is being written to, and that it is whole again."""
+        """Mark an embedded collection as being written to, until it is whole again."""
         folder = self._folder
         if folder is None:
             yield
@@ -289,7 +287,7 @@ class ChromaIndex:
             yield
         finally:
             with suppress(RecallError):
-                # Asked to count, Chroma brings its graph up to date: nothing is under way then.
+                # Counting brings the graph up to date, so that no write is in progress.
                 self.count(name)
                 self._ask(lambda: folder.end_writing(name))
 
@@ -301,12 +299,12 @@ class ChromaIndex:
             return ask_place(self.where, call)
         except RecallError as error:
             if isinstance(error.__cause__, TimeoutError):
-                # The next one looks first whether the server is there.
+                # The next request makes a new client, which checks the server first.
                 self._clients, self._collections = {}, {}
             raise
 
     def close(self) -> None:
-        """Close the client, unless the application made it, and let other processes in."""
+        """Close the clients, unless the application made them, and unlock the folder."""
         with self._opening:
             for name in list(self._clients):
                 self._close_client(name)
@@ -324,7 +322,7 @@ class ChromaIndex:
 def _check_answers(
     host: str, port: int, *, ssl: bool, headers: Mapping[str, str], timeout_s: float | None
 ) -> None:
-    """Ask a server whether it is there: Chroma's client would wait for it without end."""
+    """Check that a server answers: Chroma's client has no timeout."""
     import httpx  # noqa: PLC0415  comes with chromadb
 
     address = host if "://" in host else f"{'https' if ssl else 'http'}://{host}:{port}"
@@ -343,7 +341,7 @@ def _imported() -> Any:
 
 
 class _ChromaDefault(Embeddings):
-    """The model that Chroma brings along, asked for by name."""
+    """Chroma's own model (`"chroma-default"`)."""
 
     model = "chroma-default (all-MiniLM-L6-v2, ONNX)"
 

@@ -32,7 +32,7 @@ _FORMS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class NamedDate:
-    """A date as far as a question names it; None where it does not.
+    """A date, as far as a question names it.
 
     Attributes:
         year: Four digits.
@@ -45,9 +45,9 @@ class NamedDate:
     day: int | None = None
 
     def fits(self, moment: datetime) -> bool:
-        """Return whether a moment is in it; a day has one day of grace on both sides.
+        """Return whether a moment matches; a day also matches the days before and after it.
 
-        What happened on a day is often told on the next one, and zones differ.
+        People often report what happened the day before, and time zones differ.
         """
         if self.year is not None and moment.year != self.year:
             return False

@@ -1,10 +1,10 @@
-"""Folder of an embedded Chroma: locked for one process, dropped where it was not left whole.
+"""Folder of an embedded Chroma: locked for one process, and deleted if it is damaged.
 
-Embedded Chroma looks after neither. Two processes damage each other's graphs without a word; after
-some damage to its files it answers wrongly or not at all, and a `header.bin` that was cut takes
-the process down (segmentation fault, chromadb 1.5.9). The collections are caches, so each has a
-folder of its own, beside which the sizes of its files are noted when it has been written to: a
-folder that is not as noted is deleted before Chroma opens it, and made anew from the store.
+Embedded Chroma checks neither. Two processes damage each other's graphs silently; with some damaged
+files it answers wrongly or not at all, and a truncated `header.bin` crashes the process
+(segmentation fault, chromadb 1.5.9). Collections are caches, so each has its own folder, and the
+sizes of its files are recorded after each write: a folder with other sizes is deleted before Chroma
+opens it, and filled again from the store.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class EmbeddedFolder:
         self._lock: FileLock | None = None
 
     def lock(self) -> None:
-        """Keep other processes off; the operating system lets them in when this one ends.
+        """Lock the folder for this process; the operating system unlocks it when the process ends.
 
         Raises:
-            RecallError: When another process is there, or when this one is a fork of it.
+            RecallError: When another process has locked it, or this one was forked since.
         """
         if self._process == os.getpid():
             return
@@ -69,7 +69,7 @@ class EmbeddedFolder:
         self._lock, self._process = lock, os.getpid()
 
     def unlock(self) -> None:
-        """Let other processes in, unless another index of this process is still there."""
+        """Unlock the folder, unless another index of this process still uses it."""
         if self._lock is not None and self._process == os.getpid():
             self._lock.release()
         self._lock = self._process = None
@@ -93,19 +93,19 @@ class EmbeddedFolder:
         return self.path / collection
 
     def has(self, collection: str) -> bool:
-        """Return whether a collection is there, and was left whole; locks the folder."""
+        """Lock the folder; return whether it has the collection, undamaged."""
         self.lock()
         return self.path_of(collection).exists()
 
     def begin_writing(self, collection: str) -> None:
-        """Note that a collection is being written to: a process that dies leaves it unfinished.
+        """Mark a collection as being written to.
 
-        No count tells of the entries that are stored then and never found.
+        When a process dies meanwhile, entries may be stored and never found; counts do not show it.
         """
         self._note(collection).unlink(missing_ok=True)
 
     def end_writing(self, collection: str) -> None:
-        """Note the sizes of a collection's files."""
+        """Record the sizes of a collection's files."""
         self._note(collection).write_text(json.dumps(_sizes(self.path_of(collection))))
 
     def drop(self, collection: str) -> None:

@@ -1,4 +1,4 @@
-"""Embedding models: objects, functions and names, one without download, fingerprints."""
+"""Embedding models: conversion from objects, functions and names; fingerprints; hashing."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from langchain_core.embeddings import Embeddings
 from langchain_tokenmem.errors import ConfigurationError, RecallError, TokenMemoryError
 
 Vectors = npt.NDArray[np.float32]
-"""One row a text."""
+"""One row per text."""
 
 PROBE = (
     "The quick brown fox agreed on a price of 42 euros; see src/auth.py, line 7. "
     "¿Dónde está la biblioteca? 明日の会議は何時ですか。"
 )
-"""Text that tells a model from another one by its vector."""
+"""Text whose vector identifies a model."""
 
 TEXT_VERSION = "1"
-"""Grows with every change of the texts that are embedded (`collection_filling`)."""
+"""Version of the rules that make the embedded texts of messages (`filling`)."""
 
 _PROBE_NUMBERS = 64
-"""Numbers of the probe's vector that are kept."""
+"""How many numbers of the probe's vector are kept."""
 
 _SAME_PROBE = 0.995
-"""Least cosine of two probes of one model: a service's answers differ by rounding, hardware and
-batch (cosine above 0.999); those of two models point anywhere."""
+"""Least cosine of two probes of one model. A service's answers differ by rounding, hardware and
+batch (cosine above 0.999); the probes of two models are unrelated."""
 
 _NAME_ATTRIBUTES = ("model", "model_name", "model_id", "deployment", "repo_id")
 """Attributes of LangChain's embedding classes that hold the name of the model."""
@@ -51,20 +51,19 @@ _GRAM_WEIGHT = 0.3
 class HashingEmbeddings(Embeddings):
     """Vectors from hashed words and letters: offline, deterministic, no model, no download.
 
-    This is not a semantic embedding. Two texts are near when they share words, or pieces of words;
-    "car" and "automobile" are strangers. Beside the lexical index it adds nothing to what is
-    found: it is here for tests, for demonstrations, and for trying out the dense path before a
-    real model is there.
+    This is not a semantic embedding: two texts are near when they share words or pieces of words;
+    "car" and "automobile" are not near. It finds nothing that the search by words does not. Use it
+    in tests and demonstrations, or to try vectors before you choose a model.
 
-    The vector is the signed hashing trick (Weinberger et al., 2009): each feature adds to one
-    place, with a sign from the same hash, so that collisions cancel out on average. Features are
-    words with weight 1 + log(count), and their letter trigrams with less.
+    The vector uses the signed hashing trick (Weinberger et al., 2009): each feature adds to one
+    dimension, with a sign from the same hash, so that collisions cancel out on average. Features
+    are words with weight 1 + log(count), and their letter trigrams with a lower weight.
 
     Args:
-        dim: Numbers of a vector; far below 256, long texts begin to look alike.
+        dim: Dimensions of a vector; far below 256, long texts become similar.
 
     Raises:
-        ConfigurationError: When `dim` is no whole number, or below 2.
+        ConfigurationError: When `dim` is not a whole number of at least 2.
 
     Example:
         >>> embeddings = HashingEmbeddings(dim=64)
@@ -118,14 +117,14 @@ def _features(text: str) -> dict[str, float]:
 class Fingerprint:
     """The model that made the vectors of an index.
 
-    Whether two models are the same is decided by what they say to `PROBE`, not by their names: a
-    model behind an alias needs no rebuild, another one behind the same name is noticed.
+    Models are compared by their vectors of `PROBE`, not by their names: an alias of the same model
+    needs no rebuild, and another model of the same name is noticed.
 
     Attributes:
-        model: Name of the model, for people.
-        dimension: Numbers of a vector.
-        analyser: Version of the rules that made texts of messages.
-        probe: The first numbers of the vector of `PROBE`.
+        model: Name of the model, for messages.
+        dimension: Dimensions of a vector.
+        analyser: Version of the rules that make the embedded texts.
+        probe: First numbers of the vector of `PROBE`.
     """
 
     model: str
@@ -135,11 +134,11 @@ class Fingerprint:
 
     @property
     def key(self) -> str:
-        """A short name, for columns and collections."""
+        """Short key of the model in the vector table."""
         return hashlib.blake2b(self.to_json().encode(), digest_size=8).hexdigest()
 
     def is_same_model(self, other: Fingerprint) -> bool:
-        """Return whether vectors of both may stand in one index."""
+        """Return whether vectors of both models can be compared."""
         if (self.dimension, self.analyser) != (other.dimension, other.analyser):
             return False
         mine, theirs = np.array(self.probe), np.array(other.probe)
@@ -155,7 +154,7 @@ class Fingerprint:
         """Read what `to_json` wrote.
 
         Raises:
-            ValueError: When it is something else.
+            ValueError: When the text is not a fingerprint.
             KeyError: The same.
             TypeError: The same.
         """
@@ -171,8 +170,8 @@ def fingerprint_of(embeddings: Embeddings, analyser: str, model: str | None = No
 
     Args:
         embeddings: The model.
-        analyser: Version of the rules that make texts of messages.
-        model: Name of the model; default: what the object says of itself.
+        analyser: Version of the rules that make the embedded texts.
+        model: Name of the model; default: the model's own.
 
     Raises:
         RecallError: When the model fails.
@@ -183,7 +182,7 @@ def fingerprint_of(embeddings: Embeddings, analyser: str, model: str | None = No
 
 
 def name_of(embeddings: Embeddings) -> str:
-    """Return the name of a model, or that of its class.
+    """Return the name of a model, else of its class.
 
     Example:
         >>> name_of(HashingEmbeddings(dim=8))
@@ -207,13 +206,13 @@ def embed_texts(
 
     Args:
         embeddings: The model.
-        texts: Documents, or questions: some models tell them apart.
-        dimension: Numbers that a vector must have, where that is known.
-        are_queries: Whether they are questions.
+        texts: Documents or questions; some models embed them differently.
+        dimension: Required dimensions of a vector, if known.
+        are_queries: Whether the texts are questions.
 
     Raises:
-        RecallError: When the model fails, or answers with something else than one vector of the
-            right size and of finite numbers for each text.
+        RecallError: When the model fails, or does not return one vector of finite numbers and the
+            right size for each text.
     """
     try:
         found = np.asarray(
@@ -240,7 +239,7 @@ def embed_texts(
 
 
 def unit_rows(vectors: Vectors) -> Vectors:
-    """Return the rows with length 1; a row of zeros stays."""
+    """Return the rows with length 1; rows of zeros stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     found: Vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     return found
@@ -256,12 +255,12 @@ def as_embeddings(given: AnyEmbeddings) -> Embeddings:
     """Return an embedding model.
 
     Args:
-        given: Any LangChain `Embeddings`; a function of a list of texts that returns their vectors,
-            sync or async; or a name such as `openai:text-embedding-3-small`, made by
-            `langchain.embeddings.init_embeddings`, whose provider's package must be installed.
+        given: Any LangChain `Embeddings`; a sync or async function of a list of texts that returns
+            their vectors; or a name such as `openai:text-embedding-3-small` for LangChain's
+            `init_embeddings`, which needs the provider's package.
 
     Raises:
-        ConfigurationError: When it is none of these, or the named model cannot be made.
+        ConfigurationError: When it is of another type, or the named model cannot be created.
     """
     if isinstance(given, Embeddings):
         return given
@@ -279,7 +278,7 @@ def as_embeddings(given: AnyEmbeddings) -> Embeddings:
 def _named(name: str) -> Embeddings:
     from langchain.embeddings import init_embeddings  # noqa: PLC0415  # only for names
 
-    # What is embedded is short: to measure it, OpenAI's class would download a vocabulary.
+    # OpenAI's class would download a vocabulary to check the length of texts, which are short here.
     options: dict[str, Any] = (
         {"check_embedding_ctx_length": False} if name.startswith("openai:") else {}
     )
@@ -311,16 +310,16 @@ class FunctionEmbeddings(Embeddings):
         self.model = getattr(function, "__name__", type(function).__name__)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return what the function makes of texts."""
+        """Return the vectors of texts."""
         found = self._function(texts)
         if inspect.isawaitable(found):
-            # On a loop of its own: the caller may stand in one.
+            # In another thread: the caller may run in an event loop.
             with ThreadPoolExecutor(1) as pool:
                 found = pool.submit(asyncio.run, _awaited(found)).result()
         return [list(vector) for vector in found]
 
     def embed_query(self, text: str) -> list[float]:
-        """Return what the function makes of one text."""
+        """Return the vector of a text."""
         return self.embed_documents([text])[0]
 
 

@@ -66,12 +66,12 @@ class Filler:
     """Embeds what is missing, and brings the place's collection up to date.
 
     Args:
-        store: The texts, the vectors that are known, and what is not indexed.
+        store: The texts, the stored vectors, and the mark up to which each session is indexed.
         embeddings: The model.
         place: Where candidates are looked up; None where the store's own vectors are searched.
-        rebuilds: Whether everything is embedded anew where the model is another one.
+        rebuilds: Whether to embed everything again when the model has changed.
         batch: Messages that are indexed at once.
-        is_stopping: Asked after each batch; where it says so the rest is indexed later.
+        is_stopping: Asked after each batch; the rest is indexed later when it returns true.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Filler:
     # --- the collection
 
     def fingerprint(self) -> Fingerprint:
-        """Return the fingerprint of the model that was given; asks it once.
+        """Return the fingerprint of the given model; the model is asked once.
 
         Raises:
             RecallError: When the model fails.
@@ -109,10 +109,10 @@ class Filler:
         return self._fingerprint
 
     def collection(self, reader: VectorsReader | None = None) -> VectorCollection | None:
-        """Return the collection that the store knows, whichever model it is of.
+        """Return the store's present collection, of whichever model; None where there is none.
 
         Args:
-            reader: Asked instead of the store; in memory a second connection would wait for it.
+            reader: A reader that is open already: an in-memory store has a single connection.
         """
         if reader is None:
             with self._store.reading_vectors() as reader_of_all:
@@ -125,10 +125,10 @@ class Filler:
         )
 
     def comparable(self, reader: VectorsReader | None = None) -> VectorCollection | None:
-        """Return the collection that the store knows, if there is one.
+        """Return the store's present collection, if there is one.
 
         Raises:
-            RecallError: When its vectors are of another model.
+            RecallError: When its vectors are another model's.
         """
         known = self.collection(reader)
         if known is not None and not known.fingerprint.is_same_model(self.fingerprint()):
@@ -150,11 +150,11 @@ class Filler:
         return "the store" if self._place is None else self._place.where
 
     def can_propose(self, collection: VectorCollection) -> bool:
-        """Return whether the place has a collection whole."""
+        """Return whether a collection is this place's, and has every vector."""
         return collection.is_complete and collection.name.startswith(self._prefix)
 
     def start(self) -> VectorCollection:
-        """Make a collection in the place of the one that there is, and enqueue everything."""
+        """Replace the present collection by an empty one, and enqueue everything."""
         old, fingerprint = self.collection(), self.fingerprint()
         if old is not None and old.fingerprint.is_same_model(fingerprint):
             fingerprint = old.fingerprint  # under which the store has its vectors
@@ -175,7 +175,7 @@ class Filler:
         return new
 
     def doubt(self, collection: VectorCollection) -> None:
-        """Delete a collection that does not work: the next `index_missing` makes it again."""
+        """Delete a collection that does not work; the next `index_missing` makes it again."""
         self._clear(collection)
         self._is_compared = False
 
@@ -184,10 +184,10 @@ class Filler:
             self._place.clear(collection.name)
 
     def _to_fill(self) -> VectorCollection:
-        """Return the collection to fill; a new one where there is none of this place and model.
+        """Return the present collection; a new one where there is none in this place.
 
         Raises:
-            RecallError: When the vectors are of another model, or the place cannot be reached.
+            RecallError: When its vectors are another model's, or the place cannot be reached.
         """
         known = self.collection()
         if known is None or not known.name.startswith(self._prefix):
@@ -205,7 +205,7 @@ class Filler:
         return known
 
     def _is_current(self, collection: VectorCollection) -> bool:
-        """Return whether a collection is the one to fill: not when another one was begun."""
+        """Return whether a collection is still the present one."""
         current = self.collection()
         return current is not None and current.name == collection.name
 
@@ -217,7 +217,7 @@ class Filler:
         return PropertyCheck(_PROPERTY, lambda plain: plain["name"] == collection.name)
 
     def _complete(self, collection: VectorCollection) -> None:
-        """Note that a collection has every vector; those of another model go."""
+        """Mark a collection as complete, and delete the vectors of other models."""
         if not collection.is_complete and self._is_current(collection):
             done = replace(collection, is_complete=True)
             self._store.set_property(_PROPERTY, _plain(done), only_if=self._check(collection))
@@ -236,8 +236,7 @@ class Filler:
     def index_missing(self, *, progress: bool = False) -> int:
         """Index what is missing; return how many texts were embedded.
 
-        A collection that breaks is made again; where another process has begun a new one, that is
-        filled.
+        A collection that breaks is made again; one that another process has begun is filled.
 
         Args:
             progress: Whether to show a progress bar.
@@ -265,7 +264,7 @@ class Filler:
         return embedded
 
     def rebuild(self, *, progress: bool) -> int:
-        """Make the collection anew, or go on where that was broken off; return its vectors."""
+        """Make a new collection or resume an interrupted one; return how many vectors it has."""
         begun, mine = self.collection(), self.fingerprint()
         if begun is None or begun.is_complete or not begun.fingerprint.is_same_model(mine):
             self.start()
@@ -273,11 +272,11 @@ class Filler:
         return self._count_stored(self._to_fill())
 
     def _is_done(self) -> bool:
-        """Return whether nothing is missing but what cannot be read."""
+        """Return whether all is indexed that can be read."""
         return {one.partition for one in self._store.pending(VECTORS)} <= self._failing
 
     def _compare(self, collection: VectorCollection) -> None:
-        """Compare the place with the store, once in the life of an index.
+        """Compare the numbers of entries in place and store, once per process.
 
         Raises:
             BrokenCollectionError: When it has more or fewer entries than the store has vectors.
@@ -296,7 +295,7 @@ class Filler:
 
     def _index_all(self, collection: VectorCollection, *, progress: bool) -> int:
         """Index one partition after the other; return how many texts were embedded."""
-        # A session that fails must not keep the others waiting for ever.
+        # Failing sessions come last, so that they do not block the others.
         entries = sorted(
             self._store.pending(VECTORS), key=lambda entry: entry.partition in self._failing
         )
@@ -320,10 +319,10 @@ class Filler:
     def _index_partition(
         self, entry: Unindexed, collection: VectorCollection
     ) -> Iterator[tuple[int, int]]:
-        """Index what a partition lacks, batch by batch; give how many messages and new vectors.
+        """Index the rest of a partition in batches; yield how many messages and new vectors.
 
-        A batch is acknowledged when store and place have it. It begins early, so that messages
-        whose successor has arrived get their new vector.
+        A batch is acknowledged when both store and place have it. It starts a few messages early:
+        the vectors of messages whose successors have arrived have changed.
         """
         number, is_current = entry.partition, self._check(collection)
         start, is_more = entry.from_seq, True
@@ -361,10 +360,10 @@ class Filler:
     def _vectors(
         self, texts: Mapping[int, str], collection: VectorCollection, as_read: tuple[int, int]
     ) -> tuple[dict[int, bytes], int]:
-        """Return the vectors of messages; only what the store does not have is embedded.
+        """Return the vectors of texts; only those that the store lacks are embedded.
 
-        `as_read` is the session, and how often it was edited: vectors of words that were edited
-        meanwhile are not stored.
+        `as_read` is the session, and how often it had been edited when the texts were read: vectors
+        of words that were edited meanwhile are not stored.
         """
         with self._store.reading_vectors() as reader:
             known = reader.vectors(collection.key, list(texts))
@@ -384,7 +383,7 @@ class Filler:
     # --- deleting
 
     def delete_gone(self, partitions: Iterable[int]) -> Counter[int]:
-        """Delete the entries of partitions that the store has no more; return how many of each.
+        """Delete entries that the store no longer has; return how many of each partition.
 
         Raises:
             RecallError: When the place cannot be reached.
@@ -412,9 +411,9 @@ def _plain(collection: VectorCollection) -> dict[str, Any]:
 
 
 def _texts_to_embed(source: IndexSource) -> list[tuple[int, str]]:
-    """Return number and text of each part of a message; none for what is not to be found.
+    """Return number and text of each part of a message; none where it is not indexed.
 
-    No date, no speaker: a date in the embedded text costs 3 points on LoCoMo.
+    Without date and speaker: a date in the embedded text costs 3 points on LoCoMo.
     """
     text = indexable_text(source)
     # Half a surrogate pair makes every tokenizer and every HTTP client raise.

@@ -16,33 +16,34 @@ _SHINGLE = 3
 """Words of a shingle."""
 
 _FAR = -2.0
-"""Stands for a cosine that is not known; none is as small."""
+"""Placeholder for an unknown cosine, below every real one."""
 
 _ALIKE = 0.8
-"""Share of common shingles (Jaccard) from which two texts may be the same."""
+"""Jaccard similarity of shingles from which two texts may be near-duplicates."""
 
 
 @dataclass(frozen=True)
 class Floor:
-    """Least that a history must have in common with a question, on the raw signals.
+    """The least that messages must have in common with a question, measured on raw signals.
 
-    A normalised score says nothing here: the best of a hundred unrelated messages has 1. The best
-    message lets the question through, then nearly everything in its ranking counts: a floor for
-    each message alone would cost up to eleven points of the evidence on LoCoMo (docs/recall.md).
+    Normalised scores cannot be used: the best of a hundred unrelated messages has 1. One message
+    that is good enough opens the gate for the question; then nearly all of its ranking counts. A
+    strict floor for each message would lose up to eleven points of the evidence on LoCoMo
+    (docs/recall.md).
 
-    A question gets through by words when a message has two of its terms and a fifth of its weight
-    (IDF), or when it matches much of a question whose terms are known here; by meaning when a
-    message is near enough.
+    By words, the gate opens when a message has two terms of the question and a fifth of its weight
+    (IDF), or matches much of a question whose terms occur in the scope; by meaning, when the cosine
+    of a message is high enough.
 
     Attributes:
-        terms: Of the question's terms, how many a message must have itself.
-        share: Share of the question's weight that it must match then.
-        strong_share: That share times the share of the question's weight that is said anywhere in
-            the scope, from which one term is enough: about one of two.
-        strict_share: The same where meaning answers, too, and saves such short questions.
-        cosine: Cosine from which meaning alone is enough; None lets every question through.
-        each_share: Share that a message must match that is not near in meaning.
-        each_cosine: Cosine that a message must have that matches no words.
+        terms: How many of the question's terms a message must contain itself.
+        share: Share of the question's weight that it must also match.
+        strong_share: Matched share times the share of the question's weight that occurs in the
+            scope, from which a single term is enough: about one of two.
+        strict_share: The same where there are vectors, which answer such short questions.
+        cosine: Cosine from which meaning alone is enough; None opens the gate for every question.
+        each_share: Least share of a message that is not near in meaning.
+        each_cosine: Least cosine of a message that matches no words.
     """
 
     terms: int = 2
@@ -56,13 +57,13 @@ class Floor:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Units with one score, best first; equal ones newest first.
+    """Units by score, best first; the newest first where scores are equal.
 
     Attributes:
         units: Numbers of the units.
         scores: 0 to 1, before boosts.
-        shares: Share of the question's weight that each matches.
-        cosines: By unit, where there is one.
+        shares: Share of the question's weight (IDF) that each matches.
+        cosines: Cosine by unit, where it is known.
     """
 
     units: Units
@@ -80,18 +81,18 @@ def fused(
     floor: Floor,
     lacking: Collection[int] = (),
 ) -> Ranking:
-    """Return one ranking of two, each normalised to 0..1 (min-max) before it is weighted.
+    """Merge two rankings, each normalised to 0..1 (min-max) before it is weighted.
 
-    Without vectors the lexical score stands alone. What is under the floor is left out.
+    Without vectors, the score by words is used alone. Units below the floor are left out.
 
     Args:
-        words: What matches by words.
-        meaning: Units with their cosine.
-        lexical_weight: Of the words' normalised score.
-        dense_weight: Of the cosines'.
-        floor: What must be in common.
-        lacking: Units whose vector is still missing. Nobody knows what they mean, so their words
-            count for both sides: they stand among the others as their words do.
+        words: Units that match by words.
+        meaning: Units with their cosines.
+        lexical_weight: Weight of the normalised score by words.
+        dense_weight: Weight of the normalised cosines.
+        floor: The least that units must have in common with the question.
+        lacking: Units without a vector so far: their words count with both weights, so that they do
+            not fall behind.
     """
     cosines = dict(meaning)
     if not cosines:
@@ -135,11 +136,11 @@ def _over(floor: Floor, words: Scores, shares: Weights, similarity: Weights) -> 
 
 @dataclass(frozen=True)
 class Boosts:
-    """Factors of a score, tuned on LoCoMo's dev half; 0 switches one off.
+    """Boosts of a score, tuned on the dev half of LoCoMo; 0 turns one off.
 
     Attributes:
-        speaker: Added for a message of the one speaker whom the question names.
-        date: Added for a message of a date that the question names.
+        speaker: Added to the factor for messages of the one speaker whom the question names.
+        date: Added to the factor for messages of a date that the question names.
     """
 
     speaker: float = 0.5
@@ -159,10 +160,10 @@ def boost_of(
 
 
 class DuplicateFilter:
-    """Tells near-duplicates: texts that say the same in nearly the same words.
+    """Filters near-duplicates: texts that say the same in nearly the same words.
 
-    Two texts are alike when they share most of their shingles and every word that carries meaning:
-    "the price is 40" and "the price is 45" are not.
+    Near-duplicates share most of their shingles and all words that carry meaning: "the price is 40"
+    and "the price is 45" are not near-duplicates.
     """
 
     def __init__(self, harmless: Iterable[str] = ()) -> None:
@@ -170,7 +171,7 @@ class DuplicateFilter:
         self._seen: list[tuple[frozenset[str], frozenset[tuple[str, ...]]]] = []
 
     def is_new(self, words: Sequence[str]) -> bool:
-        """Return whether no text before was alike, and remember this one."""
+        """Return whether a text is no near-duplicate of an earlier one, and remember it."""
         content = frozenset(words) - self._harmless
         shingles = _shingles(words)
         for known, theirs in self._seen:

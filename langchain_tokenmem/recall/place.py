@@ -39,14 +39,14 @@ class Question:
 class Place(Protocol):
     """Chroma, or a LangChain vector store: collections of entries by unit (`core.search_units`).
 
-    It proposes candidates; their scores are computed from the vectors that the store keeps. Every
-    method raises `RecallError` when the place cannot be reached, and all that name a collection
-    `BrokenCollectionError` when it is missing or does not work.
+    A place proposes candidates; their scores are computed from the vectors that the store keeps.
+    Methods raise `RecallError` when the place cannot be reached, and `BrokenCollectionError` when
+    the collection is missing or does not work.
 
     Attributes:
         embeddings: The model that makes the vectors.
-        model: Its name in messages; None for what the object says of itself.
-        prefix: Begins the names of its collections.
+        model: Its name in messages; None for the model's own.
+        prefix: Prefix of the names of its collections.
     """
 
     embeddings: Embeddings
@@ -65,14 +65,14 @@ class Place(Protocol):
     def put(
         self, name: str, units: Numbers, vectors: Vectors, owner: int, texts: Mapping[int, str]
     ) -> None:
-        """Store entries, in the place of earlier ones of the same units.
+        """Store entries; earlier ones of the same units are replaced.
 
         Args:
             name: The collection.
             units: Numbers of the units.
             vectors: Their blended vectors, in the same order.
             owner: Number of the user or session that owns them.
-            texts: Their words, for a place that makes vectors of its own.
+            texts: Their texts, for a place that makes its own vectors.
         """
         ...
 
@@ -99,21 +99,21 @@ class Place(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of connections and files."""
+        """Close connections and files."""
         ...
 
 
 def ask_place(where: str, call: Callable[[], T], *, broken: Collection[str] = _BROKEN) -> T:
-    """Return the answer of Chroma or a vector store, and raise its errors in our own words.
+    """Call Chroma or a vector store; its errors become `RecallError`s.
 
-    Chroma raises errors of its own, of its HTTP client, ValueErrors and, where its Rust part gives
-    up, something that is no `Exception`; a vector store may raise anything. This is the one place
-    where all of them are caught.
+    Chroma raises errors of its own, of its HTTP client, ValueErrors and, when its Rust part panics,
+    something that is not an `Exception`; a vector store may raise anything. They are all caught
+    here and nowhere else.
 
     Args:
-        where: The subject of an error's message.
-        call: Asks it.
-        broken: Names of the errors after which a collection is made again.
+        where: The subject of the error message.
+        call: The call.
+        broken: Names of the errors after which the collection is made again.
     """
     try:
         return call()

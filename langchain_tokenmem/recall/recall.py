@@ -41,30 +41,32 @@ T = TypeVar("T")
 class Recall(Closeable):
     """Search over everything that was ever said in a session, or to a user.
 
-    By words always; by meaning, too, with a `ChromaIndex` or `embeddings`. The transcript is the
-    truth: every hit is read from it, and its scope is checked there once more. From the moment a
-    recall is made, the store writes index entries with every append; what was said before is
-    indexed when it is first searched, most of a long history behind the turn (`backlog()`). It
-    may be shared between threads; async methods run their sync twin in a thread.
+    It always searches by words and, with a `ChromaIndex` or `embeddings`, by meaning. Every hit is
+    read from the transcript, and its scope is checked there again. Once a `Recall` exists, the
+    store writes index entries with every append; earlier messages are indexed when they are first
+    searched, most of a long history in the background (`backlog()`). A `Recall` may be shared
+    between threads; async methods run the sync method in a thread.
 
     Args:
         store: The transcripts.
-        chroma: Vectors by meaning, and the embedding model that makes them. A `VectorStoreIndex`
-            may stand here, too.
-        embeddings: The model alone, for exact search in the store's own vectors: an `Embeddings`,
-            a function of a list of texts, or a name such as `openai:text-embedding-3-small`.
-        on_model_change: What happens when the store has another model's vectors: `refuse` goes on
-            with words alone until `rebuild()`, `rebuild` embeds everything anew behind the turn.
-        language: Of stems and stop-words; `english`, `german`, `french` ...
-        lexical_weight: Of the words' normalised score, where there are vectors.
-        dense_weight: Of the vectors' normalised score.
-        neighbours: How many messages on each side lend their words to one.
-        floor: What a message must at least have in common with a question.
-        boosts: For a named speaker and a named date.
-        count_tokens: Counts a text for `max_tokens`; default: about, without a vocabulary.
+        chroma: Where vectors are searched, with their embedding model: a `ChromaIndex` or a
+            `VectorStoreIndex`.
+        embeddings: An embedding model, for exact search in the store's own vectors: an
+            `Embeddings`, a function of a list of texts, or a name such as
+            `openai:text-embedding-3-small`. Not beside `chroma`.
+        on_model_change: What to do when the store has vectors of another model: `refuse` searches
+            by words alone until `rebuild()`, `rebuild` embeds everything again in the background.
+        language: Language of stems and stop-words: `english`, `german`, `french` ...
+        lexical_weight: Weight of the normalised score by words, where there are vectors.
+        dense_weight: Weight of the normalised score by vectors.
+        neighbours: How many messages on each side also count for a message.
+        floor: The least that a message must have in common with a question.
+        boosts: Factors for a named speaker and a named date.
+        count_tokens: Counts the tokens of a text for `max_tokens`; default: an estimate without a
+            vocabulary.
 
     Raises:
-        ConfigurationError: When a setting cannot work.
+        ConfigurationError: When a setting is invalid.
 
     Example:
         >>> from langchain_core.messages import AIMessage, HumanMessage
@@ -107,11 +109,11 @@ class Recall(Closeable):
         self._stop_listening: Callable[[], None] | None = None
         if self._dense is not None:
             self._stop_listening = store.index.listen(self._dense.wake)
-            self._dense.wake(Change("added"))  # what a process before this one has left over
+            self._dense.wake(Change("added"))  # for what an earlier process left unfinished
 
     @property
     def store(self) -> TranscriptStore:
-        """The transcripts in which it looks."""
+        """The transcripts that it searches."""
         return self._store
 
     def search(
@@ -128,25 +130,25 @@ class Recall(Closeable):
         filter: Mapping[str, Any] | None = None,  # noqa: A002  LangChain's name for it
         count_tokens: Callable[[str], int] | None = None,
     ) -> list[Hit]:
-        """Return what matches a question, best first; nothing when nothing is near enough.
+        """Return what matches a question, best first; empty when nothing is near enough.
 
         Args:
             query: The question, as it was asked.
             session_id: The session that asks.
-            user_id: The user who asks; the session must be theirs.
+            user_id: The user who asks; the session must belong to them.
             scope: `session` for this session alone, `user` for all sessions of the user.
-            k: Most hits.
-            max_tokens: Most tokens of all hits together, with date and speaker in front of each.
-            exclude: Ids of messages that are known already.
-            among: Ids of the messages that may be found; default: all in scope.
-            filter: What a document's metadata must hold; a message has `role` and `name`.
-            count_tokens: Counts instead of the one given to the recall.
+            k: Maximum number of hits.
+            max_tokens: Maximum tokens of all hits together, each with its date and speaker.
+            exclude: Ids of messages to leave out.
+            among: Ids of the only messages that may be found; default: all in scope.
+            filter: Metadata that a document must have; a message has `role` and `name`.
+            count_tokens: Counter for this search instead of the recall's own.
 
         Raises:
             ScopeError: Without a session id, or a user id for the user's scope, and when the
                 session belongs to another user.
             RecallError: When the store cannot answer, or `count_tokens` raises.
-            ConfigurationError: When `k` is no whole number.
+            ConfigurationError: When `k` is not a whole number.
         """
         where = _scope(session_id, user_id, scope)
         options = SearchOptions(
@@ -177,7 +179,7 @@ class Recall(Closeable):
             if dense is None or not dense.has_any(reader, options.among, options.exclude):
                 return selection.select(best_parts(self._fused(words)), options)
             without_names = selection.query_without_names(words)
-        # A model may take its time: no connection waits for it.
+        # The model may be slow: no connection is held meanwhile.
         question = self._or_none(lambda: dense.question(without_names))
         with self._store.index.reading(where) as reader:
             if reader is None:
@@ -194,7 +196,7 @@ class Recall(Closeable):
             return selection.select(best_parts(self._fused(words, found, lacking)), options)
 
     def _or_none(self, ask: Callable[[], T]) -> T | None:
-        """Ask the vectors; when that fails the words alone answer, with one warning."""
+        """Ask the vectors; on failure return None, so that words alone answer, and warn once."""
         try:
             return ask()
         except RecallError as error:
@@ -233,17 +235,17 @@ class Recall(Closeable):
 
         Args:
             pattern: A regular expression.
-            session_id: The session that is searched.
-            user_id: The user who asks; the session must be theirs.
-            limit: Most messages.
-            ignore_case: Whether capitals matter not.
-            timeout_s: Seconds for matching; a pattern that runs away is stopped.
-            include_superseded: Look in words that an edit superseded, or that are hidden, too.
+            session_id: The session to search.
+            user_id: The user who asks; the session must belong to them.
+            limit: Maximum number of messages.
+            ignore_case: Whether matching is case-insensitive.
+            timeout_s: Seconds for matching; a runaway pattern is stopped.
+            include_superseded: Also search words that were edited or hidden.
 
         Raises:
             ScopeError: Without a session id, or when the session belongs to another user.
-            ConfigurationError: When the pattern is no regular expression.
-            RecallError: When it took too long.
+            ConfigurationError: When the pattern is not a regular expression.
+            RecallError: When it takes too long.
         """
         where = _scope(session_id, user_id, "session")
         return search_by_regex(
@@ -265,16 +267,16 @@ class Recall(Closeable):
         session_id: str | None = None,
         user_id: str | None = None,
     ) -> list[str]:
-        """Add documents to a session, or to a user; one with a known id takes the other's place.
+        """Add documents to a session or a user; one with a known id replaces the earlier one.
 
-        One that is there already, with the same text and metadata, stays as it is. Where
-        `metadata["created_at"]` is given (a datetime, ISO 8601 or seconds since 1970), that is when
-        it was said. A long document is indexed in parts of about 256 tokens. Where you split one
-        yourself, name it in `metadata["document_id"]` of each part: hits tell it, `delete` deletes
-        all of its parts, and successive parts are neighbours, as messages are.
+        An unchanged document is not stored or embedded again. `metadata["created_at"]` (a datetime,
+        ISO 8601 or seconds since 1970) is the document's date; default: now. A long document is
+        indexed in parts of about 256 tokens. If you split documents yourself, set
+        `metadata["document_id"]` on each part: hits return it, `delete` deletes all parts of the
+        document, and successive parts are neighbours, as messages are.
 
         Args:
-            documents: LangChain documents; one without an id gets one from what it says.
+            documents: LangChain documents; one without an id gets a hash of its content.
             session_id: The session that they belong to.
             user_id: The user that they belong to where no session is named: they are found with
                 `scope="user"`.
@@ -284,7 +286,7 @@ class Recall(Closeable):
 
         Raises:
             ScopeError: When neither is named, or the session belongs to another user.
-            ConfigurationError: When something is no document or no time; nothing was added.
+            ConfigurationError: When a document or a date is invalid; nothing was added.
         """
         now = datetime.now(UTC)
         sources = [document_source(each, session_id, user_id, now) for each in documents]
@@ -322,7 +324,7 @@ class Recall(Closeable):
     adocument = in_thread(document)
 
     def count(self, session_id: str | None = None, user_id: str | None = None) -> int:
-        """Return how many documents a session has, or a user; all in the store by default.
+        """Return the number of documents of a session, of a user or, by default, of the store.
 
         Raises:
             ScopeError: When the session belongs to another user.
@@ -334,7 +336,7 @@ class Recall(Closeable):
     def delete(
         self, document_id: str, *, session_id: str | None = None, user_id: str | None = None
     ) -> bool:
-        """Delete the document with an id, and all parts that name it; return whether any was there.
+        """Delete a document and all parts that name it; return whether anything was deleted.
 
         Raises:
             ScopeError: When neither id is named, or the session belongs to another user.
@@ -346,7 +348,7 @@ class Recall(Closeable):
     adelete = in_thread(delete)
 
     def index(self) -> int:
-        """Index now what the indexes lack; return how many messages and units it was.
+        """Index everything that is missing now; return how many messages and units that was.
 
         Raises:
             RecallError: When the embedding model or Chroma fails; nothing is lost.
@@ -357,15 +359,15 @@ class Recall(Closeable):
     aindex = in_thread(index)
 
     def backlog(self) -> dict[str, int]:
-        """Return how many partitions each index has not indexed whole: `lexical`, `vectors`."""
+        """Return how many partitions are not fully indexed, by index: `lexical`, `vectors`."""
         found = self._store.index.backlog()
         return found if self._dense is not None else {"lexical": found["lexical"]}
 
     def rebuild(self, *, progress: bool = False) -> int:
-        """Make every index anew from the transcript; return how many messages and units.
+        """Rebuild every index from the transcript; return how many messages and units it has.
 
         Args:
-            progress: Whether a bar is shown.
+            progress: Whether to show a progress bar.
         """
         done = self._store.index.rebuild_lexical()
         return done + (self._dense.rebuild(progress=progress) if self._dense is not None else 0)
@@ -373,14 +375,14 @@ class Recall(Closeable):
     arebuild = in_thread(rebuild)
 
     def erase(self, session_id: str | None = None, user_id: str | None = None) -> dict[str, int]:
-        """Delete everything of a session, or of a user, from the store and from Chroma.
+        """Delete everything of a session or a user, from the store and from Chroma.
 
         Returns:
             How many entries of each kind were deleted.
 
         Raises:
             ScopeError: When neither id is given, or the session belongs to another user.
-            RecallError: When Chroma could not delete; the store's part is done.
+            RecallError: When Chroma could not delete; the store's data is deleted by then.
         """
         counts, gone = self._erasing(lambda: self._store.erase(session_id, user_id))
         return counts if gone is None else {**counts, "chroma": gone}
@@ -395,11 +397,11 @@ class Recall(Closeable):
         now: datetime | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> ExpiryReport:
-        """Do the same as `TranscriptStore.expire`, and delete the entries in Chroma with it.
+        """Like `TranscriptStore.expire`; the entries in Chroma are deleted, too.
 
         Raises:
-            ConfigurationError: When no time is given, or it is none.
-            RecallError: When Chroma could not delete; the store's part is done.
+            ConfigurationError: When the time is missing or invalid.
+            RecallError: When Chroma could not delete; the store's data is deleted by then.
         """
         report, gone = self._erasing(
             lambda: self._store.expire(inactive_for, dry_run=dry_run, now=now, progress=progress)
@@ -411,9 +413,9 @@ class Recall(Closeable):
     aexpire = in_thread(expire)
 
     def _erasing(self, work: Callable[[], T]) -> tuple[T, int | None]:
-        """Return what some work on the store gives, and how many entries of Chroma went with it.
+        """Return the result of `work`, and how many entries in Chroma were deleted with it.
 
-        None stands for no index of meaning.
+        None instead of a number where nothing is searched by meaning.
         """
         erased: list[int] = []
 
@@ -429,7 +431,7 @@ class Recall(Closeable):
         return done, None if self._dense is None else self._dense.forget(erased)
 
     def close(self) -> None:
-        """Stop the worker and let go of Chroma; the store stays open."""
+        """Stop the worker and close Chroma; the store stays open."""
         if self._stop_listening is not None:
             self._stop_listening()
             self._stop_listening = None
@@ -441,7 +443,7 @@ class Recall(Closeable):
 
 
 def _checked_counter(count_tokens: Callable[[str], int]) -> Callable[[str], int]:
-    """Return an application's counter whose faults are not taken for the store's."""
+    """Wrap an application's counter, so that its errors are not mistaken for the store's."""
 
     def counted(text: str) -> int:
         try:

@@ -18,13 +18,13 @@ from langchain_tokenmem.recall.words import Scores, best_units
 from langchain_tokenmem.storage.search_index import IndexReader
 
 _POOL = 16
-"""Units that are read beside those wanted, so that a boost can bring some of them forward."""
+"""Additional units that are read, so that boosts can move some of them up."""
 
 LINE_TOKENS = 16
-"""Tokens of date and speaker in front of a message that is shown."""
+"""Tokens of the date and speaker in front of a message."""
 
 _MISFITS = 16
-"""Hits in a row, too long for what is left, after which the size counts as filled."""
+"""Successive hits that do not fit, after which `max_tokens` counts as filled."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class RankedUnit:
-    """A unit that a ranking holds, on its way to become a hit."""
+    """A unit of a ranking, which may become a hit."""
 
     unit: int
     score: float
@@ -56,7 +56,7 @@ class RankedUnit:
 
 
 def best_parts(ranking: Ranking) -> Iterator[RankedUnit]:
-    """Give the units of a ranking, best first, of each message the best part only."""
+    """Yield the best unit of each message, best first."""
     seen: set[int] = set()
     for at in range(len(ranking.units)):
         unit = int(ranking.units[at])
@@ -70,10 +70,10 @@ class ResultSelection:
     """Selects the hits of one search.
 
     Args:
-        analyser: Knows the words of a text.
-        reader: The picture of the scope.
+        analyser: Analyser for the words of a text.
+        reader: A consistent view of the scope.
         query: The question.
-        boosts: For a named speaker and a named date.
+        boosts: Factors for a named speaker and a named date.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ResultSelection:
         self._sources: dict[int, IndexSource | None] = {}
 
     def query_without_names(self, words: Scores) -> str:
-        """Return the question without the names of speakers: they say nothing about a meaning."""
+        """Return the question without names of speakers, which do not help by meaning."""
         self._read(best_units(words, 2 * _POOL))
         return without_names(self._query, sorted(self._names()))
 
@@ -127,7 +127,7 @@ class ResultSelection:
     def _candidates(
         self, found: Iterator[RankedUnit], options: SearchOptions
     ) -> Iterator[tuple[RankedUnit, IndexSource]]:
-        """Give what is there and allowed, best first, one pool after the other."""
+        """Yield the units that exist and are allowed, best first, pool by pool."""
         while pool := list(islice(found, options.k + _POOL)):
             units = [each.unit for each in pool]
             allowed = set(self._reader.filter_units(units, options.among, options.exclude))
@@ -153,7 +153,7 @@ class ResultSelection:
             yield from sorted(boosted, key=lambda pair: (-pair[0].score, -pair[0].unit))
 
     def _named_speakers(self) -> set[str]:
-        """Return the speaker whom the question names; of two none is meant more than the other."""
+        """Return the speaker whom the question names, if it is exactly one."""
         named = {
             name
             for name in self._names()
@@ -184,10 +184,10 @@ def _has(source: IndexSource, metadata: Mapping[str, Any]) -> bool:
 
 
 def without_names(question: str, names: Iterable[str]) -> str:
-    """Return a question without the names of the speakers, as the dense index should see it.
+    """Return a question without the names of speakers, for the search by meaning.
 
-    A name pulls the vector towards every message that mentions it, whatever else the message is
-    about. The lexical index keeps it. A question of nothing but names stays whole.
+    A name moves the vector towards every message that mentions it, whatever the message is about.
+    The search by words keeps names. A question of names only is returned unchanged.
 
     Example:
         >>> without_names("When did Anna's brother call Bob?", ["Anna", "Bob"])

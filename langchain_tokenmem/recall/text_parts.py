@@ -1,4 +1,4 @@
-"""Text of a message that is indexed, and the overlapping parts of a long one."""
+"""The text of a message that is indexed, and the overlapping parts of a long one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PART_TOKENS = 256
 """Tokens of a part: a paragraph or two, enough for a sentence and what it is about."""
 
 OVERLAP_TOKENS = 48
-"""Tokens that two parts share, so that no sentence is cut for both."""
+"""Tokens that two parts share, so that a sentence is complete in one of them."""
 
 _FENCED = regex.compile(rf"<({FENCES})\b[^>]*>.*?</\1>", regex.DOTALL | regex.IGNORECASE)
 _INDEXED_ROLES = frozenset({"human", "ai", "tool", "document"})
@@ -25,7 +25,7 @@ _BREAKS = regex.compile(r"\n\s*\n|\n|(?<=[.!?。\uff01\uff1f])\s*")
 
 
 def indexable_text(source: IndexSource) -> str:
-    """Return what of a message is indexed: empty for system text and what the memory inserted."""
+    """Return the text to index: empty for system messages and text that the memory inserted."""
     if source.is_added or source.role not in _INDEXED_ROLES:
         return ""
     text = source.text
@@ -33,7 +33,7 @@ def indexable_text(source: IndexSource) -> str:
 
 
 def rough_tokens(text: str) -> int:
-    """Return about how many tokens a text has, without a vocabulary.
+    """Estimate the tokens of a text without a vocabulary.
 
     Example:
         >>> rough_tokens("Where did we fix the errors?")
@@ -43,10 +43,10 @@ def rough_tokens(text: str) -> int:
 
 
 def parts_of(text: str) -> list[str]:
-    """Return a text whole when it is short, else in overlapping parts.
+    """Return a short text as one part, a long one in overlapping parts.
 
-    A part has about `PART_TOKENS` tokens and ends where a paragraph, a line or a sentence does, if
-    one does in its second half. Texts of over 800,000 tokens have longer parts.
+    A part has about `PART_TOKENS` tokens and ends at a paragraph, line or sentence if there is one
+    in its second half. Texts of over 800,000 tokens have longer parts.
     """
     if len(text) <= PART_TOKENS:  # characters: no text has more tokens than that
         return [text]
@@ -71,7 +71,7 @@ def _at(ends: list[int], token: int) -> int:
 
 
 def _end(text: str, ends: list[int], start: int, size: int) -> int:
-    """Return the token behind the last one of a part, at a break of the text if there is one."""
+    """Return where a part ends (exclusive, in tokens), at a break of the text if there is one."""
     half, last = _at(ends, start + size // 2), _at(ends, start + size)
     breaks = [match.end() for match in _BREAKS.finditer(text, half, last) if match.end() > half]
     if not breaks:

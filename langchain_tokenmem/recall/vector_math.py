@@ -1,9 +1,9 @@
-"""Arithmetic of vectors: a message's blended with its neighbours', and exact nearest search.
+"""Arithmetic of vectors: blending with the vectors of neighbours, and exact nearest search.
 
-A message says little without what stands around it ("Yes, that one."): its vector is mixed with
-those of its neighbours before it is compared. On LoCoMo this raised the evidence that is found from
-58.5 % (vectors alone) to 85.0 % (blended, and fused with the lexical index);
-`benchmarks/recall_locomo.py` measures it.
+Messages often depend on the messages around them ("Yes, that one."), so vectors are blended with
+those of their neighbours before they are compared. Beside the search by words this is worth 0.6
+points of the evidence within 1,024 tokens on LoCoMo, and 0.8 within 4,096 (all-MiniLM-L6-v2, dev
+half).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from langchain_tokenmem.core.search_units import PART_BITS
 from langchain_tokenmem.recall.embeddings import Vectors, unit_rows
 
 Numbers = npt.NDArray[np.int64]
-"""Unit numbers (`core.search_units`), one for each row of vectors."""
+"""Unit numbers (`core.search_units`), one per row of vectors."""
 
 BLEND = 0.5
 """Share of the neighbours in a message's vector (lambda)."""
@@ -30,17 +30,17 @@ NEIGHBOURS = 2
 def blended(
     units: Numbers, vectors: Vectors, *, share: float = BLEND, neighbours: int = NEIGHBOURS
 ) -> Vectors:
-    """Return each unit's vector mixed with those of the messages around it.
+    """Return each unit's vector blended with those of the messages around it.
 
-    `(1 - share) * own + share * mean of the neighbours`, each of length 1 before and the result of
-    length 1 after. A message of several parts counts as one neighbour, with the mean of its parts;
-    parts of the same message are no neighbours. A unit without neighbours stays as it is.
+    `(1 - share) * own + share * mean of the neighbours`, all normalised to length 1. A message of
+    several parts is one neighbour, with the mean of its parts; parts of the same message are not
+    neighbours of each other. A unit without neighbours keeps its vector.
 
     Args:
         units: Numbers of the units, ascending.
         vectors: Their vectors, in the same order.
         share: Weight of the neighbours, 0 to 1.
-        neighbours: How far neighbours stand at most, in messages.
+        neighbours: Maximum distance of neighbours, in messages.
 
     Example:
         >>> units = np.array([1 << PART_BITS, 2 << PART_BITS], np.int64)
@@ -53,7 +53,7 @@ def blended(
     places, first, place_of = np.unique(units >> PART_BITS, return_index=True, return_inverse=True)
     has_parts = len(places) < len(units)
     means = unit_rows(np.add.reduceat(vectors, first, axis=0)) if has_parts else vectors
-    # One row more, of zeros, for neighbours that are not there.
+    # One more row of zeros, for missing neighbours.
     padded = np.vstack([means, np.zeros((1, means.shape[1]), means.dtype)])
     context = np.zeros_like(means)
     for step in (step for step in range(-neighbours, neighbours + 1) if step):
@@ -72,16 +72,16 @@ def nearest(
 ) -> list[tuple[int, float]]:
     """Return the units nearest to a question with their cosines, the best first.
 
-    Exact, and equal cosines stand in the order of their numbers, so that the same question always
-    has the same answer.
+    The search is exact. Units with equal cosines are sorted by number, so that the same question
+    always has the same answer.
 
     Args:
         units: Numbers of the units.
         vectors: Their vectors, each of length 1.
         question: One vector of length 1.
-        limit: Most units to return.
+        limit: Maximum number of units.
     """
-    # BLAS kernels may set the flag of an invalid value for lanes beyond the end of a vector.
+    # BLAS kernels may set the invalid flag for lanes beyond the end of a vector.
     with np.errstate(invalid="ignore"):
         scores = vectors @ question
     best = np.lexsort((units, -scores))[:limit]
@@ -91,23 +91,23 @@ def nearest(
 def nearest_in_pages(
     pages: Iterable[Mapping[int, bytes]], question: Vectors, limit: int
 ) -> list[tuple[int, float]]:
-    """Return what `nearest` finds among the blended vectors of pages, the same as of one matrix.
+    """Return what `nearest` finds among the blended vectors of all pages.
 
     Args:
         pages: Stored vectors, in the order of their units.
         question: One vector of length 1.
-        limit: Most units to return.
+        limit: Maximum number of units.
     """
     found: list[tuple[int, float]] = []
     read: dict[int, bytes] = {}
-    scored = -1  # last message that has been scored
+    scored = -1  # the last scored message
     for page in chain(pages, [{}]):
         read |= page
         units, vectors = to_matrix(read)
         if not len(units):
             continue
         places = units >> PART_BITS
-        # Messages at the end of a page lack neighbours, and the last one may lack parts.
+        # Neighbours of the last messages of a page are missing, and parts of the last one may be.
         whole = int(places[-1]) - (NEIGHBOURS + 1 if page else 0)
         is_due = (places > scored) & (places <= whole)
         new = nearest(units[is_due], blended(units, vectors)[is_due], question, limit)
@@ -118,7 +118,7 @@ def nearest_in_pages(
 
 
 def to_bytes(vector: Vectors) -> bytes:
-    """Return a vector as the store keeps it: float32, little-endian."""
+    """Return a vector as it is stored: float32, little-endian."""
     return vector.astype("<f4").tobytes()
 
 

@@ -31,40 +31,40 @@ OWNER, PARTITION, UNIT = "tokenmem_owner", "tokenmem_partition", "tokenmem_unit"
 """Keys of an entry's metadata: its user or session, its messages or documents, its own number."""
 
 _SAMPLE = 16
-"""Entries that are looked up when a process first counts them, to see if they are still there."""
+"""Entries that are looked up to check that a vector store still has its entries."""
 
 _BATCH = 500
 """Ids in one request."""
 
 _LARGEST_UNIT = 2**63 - 1
-"""Largest number that a database takes."""
+"""Largest integer of a database."""
 
 
 class VectorStoreIndex:
     """A LangChain vector store as the place where the vectors of a `Recall` are searched.
 
-    The vector store is given the words of every message that is indexed, in parts: **text leaves
-    the transcript's database**, and is embedded by the vector store once more. What it finds is a
-    proposal: scores are computed from the vectors that the transcript's store keeps, and scope and
-    words are checked in the transcript. It is asked where more than a thousand vectors are in
-    scope; smaller scopes are searched exactly, in the store. `ChromaIndex` gives no text away.
+    The vector store gets the text of every indexed message, in parts: **text leaves the
+    transcript's database**, and the vector store embeds it again. It only proposes candidates:
+    scores are computed from the vectors in the transcript's database, and scope and words are
+    checked in the transcript. It is asked in scopes of more than a thousand vectors; smaller ones
+    are searched exactly, in the store. `ChromaIndex` gets no text.
 
     Args:
         vector_store: Any `VectorStore` that can delete by id.
-        embeddings: The model of our own vectors, as `Recall` takes it; default: that of the vector
-            store.
-        where: Makes the keyword arguments of `similarity_search` that keep to a scope, of a key of
-            the metadata and its allowed values. Default: a function for `InMemoryVectorStore`, else
-            `filter={key: value}`, or `{key: {"$in": values}}` for more than one, as Chroma and
-            PGVector understand it. Without a filter that works others' entries take the places of
-            what is in scope; they are never shown.
-        collection: First part of the ids of its entries.
-        model: Name of the embedding model in messages; default: what the object says of itself.
-        timeout_s: Seconds that a search may take; None for no limit.
+        embeddings: The model of the vectors in the transcript's database, as `Recall` takes it;
+            default: that of the vector store.
+        where: A function of a metadata key and its allowed values that returns the keyword
+            arguments of `similarity_search` that restrict it to a scope. Default: a function for
+            `InMemoryVectorStore`, else `filter={key: value}`, or `{key: {"$in": values}}` for
+            several, as Chroma and PGVector take it. If the filter does not work, entries out of
+            scope take up candidates; they are never shown.
+        collection: Prefix of the ids of its entries.
+        model: Name of the embedding model in messages; default: the model's own.
+        timeout_s: Timeout of a search in seconds; None for no limit.
 
     Raises:
-        ConfigurationError: When it is no vector store, cannot delete, or has no embeddings, and for
-            another argument of a wrong type.
+        ConfigurationError: When it is not a vector store, cannot delete or has no embeddings, or
+            when another argument is invalid.
 
     Example:
         >>> from langchain_core.vectorstores import InMemoryVectorStore
@@ -119,10 +119,10 @@ class VectorStoreIndex:
         self._store: SearchIndex | None = None
 
     def attach(self, store: SearchIndex) -> None:
-        """Take the store that lists the entries: a vector store cannot list its own.
+        """Set the store that keeps the list of entries: a vector store cannot list its own.
 
         Raises:
-            ConfigurationError: When it is used with another store already.
+            ConfigurationError: When it is already used with another store.
         """
         if self._store not in {None, store}:
             raise ConfigurationError("A VectorStoreIndex belongs to one Recall; make another one.")
@@ -133,7 +133,7 @@ class VectorStoreIndex:
         return _EntryList(self._store, name)
 
     def make(self, name: str, about: Mapping[str, str | int]) -> None:  # noqa: ARG002
-        """Begin a list of entries, and delete the entries of earlier ones that are left."""
+        """Start a list of entries, and delete leftover entries of earlier lists."""
         for old in self._entries(name).names(self.prefix):
             with suppress(RecallError):
                 self.clear(old)
@@ -147,14 +147,14 @@ class VectorStoreIndex:
         owner: int,
         texts: Mapping[int, str],
     ) -> None:
-        """Store the words of entries that are missing, or have other words now."""
+        """Store the texts of entries that are new or have changed."""
         entries = self._listed(name)
         given = {unit: texts[unit] for unit in units.tolist() if unit in texts}
         new, changed = entries.lacking(given)
         self._delete(name, changed)
         if not new:
             return
-        # Listed first: what is listed and not there is found out, the contrary would stay for ever.
+        # Listed first: a listed entry that is missing is noticed, an unlisted one would stay.
         entries.add(new, are_there=False)
         metadata = [
             {
@@ -172,7 +172,7 @@ class VectorStoreIndex:
         entries.add(new, are_there=True)
 
     def _check_ids(self, given: Sequence[str], stored: object) -> None:
-        """Refuse a vector store that names entries itself: what is erased would stay in it."""
+        """Refuse a vector store that ignores our ids: erased words would stay in it."""
         if isinstance(stored, list) and set(stored) - set(given):
             self._ask(lambda: self._vector_store.delete(ids=stored))
             raise RecallError(
@@ -188,9 +188,9 @@ class VectorStoreIndex:
 
     def _delete(self, name: str, units: Sequence[int]) -> None:
         for start in range(0, len(units), _BATCH):
-            # Never an empty list: to some vector stores that is everything.
+            # Never an empty list: some vector stores delete everything then.
             ids = [f"{name}-{unit}" for unit in units[start : start + _BATCH]]
-            # None is what those say that return nothing.
+            # Some return None.
             if self._ask(partial(self._vector_store.delete, ids=ids)) is False:
                 raise RecallError(
                     "The vector store says that it did not delete: words that are erased or were "
@@ -227,7 +227,7 @@ class VectorStoreIndex:
     def propose(
         self, name: str, question: Question, within: ScopePartitions, limit: int
     ) -> Sequence[int]:
-        """Return the units in scope that the vector store takes for the nearest."""
+        """Return the units in scope that the vector store finds nearest."""
         about, numbers = (OWNER, [within.owner]) if within.whole else (PARTITION, within.partitions)
         arguments = self._filter(about, [f"{name}/{number}" for number in numbers])
         search = partial(self._vector_store.similarity_search, question.text, k=limit, **arguments)
@@ -241,10 +241,10 @@ class VectorStoreIndex:
         entries.end()
 
     def close(self) -> None:
-        """Do nothing: the application made the vector store, and closes it."""
+        """Do nothing: the application closes its vector store."""
 
     def _ask(self, call: Callable[[], T], *, is_search: bool = False) -> T:
-        """Return an answer of the vector store, and raise its errors in our own words."""
+        """Call the vector store; its errors become `RecallError`s."""
         if is_search and self._timeout_s is not None:
             call = partial(self._calls.run, call, self._timeout_s)
         return ask_place(self.where, call, broken=())
@@ -261,7 +261,7 @@ def _plain_filter(key: str, values: Sequence[str]) -> dict[str, Any]:
 
 
 def _unit_of(found: Document, name: str) -> int | None:
-    """Return the unit of an entry; None for an entry of others."""
+    """Return the unit of an entry; None for an entry of another owner."""
     unit, owner = str(found.metadata.get(UNIT)), str(found.metadata.get(OWNER))
     is_own = owner.startswith(f"{name}/") and unit.isdecimal()
     return int(unit) if is_own and int(unit) <= _LARGEST_UNIT else None
@@ -270,10 +270,10 @@ def _unit_of(found: Document, name: str) -> int | None:
 _PREFIX = "vector_store:"
 
 _PAGE = 512
-"""Messages of a page, so that a long session is not written whole with each of its batches."""
+"""Messages of a page, so that a batch of a long session does not rewrite the whole list."""
 
 Page = dict[str, str]
-"""Digest of an entry's words by its unit; empty for one that may not have arrived."""
+"""Digest of an entry's text by its unit; empty for one that may not have been stored."""
 
 
 class _EntryList:
@@ -291,11 +291,11 @@ class _EntryList:
         self._name = f"{_PREFIX}{name}"
 
     def is_there(self) -> bool:
-        """Return whether the list was begun."""
+        """Return whether the list exists."""
         return self._store.get_property(self._name) is not None
 
     def begin(self) -> None:
-        """Begin the list."""
+        """Start the list."""
         self._store.set_property(self._name, {})
 
     def end(self) -> None:
@@ -314,7 +314,7 @@ class _EntryList:
         return sorted(int(unit) for page in pages for unit in page)
 
     def lacking(self, texts: Mapping[int, str]) -> tuple[dict[int, str], list[int]]:
-        """Return the entries that are missing or have other words, and the units of the latter."""
+        """Return the entries that are missing or changed, and the units of the changed ones."""
         listed: Page = {}
         for key, _ in self._by_page(texts):
             listed |= self._store.get_property(key) or {}
@@ -328,7 +328,7 @@ class _EntryList:
             self._store.update_property(key, _merging(page))
 
     def remove(self, units: Sequence[int]) -> None:
-        """Take entries off the list."""
+        """Remove entries from the list."""
         for key, some in self._by_page(units):
             self._store.update_property(key, _without(some))
 

@@ -1,4 +1,4 @@
-"""`VectorIndex`: vectors of a store, filled in the background, and searched."""
+"""`VectorIndex`: search by meaning in the vectors of a store, filled in the background."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ ones cost the same each turn. `benchmarks/recall_exact.py` prints both.
 """
 
 DEPTH = 200
-"""Units that are asked of Chroma, whatever is wanted: the spread of few says little of the best."""
+"""Candidates that are asked for, whatever `k`: normalising needs the scores of more than a few."""
 
 _LOOKED_THROUGH = 256
-"""Vectors in scope up to which it is looked whether any of their messages may be found."""
+"""Vectors in scope up to which `has_any` checks whether any of their messages may be found."""
 
 QUESTION_SECONDS = 10.0
-"""Seconds that a model may take for the vector of a question."""
+"""Timeout for embedding a question."""
 
 _LOOKED_UP = 64
-"""Best units by words that are asked for their vector, where they are not among the nearest."""
+"""Best units by words whose vectors are looked up, where they are not among the nearest."""
 
 _PAGE = 2_000
-"""Vectors that are read at once, so that memory does not grow with the scope: 12 MB of 1,536."""
+"""Vectors that are read at once, so that memory stays bounded: 12 MB at 1,536 dimensions."""
 
 ModelChange = Literal["refuse", "rebuild"]
 
@@ -70,10 +70,10 @@ def vector_index(
     embeddings: AnyEmbeddings | None,
     on_model_change: ModelChange,
 ) -> VectorIndex | None:
-    """Return the vectors of a recall; None where it searches words alone.
+    """Return the index for the arguments of `Recall`; None where it searches by words alone.
 
     Raises:
-        ConfigurationError: When what is given is no place, or has a model of its own.
+        ConfigurationError: When `place` is of another type, or is given beside `embeddings`.
     """
     checked_choice(on_model_change, ModelChange, "on_model_change")
     if place is not None and not isinstance(place, ChromaIndex | VectorStoreIndex):
@@ -97,22 +97,20 @@ def vector_index(
 
 
 class VectorIndex:
-    """Vectors of a store: kept in the store itself, searched there, in Chroma or a vector store.
+    """Vectors of a store, kept in its vector table and looked up there or in a `Place`.
 
-    A failing model or Chroma never fails a turn: what is missing is indexed
-    at the next occasion. Chroma is a cache, as any other place is: a collection that is missing,
-    damaged, incomplete, or that was left by a process that died while writing, is dropped and
-    filled again from the stored vectors, without being asked.
+    A failing model or place never fails a turn: what is missing is indexed later. A place is a
+    cache: a collection that is missing, damaged, incomplete, or was left by a process that died
+    while writing, is deleted and filled again from the vector table.
 
     Args:
         store: `TranscriptStore.index`.
         embeddings: The model.
-        place: Where candidates are looked up in large scopes; None for the store's own table: a
-            question takes time in proportion to its scope then, 0.2 to 0.5 s of one core for
-            10,000 vectors of 384 numbers.
-        rebuilds: Whether the vectors of another model are made anew without being asked.
+        place: Where candidates are looked up in large scopes. Without one, the time of a search
+            grows with its scope: 0.2 to 0.5 s of one core for 10,000 vectors of 384 numbers.
+        rebuilds: Whether to embed everything again when the model has changed.
         batch: Messages that are indexed at once.
-        exact_most: Vectors in scope up to which the stored ones are compared one by one.
+        exact_most: Vectors in scope up to which the search is exact, without the place.
     """
 
     def __init__(
@@ -147,9 +145,9 @@ class VectorIndex:
     def has_any(
         self, reader: IndexReader, among: Collection[str] | None, exclude: Collection[str]
     ) -> bool:
-        """Return whether anything might be found by meaning, so that it is worth to ask the model.
+        """Return whether anything could be found by meaning, so that the model is worth asking.
 
-        Where there are many vectors it is taken for granted.
+        Always true in scopes of many vectors.
         """
         collection = self._filler.collection(reader)
         if collection is None:
@@ -159,14 +157,13 @@ class VectorIndex:
         return not is_whole or bool(reader.filter_units(units, among, exclude))
 
     def question(self, query: str) -> Question:
-        """Ask the model for the vector of a question; never while a transaction is open.
+        """Embed a question; never call this while a transaction is open.
 
         Args:
             query: What to look for, without names of speakers.
 
         Raises:
-            RecallError: When the model fails, takes over `QUESTION_SECONDS`, or the vectors are of
-                another one.
+            RecallError: When the model fails or times out, or when the vectors are another model's.
         """
 
         def embed() -> Question:
@@ -186,19 +183,18 @@ class VectorIndex:
     def search(
         self, question: Question, reader: IndexReader, k: int | None = None
     ) -> list[tuple[int, float]]:
-        """Return the units nearest in meaning and their cosine, best first, in scope.
+        """Return the units in scope that are nearest in meaning with their cosines, best first.
 
-        Few vectors are compared one by one as they stand in the store, exactly; for more the
-        place proposes candidates, and their vectors are compared. `Recall` looks at the transcript
-        for what it may show.
+        In small scopes all vectors are compared; in larger ones the place proposes candidates, and
+        their vectors are compared.
 
         Args:
-            question: What `question` gave.
-            reader: A picture of the scope.
-            k: Most units to return; default: all where they are compared one by one, else `DEPTH`.
+            question: What `question` returned.
+            reader: A consistent view of the scope.
+            k: Maximum number of units; default: all in small scopes, else `DEPTH`.
 
         Raises:
-            RecallError: When the vectors are of another model, or Chroma fails.
+            RecallError: When the vectors are another model's, or the place fails.
         """
         collection = self._filler.comparable(reader)
         if collection is None or (k is not None and k < 1):
@@ -239,10 +235,10 @@ class VectorIndex:
     def scores(
         self, question: Question, reader: IndexReader, words: Scores
     ) -> tuple[list[tuple[int, float]], set[int]]:
-        """Return what `search` finds, and units that match by words and have no vector yet.
+        """Return what `search` finds, and the units that match by words and have no vector yet.
 
         Raises:
-            RecallError: When the vectors are of another model, or Chroma fails.
+            RecallError: When the vectors are another model's, or the place fails.
         """
         found = self.search(question, reader)
         collection, near = self._filler.collection(reader), {unit for unit, _ in found}
@@ -254,7 +250,7 @@ class VectorIndex:
     # --- indexing
 
     def wake(self, change: Change) -> None:
-        """Notice that the store has changed: never blocks, never raises."""
+        """Index a change of the store in the background; never blocks or raises."""
         if change.kind != "added":
             self._changed.update(change.partitions)
         self._worker.wake()
@@ -270,16 +266,16 @@ class VectorIndex:
             return self._filler.index_missing()
 
     def rebuild(self, *, progress: bool = False) -> int:
-        """Make the index anew from the transcript; return how many vectors it has.
+        """Rebuild the index from the transcript; return how many vectors it has.
 
-        Vectors that the store has of this model are used, so that nothing is embedded twice; a
-        rebuild that was broken off goes on where it was.
+        Stored vectors of this model are reused, so that nothing is embedded twice; an interrupted
+        rebuild is resumed.
 
         Args:
             progress: Whether to show a progress bar.
 
         Raises:
-            RecallError: When the model or Chroma fails; call it again and it goes on.
+            RecallError: When the model or the place fails; the next call resumes.
         """
         with self._working:
             return self._filler.rebuild(progress=progress)
@@ -293,10 +289,10 @@ class VectorIndex:
     # --- deleting, closing
 
     def forget(self, partitions: Sequence[int]) -> int:
-        """Delete the entries of erased partitions; return how many there were.
+        """Delete the entries of erased partitions from the place; return how many there were.
 
         Raises:
-            RecallError: When Chroma cannot be reached; they are deleted when it can.
+            RecallError: When the place cannot be reached; they are deleted as soon as it can be.
         """
         self._changed.update(partitions)
         with self._working:
@@ -306,14 +302,14 @@ class VectorIndex:
             return sum(self._removed.pop(number, 0) for number in set(partitions))
 
     def _remove_deleted(self) -> None:
-        """Delete the entries that the store has no more, of partitions that were changed."""
+        """Delete the entries of changed partitions that the store no longer has."""
         changed = sorted(self._changed)
         if changed:
             self._removed += self._filler.delete_gone(changed)
         self._changed.difference_update(changed)
 
     def close(self) -> None:
-        """Stop the worker after its batch, and let go of files; what is missing stays so."""
+        """Stop the worker after its batch, and close the place; the rest is indexed later."""
         self._worker.stop()
         if self._place is not None:
             self._place.close()

@@ -31,13 +31,13 @@ _SEQ_MASK = (1 << SEQ_BITS) - 1
 
 @dataclass(frozen=True)
 class Bm25:
-    """The parameters of the formula; the defaults are the best on LoCoMo (docs/recall.md).
+    """The parameters of BM25F; the defaults are the best on LoCoMo (docs/recall.md).
 
     Attributes:
-        k1: How soon more of the same term counts for less.
-        b: How much a long message is held against it, 0 to 1.
-        neighbours: How many messages on each side lend their words.
-        neighbour_weight: What a neighbour's word is worth, beside 1 for an own one.
+        k1: Saturation of the term frequency.
+        b: Length normalisation, 0 to 1.
+        neighbours: How many messages on each side count as neighbours.
+        neighbour_weight: Weight of a neighbour's word, where an own word has 1.
     """
 
     k1: float = 0.9
@@ -48,15 +48,15 @@ class Bm25:
 
 @dataclass(frozen=True)
 class Scores:
-    """The units that match, by number.
+    """The units that match a question.
 
     Attributes:
-        units: Their numbers, growing.
+        units: Their numbers, ascending.
         values: Their scores.
-        shares: The share of the question's weight that each one matches; what only a neighbour
-            says counts as much as a neighbour's word does.
-        counts: How many of the question's terms each one has itself.
-        known: The share of the question's weight that is said anywhere in the scope.
+        shares: Share of the question's weight (IDF) that each matches; a neighbour's word counts
+            with the neighbour's weight.
+        counts: How many of the question's terms each one contains itself.
+        known: Share of the question's weight that occurs anywhere in the scope.
     """
 
     units: Units
@@ -71,10 +71,10 @@ class TermWeight:
     """Weight of a term of a question.
 
     Attributes:
-        score: In the score of a unit.
-        share: In the share of the question that a unit matches: a term that nobody said weighs as
-            much as one that one unit has, and a short history like one of 100 units, for in a few
-            messages nothing is rare.
+        score: Weight in the score of a unit.
+        share: Weight in the share of the question that a unit matches. A term that does not occur
+            weighs as much as one that occurs once, and a short history counts as 100 units,
+            because in a few messages no term is rare.
         is_known: Whether any unit has the term.
     """
 
@@ -104,10 +104,10 @@ def score(
     """Return the score of every unit that has a term, or whose neighbour has one.
 
     Args:
-        postings: (unit, tf, length) of each term.
-        weights: Of every term of the question, of those too that nobody said.
+        postings: (unit, term frequency, length) of each term.
+        weights: Weights of all terms of the question, also of those that do not occur.
         average: Mean length of a unit, in terms.
-        parameters: Of the formula.
+        parameters: Parameters of BM25F.
     """
     found = [
         (*_term(rows, average, parameters), weights[term])
@@ -161,11 +161,11 @@ def _term(
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """Limits of what a question may read, so that it is answered in time.
+    """Limits of what a search reads, so that it is fast in long histories.
 
     Attributes:
-        postings: Postings that are read whole, of the rarest terms first.
-        candidates: Best units of these, for which the common terms are looked up.
+        postings: Postings that are read completely, those of the rarest terms first.
+        candidates: Best units of these, for which common terms are looked up.
     """
 
     postings: int = 2_000
@@ -176,18 +176,17 @@ class LexicalIndex:
     """Search by words in the index that a store keeps of its transcripts.
 
     It attaches its analyser to the store: from then on every append writes its index entries in
-    its own transaction. What was said before is indexed when it is first asked for. Statistics
-    are those of the scope that asks, so that nobody's words weigh in another's search.
+    its own transaction. Earlier messages are indexed when they are first searched. IDF is computed
+    per scope, so that no user's words affect another user's search.
 
-    A question of common words over a very long history reads the rare ones whole and looks the
-    common ones up for the best candidates only; of a term that is rare nowhere the newest
-    messages are read.
+    In a very long history, the postings of rare terms are read completely, and common terms are
+    looked up for the best candidates only. If all terms are common, the newest messages are read.
 
     Args:
         store: The transcripts.
         analyser: Makes the terms; default: `TextAnalyser()` for English.
-        parameters: Of the formula.
-        effort: How much a question may read.
+        parameters: Parameters of BM25F.
+        effort: How much a search may read.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -214,17 +213,17 @@ class LexicalIndex:
         store.index.attach(self.analyser)
 
     def search(self, query: str, scope: Scope) -> Scores:
-        """Return what matches a question, by number of the unit.
+        """Return the units that match a question.
 
         Raises:
-            ScopeError: When the scope is none.
+            ScopeError: When the scope is invalid.
         """
         self.index(scope)
         with self._store.index.reading(scope) as reader:
             return self.scores(query, reader) if reader is not None else _nothing()
 
     def index(self, scope: Scope | None = None) -> int:
-        """Index what was said before the index was there; return how many messages."""
+        """Index the messages that are not indexed yet; return how many."""
         return self._store.index.index_lexical(scope)
 
     def scores(
@@ -235,10 +234,10 @@ class LexicalIndex:
         among: Collection[str] | None = None,
         exclude: Collection[str] = frozenset(),
     ) -> Scores:
-        """Return what matches a question in the scope of a reader.
+        """Return the units that match a question in the scope of a reader.
 
-        Messages that may not be found lend no words and make no term known: the question itself
-        often is in the transcript already.
+        Messages that may not be found neither count as neighbours nor make a term known: the
+        question itself often is in the transcript already.
         """
         terms = self.analyser.query_terms(query)
         units, length = reader.totals()
@@ -261,7 +260,7 @@ class LexicalIndex:
         return score(found, weights, average, self.parameters)
 
     def _divided(self, counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
-        """Return the terms that are read whole, and those that are looked up afterwards."""
+        """Return the terms that are read completely, and those that are looked up afterwards."""
         left = self.effort.postings
         rare: list[str] = []
         by_rarity = sorted(counts, key=lambda term: (counts[term], term))
@@ -288,7 +287,7 @@ def _allowed(
 
 
 def best_units(scores: Scores, most: int) -> list[int]:
-    """Return the best units: by score, the newer one where two are equal."""
+    """Return the best units by score; the newer ones first where scores are equal."""
     order = np.lexsort((-scores.units, -scores.values))[:most]
     return [int(unit) for unit in scores.units[order]]
 

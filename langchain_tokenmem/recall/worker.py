@@ -15,14 +15,14 @@ from langchain_tokenmem.storage.search_index import SearchIndex
 logger = logging.getLogger(__name__)
 
 _END_SECONDS = 10.0
-"""Time that the end of a process waits for the batch that is being written."""
+"""How long the end of the process waits for the batch that is being written."""
 
 
 class Worker:
-    """Runs one piece of work in the background; a failure is logged once until it succeeds again.
+    """Runs a function in the background; a failure is logged once until it succeeds again.
 
     Args:
-        work: What to do. It looks at `is_stopping` between its batches.
+        work: The function; it checks `is_stopping` between its batches.
         name: Name of the thread.
     """
 
@@ -34,7 +34,7 @@ class Worker:
         wait_at_exit(self.stop)
 
     def wake(self) -> None:
-        """Have the work done soon; never blocks, never raises."""
+        """Run the function soon; never blocks or raises."""
         if not self.is_stopping:
             self._runner.start("work", self._try, again=True)
 
@@ -47,43 +47,43 @@ class Worker:
             if not self._has_warned:
                 logger.warning("%s", error)
             self._has_warned = True
-        except Exception:  # a thread has nobody above it to tell
+        except Exception:  # nothing above a thread would report it
             logger.exception("Indexing in the background failed; messages are indexed later.")
         else:
             self._has_warned = False
 
     def wait(self, seconds: float) -> bool:
-        """Wait until nothing is being done; return whether that is so."""
+        """Wait until the function is not running; return False on timeout."""
         job = self._runner.job("work")
         if job is None or job.thread is threading.current_thread():
             return job is None
         return wait_for(job.future, seconds)
 
     def stop(self, seconds: float = _END_SECONDS) -> None:
-        """Stop after the batch that is being written; may be woken again by `start`."""
+        """Stop after the batch that is being written, until `start`."""
         self.is_stopping = True
         self.wait(seconds)
 
     def start(self) -> None:
-        """Take back `stop`."""
+        """Undo `stop`."""
         self.is_stopping = False
 
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 2_000
-"""Messages that a search indexes before it answers: about a second of one core."""
+"""Messages that a search indexes first: about a second of one core."""
 
 _PAUSE_SECONDS = 0.05
-"""Time for other writers: who waits for SQLite's lock looks at it every now and then only."""
+"""Pause for other writers: those that wait for SQLite's lock only poll it."""
 
 
 class LexicalBacklog:
-    """Indexes what was said before recall was there, so that no search waits long for it.
+    """Indexes messages from before the `Recall` existed, so that no search waits long for it.
 
-    The first search over a history that is not indexed indexes up to `AT_ONCE` messages, those of
-    the session that asks first, and leaves the rest to a thread; until that is done, searches find
-    what is indexed, and `backlog()` tells of it.
+    The first search of a history that is not indexed indexes up to `AT_ONCE` messages, starting
+    with those of its session, and leaves the rest to a thread. Until that is done, searches find
+    what is indexed, and `backlog()` shows the rest.
 
     Args:
         store: `TranscriptStore.index`.
@@ -95,7 +95,7 @@ class LexicalBacklog:
         self._worker = Worker(self._work, "tokenmem-words")
 
     def index_scope(self, scope: Scope) -> None:
-        """Index what a scope lacks, or have it indexed in the background when that is much.
+        """Index the rest of a scope, in the background when it is long.
 
         Raises:
             StoreError: When the store cannot be read or written.
@@ -125,7 +125,7 @@ class LexicalBacklog:
         return not self._worker.is_stopping
 
     def wait(self, seconds: float) -> bool:
-        """Wait until nothing is being indexed; return whether that is so."""
+        """Wait until nothing is being indexed; return False on timeout."""
         return self._worker.wait(seconds)
 
     def close(self) -> None:

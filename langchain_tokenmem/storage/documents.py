@@ -1,7 +1,7 @@
 """Documents: texts beside the transcript that may be replaced and deleted.
 
-They are rows like messages, in a session of a kind of their own. `digest` names the document that
-a row is or is a part of.
+They are stored as messages of a session of another kind. The column `digest` is a hash of the id of
+the document that a row is, or is a part of.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from langchain_tokenmem.storage.transcripts import next_number
 
 
 def put(connection: Connection, sources: Sequence[IndexSource]) -> tuple[Session, list[int]]:
-    """Store documents of one session or user, each in the place of the one with its id.
+    """Store documents of one session or user; each replaces the one with its id.
 
-    One that already has the same text and metadata stays as it is, so that nothing is embedded
-    twice. Successive parts of one document get successive numbers: they are neighbours.
+    An unchanged document is not stored again, so that nothing is embedded twice. Successive parts
+    of a document get successive numbers, which makes them neighbours.
 
     Args:
         connection: In a transaction that writes.
         sources: The documents, at least one.
 
     Returns:
-        The session that holds them, and the numbers of the documents that were replaced.
+        The documents' session, and the numbers of the documents that were replaced.
 
     Raises:
         ScopeError: When they name neither session nor user, or the session is another user's.
@@ -109,7 +109,7 @@ def remove(
     """Delete a document and its parts, of a session, or of a user where no session is named.
 
     Returns:
-        The session that held it, and the numbers that are gone.
+        The documents' session, and the deleted numbers.
 
     Raises:
         ScopeError: When neither is named, or the session belongs to another user.
@@ -134,7 +134,7 @@ def find_document(
 
 
 def count(connection: Connection, session_id: str | None, user_id: str | None) -> int:
-    """Return how many documents a session has, or a user; all there are where neither is named."""
+    """Return the number of documents of a session, of a user or, by default, of the store."""
     own = messages.join(sessions, sessions.c.id == messages.c.session)
     query = select(func.count()).select_from(own)
     query = query.where(sessions.c.kind.in_((OF_SESSION, OF_USER)))
@@ -163,7 +163,7 @@ def read(
 
 
 def lock_of(session_id: str | None, user_id: str | None) -> str:
-    """Return what a transaction that changes these documents holds."""
+    """Return the name of the lock for changes of these documents."""
     return lock_name(*_home(session_id, user_id))
 
 
