@@ -9,7 +9,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -135,7 +135,8 @@ class Fingerprint:
     @property
     def key(self) -> str:
         """Short key of the model in the vector table."""
-        return hashlib.blake2b(self.to_json().encode(), digest_size=8).hexdigest()
+        plain = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.blake2b(plain.encode(), digest_size=8).hexdigest()
 
     def is_same_model(self, other: Fingerprint) -> bool:
         """Return whether vectors of both models can be compared."""
@@ -145,21 +146,10 @@ class Fingerprint:
         size = float(np.linalg.norm(mine) * np.linalg.norm(theirs))
         return len(mine) == len(theirs) and float(np.sum(mine * theirs)) >= _SAME_PROBE * size
 
-    def to_json(self) -> str:
-        """Return it as text; `from_json` reads it."""
-        return json.dumps(asdict(self), sort_keys=True)
-
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote.
-
-        Raises:
-            ValueError: When the text is not a fingerprint.
-            KeyError: The same.
-            TypeError: The same.
-        """
-        found: dict[str, Any] = json.loads(text)
-        return cls(**{**found, "probe": tuple(found["probe"])})
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """Return a fingerprint that was stored as JSON."""
+        return cls(**{**plain, "probe": tuple(plain["probe"])})
 
     def __str__(self) -> str:
         return f"{self.model} ({self.dimension} dimensions, texts by rules {self.analyser})"

@@ -11,7 +11,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 from uuid import uuid4
 
 from langchain_core.embeddings import Embeddings
@@ -29,11 +28,9 @@ from langchain_tokenmem.recall.place import BrokenCollectionError, Place
 from langchain_tokenmem.recall.text_parts import indexable_text, parts_of
 from langchain_tokenmem.recall.vector_math import NEIGHBOURS, blended, to_bytes, to_matrix
 from langchain_tokenmem.storage.search_index import VECTORS, SearchIndex, owner_number
-from langchain_tokenmem.storage.vectors import PropertyCheck, VectorsReader
+from langchain_tokenmem.storage.vectors import VectorsReader
 
 logger = logging.getLogger(__name__)
-
-_PROPERTY = "collection"
 
 _WITHOUT_PLACE = "store-"
 """Begins the name where the store's own vectors are searched, without a place."""
@@ -117,12 +114,11 @@ class Filler:
         if reader is None:
             with self._store.reading_vectors() as reader_of_all:
                 return self.collection(reader_of_all)
-        plain = reader.get_property(_PROPERTY)
+        plain = reader.collection()
         if plain is None:
             return None
-        return VectorCollection(
-            **{**plain, "fingerprint": Fingerprint.from_json(plain["fingerprint"])}
-        )
+        fingerprint = Fingerprint.from_plain(plain["fingerprint"])
+        return VectorCollection(**{**plain, "fingerprint": fingerprint})
 
     def comparable(self, reader: VectorsReader | None = None) -> VectorCollection | None:
         """Return the store's present collection, if there is one.
@@ -166,7 +162,7 @@ class Filler:
                 "dimension": fingerprint.dimension,
             }
             self._place.make(new.name, about)
-        self._store.set_property(_PROPERTY, _plain(new), enqueue_vectors=True)
+        self._store.start_collection(asdict(new))
         if old is not None:
             try:
                 self._clear(old)
@@ -209,18 +205,10 @@ class Filler:
         current = self.collection()
         return current is not None and current.name == collection.name
 
-    def _check(self, collection: VectorCollection) -> PropertyCheck:
-        """Return `_is_current` as a condition that is checked where something is written.
-
-        Another process may begin a new collection, and enqueue everything for it, at any time.
-        """
-        return PropertyCheck(_PROPERTY, lambda plain: plain["name"] == collection.name)
-
     def _complete(self, collection: VectorCollection) -> None:
         """Mark a collection as complete, and delete the vectors of other models."""
         if not collection.is_complete and self._is_current(collection):
-            done = replace(collection, is_complete=True)
-            self._store.set_property(_PROPERTY, _plain(done), only_if=self._check(collection))
+            self._store.update_collection(asdict(replace(collection, is_complete=True)))
             self._store.delete_vectors(keep=collection.key)
 
     def _count_stored(self, collection: VectorCollection) -> int:
@@ -324,8 +312,7 @@ class Filler:
         A batch is acknowledged when both store and place have it. It starts a few messages early:
         the vectors of messages whose successors have arrived have changed.
         """
-        number, is_current = entry.partition, self._check(collection)
-        start, is_more = entry.from_seq, True
+        number, start, is_more = entry.partition, entry.from_seq, True
         while is_more:
             session = self._store.session(number)
             if session is None:
@@ -351,8 +338,9 @@ class Filler:
                     owner = owner_number(session.user_id, number)
                     self._place.put(collection.name, units[is_due], mixed, owner, texts)
             begun = start
+            # Another process may start a new collection, and enqueue everything for it, any time.
             start = self._store.acknowledge_vectors(
-                number, done_to, start=start, edits=session.edits, only_if=is_current
+                number, done_to, start=start, edits=session.edits, collection=collection.name
             )
             is_more = done_to < last or start <= begun
             yield len(fresh), embedded
@@ -404,10 +392,6 @@ class Filler:
         except BrokenCollectionError:
             self.doubt(collection)  # the next one is made without them
         return gone
-
-
-def _plain(collection: VectorCollection) -> dict[str, Any]:
-    return {**asdict(collection), "fingerprint": collection.fingerprint.to_json()}
 
 
 def _texts_to_embed(source: IndexSource) -> list[tuple[int, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
@@ -28,22 +27,8 @@ _RANGES = 50
 _PREFIX = "index:"
 """Begins the names of the facts that are properties of an index."""
 
-
-@dataclass(frozen=True)
-class PropertyCheck:
-    """A condition of a write, checked in its transaction.
-
-    Attributes:
-        name: The property of the index that is read.
-        is_met: Whether to write, by its value (JSON; None when it is not set).
-    """
-
-    name: str
-    is_met: Callable[[Any], bool]
-
-    def holds(self, connection: Connection) -> bool:
-        """Return whether the condition holds; the property is locked until the transaction ends."""
-        return self.is_met(facts.get(connection, _PREFIX + self.name, lock=True))
+_COLLECTION = f"{_PREFIX}collection"
+"""The collection of the place where vectors are looked up."""
 
 
 class VectorTable:
@@ -108,25 +93,25 @@ class VectorTable:
         *,
         start: int,
         edits: int,
-        only_if: PropertyCheck | None = None,
+        collection: str | None = None,
     ) -> int:
         """Mark a session's vectors as indexed up to a message.
 
         Nothing is marked when an earlier message has to be indexed again by now, when the session
-        was edited meanwhile, or when `only_if` does not hold.
+        was edited meanwhile, or when another collection has been set.
 
         Args:
             number: The session.
             done_to: The last message that is indexed.
             start: The first message of the batch.
             edits: The session's number of edits when its texts were read.
-            only_if: A further condition.
+            collection: Name of the collection that has the vectors.
 
         Returns:
             The message with which to continue.
         """
         with self.writing_to(number) as (connection, session):
-            if session is None or (only_if and not only_if.holds(connection)):
+            if session is None or (collection and not _is_set(connection, collection)):
                 return start
             begin = min(start, session.vectors_from)
             if begin < start or session.edits != edits:
@@ -145,21 +130,22 @@ class VectorTable:
         with self._database.reading(_ABOUT) as connection:
             yield VectorsReader(connection)
 
-    def set_property(
-        self,
-        name: str,
-        value: Any,
-        *,
-        enqueue_vectors: bool = False,
-        only_if: PropertyCheck | None = None,
-    ) -> None:
-        """Set a property; `enqueue_vectors` marks all vectors as not indexed."""
+    def start_collection(self, collection: Mapping[str, Any]) -> None:
+        """Set another collection (JSON with `name`), and mark all vectors as not indexed."""
         with self._database.writing(_ABOUT) as connection:
-            if only_if and not only_if.holds(connection):
-                return
+            facts.put(connection, _COLLECTION, collection)
+            connection.execute(update(sessions).values(vectors_from=sessions.c.first_seq))
+
+    def update_collection(self, collection: Mapping[str, Any]) -> None:
+        """Replace the description of the collection, unless another one has been set."""
+        with self._database.writing(_ABOUT) as connection:
+            if _is_set(connection, collection["name"]):
+                facts.put(connection, _COLLECTION, collection)
+
+    def set_property(self, name: str, value: Any) -> None:
+        """Set a property."""
+        with self._database.writing(_ABOUT) as connection:
             facts.put(connection, _PREFIX + name, value)
-            if enqueue_vectors:
-                connection.execute(update(sessions).values(vectors_from=sessions.c.first_seq))
 
     def get_property(self, name: str) -> Any:
         """Return a property of the index (JSON); None when it is not set."""
@@ -181,6 +167,12 @@ class VectorTable:
         """Replace a property by the result of a function of it; None deletes it."""
         with self._database.writing(_ABOUT) as connection:
             facts.change(connection, _PREFIX + name, change)
+
+
+def _is_set(connection: Connection, collection: str) -> bool:
+    """Return whether a collection is the present one, until the transaction ends."""
+    found = facts.get(connection, _COLLECTION, lock=True)
+    return found is not None and found["name"] == collection
 
 
 def delete_vectors(connection: Connection, number: int, seqs: Iterable[int]) -> None:
@@ -274,9 +266,9 @@ class VectorsReader:
             yield {unit: bytes(vector) for unit, vector in rows}
             last = rows[-1].unit
 
-    def get_property(self, name: str) -> Any:
-        """Return a property of the index (plain JSON); None when it is not set."""
-        return facts.get(self._connection, _PREFIX + name)
+    def collection(self) -> Any:
+        """Return the present collection (JSON), as it was set; None where there is none."""
+        return facts.get(self._connection, _COLLECTION)
 
     def _of_model(self, model: str) -> list[Any]:
         own: list[Any] = [vectors.c.model == model]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -86,10 +89,8 @@ def test_a_service_that_rounds_is_still_the_same_model():
 
 def test_a_fingerprint_survives_being_stored():
     one = fingerprint_of(HashingEmbeddings(16), "1", model="mine")
-    assert Fingerprint.from_json(one.to_json()) == one
+    assert Fingerprint.from_plain(json.loads(json.dumps(asdict(one)))) == one
     assert str(one) == "mine (16 dimensions, texts by rules 1)"
-    with pytest.raises((KeyError, TypeError)):
-        Fingerprint.from_json('{"model": 3}')
 
 
 def test_a_model_without_a_name_is_called_by_its_class():
