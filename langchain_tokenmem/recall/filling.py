@@ -127,19 +127,25 @@ class Filler:
             RecallError: When its vectors are another model's.
         """
         known = self.collection(reader)
-        if known is not None and not known.fingerprint.is_same_model(self.fingerprint()):
-            remedy = (
-                " until the transcript is embedded with the new one."
-                if self._rebuilds
-                else ". Pass the first model again, or call recall.rebuild() to embed the "
-                "transcript with the new one."
-            )
-            raise RecallError(
-                f"The vectors in {self._where} were made by {known.fingerprint}, the model that "
-                f"was given is {self.fingerprint()}: they cannot be compared. Recall is "
-                f"lexical{remedy}"
-            )
+        if known is not None and self._is_foreign(known):
+            raise self._refusal(known)
         return known
+
+    def _is_foreign(self, collection: VectorCollection) -> bool:
+        """Return whether another model made the vectors."""
+        return not collection.fingerprint.is_same_model(self.fingerprint())
+
+    def _refusal(self, collection: VectorCollection) -> RecallError:
+        remedy = (
+            " until the transcript is embedded with the new one."
+            if self._rebuilds
+            else ". Pass the first model again, or call recall.rebuild() to embed the transcript "
+            "with the new one."
+        )
+        return RecallError(
+            f"The vectors in {self._where} were made by {collection.fingerprint}, the model that "
+            f"was given is {self.fingerprint()}: they cannot be compared. Recall is lexical{remedy}"
+        )
 
     @property
     def _where(self) -> str:
@@ -152,7 +158,7 @@ class Filler:
     def start(self) -> VectorCollection:
         """Replace the present collection by an empty one, and enqueue everything."""
         old, fingerprint = self.collection(), self.fingerprint()
-        if old is not None and old.fingerprint.is_same_model(fingerprint):
+        if old is not None and not self._is_foreign(old):
             fingerprint = old.fingerprint  # under which the store has its vectors
         new = VectorCollection(f"{self._prefix}{uuid4().hex[:12]}", fingerprint)
         if self._place is not None:
@@ -186,10 +192,9 @@ class Filler:
             RecallError: When its vectors are another model's, or the place cannot be reached.
         """
         known = self.collection()
-        if known is None or not known.name.startswith(self._prefix):
-            self.comparable()
-            return self.start()
-        if self._rebuilds and not known.fingerprint.is_same_model(self.fingerprint()):
+        if known is not None and self._is_foreign(known):
+            if not self._rebuilds:
+                raise self._refusal(known)
             logger.warning(
                 "%s made the vectors in %s; they are made anew by %s.",
                 known.fingerprint,
@@ -197,7 +202,8 @@ class Filler:
                 self.fingerprint(),
             )
             return self.start()
-        self.comparable()
+        if known is None or not known.name.startswith(self._prefix):
+            return self.start()
         return known
 
     def _is_current(self, collection: VectorCollection) -> bool:
@@ -253,8 +259,8 @@ class Filler:
 
     def rebuild(self, *, progress: bool) -> int:
         """Make a new collection or resume an interrupted one; return how many vectors it has."""
-        begun, mine = self.collection(), self.fingerprint()
-        if begun is None or begun.is_complete or not begun.fingerprint.is_same_model(mine):
+        begun = self.collection()
+        if begun is None or begun.is_complete or self._is_foreign(begun):
             self.start()
         self.index_missing(progress=progress)
         return self._count_stored(self._to_fill())

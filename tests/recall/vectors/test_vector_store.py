@@ -215,6 +215,18 @@ def test_a_vector_store_that_has_lost_its_entries_is_filled_again(store):
     assert len(embeddings.texts) == ours  # nothing of ours is embedded twice
 
 
+def test_another_place_with_another_model_rebuilds_where_that_is_wanted(store):
+    store.add("s", talk(5))
+    with Recall(store, embeddings=CountingEmbeddings(name="old")) as recall:
+        recall.index()
+    place = VectorStoreIndex(InMemoryVectorStore(CountingEmbeddings(64, name="new")))
+    with Recall(store, place, on_model_change="rebuild") as recall:
+        recall.index()
+        assert recall.search("day number3", session_id="s", k=1)[0].cosine is not None
+    with pytest.raises(RecallError, match=r"new .*old .*recall\.rebuild\(\)"):
+        Recall(store, embeddings=CountingEmbeddings(name="old")).index()
+
+
 def test_what_is_no_vector_store_is_refused_at_construction(vectors):
     class CannotDelete(InMemoryVectorStore):
         delete = VectorStore.delete
