@@ -10,8 +10,8 @@ from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import ChromaIndex, Recall, TranscriptStore
 from langchain_tokenmem.recall import worker
+from tests.recall.dense_helpers import CountingEmbeddings
 from tests.recall.talk import FILLER, filled, talk
-from tests.recall.vectors.dense_helpers import CountingEmbeddings
 
 
 @pytest.fixture

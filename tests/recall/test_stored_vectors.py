@@ -22,7 +22,7 @@ from langchain_tokenmem.recall.vector_math import (
     nearest_in_pages,
     to_bytes,
 )
-from tests.recall.vectors.dense_helpers import CountingEmbeddings, seqs, talk
+from tests.recall.dense_helpers import CountingEmbeddings, seqs, talk
 
 CAR = "My automobile is red."
 

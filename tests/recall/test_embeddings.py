@@ -19,7 +19,7 @@ from langchain_tokenmem.recall.embeddings import (
     name_of,
     unit_rows,
 )
-from tests.recall.vectors.dense_helpers import CountingEmbeddings
+from tests.recall.dense_helpers import CountingEmbeddings
 
 
 @given(st.text(), st.integers(2, 300))

@@ -18,8 +18,8 @@ from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall.chroma import ChromaIndex
 from langchain_tokenmem.recall.vector_math import blended, to_matrix
 from langchain_tokenmem.recall.vectors import VectorIndex
+from tests.recall.dense_helpers import CountingEmbeddings, made, seqs, talk
 from tests.recall.talk import partitions_of
-from tests.recall.vectors.dense_helpers import CountingEmbeddings, made, seqs, talk
 
 pytestmark = pytest.mark.slow  # a real Chroma; `make test` does without
 

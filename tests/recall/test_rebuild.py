@@ -11,8 +11,8 @@ import pytest
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import RecallError
-from tests.recall.vectors.dense_helpers import CountingEmbeddings, made, seqs, talk
-from tests.recall.vectors.test_indexing import active, assert_whole, in_chroma
+from tests.recall.dense_helpers import CountingEmbeddings, made, seqs, talk
+from tests.recall.test_indexing import active, assert_whole, in_chroma
 
 pytestmark = pytest.mark.slow  # a real Chroma; `make test` does without
 

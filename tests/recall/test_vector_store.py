@@ -11,7 +11,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_tokenmem import HashingEmbeddings, Recall, VectorStoreIndex
 from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from tests.recall.vectors.dense_helpers import CountingEmbeddings, seqs, talk
+from tests.recall.dense_helpers import CountingEmbeddings, seqs, talk
 
 
 @pytest.fixture
