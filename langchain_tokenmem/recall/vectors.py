@@ -200,31 +200,31 @@ class VectorIndex:
         if collection is None or (k is not None and k < 1):
             return []
         key = collection.key
-        if reader.count_vectors(key, self._exact_most + 1) > self._exact_most:
-            return self._nearest_of_many(collection, question, reader, k or DEPTH)
-        units, vectors = to_matrix(reader.vectors(key))
-        if not len(units):
-            return []
-        return nearest(units, blended(units, vectors), question.vector, k or len(units))
+        is_small = reader.count_vectors(key, self._exact_most + 1) <= self._exact_most
+        if self._place is None or is_small:
+            limit = k or (self._exact_most if is_small else DEPTH)
+            return nearest_in_pages(reader.vector_pages(key, _PAGE), question.vector, limit)
+        return self._nearest_proposed(self._place, collection, question, reader, k or DEPTH)
 
-    def _nearest_of_many(
-        self, collection: VectorCollection, question: Question, reader: IndexReader, k: int
+    def _nearest_proposed(
+        self,
+        place: Place,
+        collection: VectorCollection,
+        question: Question,
+        reader: IndexReader,
+        k: int,
     ) -> list[tuple[int, float]]:
-        if self._place is None:
-            pages = reader.vector_pages(collection.key, _PAGE)
-            return nearest_in_pages(pages, question.vector, k)
         if not self._filler.can_propose(collection):
             raise RecallError(
-                f"The collection in {self._place.where} is being made; recall is lexical until it "
+                f"The collection in {place.where} is being made; recall is lexical until it "
                 f"is complete."
             )
         try:
-            found = self._place.propose(collection.name, question, reader.partitions, k)
+            proposed = set(place.propose(collection.name, question, reader.partitions, k))
         except BrokenCollectionError:
             self._filler.doubt(collection)
             self._worker.wake()
             raise
-        proposed = set(found)
         around = reader.vectors_around(collection.key, sorted(proposed), NEIGHBOURS)
         units, vectors = to_matrix(around)
         if not len(units):

@@ -200,10 +200,8 @@ class VectorsReader:
         self._connection = connection
         self._within = within
 
-    def vectors(self, model: str, units: Sequence[int] | None = None) -> dict[int, bytes]:
-        """Return vectors by unit: all, or those of some units."""
-        if units is None:
-            return self._read(*self._of_model(model))
+    def vectors(self, model: str, units: Sequence[int]) -> dict[int, bytes]:
+        """Return the vectors of some units, wherever they are, by unit."""
         found: dict[int, bytes] = {}
         for some in chunks(units):
             numbers = sorted({unpack_unit(unit)[0] for unit in some})
@@ -261,9 +259,10 @@ class VectorsReader:
         while True:
             own = [*self._of_model(model), vectors.c.unit > last]
             rows = self._connection.execute(query.where(*own)).all()
-            if not rows:
+            if rows:
+                yield {unit: bytes(vector) for unit, vector in rows}
+            if len(rows) < size:
                 return
-            yield {unit: bytes(vector) for unit, vector in rows}
             last = rows[-1].unit
 
     def collection(self) -> Any:

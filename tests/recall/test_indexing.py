@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from collections import ChainMap
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def in_chroma(index: VectorIndex) -> dict[int, np.ndarray]:
 def in_store(index: VectorIndex, store: TranscriptStore) -> dict[int, bytes]:
     key = active(index).key
     with store.index.reading_vectors() as reader:
-        return reader.vectors(key)
+        return dict(ChainMap(*reader.vector_pages(key, 100)))
 
 
 def assert_whole(index: VectorIndex, store: TranscriptStore) -> None:
