@@ -2,7 +2,7 @@
 
 Random vectors with neighbours alike (a walk), 384 numbers each, one user among others. Printed are
 the medians of a search, and how many of the true ten nearest Chroma finds. `EXACT_MOST` in
-`recall/vectors/vector_index.py` is chosen by this.
+`recall/vectors.py` is chosen by this.
 
 Run: python benchmarks/recall_exact.py [TOTAL]
 """
@@ -21,8 +21,8 @@ from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.core.search_units import Scope
-from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.recall.vectors.vector_index import VectorIndex
+from langchain_tokenmem.recall.chroma import ChromaIndex
+from langchain_tokenmem.recall.vectors import VectorIndex
 
 DIM = 384
 SIZES = (500, 1_000, 2_000, 4_000)
@@ -56,7 +56,7 @@ def filled(folder: Path, total: int) -> tuple[TranscriptStore, ChromaIndex]:
         messages = [HumanMessage(str(n), id=f"{name}-{n}") for n in range(size)]
         store.add(name, messages, user_id=name)
     begun = time.perf_counter()
-    index = VectorIndex(store.index, chroma, batch=500)
+    index = VectorIndex(store.index, chroma.embeddings, chroma, batch=500)
     count = index.index()
     print(f"indexed {count:,} in {time.perf_counter() - begun:.0f} s")
     return store, chroma
@@ -83,8 +83,8 @@ def main() -> None:
     total = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     with tempfile.TemporaryDirectory() as folder:
         store, chroma = filled(Path(folder), total)
-        exact = VectorIndex(store.index, chroma, exact_most=10**9)
-        graph = VectorIndex(store.index, chroma, exact_most=0)
+        exact = VectorIndex(store.index, chroma.embeddings, chroma, exact_most=10**9)
+        graph = VectorIndex(store.index, chroma.embeddings, chroma, exact_most=0)
         print(f"{total:,} vectors of {DIM} numbers in all\n")
         print("| in scope | exact ms | Chroma ms | of the true ten Chroma finds |")
         print("|---|---|---|---|")

@@ -29,7 +29,7 @@ from _peers import PlainDense, PlainFts5, fused
 from langchain_core.embeddings import Embeddings
 
 from langchain_tokenmem import ChromaIndex, HashingEmbeddings, Recall, TranscriptStore
-from langchain_tokenmem.recall.ranking.fusion import Floor
+from langchain_tokenmem.recall.fusion import Floor
 
 UNRELATED = Path(__file__).with_name("_unrelated.txt")
 NO_FLOOR = Floor(

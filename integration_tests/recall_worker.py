@@ -45,20 +45,20 @@ def sentence(name: str) -> HumanMessage:
 def state_of(store: TranscriptStore, recall: Recall) -> dict[str, Any]:
     """Return what store and Chroma have, and what Chroma finds when it is asked for everything."""
     dense: Any = recall._dense
-    active = dense._collections.version()
-    collection = dense._backend.open(active.name)
+    active = dense._filler.collection()
+    collection, _ = dense._place._opened(active.name)
     with store.index.reading_vectors() as reader:
         vectors = reader.count_vectors(active.key)
     ids = [message.id for name in store.sessions() for message in store.messages(name)]
     found: set[int] = set()
-    question = dense.question("thing").vector
+    question = dense.question("thing")
     for name in store.sessions():
         with store.index.reading(Scope(name)) as reader:
-            found |= {unit for unit, _ in collection.nearest(question, reader.partitions, 10_000)}
+            found |= {*dense._place.propose(active.name, question, reader.partitions, 10_000)}
     return {
         "ids": ids,
         "vectors": vectors,
-        "entries": len(collection.units()),
+        "entries": collection.count(),
         "found": len(found),
         "owed": recall.backlog()["vectors"],
     }

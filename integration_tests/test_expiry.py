@@ -188,6 +188,5 @@ def test_chroma_forgets_what_expired_while_it_was_closed(tmp_path):
         Recall(store, chroma=chroma_of(tmp_path)) as recall,
     ):
         recall.index()
-        version, collection = recall._dense._collections.open()
-        assert version is not None
-        assert collection.count() == 1
+        collection = recall._dense._filler.collection()
+        assert recall._dense._place.count(collection.name) == 1

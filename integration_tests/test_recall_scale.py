@@ -13,7 +13,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from langchain_tokenmem import Recall, TranscriptStore
-from langchain_tokenmem.recall.lexical.index import ReadLimits
+from langchain_tokenmem.recall.words import ReadLimits
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 

@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from langchain_tokenmem.notes.stores.json_store import JsonStore
     from langchain_tokenmem.notes.stores.sql_store import SqlStore
     from langchain_tokenmem.notes_state import TurnMemory
-    from langchain_tokenmem.recall.lexical.index import LexicalIndex
+    from langchain_tokenmem.recall.chroma import ChromaIndex
+    from langchain_tokenmem.recall.embeddings import HashingEmbeddings
     from langchain_tokenmem.recall.recall import Recall
-    from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-    from langchain_tokenmem.recall.vectors.embeddings import HashingEmbeddings
-    from langchain_tokenmem.recall.vectors.vector_store import VectorStoreIndex
+    from langchain_tokenmem.recall.vector_store import VectorStoreIndex
+    from langchain_tokenmem.recall.words import LexicalIndex
     from langchain_tokenmem.settings.token_memory_settings import TokenMemorySettings
     from langchain_tokenmem.state import MemoryState, RunningSummary
     from langchain_tokenmem.storage.transcript_store import TranscriptStore
@@ -119,15 +119,15 @@ __all__ = [
 
 _HOMES = {
     "AfterModelNode": "adapters.graphs.after_model",
-    "ChromaIndex": "recall.vectors.chroma",
+    "ChromaIndex": "recall.chroma",
     "CompactCallbacks": "events",
     "CompactEvent": "events",
     "CompactNode": "adapters.graphs.compact_node",
     "Explanation": "core.view",
-    "HashingEmbeddings": "recall.vectors.embeddings",
+    "HashingEmbeddings": "recall.embeddings",
     "JsonStore": "notes.stores.json_store",
     "LegalityProfile": "core.profiles",
-    "LexicalIndex": "recall.lexical.index",
+    "LexicalIndex": "recall.words",
     "MemoryAgentState": "adapters.graphs.memory_nodes",
     "MemoryMessagesState": "adapters.graphs.memory_nodes",
     "MemoryNode": "adapters.graphs.nodes",
@@ -156,7 +156,7 @@ _HOMES = {
     "Trigger": "core.trigger",
     "ToolKinds": "core.working_notes.tool_kinds",
     "TurnMemory": "notes_state",
-    "VectorStoreIndex": "recall.vectors.vector_store",
+    "VectorStoreIndex": "recall.vector_store",
     "View": "core.view",
     "compact_conversation_tool": "adapters.agent_tools",
     "counter_for": "tokens.resolve",

@@ -25,7 +25,7 @@ from langchain_tokenmem.core.messages import (
 from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
+from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.recall.recall import Recall
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 

@@ -22,10 +22,7 @@ MOST_PARTS = 1 << PART_BITS
 """Parts that one message or document may have in an index."""
 
 DOCUMENT_STEP = 8
-"""Distance of two documents' sequence numbers: documents are never neighbours of one another."""
-
-WHOLE_DOCUMENT = "whole_document"
-"""Role of a document that a splitter has cut: its parts are indexed, not itself."""
+"""Distance of two documents' sequence numbers, so that they are not neighbours of one another."""
 
 
 def pack_unit(partition: int, seq: int, part: int = 0) -> int:
@@ -80,29 +77,13 @@ class ScopePartitions:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentPart:
-    """Place of a part in the document that a text splitter cut it from.
-
-    Attributes:
-        document_id: Id of the document.
-        number: Which part it is, from 0.
-        count: How many parts the document has.
-    """
-
-    document_id: str
-    number: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class IndexSource:
     """A text that is to be indexed: a message of the transcript or a document.
 
     Attributes:
         seq: Its number in its partition.
         text: What it says.
-        role: `human`, `ai`, `tool` or `system`; `document` for a document or a part of one,
-            `whole_document` for one that is indexed by its parts.
+        role: `human`, `ai`, `tool`, `system` or `document`.
         created_at: When it was said, in UTC.
         message: The message as the transcript holds it; None for a document.
         name: Name of the speaker, if one is given.
@@ -110,7 +91,6 @@ class IndexSource:
         session_id: The session that it belongs to; None for a document of a user.
         user_id: Whose it is, if the session has an owner.
         metadata: Of a document.
-        document_part: Place in its document, where a splitter made it.
         is_added: Whether the memory itself inserted it: it is never indexed.
         is_hidden: Whether the message was removed and hidden: its text is empty then.
     """
@@ -125,9 +105,19 @@ class IndexSource:
     session_id: str | None = None
     user_id: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    document_part: DocumentPart | None = None
     is_added: bool = False
     is_hidden: bool = False
+
+    @property
+    def document_id(self) -> str | None:
+        """Id of the document that it is, or is a part of; None for a message.
+
+        Callers who split a document set `metadata["document_id"]` on each part.
+        """
+        if self.role != "document":
+            return None
+        given = self.metadata.get("document_id")
+        return given if isinstance(given, str) else self.source_id
 
 
 @dataclass(frozen=True)
@@ -135,7 +125,7 @@ class Hit:
     """A message or document that was found.
 
     Attributes:
-        message_id: Id of the message; of a document its id, too, of a part of one `id#number`.
+        message_id: Id of the message or document.
         session_id: Where it was said; None for a document of a user.
         text: What it says, verbatim; of a long message the part that matches.
         score: From 0 to about 1, comparable within one search only.
@@ -145,7 +135,8 @@ class Hit:
         seq: Its number in the session.
         part: Which part of a long message it is, from 0.
         parts: In how many parts the message is indexed.
-        document_id: Id of the document; None for a message.
+        document_id: Id of the document, or of the one that it is a part of, which
+            `metadata["document_id"]` names; None for a message.
         metadata: Of the document.
         lexical: Share of the query's weight (IDF) that its own words match, 0 to 1.
         cosine: Of the query's vector and its own; None without embeddings.

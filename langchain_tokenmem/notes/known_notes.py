@@ -12,7 +12,7 @@ from langgraph.store.base import Item
 
 from langchain_tokenmem.notes.note import Note, NoteLevel, note_of
 from langchain_tokenmem.notes.scope import Namespace
-from langchain_tokenmem.recall.lexical.analysis import MONTHS, TextAnalyser
+from langchain_tokenmem.recall.analysis import MONTHS, TextAnalyser
 
 _KNOWN_NOTES = 16_384
 _KNOWN_LEVELS = 16

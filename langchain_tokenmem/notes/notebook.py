@@ -26,7 +26,7 @@ from langchain_tokenmem.notes.search import NoteRanker
 from langchain_tokenmem.notes.store_work import StoreWork, arun, run
 from langchain_tokenmem.notes.stores.sql_store import SqlStore
 from langchain_tokenmem.notes_state import Author
-from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
+from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 logger = logging.getLogger(__name__)

@@ -10,11 +10,10 @@ from typing import Self
 from langchain_tokenmem.core.search_units import PART_BITS
 from langchain_tokenmem.notes.known_notes import KnownNote
 from langchain_tokenmem.notes.note import Note
-from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
-from langchain_tokenmem.recall.lexical.bm25 import Bm25, Posting, TermWeight, score
-from langchain_tokenmem.recall.lexical.stop_words import NEGATIONS
-from langchain_tokenmem.recall.ranking.dates import NamedDate, dates_in
-from langchain_tokenmem.recall.ranking.fusion import Boosts, Floor, fused
+from langchain_tokenmem.recall.analysis import NEGATIONS, TextAnalyser
+from langchain_tokenmem.recall.dates import NamedDate, dates_in
+from langchain_tokenmem.recall.fusion import Boosts, Floor, fused
+from langchain_tokenmem.recall.words import Bm25, Posting, TermWeight, score
 
 NOTES_FLOOR = Floor(terms=2, share=0.12, strong_share=0.25, strict_share=0.25)
 """Least that notes must have in common with a question.

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeVar
+
+from langchain_core.documents import Document
 
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.search_units import Change, Hit, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
-from langchain_tokenmem.recall.base.text_parts import rough_tokens
-from langchain_tokenmem.recall.lexical.analysis import TextAnalyser
-from langchain_tokenmem.recall.lexical.backlog import LexicalBacklog
-from langchain_tokenmem.recall.lexical.bm25 import Bm25, Scores
-from langchain_tokenmem.recall.lexical.index import LexicalIndex
-from langchain_tokenmem.recall.maintenance import IndexMaintenance
-from langchain_tokenmem.recall.ranking.fusion import Boosts, Floor, Ranking, fused
-from langchain_tokenmem.recall.ranking.result_selection import (
+from langchain_tokenmem.recall.analysis import TextAnalyser
+from langchain_tokenmem.recall.chroma import ChromaIndex
+from langchain_tokenmem.recall.documents import document_source
+from langchain_tokenmem.recall.embeddings import AnyEmbeddings
+from langchain_tokenmem.recall.fusion import Boosts, Floor, Ranking, fused
+from langchain_tokenmem.recall.regex_search import search_by_regex
+from langchain_tokenmem.recall.results import (
     ResultSelection,
     SearchOptions,
     best_parts,
 )
-from langchain_tokenmem.recall.regex_search import search_by_regex
-from langchain_tokenmem.recall.superseded_search import hits_that_fit, search_superseded
-from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
-from langchain_tokenmem.recall.vectors.embedding_models import AnyEmbeddings
-from langchain_tokenmem.recall.vectors.selection import vector_index
-from langchain_tokenmem.recall.vectors.vector_store import VectorStoreIndex
+from langchain_tokenmem.recall.text_parts import rough_tokens
+from langchain_tokenmem.recall.vector_store import VectorStoreIndex
+from langchain_tokenmem.recall.vectors import vector_index
+from langchain_tokenmem.recall.words import Bm25, LexicalIndex, Scores
+from langchain_tokenmem.recall.worker import LexicalBacklog
 from langchain_tokenmem.storage.async_wrappers import in_thread
+from langchain_tokenmem.storage.lifecycle import ExpiryReport
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 logger = logging.getLogger(__name__)
@@ -35,33 +38,35 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Recall(IndexMaintenance, Closeable):
+class Recall(Closeable):
     """Search over everything that was ever said in a session, or to a user.
 
-    By words always; by meaning, too, with a `ChromaIndex` or `embeddings`. The transcript is the
-    truth: every hit is read from it, and its scope is checked there once more. From the moment a
-    recall is made, the store writes index entries with every append; what was said before is
-    indexed when it is first searched, most of a long history behind the turn (`backlog()`). It
-    may be shared between threads; async methods run their sync twin in a thread.
+    It always searches by words and, with a `ChromaIndex` or `embeddings`, by meaning. Every hit is
+    read from the transcript, and its scope is checked there again. Once a `Recall` exists, the
+    store writes index entries with every append; earlier messages are indexed when they are first
+    searched, most of a long history in the background (`backlog()`). A `Recall` may be shared
+    between threads; async methods run the sync method in a thread.
 
     Args:
         store: The transcripts.
-        chroma: Vectors by meaning, and the embedding model that makes them. A `VectorStoreIndex`
-            may stand here, too.
-        embeddings: The model alone, for exact search in the store's own vectors: an `Embeddings`,
-            a function of a list of texts, or a name such as `openai:text-embedding-3-small`.
-        on_model_change: What happens when the store has another model's vectors: `refuse` goes on
-            with words alone until `rebuild()`, `rebuild` embeds everything anew behind the turn.
-        language: Of stems and stop-words; `english`, `german`, `french` ...
-        lexical_weight: Of the words' normalised score, where there are vectors.
-        dense_weight: Of the vectors' normalised score.
-        neighbours: How many messages on each side lend their words to one.
-        floor: What a message must at least have in common with a question.
-        boosts: For a named speaker and a named date.
-        count_tokens: Counts a text for `max_tokens`; default: about, without a vocabulary.
+        chroma: Where vectors are searched, with their embedding model: a `ChromaIndex` or a
+            `VectorStoreIndex`.
+        embeddings: An embedding model, for exact search in the store's own vectors: an
+            `Embeddings`, a function of a list of texts, or a name such as
+            `openai:text-embedding-3-small`. Not beside `chroma`.
+        on_model_change: What to do when the store has vectors of another model: `refuse` searches
+            by words alone until `rebuild()`, `rebuild` embeds everything again in the background.
+        language: Language of stems and stop-words: `english`, `german`, `french` ...
+        lexical_weight: Weight of the normalised score by words, where there are vectors.
+        dense_weight: Weight of the normalised score by vectors.
+        neighbours: How many messages on each side also count for a message.
+        floor: The least that a message must have in common with a question.
+        boosts: Factors for a named speaker and a named date.
+        count_tokens: Counts the tokens of a text for `max_tokens`; default: an estimate without a
+            vocabulary.
 
     Raises:
-        ConfigurationError: When a setting cannot work.
+        ConfigurationError: When a setting is invalid.
 
     Example:
         >>> from langchain_core.messages import AIMessage, HumanMessage
@@ -92,11 +97,9 @@ class Recall(IndexMaintenance, Closeable):
             raise ConfigurationError("Weights and neighbours of a recall are never negative.")
         self._analyser = TextAnalyser(language)
         parameters = Bm25(neighbours=neighbours)
-        super().__init__(
-            store,
-            LexicalIndex(store, analyser=self._analyser, parameters=parameters),
-            vector_index(store.index, chroma, embeddings, on_model_change),
-        )
+        self.lexical = LexicalIndex(store, analyser=self._analyser, parameters=parameters)
+        self._store = store
+        self._dense = vector_index(store.index, chroma, embeddings, on_model_change)
         self._weights = (lexical_weight, dense_weight)
         self._floor = floor or Floor()
         self._boosts = boosts or Boosts()
@@ -106,11 +109,11 @@ class Recall(IndexMaintenance, Closeable):
         self._stop_listening: Callable[[], None] | None = None
         if self._dense is not None:
             self._stop_listening = store.index.listen(self._dense.wake)
-            self._dense.wake(Change("added"))  # what a process before this one has left over
+            self._dense.wake(Change("added"))  # for what an earlier process left unfinished
 
     @property
     def store(self) -> TranscriptStore:
-        """The transcripts in which it looks."""
+        """The transcripts that it searches."""
         return self._store
 
     def search(
@@ -126,29 +129,26 @@ class Recall(IndexMaintenance, Closeable):
         among: Collection[str] | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002  LangChain's name for it
         count_tokens: Callable[[str], int] | None = None,
-        include_superseded: bool = False,
     ) -> list[Hit]:
-        """Return what matches a question, best first; nothing when nothing is near enough.
+        """Return what matches a question, best first; empty when nothing is near enough.
 
         Args:
             query: The question, as it was asked.
             session_id: The session that asks.
-            user_id: The user who asks; the session must be theirs.
+            user_id: The user who asks; the session must belong to them.
             scope: `session` for this session alone, `user` for all sessions of the user.
-            k: Most hits.
-            max_tokens: Most tokens of all hits together, with date and speaker in front of each.
-            exclude: Ids of messages that are known already.
-            among: Ids of the messages that may be found; default: all in scope.
-            filter: What a document's metadata must hold; a message has `role` and `name`.
-            count_tokens: Counts instead of the one given to the recall.
-            include_superseded: Return words that an edit superseded, or that are hidden, too:
-                behind the others, with the number of the version in `metadata["superseded"]`.
+            k: Maximum number of hits.
+            max_tokens: Maximum tokens of all hits together, each with its date and speaker.
+            exclude: Ids of messages to leave out.
+            among: Ids of the only messages that may be found; default: all in scope.
+            filter: Metadata that a document must have; a message has `role` and `name`.
+            count_tokens: Counter for this search instead of the recall's own.
 
         Raises:
             ScopeError: Without a session id, or a user id for the user's scope, and when the
                 session belongs to another user.
             RecallError: When the store cannot answer, or `count_tokens` raises.
-            ConfigurationError: When `k` is no whole number.
+            ConfigurationError: When `k` is not a whole number.
         """
         where = _scope(session_id, user_id, scope)
         options = SearchOptions(
@@ -163,15 +163,9 @@ class Recall(IndexMaintenance, Closeable):
             return []
         try:
             self._lexical_backlog.index_scope(where)
-            found = self._search(query, where, options)
-            more = (
-                search_superseded(self._store.index, self._analyser, query, where)
-                if include_superseded
-                else []
-            )
+            return self._search(query, where, options)
         except StoreError as error:
             raise RecallError(f"Recall could not search: {error}") from error
-        return [*found, *hits_that_fit(more, found, options)]
 
     asearch = in_thread(search)
 
@@ -185,7 +179,7 @@ class Recall(IndexMaintenance, Closeable):
             if dense is None or not dense.has_any(reader, options.among, options.exclude):
                 return selection.select(best_parts(self._fused(words)), options)
             without_names = selection.query_without_names(words)
-        # A model may take its time: no connection waits for it.
+        # The model may be slow: no connection is held meanwhile.
         question = self._or_none(lambda: dense.question(without_names))
         with self._store.index.reading(where) as reader:
             if reader is None:
@@ -202,7 +196,7 @@ class Recall(IndexMaintenance, Closeable):
             return selection.select(best_parts(self._fused(words, found, lacking)), options)
 
     def _or_none(self, ask: Callable[[], T]) -> T | None:
-        """Ask the vectors; when that fails the words alone answer, with one warning."""
+        """Ask the vectors; on failure return None, so that words alone answer, and warn once."""
         try:
             return ask()
         except RecallError as error:
@@ -241,17 +235,17 @@ class Recall(IndexMaintenance, Closeable):
 
         Args:
             pattern: A regular expression.
-            session_id: The session that is searched.
-            user_id: The user who asks; the session must be theirs.
-            limit: Most messages.
-            ignore_case: Whether capitals matter not.
-            timeout_s: Seconds for matching; a pattern that runs away is stopped.
-            include_superseded: Look in words that an edit superseded, or that are hidden, too.
+            session_id: The session to search.
+            user_id: The user who asks; the session must belong to them.
+            limit: Maximum number of messages.
+            ignore_case: Whether matching is case-insensitive.
+            timeout_s: Seconds for matching; a runaway pattern is stopped.
+            include_superseded: Also search words that were edited or hidden.
 
         Raises:
             ScopeError: Without a session id, or when the session belongs to another user.
-            ConfigurationError: When the pattern is no regular expression.
-            RecallError: When it took too long.
+            ConfigurationError: When the pattern is not a regular expression.
+            RecallError: When it takes too long.
         """
         where = _scope(session_id, user_id, "session")
         return search_by_regex(
@@ -266,8 +260,178 @@ class Recall(IndexMaintenance, Closeable):
 
     ahistory_search = in_thread(history_search)
 
+    def add_documents(
+        self,
+        documents: Iterable[Document],
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+    ) -> list[str]:
+        """Add documents to a session or a user; one with a known id replaces the earlier one.
+
+        An unchanged document is not stored or embedded again. `metadata["created_at"]` (a datetime,
+        ISO 8601 or seconds since 1970) is the document's date; default: now. A long document is
+        indexed in parts of about 256 tokens. If you split documents yourself, set
+        `metadata["document_id"]` on each part: hits return it, `delete` deletes all parts of the
+        document, and successive parts are neighbours, as messages are.
+
+        Args:
+            documents: LangChain documents; one without an id gets a hash of its content.
+            session_id: The session that they belong to.
+            user_id: The user that they belong to where no session is named: they are found with
+                `scope="user"`.
+
+        Returns:
+            The ids, in order.
+
+        Raises:
+            ScopeError: When neither is named, or the session belongs to another user.
+            ConfigurationError: When a document or a date is invalid; nothing was added.
+        """
+        now = datetime.now(UTC)
+        sources = [document_source(each, session_id, user_id, now) for each in documents]
+        if sources:
+            self._store.index.put_documents(sources)
+        elif session_id is None and user_id is None:
+            raise ScopeError("Documents belong to a session or a user: name one.")
+        return [source.source_id for source in sources]
+
+    aadd_documents = in_thread(add_documents)
+
+    def document(
+        self,
+        document_id: str,
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+    ) -> Document | None:
+        """Return a document as it was added; None where there is none.
+
+        Args:
+            document_id: Its id, as in `Hit.message_id`.
+            session_id: The session that it belongs to.
+            user_id: The user that it belongs to where no session is named.
+
+        Raises:
+            ScopeError: When neither id is named, or the session belongs to another user.
+            CorruptStoreError: When it is damaged.
+        """
+        found = self._store.index.document(document_id, session_id=session_id, user_id=user_id)
+        if found is None:
+            return None
+        return Document(found.text, id=found.source_id, metadata=dict(found.metadata))
+
+    adocument = in_thread(document)
+
+    def count(self, session_id: str | None = None, user_id: str | None = None) -> int:
+        """Return the number of documents of a session, of a user or, by default, of the store.
+
+        Raises:
+            ScopeError: When the session belongs to another user.
+        """
+        return self._store.index.count_documents(session_id, user_id)
+
+    acount = in_thread(count)
+
+    def delete(
+        self, document_id: str, *, session_id: str | None = None, user_id: str | None = None
+    ) -> bool:
+        """Delete a document and all parts that name it; return whether anything was deleted.
+
+        Raises:
+            ScopeError: When neither id is named, or the session belongs to another user.
+        """
+        return self._store.index.delete_document(
+            document_id, session_id=session_id, user_id=user_id
+        )
+
+    adelete = in_thread(delete)
+
+    def index(self) -> int:
+        """Index everything that is missing now; return how many messages and units that was.
+
+        Raises:
+            RecallError: When the embedding model or Chroma fails; nothing is lost.
+        """
+        done = self.lexical.index()
+        return done + (self._dense.index() if self._dense is not None else 0)
+
+    aindex = in_thread(index)
+
+    def backlog(self) -> dict[str, int]:
+        """Return how many partitions are not fully indexed, by index: `lexical`, `vectors`."""
+        found = self._store.index.backlog()
+        return found if self._dense is not None else {"lexical": found["lexical"]}
+
+    def rebuild(self, *, progress: bool = False) -> int:
+        """Rebuild every index from the transcript; return how many messages and units it has.
+
+        Args:
+            progress: Whether to show a progress bar.
+        """
+        done = self._store.index.rebuild_lexical()
+        return done + (self._dense.rebuild(progress=progress) if self._dense is not None else 0)
+
+    arebuild = in_thread(rebuild)
+
+    def erase(self, session_id: str | None = None, user_id: str | None = None) -> dict[str, int]:
+        """Delete everything of a session or a user, from the store and from Chroma.
+
+        Returns:
+            How many entries of each kind were deleted.
+
+        Raises:
+            ScopeError: When neither id is given, or the session belongs to another user.
+            RecallError: When Chroma could not delete; the store's data is deleted by then.
+        """
+        counts, gone = self._erasing(lambda: self._store.erase(session_id, user_id))
+        return counts if gone is None else {**counts, "chroma": gone}
+
+    aerase = in_thread(erase)
+
+    def expire(
+        self,
+        inactive_for: timedelta | None = None,
+        *,
+        dry_run: bool = False,
+        now: datetime | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> ExpiryReport:
+        """Like `TranscriptStore.expire`; the entries in Chroma are deleted, too.
+
+        Raises:
+            ConfigurationError: When the time is missing or invalid.
+            RecallError: When Chroma could not delete; the store's data is deleted by then.
+        """
+        report, gone = self._erasing(
+            lambda: self._store.expire(inactive_for, dry_run=dry_run, now=now, progress=progress)
+        )
+        if gone is None or dry_run:
+            return report
+        return replace(report, counts={**report.counts, "chroma": gone})
+
+    aexpire = in_thread(expire)
+
+    def _erasing(self, work: Callable[[], T]) -> tuple[T, int | None]:
+        """Return the result of `work`, and how many entries in Chroma were deleted with it.
+
+        None instead of a number where nothing is searched by meaning.
+        """
+        erased: list[int] = []
+
+        def note(change: Change) -> None:
+            if change.kind == "erased":
+                erased.extend(change.partitions)
+
+        stop = self._store.index.listen(note)
+        try:
+            done = work()
+        finally:
+            stop()
+        return done, None if self._dense is None else self._dense.forget(erased)
+
     def close(self) -> None:
-        """Stop the worker and let go of Chroma; the store stays open."""
+        """Stop the worker and close Chroma; the store stays open."""
         if self._stop_listening is not None:
             self._stop_listening()
             self._stop_listening = None
@@ -279,7 +443,7 @@ class Recall(IndexMaintenance, Closeable):
 
 
 def _checked_counter(count_tokens: Callable[[str], int]) -> Callable[[str], int]:
-    """Return an application's counter whose faults are not taken for the store's."""
+    """Wrap an application's counter, so that its errors are not mistaken for the store's."""
 
     def counted(text: str) -> int:
         try:

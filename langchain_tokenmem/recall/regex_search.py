@@ -15,7 +15,7 @@ from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.storage.search_index import SearchIndex
 
 _LONGEST_PATTERN = 2_000
-"""Characters; longer ones may take a minute to compile, and no thread can be stopped."""
+"""Characters; longer patterns may take a minute to compile, and a thread cannot be stopped."""
 
 _PAGE = 200
 """Messages that are read at a time."""
@@ -59,7 +59,7 @@ def _search(
     limit: int,
     deadline: float,
 ) -> list[IndexSource]:
-    """Return the newest messages that match, newest first; the deadline holds for all of them."""
+    """Return the newest messages that match, newest first, before a common deadline."""
     compiled = compile_pattern()
     found: list[IndexSource] = []
     before: int | None = None

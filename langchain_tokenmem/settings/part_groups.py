@@ -90,7 +90,7 @@ class RecallSettings(SettingsGroup):
     """Settings of a `Recall`."""
 
     embeddings: str | None = Field(default=None, examples=["openai:text-embedding-3-small"])
-    """Vectors without Chroma: `provider:model`, or `auto`."""
+    """Vectors without Chroma: `provider:model`."""
     on_model_change: Literal["refuse", "rebuild"] = "refuse"
     """For vectors of another embedding model."""
     language: str = "english"

@@ -12,9 +12,9 @@ from langchain_tokenmem.core.model_limits import ModelLimits
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes.notebook import Notebook
 from langchain_tokenmem.notes.stores.sql_store import SqlStore
-from langchain_tokenmem.recall.ranking.fusion import Boosts, Floor
+from langchain_tokenmem.recall.chroma import ChromaIndex
+from langchain_tokenmem.recall.fusion import Boosts, Floor
 from langchain_tokenmem.recall.recall import Recall
-from langchain_tokenmem.recall.vectors.chroma import ChromaIndex
 from langchain_tokenmem.settings.fields import SettingFields
 from langchain_tokenmem.settings.part_groups import RecallSettings
 from langchain_tokenmem.settings.problems import configuration_error

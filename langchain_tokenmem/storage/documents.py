@@ -1,7 +1,7 @@
 """Documents: texts beside the transcript that may be replaced and deleted.
 
-They are rows like messages, in a session of a kind of their own; a part that a text splitter made
-stands behind its document.
+They are stored as messages of a session of another kind. The column `digest` is a hash of the id of
+the document that a row is, or is a part of.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, delete, func, insert, or_, select
 
 from langchain_tokenmem.core.search_units import (
     DOCUMENT_STEP,
     SEQ_BITS,
-    WHOLE_DOCUMENT,
-    DocumentPart,
     IndexSource,
 )
 from langchain_tokenmem.errors import CorruptStoreError, ScopeError, StoreError
@@ -37,71 +35,81 @@ from langchain_tokenmem.storage.tables import messages, sessions
 from langchain_tokenmem.storage.transcripts import next_number
 
 
-def put(
-    connection: Connection, source: IndexSource, parts: Sequence[IndexSource] = ()
-) -> tuple[Session, list[int]]:
-    """Store a document in the place of one with its id.
+def put(connection: Connection, sources: Sequence[IndexSource]) -> tuple[Session, list[int]]:
+    """Store documents of one session or user; each replaces the one with its id.
 
-    One that is there already with the same words, metadata and parts stays as it is, so that
-    nothing is embedded twice.
+    An unchanged document is not stored again, so that nothing is embedded twice. Successive parts
+    of a document get successive numbers, which makes them neighbours.
 
     Args:
         connection: In a transaction that writes.
-        source: The document.
-        parts: What a splitter made of it, in order; they take the numbers behind its own, so that
-            they are neighbours of one another, and go with it.
+        sources: The documents, at least one.
 
     Returns:
-        The session that holds it, and the numbers of what it took the place of.
+        The documents' session, and the numbers of the documents that were replaced.
 
     Raises:
-        ScopeError: When it names neither session nor user, or the session is another user's.
+        ScopeError: When they name neither session nor user, or the session is another user's.
         StoreError: When the session has no numbers left.
     """
-    kind, name = _home(source.session_id, source.user_id)
-    user_id = source.user_id
+    kind, name = _home(sources[0].session_id, sources[0].user_id)
+    user_id = sources[0].user_id
     if kind == OF_SESSION:  # the owner of the conversation is that of its documents
         user_id = find_or_make(connection, name, user_id).user_id
     session = find_or_make(connection, name, user_id, kind=kind)
-    bodies = [_body(each, len(parts)) for each in (source, *parts)]
-    old = _rows(connection, session, source.source_id)
-    if [row.message for row in old] == bodies:
-        return session, []
-    gone = _delete(connection, session, old)
-    seq = session.last_seq + DOCUMENT_STEP
-    if seq + len(parts) >= 1 << SEQ_BITS:
-        raise StoreError(
-            "The documents of this session or user were replaced so often that they have no "
-            "numbers left. Erase them and add them again."
-        )
-    number = next_number(connection, session)
-    rows = [
-        {
+    gone: list[int] = []
+    for source in sources:
+        body = to_json(
+            {"id": source.source_id, "text": source.text, "metadata": dict(source.metadata)}
+        )[0]
+        old = _rows(connection, session, messages.c.message_id == source.source_id)
+        if [row.message for row in old] == [body]:
+            continue
+        seq = session.last_seq + (1 if _continues(connection, session, source) else DOCUMENT_STEP)
+        if seq >= 1 << SEQ_BITS:
+            raise StoreError(
+                "The documents of this session or user were replaced so often that they have no "
+                "numbers left. Erase them and add them again."
+            )
+        gone += _delete(connection, session, old)
+        row = {
             "session": session.id,
-            "number": number + n,
-            "seq": seq + n,
+            "number": next_number(connection, session),
+            "seq": seq,
             "is_shown": 1,
             "message_id": source.source_id,
-            "has_own_id": int(n == 0),
-            "digest": hashlib.blake2b(body.encode(), digest_size=16).digest(),
+            "has_own_id": 1,
+            "digest": _digest(source.document_id),
             "checksum": checksum(body),
             "created_at": source.created_at.isoformat(),
             "message": body,
         }
-        for n, body in enumerate(bodies)
-    ]
-    connection.execute(insert(messages), rows)
-    active_at = later(session.active_at, source.created_at)
-    return save(connection, session, last_seq=seq + len(parts), active_at=active_at), gone
+        connection.execute(insert(messages), row)
+        active_at = later(session.active_at, source.created_at)
+        session = save(connection, session, last_seq=seq, active_at=active_at)
+    return session, gone
+
+
+def _continues(connection: Connection, session: Session, source: IndexSource) -> bool:
+    """Return whether the newest document of a session is a part of the same document."""
+    newest = (messages.c.session == session.id, messages.c.seq == session.last_seq)
+    digest = connection.execute(select(messages.c.digest).where(*newest)).scalar()
+    return digest == _digest(source.document_id)
+
+
+def _digest(document_id: str | None) -> bytes:
+    """Return the hash by which all parts of a document are found."""
+    name = (document_id or "").encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(name, digest_size=16).digest()
 
 
 def remove(
     connection: Connection, document_id: str, session_id: str | None, user_id: str | None
 ) -> tuple[Session | None, list[int]]:
-    """Delete a document of a session, or of a user where no session is named.
+    """Delete a document and its parts, of a session, or of a user where no session is named.
 
     Returns:
-        The session that held it, and the numbers that are gone.
+        The documents' session, and the deleted numbers.
 
     Raises:
         ScopeError: When neither is named, or the session belongs to another user.
@@ -109,24 +117,27 @@ def remove(
     session = _find(connection, session_id, user_id)
     if session is None:
         return None, []
-    return session, _delete(connection, session, _rows(connection, session, document_id))
+    named = messages.c.message_id == document_id
+    part = messages.c.digest == _digest(document_id)
+    return session, _delete(connection, session, _rows(connection, session, or_(named, part)))
 
 
 def find_document(
     connection: Connection, document_id: str, session_id: str | None, user_id: str | None
-) -> list[IndexSource]:
-    """Return a document of a session, or of a user, and its parts; empty where there is none."""
+) -> IndexSource | None:
+    """Return a document of a session, or of a user; None where there is none."""
     session = _find(connection, session_id, user_id)
     if session is None:
-        return []
-    return [_source(session, row) for row in _rows(connection, session, document_id)]
+        return None
+    rows = _rows(connection, session, messages.c.message_id == document_id)
+    return _source(session, rows[0]) if rows else None
 
 
 def count(connection: Connection, session_id: str | None, user_id: str | None) -> int:
-    """Return how many documents a session has, or a user; all there are where neither is named."""
+    """Return the number of documents of a session, of a user or, by default, of the store."""
     own = messages.join(sessions, sessions.c.id == messages.c.session)
     query = select(func.count()).select_from(own)
-    query = query.where(sessions.c.kind.in_((OF_SESSION, OF_USER)), messages.c.has_own_id == 1)
+    query = query.where(sessions.c.kind.in_((OF_SESSION, OF_USER)))
     if session_id is not None or user_id is not None:
         session = _find(connection, session_id, user_id)
         if session is None:
@@ -152,7 +163,7 @@ def read(
 
 
 def lock_of(session_id: str | None, user_id: str | None) -> str:
-    """Return what a transaction that changes these documents holds."""
+    """Return the name of the lock for changes of these documents."""
     return lock_name(*_home(session_id, user_id))
 
 
@@ -171,8 +182,8 @@ def _find(connection: Connection, session_id: str | None, user_id: str | None) -
     return find(connection, name, user_id, kind=kind)
 
 
-def _rows(connection: Connection, session: Session, document_id: str) -> Sequence[Any]:
-    own = (messages.c.session == session.id, messages.c.message_id == document_id)
+def _rows(connection: Connection, session: Session, condition: Any) -> Sequence[Any]:
+    own = (messages.c.session == session.id, condition)
     return connection.execute(select(messages).where(*own).order_by(messages.c.seq)).all()
 
 
@@ -184,20 +195,6 @@ def _delete(connection: Connection, session: Session, rows: Sequence[Any]) -> li
     return gone
 
 
-def _body(source: IndexSource, parts: int) -> str:
-    """Return what is stored of a document or a part."""
-    place = source.document_part
-    body: dict[str, Any] = {
-        "id": source.source_id,
-        "text": source.text,
-        "metadata": dict(source.metadata),
-        "parts": parts,
-    }
-    if place is not None:
-        body["part"] = [place.document_id, place.number, place.count]
-    return to_json(body)[0]
-
-
 def _source(session: Session, row: Any) -> IndexSource:
     if row.message is None or checksum(row.message) != row.checksum:
         raise CorruptStoreError(
@@ -205,12 +202,10 @@ def _source(session: Session, row: Any) -> IndexSource:
             f"add it again."
         )
     body: Mapping[str, Any] = from_json(row.message)
-    part = body.get("part")
     return IndexSource(
         seq=row.seq,
         text=body["text"],
-        role=WHOLE_DOCUMENT if body["parts"] and part is None else "document",
-        document_part=None if part is None else DocumentPart(*part),
+        role="document",
         created_at=datetime.fromisoformat(row.created_at),
         source_id=body["id"],
         session_id=session.name if session.kind == OF_SESSION else None,

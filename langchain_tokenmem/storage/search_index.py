@@ -1,4 +1,4 @@
-"""The search index: terms written with every append, and what recall reads of a scope."""
+"""The search index: terms that every append writes, and the reader of a scope."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _FIRST_MISSING = {WORDS: sessions.c.words_from, VECTORS: sessions.c.vectors_from
 
 _ANALYSER = "analyser"
 _BATCH = 50
-"""Messages that are indexed in one transaction: an append waits for it, about 30 ms."""
+"""Messages that are indexed in one transaction; an append waits about 30 ms for it."""
 
 _ABOUT = "The index of recall"
 
@@ -96,7 +96,7 @@ class SearchIndex(VectorTable):
         return stop
 
     def tell(self, change: Change) -> None:
-        """Tell the listeners; what one of them raises is its own affair."""
+        """Call the listeners; their exceptions are logged."""
         for listener in list(self._listeners):
             try:
                 listener(change)
@@ -106,7 +106,7 @@ class SearchIndex(VectorTable):
     def appended(
         self, connection: Connection, session: Session, rows: Sequence[TranscriptRow]
     ) -> Change:
-        """Index new messages in the transaction that stores them, where nothing before is missing.
+        """Index new messages in the transaction that stores them, if all earlier ones are indexed.
 
         Args:
             connection: In that transaction.
@@ -118,7 +118,7 @@ class SearchIndex(VectorTable):
         return Change("added")
 
     def edited(self, connection: Connection, session: Session, seqs: Sequence[int]) -> Change:
-        """Replace what the index has of messages, in the transaction that edits them."""
+        """Update the index entries of messages, in the transaction that edits them."""
         session = find_by_id(connection, session.id) or session  # an append has counted meanwhile
         known = [seq for seq in seqs if seq < session.words_from]
         _forget(connection, session, known)
@@ -140,7 +140,7 @@ class SearchIndex(VectorTable):
     ) -> None:
         try:
             add_terms(connection, analyser, session, [source_of(row, session) for row in rows])
-        except Exception:  # an index never fails a turn; what is missing is looked for later
+        except Exception:  # an index never fails a turn; the messages are indexed later
             logger.exception("Messages could not be analysed; they are not found yet.")
             _forget_from(connection, session, rows[0].seq)
 
@@ -148,7 +148,7 @@ class SearchIndex(VectorTable):
 
     @contextmanager
     def reading(self, scope: Scope) -> Iterator[IndexReader | None]:
-        """Give a consistent picture of a scope; None when there is nothing in it.
+        """Open a consistent view of a scope; None when it is empty.
 
         Raises:
             ScopeError: When an id is blank, or the session belongs to another user.
@@ -160,7 +160,7 @@ class SearchIndex(VectorTable):
     def pending(
         self, index_name: str, *, scope: Scope | None = None, limit: int | None = None
     ) -> list[Unindexed]:
-        """Return what an index (`lexical`, `vectors`) has not indexed whole."""
+        """Return the sessions that an index (`lexical`, `vectors`) has not fully indexed."""
         column = _FIRST_MISSING[index_name]
         query = select(sessions.c.id, column).where(sessions.c.last_seq >= column)
         with self._database.reading(_ABOUT) as connection:
@@ -171,7 +171,7 @@ class SearchIndex(VectorTable):
             return [Unindexed(*row) for row in rows]
 
     def backlog(self) -> dict[str, int]:
-        """Return for each index how many sessions it has not indexed whole."""
+        """Return the number of sessions that are not fully indexed, by index."""
         with self._database.reading(_ABOUT) as connection:
             return {
                 name: connection.execute(
@@ -183,31 +183,12 @@ class SearchIndex(VectorTable):
     def sources_from(
         self, partition: int, from_seq: int, limit: int
     ) -> tuple[list[IndexSource], int]:
-        """Return the texts of a session from a number on, and the last number that there is."""
+        """Return the texts of a session from a number on, and the session's last number."""
         with self._database.reading(_ABOUT) as connection:
             session = find_by_id(connection, partition)
             if session is None:
                 return [], 0
             return sources_from(connection, session, from_seq, limit), session.last_seq
-
-    def superseded(self, scope: Scope) -> list[IndexSource]:
-        """Return the words in a scope that edits superseded or hid, with their version."""
-        found: list[IndexSource] = []
-        with self._database.reading(_ABOUT) as connection:
-            within = _sessions_in(connection, scope)
-            for number in within.partitions if within else ():
-                session = find_by_id(connection, number)
-                if session is None or session.kind != MESSAGES or not session.edits:
-                    continue
-                hidden = select(messages.c.seq).where(
-                    messages.c.session == number,
-                    messages.c.is_shown == 0,
-                    messages.c.seq.is_not(None),
-                )
-                seqs = connection.execute(hidden).scalars().all()
-                rows = with_superseded(read_at(connection, session, seqs))
-                found += [source_of(row, session) for row in rows if not row.is_shown]
-        return found
 
     def history(
         self, scope: Scope, before: int | None, limit: int, *, include_superseded: bool = False
@@ -228,17 +209,17 @@ class SearchIndex(VectorTable):
 
     # --- documents
 
-    def put_document(self, source: IndexSource, parts: Sequence[IndexSource] = ()) -> None:
-        """Add a document, and its parts, to the session or user that it names.
+    def put_documents(self, sources: Sequence[IndexSource]) -> None:
+        """Add documents (at least one) to the session or user that they name.
 
-        It takes the place of one of its id.
+        Each replaces the one with its id.
 
         Raises:
-            ScopeError: When it names neither, or the session belongs to another user.
+            ScopeError: When they name neither, or the session belongs to another user.
         """
-        held = documents.lock_of(source.session_id, source.user_id)
+        held = documents.lock_of(sources[0].session_id, sources[0].user_id)
         with self._database.writing("The documents of recall", held) as connection:
-            session, old = documents.put(connection, source, parts)
+            session, old = documents.put(connection, sources)
             self._forget(connection, session, old)
         self.tell(Change("cleared" if old else "added", [session.id]))
         self.make_ready()
@@ -248,7 +229,7 @@ class SearchIndex(VectorTable):
     def delete_document(
         self, document_id: str, *, session_id: str | None, user_id: str | None
     ) -> bool:
-        """Delete a document; return whether there was one.
+        """Delete a document and its parts; return whether anything was deleted.
 
         Raises:
             ScopeError: When neither id is given, or the session belongs to another user.
@@ -265,13 +246,13 @@ class SearchIndex(VectorTable):
 
     def document(
         self, document_id: str, *, session_id: str | None, user_id: str | None
-    ) -> list[IndexSource]:
-        """Return a document and its parts; empty where there is none."""
+    ) -> IndexSource | None:
+        """Return a document; None where there is none."""
         with self._database.reading("The documents of recall") as connection:
             return documents.find_document(connection, document_id, session_id, user_id)
 
     def count_documents(self, session_id: str | None, user_id: str | None) -> int:
-        """Return how many documents there are, parts not counted."""
+        """Return the number of documents."""
         with self._database.reading("The documents of recall") as connection:
             return documents.count(connection, session_id, user_id)
 
@@ -287,11 +268,11 @@ class SearchIndex(VectorTable):
         most: int | None = None,
         goes_on: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Index the words that the index lacks, of one scope or of all; return how many messages.
+        """Index the words of one scope or of all; return how many messages were indexed.
 
-        Nothing happens without an analyser. At most `most` messages are indexed, those of the
-        scope's own session first; `goes_on` is asked after each batch. A session that cannot be
-        read is left out.
+        Nothing happens without an analyser. At most `most` messages are indexed, starting with
+        those of the scope's session; indexing stops when `goes_on` returns false after a batch. A
+        session that cannot be read is skipped.
         """
         analyser = self._analyser
         if analyser is None:
@@ -320,7 +301,7 @@ class SearchIndex(VectorTable):
             return None if session is None else session.id
 
     def _index_batch(self, analyser: Analyser, number: int, size: int) -> tuple[int, bool]:
-        """Index some texts of a session; return how many, and whether there are more."""
+        """Index some texts of a session; return how many, and whether any are left."""
         with self.writing_to(number) as (connection, session):
             if session is None or session.words_from > session.last_seq:
                 return 0, False
@@ -333,7 +314,7 @@ class SearchIndex(VectorTable):
             return len(found), done_to < session.last_seq
 
     def make_ready(self) -> None:
-        """Begin the index anew where it was made by another version of the analyser."""
+        """Start the index over if another version of the analyser made it."""
         analyser = self._analyser
         if analyser is None or self._is_ready:
             return
@@ -344,7 +325,7 @@ class SearchIndex(VectorTable):
         self._is_ready = True
 
     def rebuild_lexical(self) -> int:
-        """Throw the index of words away and make it anew; return how many messages it has."""
+        """Rebuild the index of words; return how many messages it has."""
         with self._database.writing(_ABOUT) as connection:
             _start_over(connection)
         return self.index_lexical()
@@ -354,7 +335,7 @@ class SearchIndex(VectorTable):
 
 
 def source_of(row: TranscriptRow, session: Session) -> IndexSource:
-    """Return a message as something to be indexed or shown."""
+    """Return a message as an `IndexSource`."""
     message, marks = row.message, marks_of(row.message)
     return IndexSource(
         seq=row.seq,
@@ -389,7 +370,7 @@ def sources_from(
 def add_terms(
     connection: Connection, analyser: Analyser, session: Session, sources: Sequence[IndexSource]
 ) -> None:
-    """Store the terms of texts of a session, and count them in its row."""
+    """Store the terms of texts of a session, and update the counts in the session's row."""
     found = [
         (source.seq, entry)
         for source in sources
@@ -431,7 +412,7 @@ def _forget(connection: Connection, session: Session, seqs: Sequence[int]) -> No
 
 
 def _forget_from(connection: Connection, session: Session, seq: int) -> None:
-    """Delete the terms of a message and all after it: they are indexed again later."""
+    """Delete the terms of a message and all later ones, which are then indexed again."""
     _delete_where(connection, session, terms.c.seq >= seq)
     save(connection, session, words_from=min(session.words_from, seq))
 
@@ -452,16 +433,11 @@ def _start_over(connection: Connection) -> None:
     connection.execute(update(sessions).values(**new))
 
 
-def clear_terms(connection: Connection, session: Session) -> None:
-    """Delete the terms of a whole session."""
-    connection.execute(delete(terms).where(terms.c.session == session.id))
-
-
 # --- a scope
 
 
 def _sessions_in(connection: Connection, scope: Scope) -> ScopePartitions | None:
-    """Return the sessions that a scope may search, documents included; None for none.
+    """Return the sessions that a scope may search, documents included; None if there are none.
 
     Raises:
         ScopeError: When an id is blank, or the session belongs to another user.
@@ -483,31 +459,31 @@ def _sessions_in(connection: Connection, scope: Scope) -> ScopePartitions | None
 
 
 def owner_number(user_id: str | None, session: int) -> int:
-    """Return the number by which an index of vectors knows an owner: of a user, or of a session.
+    """Return the number of an owner (user or session) in an index of vectors.
 
-    It names no user to whoever reads that index. Where two users had one number, hits are checked
-    against the scope once more.
+    It does not reveal the user's id to readers of that index. Two users with the same number would
+    do no harm: hits are checked against the scope again.
     """
     if user_id is None:
         return -session
     return int.from_bytes(hashlib.blake2b(user_id.encode(), digest_size=6).digest(), "big")
 
 
-# PostgreSQL shifts a BIGINT by no BIGINT.
+# Multiplication, because PostgreSQL cannot shift a BIGINT by a BIGINT.
 _UNIT = terms.c.session * (1 << PARTITION_SHIFT) + terms.c.seq * (1 << PART_BITS) + terms.c.part
 _POSTING = select(_UNIT, terms.c.occurrences, terms.c.unit_length)
 
 
 class IndexReader(VectorsReader):
-    """One consistent picture of a scope: its terms, vectors and texts.
+    """A consistent view of a scope: its terms, vectors and texts.
 
     Args:
         connection: In a transaction.
-        scope: The scope, against which every text is checked once more.
-        partitions: The sessions that it covers.
+        scope: The scope; every text is checked against it again.
+        partitions: The sessions of the scope.
 
     Attributes:
-        partitions: The same.
+        partitions: The sessions of the scope.
     """
 
     def __init__(self, connection: Connection, scope: Scope, partitions: ScopePartitions) -> None:
@@ -516,7 +492,7 @@ class IndexReader(VectorsReader):
         self._scope = scope
 
     def totals(self) -> tuple[int, int]:
-        """Return how many units are in scope, and how many terms they have together."""
+        """Return the number of units in scope, and their total number of terms."""
         counted = select(func.sum(sessions.c.unit_count), func.sum(sessions.c.term_count))
         row = self._connection.execute(counted.where(self._own())).one()
         return int(row[0] or 0), int(row[1] or 0)
@@ -532,7 +508,7 @@ class IndexReader(VectorsReader):
         return terms.c.session.in_(self.partitions.partitions)
 
     def counts(self, words: Sequence[str]) -> dict[str, int]:
-        """Return in how many units in scope each term occurs; only of terms that do."""
+        """Return in how many units in scope each term occurs; terms that do not are left out."""
         found: dict[str, int] = {}
         for some in chunks(words):
             query = select(terms.c.term, func.count()).where(self._mine(), terms.c.term.in_(some))
@@ -541,7 +517,7 @@ class IndexReader(VectorsReader):
         return found
 
     def postings(self, words: Sequence[str], most: int) -> dict[str, Postings]:
-        """Return (unit, tf, length) of terms; of one with more than `most`, the newest."""
+        """Return the (unit, occurrences, length) rows of terms: the newest `most` of each."""
         order = (terms.c.session.desc(), terms.c.seq.desc(), terms.c.part.desc())
         query = _POSTING.order_by(*order).limit(most)
         return {
@@ -550,7 +526,7 @@ class IndexReader(VectorsReader):
         }
 
     def postings_of(self, words: Sequence[str], units: Sequence[int]) -> dict[str, Postings]:
-        """Return (unit, tf, length) of terms in some units only."""
+        """Return the (unit, occurrences, length) rows of terms in some units."""
         found: dict[str, Postings] = {term: [] for term in words}
         places = _by_session(units)
         for term, (number, seqs) in product(words, places.items()):
@@ -563,9 +539,9 @@ class IndexReader(VectorsReader):
     def filter_units(
         self, units: Sequence[int], among: Collection[str] | None, exclude: Collection[str]
     ) -> list[int]:
-        """Return the units whose message is among some ids and not among others, in their order.
+        """Return the units whose messages are in `among` and not in `exclude`, in their order.
 
-        Documents have no place in a conversation: neither list concerns them.
+        Both are ids of messages; documents are always returned.
         """
         if among is None and not exclude:
             return list(units)
@@ -578,7 +554,7 @@ class IndexReader(VectorsReader):
         ]
 
     def _names(self, units: Iterable[int]) -> dict[tuple[int, int], str]:
-        """Return the ids of the messages of some units; none of documents."""
+        """Return the ids of the messages of some units; documents are left out."""
         found: dict[tuple[int, int], str] = {}
         for number, seqs in _by_session(units).items():
             session = find_by_id(self._connection, number)
@@ -592,7 +568,7 @@ class IndexReader(VectorsReader):
         return found
 
     def sources(self, units: Iterable[int]) -> dict[tuple[int, int], IndexSource]:
-        """Return the texts of units by (session, seq), if they are there and in scope."""
+        """Return the texts of units by (session, seq), if they exist and are in scope."""
         found: dict[tuple[int, int], IndexSource] = {}
         for number, seqs in _by_session(units).items():
             session = find_by_id(self._connection, number)

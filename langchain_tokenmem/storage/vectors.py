@@ -1,15 +1,20 @@
-"""Vectors of texts as rows, so that no text is ever embedded twice by one model."""
+"""The vector table: no text is embedded twice by the same model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
-from langchain_tokenmem.core.search_units import ScopePartitions, pack_unit, unpack_unit
+from langchain_tokenmem.core.search_units import (
+    MOST_PARTS,
+    PART_BITS,
+    ScopePartitions,
+    pack_unit,
+    unpack_unit,
+)
 from langchain_tokenmem.storage import facts
 from langchain_tokenmem.storage.database import Database, chunks, lock_threads
 from langchain_tokenmem.storage.sessions import Session, find_by_id, save
@@ -22,29 +27,15 @@ _RANGES = 50
 _PREFIX = "index:"
 """Begins the names of the facts that are properties of an index."""
 
-
-@dataclass(frozen=True)
-class PropertyCheck:
-    """A condition of a write, checked in its transaction.
-
-    Attributes:
-        name: Property of the index that is read.
-        is_met: Tells by its value (plain JSON, None when it is not set) whether to write.
-    """
-
-    name: str
-    is_met: Callable[[Any], bool]
-
-    def holds(self, connection: Connection) -> bool:
-        """Return whether it is met; the property stays as it is until the transaction ends."""
-        return self.is_met(facts.get(connection, _PREFIX + self.name, lock=True))
+_COLLECTION = f"{_PREFIX}collection"
+"""The collection of the place where vectors are looked up."""
 
 
 class VectorTable:
-    """The part of a search index that keeps vectors and its properties.
+    """The part of a search index that stores vectors, and properties of the index.
 
     Args:
-        database: Where they are.
+        database: The database.
     """
 
     def __init__(self, database: Database) -> None:
@@ -57,7 +48,7 @@ class VectorTable:
 
     @contextmanager
     def writing_to(self, number: int) -> Iterator[tuple[Connection, Session | None]]:
-        """Give a transaction that writes, and a session that is held until it ends."""
+        """Open a writing transaction, and lock a session until it ends."""
         known = self.session(number)
         with self._database.writing(_ABOUT) as connection:
             if known is not None:
@@ -69,13 +60,12 @@ class VectorTable:
     ) -> None:
         """Store vectors of a session by unit: float32, little-endian.
 
-        What was erased while its text was being embedded does not come back, nor do words that were
-        edited meanwhile.
+        Vectors of texts that were erased or edited while they were being embedded are not stored.
 
         Args:
             model: Fingerprint of the model.
             given: The vectors.
-            unless_edited: The session, and how often it had been edited when its texts were read.
+            unless_edited: The session, and its number of edits when its texts were read.
         """
         number, edits = unless_edited
         with self.writing_to(number) as (connection, session):
@@ -103,23 +93,25 @@ class VectorTable:
         *,
         start: int,
         edits: int,
-        only_if: PropertyCheck | None = None,
+        collection: str | None = None,
     ) -> int:
-        """Note that a session's vectors are indexed up to a number.
+        """Mark a session's vectors as indexed up to a message.
+
+        Nothing is marked when an earlier message has to be indexed again by now, when the session
+        was edited meanwhile, or when another collection has been set.
 
         Args:
             number: The session.
             done_to: The last message that is indexed.
-            start: The first one; where an earlier one is missing by now nothing is noted.
-            edits: How often it had been edited when its texts were read; where that has changed
-                nothing is noted.
-            only_if: Where it is not met nothing is noted.
+            start: The first message of the batch.
+            edits: The session's number of edits when its texts were read.
+            collection: Name of the collection that has the vectors.
 
         Returns:
-            The message from which on to go on.
+            The message with which to continue.
         """
         with self.writing_to(number) as (connection, session):
-            if session is None or (only_if and not only_if.holds(connection)):
+            if session is None or (collection and not _is_set(connection, collection)):
                 return start
             begin = min(start, session.vectors_from)
             if begin < start or session.edits != edits:
@@ -134,28 +126,29 @@ class VectorTable:
 
     @contextmanager
     def reading_vectors(self) -> Iterator[VectorsReader]:
-        """Give a consistent picture of all vectors, and of the properties."""
+        """Open a consistent view of all vectors and properties."""
         with self._database.reading(_ABOUT) as connection:
             yield VectorsReader(connection)
 
-    def set_property(
-        self,
-        name: str,
-        value: Any,
-        *,
-        enqueue_vectors: bool = False,
-        only_if: PropertyCheck | None = None,
-    ) -> None:
-        """Set a property; with `enqueue_vectors`, all vectors are indexed again."""
+    def start_collection(self, collection: Mapping[str, Any]) -> None:
+        """Set another collection (JSON with `name`), and mark all vectors as not indexed."""
         with self._database.writing(_ABOUT) as connection:
-            if only_if and not only_if.holds(connection):
-                return
+            facts.put(connection, _COLLECTION, collection)
+            connection.execute(update(sessions).values(vectors_from=sessions.c.first_seq))
+
+    def update_collection(self, collection: Mapping[str, Any]) -> None:
+        """Replace the description of the collection, unless another one has been set."""
+        with self._database.writing(_ABOUT) as connection:
+            if _is_set(connection, collection["name"]):
+                facts.put(connection, _COLLECTION, collection)
+
+    def set_property(self, name: str, value: Any) -> None:
+        """Set a property."""
+        with self._database.writing(_ABOUT) as connection:
             facts.put(connection, _PREFIX + name, value)
-            if enqueue_vectors:
-                connection.execute(update(sessions).values(vectors_from=sessions.c.first_seq))
 
     def get_property(self, name: str) -> Any:
-        """Return a property of the index (plain JSON); None when it is not set."""
+        """Return a property of the index (JSON); None when it is not set."""
         with self._database.reading(_ABOUT) as connection:
             return facts.get(connection, _PREFIX + name)
 
@@ -171,9 +164,15 @@ class VectorTable:
             facts.drop(connection, _PREFIX + prefix)
 
     def update_property(self, name: str, change: Callable[[Any], Any]) -> None:
-        """Replace a property by what a function makes of it; None deletes it."""
+        """Replace a property by the result of a function of it; None deletes it."""
         with self._database.writing(_ABOUT) as connection:
             facts.change(connection, _PREFIX + name, change)
+
+
+def _is_set(connection: Connection, collection: str) -> bool:
+    """Return whether a collection is the present one, until the transaction ends."""
+    found = facts.get(connection, _COLLECTION, lock=True)
+    return found is not None and found["name"] == collection
 
 
 def delete_vectors(connection: Connection, number: int, seqs: Iterable[int]) -> None:
@@ -201,10 +200,8 @@ class VectorsReader:
         self._connection = connection
         self._within = within
 
-    def vectors(self, model: str, units: Sequence[int] | None = None) -> dict[int, bytes]:
-        """Return vectors by unit, all or those of some units."""
-        if units is None:
-            return self._read(*self._of_model(model))
+    def vectors(self, model: str, units: Sequence[int]) -> dict[int, bytes]:
+        """Return the vectors of some units, wherever they are, by unit."""
         found: dict[int, bytes] = {}
         for some in chunks(units):
             numbers = sorted({unpack_unit(unit)[0] for unit in some})
@@ -218,30 +215,28 @@ class VectorsReader:
         return {unit: bytes(vector) for unit, vector in rows}
 
     def vectors_around(self, model: str, units: Sequence[int], distance: int) -> dict[int, bytes]:
-        """Return the vectors in scope of some units' messages and those around them.
+        """Return the vectors in scope of the messages of some units, and of the messages around.
 
         Args:
             model: Fingerprint of the model.
-            units: Numbers of units, wherever they are.
-            distance: How far the others stand at most, in messages.
+            units: Numbers of units of any sessions.
+            distance: Maximum distance of the messages around, in messages.
         """
-        places = sorted({unpack_unit(unit)[:2] for unit in units})
+        steps = range(-distance, distance + 1)
+        places = {(unit >> PART_BITS) + step for unit in units for step in steps}
         found: dict[int, bytes] = {}
-        for start in range(0, len(places), _RANGES):
-            near = or_(
-                *(
-                    (vectors.c.session == number)
-                    & _of_message(number, max(0, seq - distance), seq + distance)
-                    for number, seq in places[start : start + _RANGES]
-                )
-            )
-            found |= self._read(*self._of_model(model), near)
+        for some in chunks(sorted(places)):
+            # By the number of the message: a range of units for each of 200 messages would take
+            # 45 ms just to build the SQL.
+            near = (vectors.c.unit // MOST_PARTS).in_(some)
+            bounds = vectors.c.unit.between(some[0] << PART_BITS, (some[-1] + 1) << PART_BITS)
+            found |= self._read(*self._of_model(model), bounds, near)
         return found
 
     def vector_units(
         self, model: str, *, partition: int | None = None, limit: int | None = None
     ) -> list[int]:
-        """Return the units that have a vector, in order: all, or those of one session."""
+        """Return the units that have a vector, ascending: all, or those of one session."""
         query = select(vectors.c.unit).where(*self._of_model(model))
         if partition is not None:
             query = query.where(vectors.c.session == partition)
@@ -257,21 +252,22 @@ class VectorsReader:
         return self._connection.execute(select(func.count()).select_from(some)).scalar_one()
 
     def vector_pages(self, model: str, size: int) -> Iterator[dict[int, bytes]]:
-        """Give all vectors in the order of their units, `size` rows at a time."""
+        """Yield all vectors in the order of their units, `size` rows at a time."""
         query = select(vectors.c.unit, vectors.c.vector)
         query = query.order_by(vectors.c.session, vectors.c.unit).limit(size)
         last = -1
         while True:
             own = [*self._of_model(model), vectors.c.unit > last]
             rows = self._connection.execute(query.where(*own)).all()
-            if not rows:
+            if rows:
+                yield {unit: bytes(vector) for unit, vector in rows}
+            if len(rows) < size:
                 return
-            yield {unit: bytes(vector) for unit, vector in rows}
             last = rows[-1].unit
 
-    def get_property(self, name: str) -> Any:
-        """Return a property of the index (plain JSON); None when it is not set."""
-        return facts.get(self._connection, _PREFIX + name)
+    def collection(self) -> Any:
+        """Return the present collection (JSON), as it was set; None where there is none."""
+        return facts.get(self._connection, _COLLECTION)
 
     def _of_model(self, model: str) -> list[Any]:
         own: list[Any] = [vectors.c.model == model]

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from langchain_tokenmem import Recall
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall.ranking.fusion import Boosts, DuplicateFilter
+from langchain_tokenmem.recall.fusion import Boosts, DuplicateFilter
 from langchain_tokenmem.storage.search_index import IndexReader
 from tests.recall.talk import FILLER, NOON, filled, talk
 

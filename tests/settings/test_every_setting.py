@@ -24,7 +24,7 @@ from langchain_tokenmem import (
     TranscriptStore,
     Trigger,
 )
-from langchain_tokenmem.recall.ranking.fusion import Boosts, Floor
+from langchain_tokenmem.recall.fusion import Boosts, Floor
 from langchain_tokenmem.settings import groups, part_groups
 from langchain_tokenmem.settings.schema import settings_in
 

@@ -65,7 +65,7 @@ def recall(kept: TranscriptStore, embeddings: Embeddings) -> Recall:
     """Search by words and by meaning."""
     by_words = Recall(kept)
     hits = by_words.search("price", session_id="s1", user_id="ann", scope="user", k=5)
-    hits += by_words.search("price", session_id="s1", include_superseded=True)
+    hits += by_words.history_search("price", session_id="s1", include_superseded=True)
     assert_type(kept.get("s1", "m1", include_superseded=True), BaseMessage | None)
     assert_type(hits[0].text, str)
     assert_type(hits[0].message_id, str)
@@ -74,7 +74,7 @@ def recall(kept: TranscriptStore, embeddings: Embeddings) -> Recall:
     assert_type(HashingEmbeddings(dim=64).embed_query("price"), list[float])
     exact = Recall(kept, embeddings="openai:text-embedding-3-small", on_model_change="rebuild")
     assert_type(exact.add_documents([], session_id="s1"), list[str])
-    assert_type(exact.document("d", session_id="s1", part=3, neighbours=1), Document | None)
+    assert_type(exact.document("d", session_id="s1"), Document | None)
     assert_type(exact.count(), int)
     Recall(kept, VectorStoreIndex(InMemoryVectorStore(embeddings)))
     return Recall(kept, chroma=ChromaIndex("./chroma", embeddings=embeddings))

@@ -1,1 +1,0 @@
-"""Shared by lexical search, vector search and ranking: text parts, documents, worker."""

@@ -1,0 +1,186 @@
+"""Score fusion of lexical and dense rankings: normalisation, floor, boosts, near-duplicates."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from langchain_tokenmem.core.search_units import IndexSource
+from langchain_tokenmem.recall.dates import NamedDate
+from langchain_tokenmem.recall.words import Scores, Units, Weights
+
+_SHINGLE = 3
+"""Words of a shingle."""
+
+_FAR = -2.0
+"""Placeholder for an unknown cosine, below every real one."""
+
+_ALIKE = 0.8
+"""Jaccard similarity of shingles from which two texts may be near-duplicates."""
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The least that messages must have in common with a question, measured on raw signals.
+
+    Normalised scores cannot be used: the best of a hundred unrelated messages has 1. One message
+    that is good enough opens the gate for the question; then nearly all of its ranking counts. A
+    strict floor for each message would lose up to eleven points of the evidence on LoCoMo
+    (docs/recall.md).
+
+    By words, the gate opens when a message has two terms of the question and a fifth of its weight
+    (IDF), or matches much of a question whose terms occur in the scope; by meaning, when the cosine
+    of a message is high enough.
+
+    Attributes:
+        terms: How many of the question's terms a message must contain itself.
+        share: Share of the question's weight that it must also match.
+        strong_share: Matched share times the share of the question's weight that occurs in the
+            scope, from which a single term is enough: about one of two.
+        strict_share: The same where there are vectors, which answer such short questions.
+        cosine: Cosine from which meaning alone is enough; None opens the gate for every question.
+        each_share: Least share of a message that is not near in meaning.
+        each_cosine: Least cosine of a message that matches no words.
+    """
+
+    terms: int = 2
+    share: float = 0.2
+    strong_share: float = 0.22
+    strict_share: float = 0.24
+    cosine: float | None = 0.3
+    each_share: float = 0.01
+    each_cosine: float = 0.1
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Units by score, best first; the newest first where scores are equal.
+
+    Attributes:
+        units: Numbers of the units.
+        scores: 0 to 1, before boosts.
+        shares: Share of the question's weight (IDF) that each matches.
+        cosines: Cosine by unit, where it is known.
+    """
+
+    units: Units
+    scores: Weights
+    shares: Weights
+    cosines: Mapping[int, float]
+
+
+def fused(
+    words: Scores,
+    meaning: Sequence[tuple[int, float]],
+    *,
+    lexical_weight: float,
+    dense_weight: float,
+    floor: Floor,
+    lacking: Collection[int] = (),
+) -> Ranking:
+    """Merge two rankings, each normalised to 0..1 (min-max) before it is weighted.
+
+    Without vectors, the score by words is used alone. Units below the floor are left out.
+
+    Args:
+        words: Units that match by words.
+        meaning: Units with their cosines.
+        lexical_weight: Weight of the normalised score by words.
+        dense_weight: Weight of the normalised cosines.
+        floor: The least that units must have in common with the question.
+        lacking: Units without a vector so far: their words count with both weights, so that they do
+            not fall behind.
+    """
+    cosines = dict(meaning)
+    if not cosines:
+        lexical_weight, dense_weight = 1.0, 0.0
+    units = np.union1d(words.units, np.array(sorted(cosines), dtype=np.int64))
+    values, shares = np.zeros(len(units)), np.zeros(len(units))
+    at = np.searchsorted(units, words.units)
+    shares[at] = words.shares
+    values[at] = _normalised(words.values, from_zero=True)
+    values *= np.where(np.isin(units, list(lacking)), lexical_weight + dense_weight, lexical_weight)
+    similarity = np.full(len(units), _FAR)
+    if cosines:
+        where = np.searchsorted(units, np.array(list(cosines), dtype=np.int64))
+        similarity[where] = list(cosines.values())
+        values[where] += dense_weight * _normalised(similarity[where], from_zero=False)
+    keep = _over(floor, words, shares, similarity)
+    units, values, shares = units[keep], values[keep], shares[keep]
+    order = np.lexsort((-units, -values))
+    return Ranking(units[order], values[order], shares[order], cosines)
+
+
+def _normalised(values: Weights, *, from_zero: bool) -> Weights:
+    if not len(values):
+        return values
+    low = 0.0 if from_zero else float(values.min())
+    spread = float(values.max()) - low
+    return (values - low) / spread if spread > 0 else np.ones(len(values))
+
+
+def _over(floor: Floor, words: Scores, shares: Weights, similarity: Weights) -> NDArray[np.bool_]:
+    passes = (words.counts >= floor.terms) & (words.shares >= floor.share)
+    strong = floor.strict_share if (similarity > _FAR).any() else floor.strong_share
+    passes |= words.known * words.shares >= strong
+    is_near = similarity >= (_FAR if floor.cosine is None else floor.cosine)
+    if not passes.any() and not (is_near & (similarity > _FAR)).any():
+        return np.zeros(len(similarity), dtype=np.bool_)
+    least = _FAR if floor.cosine is None else floor.each_cosine
+    by_words = (shares >= floor.each_share) & (shares > 0)
+    return np.asarray(by_words | ((similarity > _FAR) & (similarity >= least)))
+
+
+@dataclass(frozen=True)
+class Boosts:
+    """Boosts of a score, tuned on the dev half of LoCoMo; 0 turns one off.
+
+    Attributes:
+        speaker: Added to the factor for messages of the one speaker whom the question names.
+        date: Added to the factor for messages of a date that the question names.
+    """
+
+    speaker: float = 0.5
+    date: float = 0.3
+
+
+def boost_of(
+    source: IndexSource, speakers: Iterable[str], dates: Sequence[NamedDate], boosts: Boosts
+) -> float:
+    """Return the factor of a message's score."""
+    factor = 1.0
+    if source.name is not None and source.name in set(speakers):
+        factor += boosts.speaker
+    if any(date.fits(source.created_at) for date in dates):
+        factor += boosts.date
+    return factor
+
+
+class DuplicateFilter:
+    """Filters near-duplicates: texts that say the same in nearly the same words.
+
+    Near-duplicates share most of their shingles and all words that carry meaning: "the price is 40"
+    and "the price is 45" are not near-duplicates.
+    """
+
+    def __init__(self, harmless: Iterable[str] = ()) -> None:
+        self._harmless = frozenset(harmless)
+        self._seen: list[tuple[frozenset[str], frozenset[tuple[str, ...]]]] = []
+
+    def is_new(self, words: Sequence[str]) -> bool:
+        """Return whether a text is no near-duplicate of an earlier one, and remember it."""
+        content = frozenset(words) - self._harmless
+        shingles = _shingles(words)
+        for known, theirs in self._seen:
+            if content == known and len(shingles & theirs) / len(shingles | theirs) >= _ALIKE:
+                return False
+        self._seen.append((content, shingles))
+        return True
+
+
+def _shingles(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
+    last = max(1, len(words) - _SHINGLE + 1)
+    return frozenset(tuple(words[at : at + _SHINGLE]) for at in range(last))

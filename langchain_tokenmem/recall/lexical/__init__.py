@@ -1,1 +1,0 @@
-"""Search by words: text analysis and BM25."""

@@ -1,1 +1,0 @@
-"""One ranking from the lexical and the vector scores."""

@@ -1,0 +1,201 @@
+"""Selection of hits from a ranking: read in the transcript, boosted, deduplicated, cut to size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from langchain_tokenmem.core.search_units import PART_BITS, Hit, IndexSource, unpack_unit
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.recall.analysis import TextAnalyser
+from langchain_tokenmem.recall.dates import dates_in
+from langchain_tokenmem.recall.fusion import Boosts, DuplicateFilter, Ranking, boost_of
+from langchain_tokenmem.recall.text_parts import indexable_text, parts_of
+from langchain_tokenmem.recall.words import Scores, best_units
+from langchain_tokenmem.storage.search_index import IndexReader
+
+_POOL = 16
+"""Additional units that are read, so that boosts can move some of them up."""
+
+LINE_TOKENS = 16
+"""Tokens of the date and speaker in front of a message."""
+
+_MISFITS = 16
+"""Successive hits that do not fit, after which `max_tokens` counts as filled."""
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Options of one search, as `Recall.search` takes them."""
+
+    k: int
+    max_tokens: int | None
+    exclude: Collection[str]
+    among: Collection[str] | None
+    metadata: Mapping[str, Any]
+    count_tokens: Callable[[str], int]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.k, int):
+            raise ConfigurationError(
+                f"k is {self.k!r}; it is how many hits are wanted, a whole number."
+            )
+
+
+@dataclass(frozen=True)
+class RankedUnit:
+    """A unit of a ranking, which may become a hit."""
+
+    unit: int
+    score: float
+    share: float
+    cosine: float | None
+
+
+def best_parts(ranking: Ranking) -> Iterator[RankedUnit]:
+    """Yield the best unit of each message, best first."""
+    seen: set[int] = set()
+    for at in range(len(ranking.units)):
+        unit = int(ranking.units[at])
+        if unit >> PART_BITS not in seen:
+            seen.add(unit >> PART_BITS)
+            score, share = float(ranking.scores[at]), float(ranking.shares[at])
+            yield RankedUnit(unit, score, share, ranking.cosines.get(unit))
+
+
+class ResultSelection:
+    """Selects the hits of one search.
+
+    Args:
+        analyser: Analyser for the words of a text.
+        reader: A consistent view of the scope.
+        query: The question.
+        boosts: Factors for a named speaker and a named date.
+    """
+
+    def __init__(
+        self, analyser: TextAnalyser, reader: IndexReader, query: str, boosts: Boosts
+    ) -> None:
+        self._analyser = analyser
+        self._reader = reader
+        self._query = query
+        self._boosts = boosts
+        self._dates = dates_in(query)
+        self._sources: dict[int, IndexSource | None] = {}
+
+    def query_without_names(self, words: Scores) -> str:
+        """Return the question without names of speakers, which do not help by meaning."""
+        self._read(best_units(words, 2 * _POOL))
+        return without_names(self._query, sorted(self._names()))
+
+    def _names(self) -> set[str]:
+        return {each.name for each in self._sources.values() if each is not None and each.name}
+
+    def _read(self, units: Sequence[int]) -> None:
+        missing = [unit for unit in units if unit not in self._sources]
+        found = self._reader.sources(missing) if missing else {}
+        for unit in missing:
+            source = found.get(unpack_unit(unit)[:2])
+            self._sources[unit] = source if source is None or indexable_text(source) else None
+
+    def select(self, found: Iterator[RankedUnit], options: SearchOptions) -> list[Hit]:
+        """Return the hits, best first."""
+        duplicates = DuplicateFilter(self._analyser.harmless)
+        left = options.max_tokens
+        hits: list[Hit] = []
+        misfits = 0
+        for each, source in self._candidates(found, options):
+            hit = self._hit(each, source)
+            cost = 0 if left is None else options.count_tokens(hit.text) + LINE_TOKENS
+            if left is not None and cost > left:
+                misfits += 1
+                if misfits > _MISFITS or left <= LINE_TOKENS:
+                    break
+                continue
+            if not duplicates.is_new([hit.name or hit.role, *self._analyser.words(hit.text)]):
+                continue
+            left = None if left is None else left - cost
+            misfits = 0
+            hits.append(hit)
+            if len(hits) == options.k:
+                break
+        return hits
+
+    def _candidates(
+        self, found: Iterator[RankedUnit], options: SearchOptions
+    ) -> Iterator[tuple[RankedUnit, IndexSource]]:
+        """Yield the units that exist and are allowed, best first, pool by pool."""
+        while pool := list(islice(found, options.k + _POOL)):
+            units = [each.unit for each in pool]
+            allowed = set(self._reader.filter_units(units, options.among, options.exclude))
+            self._read([unit for unit in units if unit in allowed])
+            there = [
+                (each, source)
+                for each in pool
+                if each.unit in allowed
+                and (source := self._sources[each.unit]) is not None
+                and _has(source, options.metadata)
+            ]
+            speakers = self._named_speakers()
+            boosted = [
+                (
+                    replace(
+                        each,
+                        score=each.score * boost_of(source, speakers, self._dates, self._boosts),
+                    ),
+                    source,
+                )
+                for each, source in there
+            ]
+            yield from sorted(boosted, key=lambda pair: (-pair[0].score, -pair[0].unit))
+
+    def _named_speakers(self) -> set[str]:
+        """Return the speaker whom the question names, if it is exactly one."""
+        named = {
+            name
+            for name in self._names()
+            if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self._query, re.IGNORECASE)
+        }
+        return named if len(named) == 1 else set()
+
+    def _hit(self, ranked: RankedUnit, source: IndexSource) -> Hit:
+        parts = parts_of(indexable_text(source))
+        number = min(unpack_unit(ranked.unit)[2], len(parts) - 1)
+        return Hit.of(
+            source,
+            score=ranked.score,
+            text=source.text if len(parts) == 1 else parts[number],
+            part=number,
+            parts=len(parts),
+            document_id=source.document_id,
+            lexical=ranked.share,
+            cosine=ranked.cosine,
+        )
+
+
+def _has(source: IndexSource, metadata: Mapping[str, Any]) -> bool:
+    own = {"role": source.role, "name": source.name, **source.metadata}
+    if source.role == "document":
+        own = {"document_id": source.document_id, **own}
+    return all(key in own and own[key] == value for key, value in metadata.items())
+
+
+def without_names(question: str, names: Iterable[str]) -> str:
+    """Return a question without the names of speakers, for the search by meaning.
+
+    A name moves the vector towards every message that mentions it, whatever the message is about.
+    The search by words keeps names. A question of names only is returned unchanged.
+
+    Example:
+        >>> without_names("When did Anna's brother call Bob?", ["Anna", "Bob"])
+        'When did brother call ?'
+    """
+    known = sorted({name for name in names if name.strip()}, key=len, reverse=True)
+    if not known:
+        return question
+    pattern = rf"(?<!\w)(?:{'|'.join(map(re.escape, known))})(?:['\u2019]s)?(?!\w)"
+    rest = " ".join(re.sub(pattern, " ", question, flags=re.IGNORECASE).split())
+    return rest if re.search(r"\w", rest) else question

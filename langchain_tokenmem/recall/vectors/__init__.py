@@ -1,1 +1,0 @@
-"""Search by embeddings: vectors in the store and in Chroma."""

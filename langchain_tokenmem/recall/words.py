@@ -1,0 +1,305 @@
+"""`LexicalIndex`: search by words, with BM25F over a message's own words and its neighbours'.
+
+Robertson, Zaragoza and Taylor, "Simple BM25 extension to multiple weighted fields" (2004). The
+field of the neighbours is not stored: a posting is spread to the messages around it when it is
+asked for, so nothing has to be written again when a successor arrives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from langchain_tokenmem.core.argument_checks import checked
+from langchain_tokenmem.core.search_units import MOST_PARTS, PART_BITS, SEQ_BITS, Scope
+from langchain_tokenmem.recall.analysis import TextAnalyser
+from langchain_tokenmem.storage.search_index import IndexReader
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
+
+Units = NDArray[np.int64]
+Weights = NDArray[np.float64]
+Posting = tuple[int, int, int]
+
+_LEAST_UNITS = 100
+_SEQ_MASK = (1 << SEQ_BITS) - 1
+
+
+@dataclass(frozen=True)
+class Bm25:
+    """The parameters of BM25F; the defaults are the best on LoCoMo (docs/recall.md).
+
+    Attributes:
+        k1: Saturation of the term frequency.
+        b: Length normalisation, 0 to 1.
+        neighbours: How many messages on each side count as neighbours.
+        neighbour_weight: Weight of a neighbour's word, where an own word has 1.
+    """
+
+    k1: float = 0.9
+    b: float = 0.5
+    neighbours: int = 2
+    neighbour_weight: float = 0.35
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The units that match a question.
+
+    Attributes:
+        units: Their numbers, ascending.
+        values: Their scores.
+        shares: Share of the question's weight (IDF) that each matches; a neighbour's word counts
+            with the neighbour's weight.
+        counts: How many of the question's terms each one contains itself.
+        known: Share of the question's weight that occurs anywhere in the scope.
+    """
+
+    units: Units
+    values: Weights
+    shares: Weights
+    counts: Weights
+    known: float = 0.0
+
+
+@dataclass(frozen=True)
+class TermWeight:
+    """Weight of a term of a question.
+
+    Attributes:
+        score: Weight in the score of a unit.
+        share: Weight in the share of the question that a unit matches. A term that does not occur
+            weighs as much as one that occurs once, and a short history counts as 100 units,
+            because in a few messages no term is rare.
+        is_known: Whether any unit has the term.
+    """
+
+    score: float
+    share: float
+    is_known: bool = True
+
+    @classmethod
+    def of(cls, count: int, units: int) -> TermWeight:
+        """Return the weight of a term that `count` of `units` have."""
+        known = min(count, units)
+        share = idf(max(known, 1), max(units, _LEAST_UNITS))
+        return cls(idf(known, units), share, is_known=known > 0)
+
+
+def idf(count: int, units: int) -> float:
+    """Return the weight of a term that `count` of `units` have (Lucene's form: never negative)."""
+    return math.log(1 + (units - count + 0.5) / (count + 0.5))
+
+
+def score(
+    postings: Mapping[str, Sequence[Posting]],
+    weights: Mapping[str, TermWeight],
+    average: float,
+    parameters: Bm25,
+) -> Scores:
+    """Return the score of every unit that has a term, or whose neighbour has one.
+
+    Args:
+        postings: (unit, term frequency, length) of each term.
+        weights: Weights of all terms of the question, also of those that do not occur.
+        average: Mean length of a unit, in terms.
+        parameters: Parameters of BM25F.
+    """
+    found = [
+        (*_term(rows, average, parameters), weights[term])
+        for term, rows in postings.items()
+        if rows
+    ]
+    if not found:
+        empty = np.zeros(0)
+        return Scores(np.zeros(0, dtype=np.int64), empty, empty, empty)
+    everywhere = np.concatenate([units for units, _, _, _ in found])
+    units, places = np.unique(everywhere, return_inverse=True)
+    values = _sums(places, np.concatenate([weight.score * tf for _, tf, _, weight in found]))
+    shares = _sums(places, np.concatenate([weight.share * own for _, _, own, weight in found]))
+    counts = _sums(places, np.concatenate([own >= 1 for _, _, own, _ in found]))
+    whole = max(sum(weight.share for weight in weights.values()), 1e-9)
+    known = sum(weight.share for weight in weights.values() if weight.is_known) / whole
+    return Scores(units, values, shares / whole, counts, known)
+
+
+def _sums(places: Units, summands: Weights) -> Weights:
+    return np.bincount(places, summands).astype(np.float64)
+
+
+def _term(
+    rows: Sequence[Posting], average: float, parameters: Bm25
+) -> tuple[Units, Weights, Weights]:
+    """Return the units that a term reaches, its saturated frequency there, and whether it is own.
+
+    For a term of a neighbour the last one is `neighbour_weight`.
+    """
+    flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=3 * len(rows))
+    table = flat.reshape(-1, 3)
+    own = table[:, 0]
+    norm = 1 - parameters.b + parameters.b * table[:, 2] / max(average, 1e-9)
+    weight = table[:, 1] / norm
+    reached, lent = [own], [weight]
+    for distance in range(1, parameters.neighbours + 1):
+        for step in (-distance, distance):
+            seq = ((own >> PART_BITS) & _SEQ_MASK) + step
+            is_there = (seq >= 1) & (seq <= _SEQ_MASK)
+            # A neighbour is met at its first part; the part of the lender does not matter.
+            place = own - (own & (MOST_PARTS - 1)) + step * MOST_PARTS
+            reached.append(place[is_there])
+            lent.append(parameters.neighbour_weight * weight[is_there])
+    units, places = np.unique(np.concatenate(reached), return_inverse=True)
+    tf = _sums(places, np.concatenate(lent))
+    is_own = np.isin(units, own)
+    share = np.where(is_own, 1.0, parameters.neighbour_weight)
+    return units, tf * (parameters.k1 + 1) / (parameters.k1 + tf), share
+
+
+@dataclass(frozen=True)
+class ReadLimits:
+    """Limits of what a search reads, so that it is fast in long histories.
+
+    Attributes:
+        postings: Postings that are read completely, those of the rarest terms first.
+        candidates: Best units of these, for which common terms are looked up.
+    """
+
+    postings: int = 2_000
+    candidates: int = 60
+
+
+class LexicalIndex:
+    """Search by words in the index that a store keeps of its transcripts.
+
+    It attaches its analyser to the store: from then on every append writes its index entries in
+    its own transaction. Earlier messages are indexed when they are first searched. IDF is computed
+    per scope, so that no user's words affect another user's search.
+
+    In a very long history, the postings of rare terms are read completely, and common terms are
+    looked up for the best candidates only. If all terms are common, the newest messages are read.
+
+    Args:
+        store: The transcripts.
+        analyser: Makes the terms; default: `TextAnalyser()` for English.
+        parameters: Parameters of BM25F.
+        effort: How much a search may read.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> from langchain_tokenmem import TranscriptStore
+        >>> with TranscriptStore("sqlite://") as store:
+        ...     index = LexicalIndex(store)
+        ...     _ = store.add("s1", [HumanMessage("The key is under the mat.")])
+        ...     len(index.search("Where is the key?", Scope("s1")).units)
+        1
+    """
+
+    def __init__(
+        self,
+        store: TranscriptStore,
+        *,
+        analyser: TextAnalyser | None = None,
+        parameters: Bm25 | None = None,
+        effort: ReadLimits | None = None,
+    ) -> None:
+        self.analyser = analyser or TextAnalyser()
+        self.parameters = parameters or Bm25()
+        self.effort = effort or ReadLimits()
+        self._store = checked(store, TranscriptStore, "store", "Recall(TranscriptStore())")
+        store.index.attach(self.analyser)
+
+    def search(self, query: str, scope: Scope) -> Scores:
+        """Return the units that match a question.
+
+        Raises:
+            ScopeError: When the scope is invalid.
+        """
+        self.index(scope)
+        with self._store.index.reading(scope) as reader:
+            return self.scores(query, reader) if reader is not None else _nothing()
+
+    def index(self, scope: Scope | None = None) -> int:
+        """Index the messages that are not indexed yet; return how many."""
+        return self._store.index.index_lexical(scope)
+
+    def scores(
+        self,
+        query: str,
+        reader: IndexReader,
+        *,
+        among: Collection[str] | None = None,
+        exclude: Collection[str] = frozenset(),
+    ) -> Scores:
+        """Return the units that match a question in the scope of a reader.
+
+        Messages that may not be found neither count as neighbours nor make a term known: the
+        question itself often is in the transcript already.
+        """
+        terms = self.analyser.query_terms(query)
+        units, length = reader.totals()
+        if not terms or not units:
+            return _nothing()
+        counts = reader.counts(terms)
+        average = length / units
+        rare, common = self._divided(counts)
+        read = reader.postings(rare, self.effort.postings)
+        found = _allowed(read, reader, among, exclude)
+        for term, rows in read.items():
+            counts[term] -= len(rows) - len(found[term])
+        weights = {term: TermWeight.of(counts.get(term, 0), units) for term in terms}
+        if common:
+            places = best_units(
+                score(found, weights, average, self.parameters), self.effort.candidates
+            )
+            nearby = _with_neighbours(places, self.parameters.neighbours)
+            found |= _allowed(reader.postings_of(common, nearby), reader, among, exclude)
+        return score(found, weights, average, self.parameters)
+
+    def _divided(self, counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
+        """Return the terms that are read completely, and those that are looked up afterwards."""
+        left = self.effort.postings
+        rare: list[str] = []
+        by_rarity = sorted(counts, key=lambda term: (counts[term], term))
+        for term in by_rarity:
+            if rare and counts[term] > left:
+                break
+            rare.append(term)
+            left -= counts[term]
+        return rare, by_rarity[len(rare) :]
+
+
+def _allowed(
+    found: Mapping[str, Sequence[Posting]],
+    reader: IndexReader,
+    among: Collection[str] | None,
+    exclude: Collection[str],
+) -> dict[str, Sequence[Posting]]:
+    """Return the postings of messages that may be found."""
+    if among is None and not exclude:
+        return dict(found)
+    units = sorted({unit for rows in found.values() for unit, _, _ in rows})
+    there = {*reader.filter_units(units, among, exclude)}
+    return {term: [row for row in rows if row[0] in there] for term, rows in found.items()}
+
+
+def best_units(scores: Scores, most: int) -> list[int]:
+    """Return the best units by score; the newer ones first where scores are equal."""
+    order = np.lexsort((-scores.units, -scores.values))[:most]
+    return [int(unit) for unit in scores.units[order]]
+
+
+def _with_neighbours(units: Sequence[int], neighbours: int) -> list[int]:
+    """Return the units and the first parts of their neighbours."""
+    found = set(units)
+    for unit in units:
+        first = (unit >> PART_BITS) << PART_BITS
+        found.update(first + step * MOST_PARTS for step in range(-neighbours, neighbours + 1))
+    return sorted(number for number in found if number >= 0)
+
+
+def _nothing() -> Scores:
+    return score({}, {}, 1.0, Bm25())

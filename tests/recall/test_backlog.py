@@ -1,0 +1,154 @@
+"""An old store: a search never waits for all of its history; a model never holds a connection."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from langchain_tokenmem import ChromaIndex, Recall, TranscriptStore
+from langchain_tokenmem.recall import worker
+from tests.recall.dense_helpers import CountingEmbeddings
+from tests.recall.talk import FILLER, filled, talk
+
+
+@pytest.fixture
+def store(tmp_path):
+    with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
+        yield store
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(worker, "AT_ONCE", 200)
+    monkeypatch.setattr(worker, "_PAUSE_SECONDS", 0)
+
+
+def old(store, session_id, count, user_id=None):
+    said = [HumanMessage(f"{session_id} report {n}", id=f"{session_id}{n}") for n in range(count)]
+    store.add(session_id, said, user_id=user_id)
+
+
+@pytest.mark.slow
+def test_a_first_search_takes_in_a_bounded_number_and_leaves_the_rest_to_a_thread(
+    store, small, caplog, monkeypatch
+):
+    old(store, "s", 900)
+    recall = Recall(store)
+    asleep = recall._lexical_backlog._worker
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
+        patch.setattr(asleep, "wake", lambda: None)
+        assert recall.search("report 3", session_id="s", k=1)[0].message_id == "s3"
+        assert recall.search("report 850", session_id="s", k=1, among={"s850"}) == []
+        assert recall.backlog() == {"lexical": 1}
+        with store.index.reading(worker.Scope("s")) as reader:
+            assert reader.totals()[0] == 200  # the second search did not take in more
+    assert caplog.text.count("not indexed yet") == 1
+    recall.search("report 850", session_id="s", k=1)
+    assert recall._lexical_backlog.wait(30)
+    assert recall.backlog() == {"lexical": 0}
+    assert recall.search("report 850", session_id="s", k=1)[0].message_id == "s850"
+    recall.close()
+
+
+@pytest.mark.slow
+def test_index_takes_in_everything_before_it_returns(store, small):
+    old(store, "s", 900)
+    with Recall(store) as recall:
+        assert recall.index() == 900
+        assert recall.backlog() == {"lexical": 0}
+        assert recall.search("report 850", session_id="s", k=1)[0].message_id == "s850"
+
+
+def test_of_a_users_sessions_the_one_that_asks_comes_first(store, small, monkeypatch):
+    for name in ("a", "b", "z"):
+        old(store, name, 200, user_id="u")
+    recall = Recall(store)
+    monkeypatch.setattr(recall._lexical_backlog._worker, "wake", lambda: None)
+    found = recall.search("z report 7", session_id="z", user_id="u", scope="user", k=1)
+    assert found[0].message_id == "z7"
+    assert recall.backlog() == {"lexical": 2}
+
+
+@pytest.mark.slow
+def test_what_is_said_while_the_rest_is_taken_in_is_found_afterwards(store, small, monkeypatch):
+    old(store, "s", 900)
+    recall = Recall(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(recall._lexical_backlog._worker, "wake", lambda: None)
+        recall.search("report", session_id="s")
+        store.add("s", talk("The walrus sleeps in the harbour.", start=5_000))
+    recall.search("walrus", session_id="s")
+    assert recall._lexical_backlog.wait(30)
+    assert recall.search("walrus", session_id="s", k=1)[0].message_id == "m5000"
+    recall.close()
+
+
+@pytest.mark.slow
+def test_a_session_that_cannot_be_read_does_not_keep_the_others_waiting(
+    store, small, monkeypatch, tmp_path, caplog
+):
+    old(store, "a", 500)
+    old(store, "b", 500)
+    with sqlite3.connect(tmp_path / "memory.db") as connection:
+        connection.execute("UPDATE tokenmem_messages SET message = '[]' WHERE session = 1")
+    connection.close()
+    recall = Recall(store)
+    assert recall.search("report", session_id="a") == []
+    recall.search("report", session_id="b")
+    assert recall._lexical_backlog.wait(30)
+    assert [one.partition for one in store.index.pending("lexical")] == [1]
+    assert "Session 'a'" in caplog.text
+    assert recall.search("report 450", session_id="b", k=1)[0].message_id == "b450"
+
+
+# --- the question's embedding
+
+
+class Watching(CountingEmbeddings):
+    """Notes how many connections of the store are in use while it is asked."""
+
+    store: TranscriptStore
+    used: list[int]
+
+    def embed_query(self, text: str) -> list[float]:
+        self.used.append(self.store.database._open("test").pool.checkedout())
+        return super().embed_query(text)
+
+
+def dense(store, tmp_path):
+    model = Watching(32)
+    model.store, model.used = store, []
+    recall = Recall(store, ChromaIndex(tmp_path / "chroma", embeddings=model))
+    return recall, model
+
+
+@pytest.mark.slow
+def test_a_model_is_never_asked_while_a_connection_is_held(store, tmp_path):
+    recall, model = dense(store, tmp_path)
+    filled(store, "s", "The key is under the blue mat.")
+    recall.index()
+    assert recall._dense._worker.wait(30)
+    model.used.clear()  # the worker asks for the fingerprint, beside others who read
+    assert recall.search("Where is the key?", session_id="s")
+    assert model.used
+    assert set(model.used) == {0}
+    recall.close()
+
+
+def test_a_model_is_not_asked_where_nothing_can_be_found(store, tmp_path):
+    recall, model = dense(store, tmp_path)
+    filled(store, "s", "The key is under the blue mat.")
+    ids = [message.id for message in store.messages("s")]
+    assert recall.search("key", session_id="elsewhere") == []
+    recall.index()
+    assert recall._dense._worker.wait(30)
+    model.questions.clear()
+    assert recall.search("key", session_id="s", exclude=set(ids)) == []
+    assert recall.search("key", session_id="s", among=set()) == []
+    assert model.questions == []
+    assert recall.search("key", session_id="s", exclude=set(ids[: len(FILLER)]))
+    assert len(model.questions) == 1
+    recall.close()

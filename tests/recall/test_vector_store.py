@@ -1,0 +1,260 @@
+"""`VectorStoreIndex`: any LangChain vector store proposes, the store decides."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+
+from langchain_tokenmem import HashingEmbeddings, Recall, VectorStoreIndex
+from langchain_tokenmem.core.search_units import Scope
+from langchain_tokenmem.errors import ConfigurationError, RecallError
+from tests.recall.dense_helpers import CountingEmbeddings, seqs, talk
+
+
+@pytest.fixture
+def vectors():
+    return InMemoryVectorStore(CountingEmbeddings())
+
+
+def recalled(store, vectors, **options):
+    """A recall that asks the vector store for scopes of any size."""
+    recall = Recall(store, VectorStoreIndex(vectors, **options))
+    recall._dense._exact_most = 0
+    return recall
+
+
+def words_in(vectors: InMemoryVectorStore) -> set[str]:
+    return {entry["text"] for entry in vectors.store.values()}
+
+
+def test_a_vector_store_proposes_and_our_own_vectors_give_the_score(store, vectors):
+    store.add("s", talk(60))
+    with recalled(store, vectors) as recall:
+        recall.index()
+        assert words_in(vectors) == {message.text for message in talk(60)}
+        by_store = recall.search("day number7 word10", session_id="s", k=3)
+        recall._dense._exact_most = 1_000
+        exactly = recall.search("day number7 word10", session_id="s", k=3)
+        assert [hit.message_id for hit in by_store] == [hit.message_id for hit in exactly]
+        assert by_store[0].cosine == pytest.approx(exactly[0].cosine, abs=1e-5)
+
+
+def test_a_vector_store_with_another_model_than_ours_is_no_harm(store):
+    theirs = InMemoryVectorStore(CountingEmbeddings(16, salt="x"))
+    store.add("s", talk(20))
+    with recalled(store, theirs, embeddings=CountingEmbeddings(32)) as recall:
+        recall.index()
+        assert recall.search("day number7 word10", session_id="s", k=1)[0].message_id == "day-7"
+
+
+@pytest.mark.slow
+def test_scope_is_in_the_question_and_checked_again(store, vectors):
+    for session, user in (("a", "u"), ("b", "u"), ("c", "v"), ("d", None)):
+        said = [HumanMessage("the same words", id=f"{session}{n}") for n in range(5)]
+        store.add(session, said, user_id=user)
+    with recalled(store, vectors) as recall:
+        recall.index()
+        everything = recalled(store, vectors, where=lambda _key, _values: {})
+        for one in (recall, everything):
+            for scope, sessions in (
+                (Scope("a", "u"), {"a"}),
+                (Scope("a", "u", whole_user=True), {"a", "b"}),
+                (Scope("c"), {"c"}),
+                (Scope("d"), {"d"}),
+            ):
+                question = one._dense.question("the same words")
+                with store.index.reading(scope) as reader:
+                    found = [unit for unit, _ in one._dense.search(question, reader, 50)]
+                    sources = reader.sources(found)
+                assert {source.session_id for source in sources.values()} == sessions
+                assert len(found) == 5 * len(sessions) == len(sources)
+        everything.close()
+
+
+def test_where_makes_the_filter_of_the_search(store, vectors):
+    asked = []
+
+    def where(key, values):
+        asked.append((key, len(values)))
+        return {"filter": lambda entry: entry.metadata[key] in values}
+
+    store.add("s", talk(5), user_id="u")
+    with recalled(store, vectors, where=where) as recall:
+        recall.index()
+        recall.search("day number3", session_id="s")
+        recall.search("day number3", session_id="s", user_id="u", scope="user")
+    assert asked == [("tokenmem_partition", 1), ("tokenmem_owner", 1)]
+
+
+def test_entries_of_others_in_the_same_vector_store_are_never_hits(store, vectors):
+    vectors.add_texts(
+        ["day number3 of a stranger"] * 3,
+        [{}, {"tokenmem_unit": "1"}, {"tokenmem_unit": "x", "tokenmem_owner": "tokenmem-1/1"}],
+    )
+    store.add("s", talk(5))
+    with recalled(store, vectors, where=lambda _key, _values: {}) as recall:
+        recall.index()
+        found = recall.search("day number3", session_id="s")
+    assert found
+    assert all(hit.session_id == "s" and "stranger" not in hit.text for hit in found)
+
+
+def test_a_message_is_given_once(store, vectors):
+    given: list[str] = []
+    add_texts = vectors.add_texts
+
+    def counted(texts, *args, **options):
+        given.extend(texts)
+        return add_texts(texts, *args, **options)
+
+    vectors.add_texts = counted
+    with recalled(store, vectors) as recall:
+        for start in range(0, 12, 3):
+            store.add("s", talk(3, start))
+            recall.index()
+        assert len(given) == 12
+
+
+def test_erased_and_cleared_words_leave_the_vector_store(store, vectors):
+    with recalled(store, vectors) as recall:
+        for name in ("s", "t", "u"):
+            store.add(name, talk(3, topic=name))
+        recall.index()
+        recall.erase(session_id="s")
+        store.clear("t")
+        recall.index()
+        assert words_in(vectors) == {message.text for message in talk(3, topic="u")}
+        index = recall._dense
+        assert len(index._place.units(index._filler.collection().name)) == 3
+
+
+def test_what_could_not_be_erased_is_erased_by_the_next_process(store, vectors, monkeypatch):
+    with recalled(store, vectors) as recall:
+        store.add("s", talk(3, topic="s"))
+        store.add("t", talk(3, topic="t"))
+        recall.index()
+        with monkeypatch.context() as patch:
+            patch.setattr(vectors, "delete", _fails)
+            with pytest.raises(RecallError, match="cannot be used now"):
+                recall.erase(session_id="s")
+    with recalled(store, vectors) as again:
+        again.index()
+        assert words_in(vectors) == {message.text for message in talk(3, topic="t")}
+
+
+def _fails(*_args, **_options):
+    raise ConnectionError("the vector database is away")
+
+
+def test_a_vector_store_that_names_entries_itself_is_refused_and_left_empty(
+    store, vectors, monkeypatch
+):
+    add_texts = vectors.add_texts
+    monkeypatch.setattr(vectors, "add_texts", lambda texts, *_args, **_ids: add_texts(texts))
+    store.add("s", talk(3))
+    with recalled(store, vectors) as recall, pytest.raises(RecallError, match="ids of its own"):
+        recall.index()
+    assert words_in(vectors) == set()
+
+
+def test_a_vector_store_that_says_it_did_not_delete_is_asked_again(store, vectors, monkeypatch):
+    with recalled(store, vectors) as recall:
+        store.add("s", talk(3))
+        recall.index()
+        with monkeypatch.context() as patch:
+            patch.setattr(vectors, "delete", lambda *_args, **_options: False)
+            with pytest.raises(RecallError, match="did not delete"):
+                recall.erase(session_id="s")
+        recall.index()
+        assert words_in(vectors) == set()
+
+
+def test_foreign_errors_become_recall_errors_and_words_go_on(store, vectors, monkeypatch, caplog):
+    store.add("s", talk(5))
+    with recalled(store, vectors) as recall:
+        recall.index()
+        monkeypatch.setattr(vectors, "similarity_search", _fails)
+        with pytest.raises(RecallError, match="the vector database is away"):
+            seqs(recall._dense, store, "day", Scope("s"))
+        with caplog.at_level(logging.WARNING):
+            assert recall.search("day number3", session_id="s", k=1)[0].message_id == "day-3"
+        assert "the vector database is away" in caplog.text
+        monkeypatch.setattr(vectors, "add_texts", _fails)
+        assert store.add("s", talk(1, 5))  # no turn fails
+        recall._dense._worker.wait(20)
+        with pytest.raises(RecallError, match="messages are indexed later"):
+            recall.index()
+        assert store.index.backlog()["vectors"] == 1
+
+
+def test_a_search_that_hangs_ends_in_time(store, vectors, monkeypatch):
+    import time
+
+    store.add("s", talk(3))
+    with recalled(store, vectors, timeout_s=0.05) as recall:
+        recall.index()
+        monkeypatch.setattr(vectors, "similarity_search", lambda *_a, **_o: time.sleep(1))
+        with pytest.raises(RecallError, match="TimeoutError"):
+            seqs(recall._dense, store, "day", Scope("s"))
+
+
+def test_a_vector_store_that_has_lost_its_entries_is_filled_again(store):
+    embeddings = CountingEmbeddings()
+    store.add("s", talk(5))
+    with recalled(store, InMemoryVectorStore(embeddings)) as recall:
+        recall.index()
+    new = InMemoryVectorStore(HashingEmbeddings(8))  # as after a restart
+    ours = len(embeddings.texts)
+    with recalled(store, new, embeddings=embeddings) as recall:
+        recall.index()
+        assert len(words_in(new)) == 5
+        assert recall.search("day number3", session_id="s", k=1)[0].message_id == "day-3"
+    assert len(embeddings.texts) == ours  # nothing of ours is embedded twice
+
+
+def test_another_place_with_another_model_rebuilds_where_that_is_wanted(store):
+    store.add("s", talk(5))
+    with Recall(store, embeddings=CountingEmbeddings(name="old")) as recall:
+        recall.index()
+    place = VectorStoreIndex(InMemoryVectorStore(CountingEmbeddings(64, name="new")))
+    with Recall(store, place, on_model_change="rebuild") as recall:
+        recall.index()
+        assert recall.search("day number3", session_id="s", k=1)[0].cosine is not None
+    with pytest.raises(RecallError, match=r"new .*old .*recall\.rebuild\(\)"):
+        Recall(store, embeddings=CountingEmbeddings(name="old")).index()
+
+
+def test_what_is_no_vector_store_is_refused_at_construction(vectors):
+    class CannotDelete(InMemoryVectorStore):
+        delete = VectorStore.delete
+
+    class NoModel(InMemoryVectorStore):
+        embeddings = None
+
+    for given in (object(), InMemoryVectorStore, HashingEmbeddings(8), "chroma", None):
+        with pytest.raises(ConfigurationError, match="no vector store"):
+            VectorStoreIndex(given)
+    with pytest.raises(ConfigurationError, match="cannot delete"):
+        VectorStoreIndex(CannotDelete(HashingEmbeddings(8)))
+    with pytest.raises(ConfigurationError, match="pass embeddings="):
+        VectorStoreIndex(NoModel(HashingEmbeddings(8)))
+    with pytest.raises(ConfigurationError, match="where is"):
+        VectorStoreIndex(vectors, where={"tenant": "a"})
+
+
+def test_a_bare_vector_store_and_two_models_are_refused_by_recall(store, vectors):
+    with pytest.raises(ConfigurationError, match="VectorStoreIndex"):
+        Recall(store, vectors)
+    with pytest.raises(ConfigurationError, match="its own model"):
+        Recall(store, VectorStoreIndex(vectors), embeddings=HashingEmbeddings(8))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"timeout_s": -1}, {"timeout_s": "a"}, {"collection": 3}, {"model": 3}]
+)
+def test_wrong_arguments_are_told_when_the_index_is_made(vectors, wrong):
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        VectorStoreIndex(vectors, **wrong)
