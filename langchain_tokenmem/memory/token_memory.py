@@ -186,7 +186,7 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
             line = "TokenMemory(recall=Recall(store))"
             checked_parts(recall, ("search", "store"), "recall", line)
         if notes is not None:
-            checked_parts(notes, ("operations", "run", "project"), "notes", "notes=Notebook(store)")
+            checked_parts(notes, ("scoped", "project"), "notes", "notes=Notebook(store)")
         self.notes = notes.with_before_store(before_store) if before_store and notes else notes
         self.inject_notes = inject_notes
         self.before_store = checked_before_store(before_store)
