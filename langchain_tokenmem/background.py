@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Coroutine, Hashable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextvars import ContextVar
@@ -112,6 +112,16 @@ async def in_own_thread(call: Callable[Given, T], *args: Given.args, **kwargs: G
     application may hang, and then it holds up nobody else.
     """
     return await asyncio.wrap_future(in_new_thread(partial(call, *args, **kwargs), "tokenmem"))
+
+
+def on_running_loop(acall: Callable[Given, Coroutine[Any, Any, T]]) -> Callable[Given, T]:
+    """Return a sync form of an async function for threads: the running event loop calls it."""
+    loop = asyncio.get_running_loop()
+
+    def call(*args: Given.args, **kwargs: Given.kwargs) -> T:
+        return asyncio.run_coroutine_threadsafe(acall(*args, **kwargs), loop).result()
+
+    return call
 
 
 class TimedCalls:

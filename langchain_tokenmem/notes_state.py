@@ -101,28 +101,6 @@ class NoteItem(TypedDict):
     count: NotRequired[_Number]
 
 
-class NoteOperation(TypedDict):
-    """One change of working notes that a model has asked for, as it was checked.
-
-    Attributes:
-        op: Whether an item is added, replaced or resolved, which takes it off.
-        section: Name of the section.
-        source: Number of the message that says it.
-        before: Text of the item that is replaced or resolved; missing for a new one.
-        text: What the item says; missing where one is resolved.
-        rationale: Why it was decided.
-        rejected: What was rejected.
-    """
-
-    op: Literal["add", "replace", "resolve"]
-    section: str
-    source: _Number
-    before: NotRequired[str]
-    text: NotRequired[str]
-    rationale: NotRequired[str]
-    rejected: NotRequired[list[str]]
-
-
 class ModesState(TypedDict):
     """Working notes of a session, for all modes; the mode that is on decides what is shown.
 
@@ -137,7 +115,6 @@ class ModesState(TypedDict):
         next_number: Number of the next decision.
         names: Names and phrases that were said, each with the number of messages that say it: those
             said often enough are topics and entities.
-        noted_to: Id of the summary's entry whose operations were applied last; missing for none.
         words: Digests of the words that items and names were read from, by the id of a message that
             was not covered then: by them an edit is noticed. Missing for none.
     """
@@ -150,5 +127,4 @@ class ModesState(TypedDict):
     changed: dict[str, _Number]
     next_number: _Number
     names: dict[str, _Number]
-    noted_to: NotRequired[str]
     words: NotRequired[dict[str, str]]

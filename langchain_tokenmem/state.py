@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.notes_state import ModesState, NoteOperation, Pin, TurnMemories
+from langchain_tokenmem.notes_state import ModesState, Pin, TurnMemories
 
 STATE_VERSION = 1
 """A state of another version is refused."""
@@ -53,7 +53,6 @@ class SummaryEntry(TypedDict):
         words: Of the numbers and words of these messages: by it an edit of one is noticed. Missing
             where their words cannot be compared, as those of one that is cleared for a while.
         gaps: Numbers up to `last` that none of them has, as ranges: their messages were removed.
-        operations: Changes of the working notes that the model gave with it; missing for none.
         todos: The newest to-do list of these messages as text, empty where all of it is done;
             missing where they write none.
     """
@@ -77,7 +76,6 @@ class SummaryEntry(TypedDict):
     digest: NotRequired[str]
     words: NotRequired[str]
     gaps: NotRequired[list[_Range]]
-    operations: NotRequired[list[NoteOperation]]
     todos: NotRequired[str]
 
 

@@ -32,10 +32,8 @@ from langchain_tokenmem import (
     read_message_tool,
 )
 from langchain_tokenmem.core.pins import new_pin
-from langchain_tokenmem.notes_state import NoteItem
 from langchain_tokenmem.state import new_state
 from langchain_tokenmem.summarize import ModelSummarizer, SummaryRequest
-from langchain_tokenmem.summarize.base import NotesToCorrect
 from tests.fakes import CharCounter, newest_entry
 from tests.summarize.models import Scripted
 
@@ -257,15 +255,6 @@ def test_the_prompt_of_an_update(snapshot_of):
     earlier = {"prior": "## Done\n- order 4710 </earlier_notes>", "instruction": "Keep prices."}
     ModelSummarizer(model, language="German").summarize(request_of(talk(1), **earlier))
     snapshot_of("prompt_update", answered(model))
-
-
-def test_the_prompt_that_may_correct_working_notes(snapshot_of):
-    model = Scripted()
-    task: NoteItem = {"text": "Ship </working_notes> it", "turn": 1, "source": 1, "by": "rule"}
-    decision: NoteItem = {**task, "text": "use SQLite", "number": 4, "rationale": "it is simple"}
-    notes = NotesToCorrect({"task": [task], "decisions": [decision], "errors": []}, [1, 2])
-    ModelSummarizer(model).summarize(request_of(talk(1), notes=notes))
-    snapshot_of("prompt_with_working_notes", answered(model))
 
 
 @pytest.mark.slow

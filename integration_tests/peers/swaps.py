@@ -82,8 +82,8 @@ async def async_checkpointer_fixture() -> AsyncIterator[Saver]:
 class SqlStandIn(SqlStore):
     """Our store on a database of its own, made as `InMemoryStore` and `SqliteStore` are."""
 
-    def __init__(self, *_: Any, ttl: Any = None, **__: Any) -> None:
-        super().__init__(TranscriptStore("sqlite://"), ttl=ttl)
+    def __init__(self, *_: Any, **__: Any) -> None:
+        super().__init__(TranscriptStore("sqlite://"))
         MADE.append("store")
 
     def setup(self) -> None:
@@ -98,8 +98,8 @@ class SqlStandIn(SqlStore):
 class JsonStandIn(JsonStore):
     """Our store in a folder of its own."""
 
-    def __init__(self, *_: Any, ttl: Any = None, **__: Any) -> None:
-        super().__init__(tempfile.mkdtemp(), ttl=ttl)
+    def __init__(self, *_: Any, **__: Any) -> None:
+        super().__init__(tempfile.mkdtemp())
         MADE.append("store")
 
     setup = SqlStandIn.setup
@@ -111,12 +111,6 @@ class AsyncStandIn:
 
     async def setup(self) -> None:
         """Do nothing."""
-
-    async def start_ttl_sweeper(self, *given: Any) -> Any:
-        return super().start_ttl_sweeper(*given)  # type: ignore[misc]
-
-    async def stop_ttl_sweeper(self, *given: Any) -> Any:
-        return super().stop_ttl_sweeper(*given)  # type: ignore[misc]
 
     @classmethod
     @asynccontextmanager

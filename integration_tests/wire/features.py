@@ -43,7 +43,6 @@ def memory_options(dice: Dice) -> dict[str, Any]:
         "include_partial": dice.random() < 0.5,
         "show_times": dice.choice([None, "human", "all"]),
         "project_root": dice.choice([None, "/app"]),
-        "model_notes": dice.random() < 0.3,
         "max_messages": dice.choice([None, None, 2, 3, 5, 9, 40]),
         "max_tail_messages": dice.choice([None, None, None, 12]),
     }

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Literal
 
 from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolRuntime
 
-from langchain_tokenmem.adapters.tool_scope import BoundScope, as_tool, on_one_line
+from langchain_tokenmem.adapters.tool_scope import BoundScope, ToolScope, as_tool, on_one_line
+from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.notes.note import Note, NoteKind, NoteLevel
 from langchain_tokenmem.notes.notebook import Notebook
-from langchain_tokenmem.notes.operations import NoteAddition, NoteOperations
 from langchain_tokenmem.notes.rendering import note_line
-from langchain_tokenmem.notes.store_work import StoreWork
+from langchain_tokenmem.notes.scoped_notes import NoteAddition, ScopedNotes
 
 _MOST = 100
 """Most notes of one answer."""
@@ -23,8 +23,8 @@ _LONGEST_ANSWER = 20_000
 """Most characters of one answer, about 5,000 tokens of English."""
 
 Action = Literal["add", "get", "search", "list", "remove"]
-NoteAnswer = tuple[NoteOperations, StoreWork[str]]
-"""Operations on notes, and the work on their store that makes an answer."""
+NoteAnswer = tuple[ToolScope, Callable[[ScopedNotes], str]]
+"""The scope of a call, and what makes its answer of the notes of that scope."""
 
 
 def memory_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
@@ -53,16 +53,19 @@ def memory_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
             tags: Words to find it by; for search and list the notes must have them.
             limit: Most notes of an answer.
         """
-        notes = _notes(notebook, bound, runtime)
+        scope, wanted = bound.of(runtime), level or "project"
         if action == "add":
-            kept = level or "project"
-            return notes, _add(notes, content, level=kept, key=key or id, tags=tags or ())
+            return scope, partial(_add, content, level=wanted, key=key or id, tags=tags or ())
         if action in {"get", "remove"}:
-            return notes, _get_or_remove(notes, action, key or id, level)
-        choice = {"level": level, "tags": tags or (), "limit": max(1, min(limit, _MOST))}
+            return scope, partial(_get_or_remove, action, key or id, level)
+        choice: dict[str, Any] = {
+            "level": level,
+            "tags": tags or (),
+            "limit": max(1, min(limit, _MOST)),
+        }
         if action == "list":
-            return notes, _list(notes, **choice)
-        return notes, _search(notes, query or content, **choice)
+            return scope, partial(_list, **choice)
+        return scope, partial(_search, query or content, **choice)
 
     return _as_note_tool(notebook, memory)
 
@@ -83,47 +86,42 @@ def memorize_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
             kind: fact, preference, convention or pattern; a preference holds in all projects.
             key: Name under which a newer note takes the place of this one.
         """
-        notes = _notes(notebook, bound, runtime)
         level: NoteLevel = "global" if kind == "preference" else "project"
-        return notes, _add(notes, content, level=level, key=key, kind=kind)
+        return bound.of(runtime), partial(_add, content, level=level, key=key, kind=kind)
 
     return _as_note_tool(notebook, memorize)
 
 
-def _notes(
-    notebook: Notebook, bound: BoundScope, runtime: ToolRuntime[Any, Any] | None
-) -> NoteOperations:
-    """Return what can be done with notes in the scope of a call."""
-    scope = bound.of(runtime)
-    return notebook.operations(scope.user_id, scope.session_id, store=scope.store, by="tool")
-
-
 def _as_note_tool(notebook: Notebook, call: Callable[..., NoteAnswer]) -> BaseTool:
-    """Return a tool of a function, which does the work that the function returns."""
+    """Return a tool of a function: the answer that it returns is made of the notes of its scope."""
+
+    def notes_of(scope: ToolScope) -> ScopedNotes:
+        book = notebook if scope.store is None else notebook.with_store(scope.store)
+        return book.scoped(scope.user_id, scope.session_id, by="tool")
 
     @wraps(call)
     def run(*args: Any, **kwargs: Any) -> str:
-        notes, work = call(*args, **kwargs)
-        return notebook.run(work, notes.store)
+        scope, answer = call(*args, **kwargs)
+        return answer(notes_of(scope))
 
     async def arun(*args: Any, **kwargs: Any) -> str:
-        notes, work = call(*args, **kwargs)
-        return await notebook.arun(work, notes.store)
+        scope, answer = call(*args, **kwargs)
+        return await in_own_thread(answer, notes_of(scope).on_running_loop())
 
     return as_tool(run, arun)
 
 
-def _add(notes: NoteOperations, content: str | None, **options: Any) -> StoreWork[str]:
+def _add(content: str | None, notes: ScopedNotes, **options: Any) -> str:
     if not content:
         return "Say what to keep: content is missing."
-    return _saved((yield from notes.add(content, **options)))
+    return _saved(notes.add(content, **options))
 
 
 def _get_or_remove(
-    notes: NoteOperations, action: Action, name: str | None, level: NoteLevel | None
-) -> StoreWork[str]:
+    action: Action, name: str | None, level: NoteLevel | None, notes: ScopedNotes
+) -> str:
     operation = notes.get if action == "get" else notes.remove
-    note = yield from operation(name or "", level=level)
+    note = operation(name or "", level=level)
     if note is not None:
         return _whole(note) if action == "get" else f"Removed {note.id} ({note.type})."
     if not name:
@@ -131,14 +129,14 @@ def _get_or_remove(
     return f'There is no note "{" ".join(name.split())[:80]}".'
 
 
-def _search(notes: NoteOperations, asked: str | None, **choice: Any) -> StoreWork[str]:
+def _search(asked: str | None, notes: ScopedNotes, **choice: Any) -> str:
     if not asked:
         return "Say what to look for: query is missing."
-    return _listed((yield from notes.search([asked], **choice)), "No note matches.")
+    return _listed(notes.search([asked], **choice), "No note matches.")
 
 
-def _list(notes: NoteOperations, **choice: Any) -> StoreWork[str]:
-    return _listed((yield from notes.listed(**choice)), "There are no notes yet.")
+def _list(notes: ScopedNotes, **choice: Any) -> str:
+    return _listed(notes.listed(**choice), "There are no notes yet.")
 
 
 def _saved(added: NoteAddition) -> str:

@@ -1,4 +1,4 @@
-"""Items of a `BaseStore`: namespaces and filters that match them, and changes of one.
+"""Items of a `BaseStore`, and the namespaces and filters that match them.
 
 As LangGraph's own stores have it. Where those differ, as `InMemoryStore` does it, but for a filter
 over values that cannot be compared: it finds nothing instead of raising.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from langchain_tokenmem.errors import ConfigurationError
@@ -30,8 +30,6 @@ class StoredItem:
         value: The value as JSON.
         created_at: When its key was first put, UTC.
         updated_at: When it was last put, UTC.
-        ttl_minutes: Minutes that it lives after a put or a refreshing read; None for ever.
-        expires_at: When that time is over.
     """
 
     namespace: Namespace
@@ -39,109 +37,11 @@ class StoredItem:
     value: str
     created_at: datetime
     updated_at: datetime
-    ttl_minutes: float | None = None
-    expires_at: datetime | None = None
 
     @property
     def item_id(self) -> ItemId:
         """Namespace and key."""
         return self.namespace, self.key
-
-    def is_live(self, at: datetime | None) -> bool:
-        """Return whether it has not expired at a time; without one it always is."""
-        return at is None or self.expires_at is None or self.expires_at > at
-
-
-@dataclass(frozen=True)
-class ChangedItems:
-    """The items of a namespace, against what was read of it before.
-
-    Attributes:
-        versions: Version of each item that there is now, by a name that its store has for it.
-        changed: The items that are new, or other than they were, by the same names.
-    """
-
-    versions: Mapping[str, Any]
-    changed: Mapping[str, StoredItem]
-
-
-@dataclass(frozen=True)
-class PutChange:
-    """A value that is put.
-
-    Attributes:
-        value: The value as JSON.
-        at: When, UTC.
-        ttl_minutes: Minutes that it is to live.
-        refreshed_at: When its time to live began anew.
-        first_at: When its key was put before, in a change that this one stands for, too.
-        is_anew: Whether the key was deleted before that, so that its age is lost.
-    """
-
-    value: str
-    at: datetime
-    ttl_minutes: float | None = None
-    refreshed_at: datetime | None = None
-    first_at: datetime | None = None
-    is_anew: bool = False
-
-
-@dataclass(frozen=True)
-class RefreshChange:
-    """A time to live that begins anew; nothing where the item has none.
-
-    Attributes:
-        at: When, UTC.
-    """
-
-    at: datetime
-
-
-@dataclass(frozen=True)
-class DeleteChange:
-    """An item that is deleted."""
-
-
-ItemChange = PutChange | RefreshChange | DeleteChange
-
-
-def changed(item_id: ItemId, before: StoredItem | None, change: ItemChange) -> StoredItem | None:
-    """Return an item after a change, None where there is none then."""
-    if isinstance(change, DeleteChange):
-        return None
-    if isinstance(change, RefreshChange):
-        return before and replace(before, expires_at=_expiry(before.ttl_minutes, change.at))
-    created_at = change.first_at or change.at
-    if before is not None and not change.is_anew:
-        created_at = before.created_at
-    return StoredItem(
-        *item_id,
-        value=change.value,
-        created_at=created_at,
-        updated_at=change.at,
-        ttl_minutes=change.ttl_minutes,
-        expires_at=_expiry(change.ttl_minutes, change.refreshed_at or change.at),
-    )
-
-
-def one_after_other(first: ItemChange | None, second: ItemChange) -> ItemChange:
-    """Return one change that does what two do."""
-    if isinstance(second, RefreshChange):
-        if isinstance(first, PutChange):
-            return replace(first, refreshed_at=second.at)
-        return first if isinstance(first, DeleteChange) else second
-    if isinstance(second, PutChange) and isinstance(first, PutChange):
-        return replace(second, first_at=first.first_at or first.at, is_anew=first.is_anew)
-    if isinstance(second, PutChange):
-        return replace(second, is_anew=isinstance(first, DeleteChange))
-    return second
-
-
-def _expiry(minutes: float | None, at: datetime) -> datetime | None:
-    try:
-        return None if minutes is None else at + timedelta(minutes=minutes)
-    except OverflowError:  # behind the last day that there is
-        return None
 
 
 def value_as_json(value: Mapping[str, Any]) -> str:
@@ -157,12 +57,6 @@ def value_as_json(value: Mapping[str, Any]) -> str:
             f"The value of an item is a mapping of what JSON holds: texts, numbers, True, False, "
             f"None, lists and dicts with texts as keys ({error})."
         ) from error
-
-
-def newest_first(items: Iterable[StoredItem]) -> list[StoredItem]:
-    """Return items in the order of a search without a query: the last put one first."""
-    by_id = sorted(items, key=lambda item: item.item_id)
-    return sorted(by_id, key=lambda item: item.updated_at, reverse=True)
 
 
 def starts_with(namespace: Sequence[str], prefix: Sequence[str]) -> bool:

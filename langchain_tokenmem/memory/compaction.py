@@ -17,20 +17,13 @@ from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
 from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.turns import no_turns
-from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.events import CompactCallbacks, CompactEvent, notify
 from langchain_tokenmem.memory.drivers import Work
 from langchain_tokenmem.memory.entry_messages import cuts_after, messages_to_fold
-from langchain_tokenmem.memory.model_notes import checked_operations, notes_to_correct
 from langchain_tokenmem.memory.summary_log import NO_SUMMARY, LogWriter
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary, Totals
-from langchain_tokenmem.summarize.base import (
-    NotesToCorrect,
-    Summarizer,
-    Summary,
-    SummaryRequest,
-)
+from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 
 _MAX_SUMMARIES = 3
@@ -56,7 +49,6 @@ class Compaction:
         called: The model that the request is for; None where it is not known.
         options: Tools and settings that the request carries.
         sections: Headings of an entry in the session's mode; empty for those of the summarizer.
-        noting: Mode whose working notes the summarizer may correct; None where it may not.
     """
 
     policy: SummaryPolicy
@@ -72,7 +64,6 @@ class Compaction:
     called: Any = None
     options: RequestOptions = field(default_factory=RequestOptions)
     sections: Sequence[str] = ()
-    noting: ModeProfile | None = None
 
     def run(
         self, context: ContextParts, budget: TokenBudget, state: MemoryState
@@ -148,7 +139,7 @@ class Compaction:
         notify(self.callbacks, "start", event)
         started = time.perf_counter()
         try:
-            log, made = yield from self._log_after(context, planned, batch, state)
+            log, made = yield from self._log_after(context, planned, batch)
         except SummaryError as error:
             took = time.perf_counter() - started
             notify(self.callbacks, "error", replace(event, duration_s=took, error=str(error)))
@@ -170,11 +161,7 @@ class Compaction:
         return after
 
     def _log_after(
-        self,
-        context: ContextParts,
-        planned: Plan,
-        batch: Sequence[BaseMessage],
-        state: MemoryState,
+        self, context: ContextParts, planned: Plan, batch: Sequence[BaseMessage]
     ) -> Work[tuple[RunningSummary | None, list[Summary]]]:
         """Return the running summary with the new entry, and what summarizers have made for it.
 
@@ -196,15 +183,9 @@ class Compaction:
         if planned.fold:
             folded, most = context.tail[: planned.fold], planned.summary_tokens
             request = writer.request(folded, batch, most, self.instruction)
-            numbers = writer.numbers_of(batch)
-            notes = self._notes_to_correct(state, [numbers.get(m.id or "", 0) for m in batch])
-            request = replace(request, notes=notes)
             summary = (yield from self._summary(request)) if most else NO_SUMMARY
-            operations, refused = checked_operations(summary.operations, request)
-            for why in refused:
-                self.warn(f"A change of the working notes is left out: {why}.")
             made.append(summary)
-            log = writer.appended(folded, batch, summary, operations)
+            log = writer.appended(folded, batch, summary)
         if self.instruction is not None and log is not None and context.summary is not None:
             count, tokens = len(log["entries"]), sum(entry["tokens"] for entry in log["entries"])
             request = writer.condensing_request(log, count, tokens, self.instruction)
@@ -217,17 +198,6 @@ class Compaction:
             made.append(summary)
             log = writer.condensed(log, planned.condense, summary)
         return log, made
-
-    def _notes_to_correct(
-        self, state: MemoryState, numbers: Sequence[int]
-    ) -> NotesToCorrect | None:
-        """Return the working notes that the entry's call may correct; None for none."""
-        modes = state.get("modes")
-        if self.noting is None or modes is None:
-            return None
-        if self.instruction is not None and state["summary"] is not None:
-            return None  # the entry is condensed at once, and its operations would go with it
-        return notes_to_correct(modes, self.noting, numbers)
 
     def _summary(self, request: SummaryRequest) -> Work[Summary]:
         """Return the summarizer's entry; an extractive one where it does not want the batch."""

@@ -90,7 +90,6 @@ def without_noted_words(
     return with_entries(
         state,
         summary,
-        renamed={},
         modes=modes,
         is_void=lambda block: not {*block["ids"]}.isdisjoint(gone),
     )
@@ -119,11 +118,9 @@ def _with_current_entries(
     known = {number: m for numbered in edited.values() for number, m in numbered.items()}
     ids = {message.id for message in known.values()}
     modes = state.get("modes")
-    renamed = {old["id"]: new["id"] for old, new in zip(summary["entries"], entries, strict=True)}
     return with_entries(
         state,
         {**summary, "entries": entries},
-        renamed=renamed,
         modes=without_edited_items(modes, known) if modes else None,
         is_void=lambda block: not ids.isdisjoint(block["ids"]),
     )
@@ -138,7 +135,6 @@ def with_entries(
     state: MemoryState,
     summary: RunningSummary | None,
     *,
-    renamed: Mapping[str, str],
     modes: ModesState | None,
     is_void: Callable[[Block], bool],
 ) -> MemoryState:
@@ -147,7 +143,6 @@ def with_entries(
     Args:
         state: The memory's state.
         summary: Its running summary with these entries; None where nothing of it is left.
-        renamed: Ids of the entries by those before; empty where none is left.
         modes: The sections without what is no longer said; None where there are none. Blocks that
             show others go.
         is_void: Whether a block shows a message that says other words now.
@@ -160,12 +155,7 @@ def with_entries(
     }
     new: MemoryState = {**state, "summary": summary, "blocks": blocks}
     new.pop("turns", None)  # read again
-    if modes is None:
-        return new
-    noted = modes.get("noted_to", "")
-    if renamed.get(noted, noted) != noted:  # operations are applied once
-        new["modes"] = {**modes, "noted_to": renamed[noted]}
-    else:
+    if modes is not None:
         new["modes"] = modes
     return new
 
@@ -181,8 +171,7 @@ def written_again(
 ) -> SummaryEntry:
     """Return an entry about the same messages, at most as long, with their words of now.
 
-    Its id follows from what it tells, so that each call that makes it makes the same one. What a
-    model has asked for from words of before goes with them.
+    Its id follows from what it tells, so that each call that makes it makes the same one.
 
     Args:
         entry: The entry.
@@ -194,7 +183,6 @@ def written_again(
     """
     words = digest_of_words(numbered.items())
     new: SummaryEntry = {**entry, "words": words or "", "failures": []}
-    new.pop("operations", None)
     new.pop("todos", None)
     for todos in islice(todo_lists([*numbered.values()]), 1):
         new["todos"] = todos

@@ -378,6 +378,5 @@ class Engine:
             warn=self.warn,
             called=self.called.model if self.called else None,
             sections=mode.summary_sections if mode else (),
-            noting=mode if self.annotations.model_notes else None,
             **asked,
         )

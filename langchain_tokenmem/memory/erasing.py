@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from langchain_tokenmem.background import in_own_thread
+from langchain_tokenmem.background import in_own_thread, on_running_loop
 from langchain_tokenmem.core.argument_checks import checked_parts
 from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
 from langchain_tokenmem.memory.recalled_blocks import Recaller
-from langchain_tokenmem.notes.store_work import StoreWork, arun, run
 
 if TYPE_CHECKING:
     from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
@@ -76,9 +75,7 @@ class ErasableMemory:
         """
         parts = self._parts(store, notes)
         self.finished_summaries.clear()
-        works = parts.erasing_notes(session_id, user_id)
-        counts, failure = parts.erase_transcripts(session_id, user_id)
-        return _told(counts, [run(work, each.batch) for each, work in works], failure)
+        return parts.erased([each.batch for each in parts.note_stores], session_id, user_id)
 
     async def aerase(
         self,
@@ -91,9 +88,8 @@ class ErasableMemory:
         """Do the same as `erase` without blocking the event loop."""
         parts = self._parts(store, notes)
         self.finished_summaries.clear()
-        works = await in_own_thread(parts.erasing_notes, session_id, user_id)
-        counts, failure = await in_own_thread(parts.erase_transcripts, session_id, user_id)
-        return _told(counts, [await arun(work, each.abatch) for each, work in works], failure)
+        batches = [on_running_loop(each.abatch) for each in parts.note_stores]
+        return await in_own_thread(parts.erased, batches, session_id, user_id)
 
     def _parts(self, store: TranscriptStore | None, notes: Notebook | None) -> _ErasableParts:
         line = "memory.erase(store, user_id=...)"
@@ -133,44 +129,45 @@ class _ErasableParts:
     erase: Callable[..., Counts]
     note_stores: Sequence[Any]
 
-    def erasing_notes(
-        self, session_id: str | None, user_id: str | None
-    ) -> list[tuple[Any, StoreWork[int]]]:
-        """Return each store of notes with the work that erases them there.
+    def erased(self, batches: Sequence[Any], session_id: str | None, user_id: str | None) -> Counts:
+        """Delete everything of a session or a user; return what was found.
 
-        Their sessions are asked for now: later they are gone.
+        Args:
+            batches: For each store of notes what does its operations.
+            session_id: The session; without it all of the user is meant.
+            user_id: The user.
 
         Raises:
-            ScopeError: When neither id is given.
+            ScopeError: When neither id is given, or the session belongs to another user.
+            RecallError: When the vectors could not be deleted; the rest is done.
+            StoreError: When a store still has notes that it was told to delete.
         """
         if session_id is None and user_id is None:
             raise ScopeError("Name the session_id or the user_id that is to be erased.")
+        sessions = self._sessions_with_notes(session_id, user_id)
+        counts: Counts = {}
+        failure = None
+        try:
+            counts = self.erase(session_id, user_id)
+        except RecallError as error:  # the store's part is done; the notes are still there
+            failure = error
+        # Notes in the transcripts' own database count as notes, too.
+        found = {name: count for name, count in counts.items() if name != "items"}
+        found["notes"] = counts.get("items", 0)
+        for store, batch in zip(self.note_stores, batches, strict=True):
+            # Imported here: it needs LangGraph, which a memory without notes does not.
+            from langchain_tokenmem.notes.erasing import erase_notes  # noqa: PLC0415
+
+            found["notes"] += erase_notes(store, batch, user_id, session_id, sessions)
+        if failure is not None:
+            raise failure
+        return found
+
+    def _sessions_with_notes(self, session_id: str | None, user_id: str | None) -> Sequence[str]:
+        """Return the user's sessions, or those of the sub-graphs of a thread."""
         if not self.note_stores:
             return []
         if session_id is None:
-            sessions = self.transcripts.sessions(user_id=user_id)
-        else:
-            inner = f"{session_id}{NAMESPACE_SEPARATOR}"
-            sessions = [name for name in self.transcripts.sessions() if name.startswith(inner)]
-        # Imported here: it needs LangGraph, which a memory without notes does not.
-        from langchain_tokenmem.notes.erasing import erase_notes  # noqa: PLC0415
-
-        stores = self.note_stores
-        return [(each, erase_notes(user_id, session_id, each, sessions)) for each in stores]
-
-    def erase_transcripts(
-        self, session_id: str | None, user_id: str | None
-    ) -> tuple[Counts, RecallError | None]:
-        """Delete in the transcripts' store; return what was found, and what failed of vectors."""
-        try:
-            return self.erase(session_id, user_id), None
-        except RecallError as error:  # the store's part is done; the notes are still there
-            return {}, error
-
-
-def _told(counts: Counts, notes: list[int], failure: RecallError | None) -> Counts:
-    """Return what was found in all parts; notes in the transcripts' own database count as notes."""
-    if failure is not None:
-        raise failure
-    found = {name: count for name, count in counts.items() if name != "items"}
-    return {**found, "notes": counts.get("items", 0) + sum(notes)}
+            return self.transcripts.sessions(user_id=user_id)
+        inner = f"{session_id}{NAMESPACE_SEPARATOR}"
+        return [name for name in self.transcripts.sessions() if name.startswith(inner)]

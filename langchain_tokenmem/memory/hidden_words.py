@@ -91,20 +91,17 @@ def without_removed_words(
     covered = spoken_messages(_covered_by(summary, named, said))
     parts = [*_parts(summary, covered, said)]
     entries: list[SummaryEntry] = []
-    renamed: dict[str, str] = {}
-    before, newest = 0, ""
+    before = 0
     for part in parts:
         if part.is_whole or part.numbered:
             entry = _left_of(part, before, state, told_before(entries), count_text)
             entries.append(entry)
-            before, newest = entry["last"], entry["id"]
-        renamed[part.entry["id"]] = newest
+            before = entry["last"]
     gone = frozenset[int]().union(*(part.gone for part in parts))
     modes, ids = state.get("modes"), {message.id for message in named}
     return with_entries(
         state,
         _summary_of(entries, covered, summary),
-        renamed=renamed,
         modes=without_items_of(modes, gone) if modes else None,
         is_void=lambda block: not ids.issuperset(block["ids"]),
     )

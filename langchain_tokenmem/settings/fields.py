@@ -45,8 +45,6 @@ class SettingFields(BaseSettings):
     """Most messages after the summary, more than 10."""
     max_messages: int | None = Field(default=None, ge=2, examples=[20])
     """Most messages of a request."""
-    model_notes: bool = False
-    """A model that writes an entry corrects the notes."""
     pin_first: bool = True
     """Keep the first request."""
     dangling: Literal["answer", "drop"] = "answer"

@@ -120,6 +120,8 @@ class NotebookSettings(SettingsGroup):
     """The only user of this process."""
     language: str = "english"
     """Of stems and stop-words."""
+    session_lifetime: timedelta | None = Field(default=None, examples=["P30D"])
+    """Time after which notes of a session expire, such as `P30D`."""
 
 
 class SaverSettings(SettingsGroup):

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
-from uuid import uuid4
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, or_, select, true
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from langchain_tokenmem.core.note_namespaces import owner_label, session_label
-from langchain_tokenmem.core.stored_items import (
-    ChangedItems,
-    ItemChange,
-    ItemId,
-    Namespace,
-    StoredItem,
-    changed,
-)
+from langchain_tokenmem.core.stored_items import ItemId, Namespace, StoredItem
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.database import chunks
 from langchain_tokenmem.storage.json_values import from_json, to_json
@@ -29,90 +21,43 @@ from langchain_tokenmem.storage.tables import items
 _LONGEST = 2_000
 """Characters of a namespace, or a key; PostgreSQL's indexes take about 2,700 bytes."""
 
-_MANY = 50
-"""Items that are read by name; of more, all are."""
+
+def find(connection: Connection, item_id: ItemId) -> StoredItem | None:
+    """Return an item; None where there is none."""
+    row = connection.execute(select(items).where(_is_item(item_id))).first()
+    return None if row is None else _item(row)
 
 
-@dataclass(frozen=True)
-class ItemRows:
-    """The items of a database as a transaction sees them.
+def items_under(connection: Connection, prefix: Namespace, most: int | None) -> list[StoredItem]:
+    """Return the items under a prefix, newest first, at most so many."""
+    order = (items.c.updated_at.desc(), items.c.namespace, items.c.key)
+    query = select(items).where(_under(prefix)).order_by(*order).limit(most)
+    return [_item(row) for row in connection.execute(query)]
 
-    Args:
-        connection: In the transaction.
+
+def namespaces_under(connection: Connection, prefix: Namespace) -> list[Namespace]:
+    """Return the namespaces under a prefix that hold items."""
+    query = select(items.c.namespace).where(_under(prefix)).distinct()
+    return [_labels(text) for text in connection.execute(query).scalars()]
+
+
+def put(connection: Connection, values: Mapping[ItemId, str | None]) -> None:
+    """Store values as JSON, None deletes; in one order, so that two writers never deadlock.
+
+    Raises:
+        ConfigurationError: When a namespace or a key is too long.
     """
+    now = _time(datetime.now(UTC))
+    for item_id, value in sorted(values.items()):
+        if value is None:
+            connection.execute(delete(items).where(_is_item(item_id)))
+        else:
+            _upsert(connection, item_id, value, now)
 
-    connection: Connection
 
-    def find(self, item_id: ItemId) -> StoredItem | None:
-        """Return an item."""
-        row = self.connection.execute(select(items).where(_is_item(item_id))).first()
-        return None if row is None else _item(row)
-
-    def under(
-        self, prefix: Namespace, live_at: datetime | None, most: int | None
-    ) -> Sequence[StoredItem]:
-        """Return the items under a prefix, newest first.
-
-        Args:
-            prefix: Labels from the root on.
-            live_at: Leaves out what has expired then.
-            most: How many are enough.
-        """
-        order = (items.c.updated_at.desc(), items.c.namespace, items.c.key)
-        query = select(items).where(_under(prefix), _live(live_at)).order_by(*order).limit(most)
-        return [_item(row) for row in self.connection.execute(query)]
-
-    def namespaces(self, prefix: Namespace, live_at: datetime | None) -> set[Namespace]:
-        """Return the namespaces under a prefix that hold items."""
-        query = select(items.c.namespace).where(_under(prefix), _live(live_at)).distinct()
-        return {tuple(from_json(text)) for text in self.connection.execute(query).scalars()}
-
-    def changed_items(
-        self, namespace: Namespace, versions: Mapping[str, str]
-    ) -> ChangedItems | None:
-        """Return what has changed in a namespace; None where an item of it can expire.
-
-        Args:
-            namespace: All its labels.
-            versions: Of the items that were read before, by their keys.
-        """
-        is_here = items.c.namespace == _text(namespace)
-        found = self.connection.execute(select(items.c.key, items.c.version).where(is_here))
-        held = {from_json(row.key): row.version for row in found}
-        if held == versions:
-            return ChangedItems(versions, {})
-        unread = [key for key, version in held.items() if versions.get(key) != version]
-        if len(unread) <= _MANY:
-            is_here = and_(is_here, items.c.key.in_(map(_key_text, unread)))
-        rows = self.connection.execute(select(items).where(is_here))
-        read = {from_json(row.key): row for row in rows}
-        if any(row.expires_at is not None for row in read.values()):
-            return None
-        kept = {key: held[key] for key in held.keys() - set(unread)}
-        now = {key: row.version for key, row in read.items()}
-        return ChangedItems(kept | now, {key: _item(row) for key, row in read.items()})
-
-    def change(self, changes: Mapping[ItemId, ItemChange]) -> None:
-        """Store changes of items, in one order: two transactions never wait for each other.
-
-        Raises:
-            ConfigurationError: When a namespace or a key is too long.
-        """
-        for item_id in sorted(changes):
-            after = changed(item_id, self.find(item_id), changes[item_id])
-            if after is None:
-                self.connection.execute(delete(items).where(_is_item(item_id)))
-            else:
-                _upsert(self.connection, _columns(after))
-
-    def sweep(self, now: datetime) -> int:
-        """Delete what has expired; return how many items there were."""
-        expired = delete(items).where(items.c.expires_at <= _time(now))
-        return self.connection.execute(expired).rowcount
-
-    def delete_under(self, prefix: Namespace) -> int:
-        """Delete all items under a prefix; return how many there were."""
-        return self.connection.execute(delete(items).where(_under(prefix))).rowcount
+def delete_under(connection: Connection, prefix: Namespace) -> int:
+    """Delete all items under a prefix; return how many there were."""
+    return connection.execute(delete(items).where(_under(prefix))).rowcount
 
 
 def delete_of_owner(connection: Connection, owner: str) -> int:
@@ -155,6 +100,11 @@ def _text(namespace: Namespace) -> str:
     return text
 
 
+@lru_cache(1_024)
+def _labels(text: str) -> Namespace:
+    return tuple(from_json(text))
+
+
 def _key_text(key: str) -> str:
     text = to_json(key)[0]  # a database takes no half of a surrogate pair
     _check_length(text, "A key", "a shorter one")
@@ -182,48 +132,36 @@ def _is_item(item_id: ItemId) -> ColumnElement[bool]:
     return and_(items.c.namespace == _text(namespace), items.c.key == _key_text(key))
 
 
-def _live(at: datetime | None) -> ColumnElement[bool]:
-    expiry = items.c.expires_at
-    return true() if at is None else or_(expiry.is_(None), expiry > _time(at))
-
-
 def _time(at: datetime) -> str:
     """Return a time as text that is ordered as times are."""
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def _columns(item: StoredItem) -> dict[str, Any]:
-    return {
-        "namespace": _text(item.namespace),
-        "key": _key_text(item.key),
-        "owner": owner_label(item.namespace),
-        "session": session_label(item.namespace),
-        "created_at": _time(item.created_at),
-        "updated_at": _time(item.updated_at),
-        "ttl_minutes": None if item.ttl_minutes is None else float(item.ttl_minutes),
-        "expires_at": None if item.expires_at is None else _time(item.expires_at),
-        "version": uuid4().hex,
-        "value": item.value,
-    }
-
-
 def _item(row: Any) -> StoredItem:
     return StoredItem(
-        namespace=tuple(from_json(row.namespace)),
+        namespace=_labels(row.namespace),
         key=from_json(row.key),
         value=row.value,
         created_at=datetime.fromisoformat(row.created_at),
         updated_at=datetime.fromisoformat(row.updated_at),
-        ttl_minutes=row.ttl_minutes,
-        expires_at=None if row.expires_at is None else datetime.fromisoformat(row.expires_at),
     )
 
 
-def _upsert(connection: Connection, columns: dict[str, Any]) -> None:
+def _upsert(connection: Connection, item_id: ItemId, value: str, now: str) -> None:
+    namespace, key = item_id
+    columns = {
+        "namespace": _text(namespace),
+        "key": _key_text(key),
+        "owner": owner_label(namespace),
+        "session": session_label(namespace),
+        "created_at": now,
+        "updated_at": now,
+        "value": value,
+    }
     is_postgres = connection.dialect.name == "postgresql"
     insert = postgres_insert(items) if is_postgres else sqlite_insert(items)
-    key = ("namespace", "key")
-    others = {name: value for name, value in columns.items() if name not in key}
     connection.execute(
-        insert.values(columns).on_conflict_do_update(index_elements=key, set_=others)
+        insert.values(columns).on_conflict_do_update(
+            index_elements=("namespace", "key"), set_={"updated_at": now, "value": value}
+        )
     )

@@ -188,14 +188,10 @@ items = Table(
     Column("session", Text),
     Column("created_at", Text, nullable=False),
     Column("updated_at", _ORDERED, nullable=False),
-    Column("ttl_minutes", Float),
-    Column("expires_at", _ORDERED),
-    Column("version", Text, nullable=False),
     Column("value", Text, nullable=False),
     PrimaryKeyConstraint("namespace", "key"),
     Index("tokenmem_items_owner", "owner"),
     Index("tokenmem_items_session", "session"),
-    Index("tokenmem_items_expiry", "expires_at"),
 )
 """One row for each item of a LangGraph store: notes, and whatever an application puts there."""
 

@@ -2,58 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NotRequired, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.messages import BaseMessage
-from typing_extensions import TypedDict
 
 from langchain_tokenmem.core.messages import well_formed
-from langchain_tokenmem.notes_state import NoteItem
-
-
-class ProposedOperation(TypedDict):
-    """One change of working notes, as a model asks for it.
-
-    Attributes:
-        op: Whether an item is added, replaced or resolved.
-        section: Name of the section.
-        quote: Words of the message that says it, as they stand there.
-        item: Number of the item that is replaced or resolved; see `NotesToCorrect.numbered`.
-        text: What the item says.
-        rationale: Why it was decided.
-        rejected: What was rejected.
-    """
-
-    op: Literal["add", "replace", "resolve"]
-    section: str
-    quote: str
-    item: NotRequired[int]
-    text: NotRequired[str]
-    rationale: NotRequired[str]
-    rejected: NotRequired[list[str]]
-
-
-@dataclass(frozen=True)
-class NotesToCorrect:
-    """Working notes that a summarizer may change with its entry.
-
-    Attributes:
-        sections: Sections of the mode that it may write, with their items, oldest first.
-        numbers: Numbers of the request's messages in their order; 0 where one is not known.
-    """
-
-    sections: Mapping[str, Sequence[NoteItem]]
-    numbers: Sequence[int]
-
-    def numbered(self, section: str) -> Iterator[tuple[int, NoteItem]]:
-        """Yield the items of a section with the numbers by which an operation names them.
-
-        A decision has its own, any other its place, counted from 1.
-        """
-        for place, item in enumerate(self.sections.get(section, ()), 1):
-            yield item.get("number", place), item
 
 
 @dataclass(frozen=True)
@@ -78,7 +33,6 @@ class SummaryRequest:
         tools: Tools that the main request carries, as `bind_tools` takes them.
         settings: Other keywords of the main call, such as `tool_choice`.
         sections: Headings of an entry in the session's mode; empty for those of the summarizer.
-        notes: Working notes that may be changed with the entry; None where they may not.
     """
 
     messages: Sequence[BaseMessage]
@@ -92,7 +46,6 @@ class SummaryRequest:
     tools: Sequence[Any] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     sections: Sequence[str] = ()
-    notes: NotesToCorrect | None = None
 
 
 @dataclass(frozen=True)
@@ -110,8 +63,6 @@ class Summary:
         failures: Why attempts were refused, in order.
         sources: For each line of `text` the places in `SummaryRequest.messages` that it was taken
             from, none for a heading; empty where the summarizer does not know.
-        operations: Changes of the working notes, as the model asks for them: each is checked before
-            it is applied.
     """
 
     text: str
@@ -123,7 +74,6 @@ class Summary:
     cost: float | None = None
     failures: tuple[str, ...] = ()
     sources: tuple[tuple[int, ...], ...] = ()
-    operations: tuple[ProposedOperation, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", well_formed(self.text))

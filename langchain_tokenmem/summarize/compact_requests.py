@@ -11,9 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_list
-from langchain_tokenmem.core.working_notes.rendering import item_text
 from langchain_tokenmem.summarize.base import SummaryRequest
-from langchain_tokenmem.summarize.note_operations import MAX_OPERATIONS
 from langchain_tokenmem.summarize.prompts import SummaryPrompts, fill_template
 from langchain_tokenmem.summarize.rendering import escape_fences, render_message
 from langchain_tokenmem.summarize.reused_requests import (
@@ -72,11 +70,8 @@ class PromptBuilder:
         if step == "reuse":
             return self.reused(request, target)
         reads_notes = step in {"part", "merge", "condense"}
-        if reads_notes:  # no message stands there that could be quoted
-            request = replace(request, notes=None)
-        values = self._values(request, target)
         template = self.prompts.condense if reads_notes else self.prompts.update
-        order = fill_template(template, **values, transcript=transcript)
+        order = fill_template(template, **_values(request, target), transcript=transcript)
         return [SystemMessage(self._rules(request, target)), HumanMessage(order)]
 
     def reused(self, request: SummaryRequest, target: int) -> list[BaseMessage]:
@@ -88,7 +83,7 @@ class PromptBuilder:
         missing = "\n\n".join(map(render_message, not_whole_in(sent, request)))
         order = fill_template(
             self.prompts.reuse,
-            **self._values(request, target),
+            **_values(request, target),
             rules=self._rules(request, target),
             first=_beginning(request.messages[0]),
             last=_beginning(request.messages[-1]),
@@ -140,29 +135,14 @@ class PromptBuilder:
         rules = self.prompts.rules(request.sections)
         return fill_template(rules, language=self.language, words=_words(target))
 
-    def _values(self, request: SummaryRequest, target: int) -> dict[str, str | int]:
-        asked = f"For this time, the application asks: {request.instruction}\n"
-        return {
-            "prior": escape_fences(request.prior or _NO_PRIOR),
-            "instruction": (asked if request.instruction else "") + self._notes(request),
-            "words": _words(target),
-        }
 
-    def _notes(self, request: SummaryRequest) -> str:
-        """Return the order to correct the working notes; empty where they may not be."""
-        if request.notes is None:
-            return ""
-        lines = [
-            f"{name} {number}: {item_text(name, item).removeprefix(f'#{number} ')}"
-            for name in request.notes.sections
-            for number, item in request.notes.numbered(name)
-        ]
-        return fill_template(
-            self.prompts.notes,
-            notes=escape_fences("\n".join(lines) or _NO_PRIOR),
-            sections=", ".join(request.notes.sections),
-            most=MAX_OPERATIONS,
-        )
+def _values(request: SummaryRequest, target: int) -> dict[str, str | int]:
+    asked = f"For this time, the application asks: {request.instruction}\n"
+    return {
+        "prior": escape_fences(request.prior or _NO_PRIOR),
+        "instruction": asked if request.instruction else "",
+        "words": _words(target),
+    }
 
 
 def _words(target: int) -> int:

@@ -14,9 +14,8 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langchain_tokenmem.circuit_breaker import CircuitBreaker
-from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.errors import SummaryError
-from langchain_tokenmem.summarize.base import ProposedOperation, SummaryRequest
+from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.checks import check_answer
 from langchain_tokenmem.summarize.compact_requests import PromptBuilder
 from langchain_tokenmem.summarize.literal_check import (
@@ -29,7 +28,6 @@ from langchain_tokenmem.summarize.model_call import (
     as_main_call,
     unstreamed_config,
 )
-from langchain_tokenmem.summarize.note_operations import as_operations, split_operations
 from langchain_tokenmem.summarize.rendering import escape_fences, split_transcript
 from langchain_tokenmem.summarize.reused_requests import is_cheaper_reused, is_same_model
 
@@ -64,12 +62,10 @@ class WrittenEntry:
 
     Attributes:
         text: Its text.
-        operations: Changes of the working notes that stood behind it.
         call: The call that it answers.
     """
 
     text: str
-    operations: tuple[ProposedOperation, ...]
     call: Call
 
 
@@ -134,16 +130,13 @@ class EntryWriter:
             self._failed(f"the window of {self.name} ({self.builder.window:,}) is too small")
             raise NoNotesError
         notes: list[str] = []
-        operations: list[ProposedOperation] = []
         for text in split_transcript(request.messages, request.count_text, max(part_room, 1)):
             entry = yield from self._ask(part, "leaf", text)
             notes.append(entry.text)
-            operations += entry.operations
         while sum(map(part.count_text, notes)) + len(notes) > room:
             batch = escape_fences("\n\n".join([notes.pop(0), notes.pop(0)]))
             notes.append((yield from self._ask(part, "part", batch)).text)
-        merged = yield from self._ask(request, "merge", escape_fences("\n\n".join(notes)))
-        return replace(merged, operations=as_operations(operations))
+        return (yield from self._ask(request, "merge", escape_fences("\n\n".join(notes))))
 
     def _reused_model(self, request: SummaryRequest) -> Runnable[Any, Any] | None:
         """Return the model that sends the main request again, where that is wanted."""
@@ -185,17 +178,15 @@ class EntryWriter:
         self.usage.calls += 1
         answer = yield call
         try:
-            text, operations = self._checked(request, answer)
+            text = self._checked(request, answer)
         except SummaryError as refused:
             self._failed(f"{self.name}: {refused}")
             self.breaker.failed()
             return None
         self.breaker.succeeded()
-        return WrittenEntry(text, operations, call)
+        return WrittenEntry(text, call)
 
-    def _checked(
-        self, request: SummaryRequest, answer: Any
-    ) -> tuple[str, tuple[ProposedOperation, ...]]:
+    def _checked(self, request: SummaryRequest, answer: Any) -> str:
         if isinstance(answer, Exception):
             raise SummaryError(f"{type(answer).__name__}: {answer}") from answer
         if isinstance(answer, str):
@@ -204,11 +195,7 @@ class EntryWriter:
             raise SummaryError(f"the answer is a {type(answer).__name__}, no message and no text")
         self.usage.add(answer)
         sections = request.sections or self.builder.prompts.sections
-        operations: tuple[ProposedOperation, ...] = ()
-        if request.notes is not None:
-            text, operations = split_operations(text_of(answer))
-            answer = answer.model_copy(update={"content": text})
-        return check_answer(answer, request, sections), operations
+        return check_answer(answer, request, sections)
 
     def _without_unknown(self, request: SummaryRequest, entry: WrittenEntry) -> Steps[WrittenEntry]:
         """Return an entry without literals that nobody said; one more call names them."""

@@ -14,7 +14,6 @@ from itertools import pairwise
 
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.tool_calls import tool_name
-from langchain_tokenmem.core.working_notes.rendering import item_text
 from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.known_text import NUMBER, KnownText, plain
 from langchain_tokenmem.summarize.rendering import render_message
@@ -98,18 +97,15 @@ _NEAR = 60
 def known_text(request: SummaryRequest) -> KnownText:
     """Return what an entry may take its literals from.
 
-    These are the noted messages, the earlier notes, the caller's instruction, the working notes
-    that it may correct, and of the main request the first request (the first human message), the
-    system text and the names of tools.
+    These are the noted messages, the earlier notes, the caller's instruction, and of the main
+    request the first human message, the system text and the names of tools.
     """
     first = next((one for one in request.sent if role_of(one) == "human"), None)
     system = [one for one in request.sent if role_of(one) == "system"]
     said = [*request.messages, *system, *([first] if first else [])]
     tools = (str(tool_name(tool) or "") for tool in request.tools)
     orders = (request.prior or "", request.instruction or "")
-    notes = request.notes.sections if request.notes else {}
-    noted = [item_text(name, item) for name, items in notes.items() for item in items]
-    return KnownText([*map(render_message, said), *tools, *orders, *noted])
+    return KnownText([*map(render_message, said), *tools, *orders])
 
 
 def unknown_literals(text: str, known: KnownText) -> list[str]:

@@ -149,7 +149,7 @@ class ModelSummarizer:
         except NoNotesError:
             return replace(self._fallback.summarize(request), **vars(writer.usage))
         summary = Summary(entry.text, self.name, self.prompts.version, **vars(writer.usage))
-        return extracts.behind(replace(summary, operations=entry.operations))
+        return extracts.behind(summary)
 
 
 def _advance(steps: Steps[Summary], answer: Any = None) -> Call | Summary:

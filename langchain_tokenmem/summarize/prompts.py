@@ -87,24 +87,6 @@ _CORRECT = """\
 These stand in your entry and neither in the messages nor in the earlier notes: $unknown. Write \
 the entry again without them, and with nothing else that you have not read."""
 
-_NOTES = """\
-Working notes are kept beside the entries. Read by rules, they may miss things, or hold what is \
-wrong or settled by now:
-<working_notes>
-$notes
-</working_notes>
-Behind the entry, and with nothing behind it, correct them where these messages say so, as JSON; \
-write no block where they are right:
-<note_operations>
-[{"op": "add", "section": "...", "text": "...", "quote": "..."}]
-</note_operations>
-"op" is "add", "replace" or "resolve" (settled, or no longer true); the last two take "item", its \
-number in its section, and "resolve" no "text". Sections: $sections. "text" is one short line. A \
-decision has "rationale" and "rejected", a list, where these were said. "quote" copies some words \
-of the one message that says it; only names, numbers and paths of that message may stand in the \
-operation. At most $most operations.
-"""
-
 
 def _headings(sections: Sequence[str]) -> str:
     return "\n".join(f"## {name}" for name in sections)
@@ -127,8 +109,6 @@ class SummaryPrompts:
             `$instruction`, `$words`.
         verbatim: Messages that do not stand whole in the main request. Gets `$transcript`.
         correct: Asks again where an entry has literals that nobody said. Gets `$unknown`.
-        notes: Stands in `$instruction` where the model may correct working notes. Gets `$notes`,
-            `$sections`, `$most` (operations).
         sections: Headings; an entry has at least one of them, chat has none; empty for free form.
     """
 
@@ -139,7 +119,6 @@ class SummaryPrompts:
     reuse: str = _REUSE
     verbatim: str = _VERBATIM
     correct: str = _CORRECT
-    notes: str = _NOTES
     sections: tuple[str, ...] = SECTIONS
 
     def rules(self, sections: Sequence[str] = ()) -> str:

@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_tokenmem.core.messages import as_one_message, role_of, text_of, well_formed
 
 _FENCES = re.compile(
-    r"<(?=/?(?:earlier_notes|transcript|notes|conversation_summary|working_notes|note_operations)\b)",
+    r"<(?=/?(?:earlier_notes|transcript|notes|conversation_summary|working_notes)\b)",
     re.IGNORECASE,
 )
 NOTES_NAME = "earlier_notes"

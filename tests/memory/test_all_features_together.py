@@ -40,7 +40,6 @@ def memory_of(window, profile, mode="code"):
         include_partial=True,
         show_times="all",
         project_root="/app",
-        model_notes=True,
     )
 
 

@@ -251,26 +251,6 @@ def test_words_of_an_entry_that_was_written_beside_a_cleared_result_are_known_la
     assert secret("h1") not in log_text(memory.compact(now, seen))
 
 
-@pytest.mark.parametrize("is_hidden", [True, False])
-def test_what_a_model_asked_for_from_words_of_before_is_not_applied_again(is_hidden):
-    memory, messages = small_memory(mode="reasoning", model_notes=True), talk(12)
-    state = memory.compact(messages)
-    add = {"op": "add", "section": "constraints", "source": 3, "text": f"Never use {OLD}."}
-    (entry, *rest) = entries_of(state)
-    noted = {**entry, "operations": [add]}
-    state = {**state, "summary": {**state["summary"], "entries": [noted, *rest]}}
-    state = memory.compact([*messages, *talk(13, 12)], state)
-    assert OLD in str(state["modes"]["sections"])
-    edit = HumanMessage("Nothing to see.", id="h1")
-    now = [edit if m.id == "h1" else m for m in [*messages, *talk(13, 12)]]
-    if is_hidden:
-        now = [m for m in now if m is not edit]
-        state = without_removed_words(now, state, CharCounter().text, messages)
-    after = memory.compact([*now, *talk(14, 13)], state)
-    assert "operations" not in entries_of(after)[0]
-    assert OLD not in str({key: after[key] for key in ("summary", "modes", "blocks")})
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("key", ["h1", "h11"])
 def test_a_summary_that_was_begun_before_an_edit_brings_no_words_back(key):

@@ -1,39 +1,45 @@
-"""Notes of a session expire by the settings of their store; an expired one never shows."""
+"""Notes of a session expire by the notebook's setting or their store's; no expired one shows."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
 import pytest
+from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
 from langchain_tokenmem import JsonStore, SqlStore, TranscriptStore
+from langchain_tokenmem.errors import ConfigurationError
 from tests.notes.conftest import NOON, notebook_on
 
 ANN = {"user_id": "ann", "session_id": "s1"}
 LEVELS = ("session", "project", "global")
+HOUR = timedelta(hours=1)
 
 
-@pytest.fixture(params=["sql", "json", "sqlite", "sqlite that omits"])
-def store(request, tmp_path):
-    ttl = {"default_ttl": 60}
+@pytest.fixture(params=["memory", "sql", "json", "sqlite", "sqlite with a default_ttl"])
+def place(request, tmp_path):
+    """A store, and what its notebook is told of the lifetime of notes."""
     if request.param.startswith("sqlite"):
-        ttl["omit_expired"] = request.param == "sqlite that omits"  # which it does not
+        ttl = {"default_ttl": 60} if "default_ttl" in request.param else None
         with SqliteStore.from_conn_string(str(tmp_path / "store.db"), ttl=ttl) as store:
             store.setup()
-            yield store
+            yield store, {} if ttl else {"session_lifetime": HOUR}
     elif request.param == "sql":
         with TranscriptStore("sqlite://") as transcripts:
-            yield SqlStore(transcripts, ttl=ttl)
+            yield SqlStore(transcripts), {"session_lifetime": HOUR}
+    elif request.param == "json":
+        with JsonStore(tmp_path / "notes") as store:
+            yield store, {"session_lifetime": HOUR}
     else:
-        with JsonStore(tmp_path / "notes", ttl=ttl) as store:
-            yield store
+        yield InMemoryStore(), {"session_lifetime": HOUR}
 
 
-def test_a_sessions_note_that_has_expired_is_not_shown_before_it_is_swept(store):
+def test_a_sessions_note_that_has_expired_is_not_shown(place):
+    store, options = place
     clock = [NOON]
-    notebook = notebook_on(store, now=lambda: clock[0])
+    notebook = notebook_on(store, now=lambda: clock[0], **options)
     notes = [notebook.add(f"{level} tabs", level=level, **ANN) for level in LEVELS]
     clock[0] += timedelta(minutes=59)
     assert len(notebook.list(**ANN)) == 3
@@ -47,52 +53,38 @@ def test_a_sessions_note_that_has_expired_is_not_shown_before_it_is_swept(store)
     assert len(notebook.list(**ANN)) == 3
 
 
-def test_a_sweep_deletes_notes_of_sessions_only(store):
-    notebook = notebook_on(store)
+def test_a_new_note_deletes_the_expired_ones_of_its_level(place):
+    store, options = place
+    clock = [NOON]
+    notebook = notebook_on(store, now=lambda: clock[0], **options)
+    for text in ("one", "two"):
+        notebook.add(text, level="session", **ANN)
+    notebook.add("project", **ANN)
+    clock[0] += HOUR
+    notebook.add("three", level="session", **ANN)
+    items = store.search(("tokenmem",))
+    assert {item.value["content"] for item in items} == {"project", "three"}
+
+
+def test_a_store_that_sweeps_may_sweep_notes_of_sessions_only(place, monkeypatch):
+    store, options = place
+    puts, batch = [], type(store).batch
+
+    def recorded(self, ops):
+        puts.extend(op for op in ops if isinstance(op, PutOp))
+        return batch(self, ops)
+
+    monkeypatch.setattr(type(store), "batch", recorded)
+    notebook = notebook_on(store, **options)
     for level in LEVELS:
         notebook.add(level, level=level, **ANN)
-    limits = {}
-    store.batch = _recording(store.batch, limits)
-    for level in LEVELS:
-        notebook.add(f"{level} again", level=level, **ANN)
-    assert limits == {"session": 60, "project": None, "global": None}
+    minutes = {op.namespace[3]: op.ttl for op in puts}
+    own = 60 if store.supports_ttl else None
+    assert minutes == {"session": own, "project": None, "global": None}
 
 
-def _recording(batch, limits):
-    def recorded(ops):
-        ops = [*ops]
-        limits.update({op.namespace[3]: op.ttl for op in ops if hasattr(op, "ttl") and op.value})
-        return batch(ops)
-
-    return recorded
-
-
-def test_where_the_store_omits_what_expired_each_look_begins_its_time_anew(tmp_path):
-    ttl = {"default_ttl": 60, "omit_expired": True}
-    store = JsonStore(tmp_path, ttl=ttl, debounce_s=60, max_delay_s=60)
-    notebook = notebook_on(store)
-    notebook.add("tabs", level="session", **ANN)
-    store.flush()
-    (before,) = store._folder.items_under(("tokenmem",)).values()
-    assert notebook.search("tabs", **ANN)
-    store.flush()
-    (after,) = store._folder.items_under(("tokenmem",)).values()
-    assert after.expires_at > before.expires_at
-    store.close()
-
-
-def test_a_note_that_the_store_omits_is_not_shown():
-    with TranscriptStore("sqlite://") as transcripts:
-        store = SqlStore(transcripts, ttl={"default_ttl": -1, "omit_expired": True})
-        notebook = notebook_on(store)
-        for level in LEVELS:
-            notebook.add(level, level=level, **ANN)
-        assert {note.type for note in notebook.list(**ANN)} == {"project", "global"}
-        assert store.sweep_ttl() == 1
-
-
-@pytest.mark.parametrize("end", ["soon", "2026-11-22T12:00:00"])
-def test_an_end_that_nobody_can_read_is_no_note_and_no_error(end):
+@pytest.mark.parametrize("end", ["soon", "2026-11-22T12:00:00", 3])
+def test_an_end_that_cannot_be_read_is_no_note_and_no_error(end):
     store = InMemoryStore()
     notebook = notebook_on(store)
     notebook.add("tabs", level="session", **ANN)
@@ -101,10 +93,15 @@ def test_an_end_that_nobody_can_read_is_no_note_and_no_error(end):
     assert notebook.list(**ANN) == []
 
 
-def test_without_settings_notes_of_a_session_stay_until_it_is_erased():
+def test_without_a_lifetime_notes_of_a_session_stay_until_it_is_erased():
     clock = [NOON]
     notebook = notebook_on(InMemoryStore(), now=lambda: clock[0])
     notebook.add("tabs", level="session", **ANN)
     clock[0] += timedelta(days=4_000)
     assert len(notebook.list(**ANN)) == 1
     assert notebook.erase(session_id="s1") == 1
+
+
+def test_a_lifetime_of_nothing_is_refused():
+    with pytest.raises(ConfigurationError, match="session_lifetime"):
+        notebook_on(InMemoryStore(), session_lifetime=timedelta())

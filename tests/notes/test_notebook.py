@@ -81,7 +81,7 @@ def test_an_id_that_another_content_has_gets_longer(notebook, monkeypatch):
         ids = ["mem_00000000", "mem_000000000", "mem_0000000000"]
         return next(each for each in ids if each not in taken)
 
-    monkeypatch.setattr("langchain_tokenmem.notes.operations.note_id", same_digits)
+    monkeypatch.setattr("langchain_tokenmem.notes.scoped_notes.note_id", same_digits)
     ids = [notebook.add(text, **ANN).id for text in ("one", "two", "three")]
     assert ids == ["mem_00000000", "mem_000000000", "mem_0000000000"]
     assert len(notebook.list(**ANN)) == 3

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import ExitStack
-
 import pytest
-from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
 
-from langchain_tokenmem import HashingEmbeddings, JsonStore, SqlStore, TranscriptStore
-from langchain_tokenmem.core.note_namespaces import notes_of_user
-from langchain_tokenmem.notes.note import Note, note_id, value_of
-from tests.notes.conftest import NOON, notebook_on
+from langchain_tokenmem import HashingEmbeddings
+from langchain_tokenmem.recall.analysis import TextAnalyser
+from tests.notes.conftest import notebook_on
 
 ANN = {"user_id": "ann"}
 NOTES = (
@@ -123,42 +118,17 @@ def test_meaning_alone_brings_a_note_that_shares_no_word():
     assert contents(notebook.search("car", **ANN))[:1] == ["automobile automobile"]
 
 
-@pytest.fixture(params=["InMemoryStore", "JsonStore", "SqlStore"])
-def thousand(request, tmp_path):
-    """A notebook of a thousand notes, on each of three stores."""
-    with ExitStack() as stack:
-        if request.param == "JsonStore":
-            kept = stack.enter_context(JsonStore(tmp_path, debounce_s=60, max_delay_s=60))
-        elif request.param == "SqlStore":
-            url = f"sqlite:///{tmp_path}/notes.db"
-            kept = SqlStore(stack.enter_context(TranscriptStore(url)))
-        else:
-            kept = InMemoryStore()
-        words = [f"word{number}" for number in range(400)]
-        texts = (
-            f"{number}: " + " ".join(words[(number * step) % 400] for step in range(1, 21))
-            for number in range(1_000)
-        )
-        notes = [Note(note_id(text), text, "global", NOON, NOON) for text in texts]
-        place = (*notes_of_user("ann"), "global")
-        kept.batch([PutOp(place, note.id, value_of(note, "ann")) for note in notes])
-        if isinstance(kept, JsonStore):
-            kept.flush()
-        yield notebook_on(kept, limit=2_000)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("is_changed", [False, True])
-def test_a_question_over_a_thousand_notes_does_not_analyse_them_again(thousand, *, is_changed):
-    """Also the first one after a change. `benchmarks/notes_question.py` measures its ten ms."""
-    started = time.process_time()
-    thousand.search("word1 word2", level="global", **ANN)
-    first = time.process_time() - started
-    took = []
-    for number in range(30):
-        if is_changed:
-            thousand.add(f"Change {number}.", level="global", **ANN)
-        started = time.process_time()
-        thousand.search(f"word{number} word{number * 3} and word7", level="global", **ANN)
-        took.append(time.process_time() - started)
-    assert min(took) < first / 3
+def test_the_words_of_a_note_are_analysed_once(notebook, monkeypatch):
+    analysed = []
+    terms = TextAnalyser.terms
+    monkeypatch.setattr(
+        TextAnalyser, "terms", lambda self, text: analysed.append(text) or terms(self, text)
+    )
+    for number in range(20):
+        notebook.add(f"Word {number}.", level="global", **ANN)
+    assert notebook.search("word 3", level="global", **ANN)
+    analysed.clear()
+    notebook.add("Another word.", level="global", **ANN)
+    assert notebook.search("word 4", level="global", **ANN)
+    assert [text for text in analysed if "Word" in text] == []
+    assert [text for text in analysed if "Another" in text] != []

@@ -8,13 +8,13 @@ from langchain_tokenmem import JsonStore, SqlStore, TranscriptStore
 
 
 def stores(transcripts: TranscriptStore) -> list[BaseStore]:
-    """Make both, with settings for items that expire."""
-    return [SqlStore(transcripts, ttl={"default_ttl": 60}), JsonStore("notes", debounce_s=1)]
+    """Make both."""
+    return [SqlStore(transcripts), JsonStore("notes", debounce_s=1)]
 
 
 async def kept(store: JsonStore) -> dict[str, int]:
     """Put, get and erase."""
-    await store.aput(("users", "ann"), "tea", {"likes": "green tea"}, ttl=60)
+    await store.aput(("users", "ann"), "tea", {"likes": "green tea"})
     item: Item | None = await store.aget(("users", "ann"), "tea")
     await store.aflush()
     return {} if item is None else await store.aerase(("users", "ann"))

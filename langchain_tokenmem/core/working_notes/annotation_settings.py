@@ -27,7 +27,6 @@ class AnnotationSettings:
         include_partial: Whether interrupted and failed turns have a turn memory, too.
         mode: What sessions are watched for; None for nothing.
         modes: Further profiles of the application, to which a session can be switched.
-        model_notes: Whether a model that writes summary entries may change the notes, too.
         show_times: Messages that show their time; None for none.
         modes_on: Whether a session may have a mode at all.
     """
@@ -38,7 +37,6 @@ class AnnotationSettings:
     include_partial: bool = False
     mode: ModeProfile | None = None
     modes: Sequence[ModeProfile] = ()
-    model_notes: bool = False
     show_times: ShownTimes | None = None
     modes_on: bool = True
 
@@ -47,8 +45,6 @@ class AnnotationSettings:
             checked(profile, ModeProfile, "modes", 'modes=[ModeProfile("support")]')
         if self.show_times is not None:
             checked_choice(self.show_times, ShownTimes, "show_times")
-        if not isinstance(self.model_notes, bool):
-            raise ConfigurationError(f"model_notes is {self.model_notes!r}; it is True or False.")
         checked_choice(self.turn_memory, TurnMemoryShown, "turn_memory")
         checked(self.tools, ToolKinds, "tool_kinds", 'ToolKinds(writes={"save_page": "path"})')
         if self.project_root is not None:

@@ -87,13 +87,13 @@ def section_text(name: str, items: Sequence[NoteItem]) -> str:
     title = _TITLES.get(name, name.capitalize())
     if name == "files":
         return f"{title}: {_files(items)}"
-    texts = [item_text(name, item) for item in items]
+    texts = [_item_text(name, item) for item in items]
     if name in _ONE_BY_LINE:
         return "\n".join([f"{title}:", *texts])
     return f"{title}: {'; '.join(texts)}"
 
 
-def item_text(section: str, item: NoteItem) -> str:
+def _item_text(section: str, item: NoteItem) -> str:
     """Return the text of one item; a decision with its number, its reason and what it rejects."""
     return _decision(item) if section == "decisions" else item["text"]
 

@@ -5,28 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 
-from langgraph.store.base import TTLConfig
-
 from langchain_tokenmem.background import BackgroundRunner, ForkSafeLock, wait_at_exit
 from langchain_tokenmem.core.closeable import Closeable
-from langchain_tokenmem.core.stored_items import (
-    ChangedItems,
-    DeleteChange,
-    ItemChange,
-    ItemId,
-    Namespace,
-    StoredItem,
-    changed,
-    newest_first,
-    one_after_other,
-    starts_with,
-)
+from langchain_tokenmem.core.stored_items import ItemId, Namespace, StoredItem, starts_with
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.notes.stores.item_store import ItemStore
 from langchain_tokenmem.notes.stores.json_folder import JsonFolder, with_changes
@@ -35,57 +21,6 @@ from langchain_tokenmem.storage.async_wrappers import in_thread
 logger = logging.getLogger(__name__)
 
 _FLUSH = "flush"
-
-
-class PendingItems:
-    """The items of a folder with changes that are not written yet.
-
-    Args:
-        folder: The folder.
-        pending: The changes, by item.
-    """
-
-    def __init__(self, folder: JsonFolder, pending: Mapping[ItemId, ItemChange]) -> None:
-        self._folder = folder
-        self._pending = pending
-
-    def find(self, item_id: ItemId) -> StoredItem | None:
-        """Return an item."""
-        stored = self._folder.read(self._folder.file_of(item_id[0])).get(item_id)
-        change = self._pending.get(item_id)
-        return stored if change is None else changed(item_id, stored, change)
-
-    def under(
-        self, prefix: Namespace, live_at: datetime | None, most: int | None
-    ) -> Sequence[StoredItem]:
-        """Return the items under a prefix, newest first."""
-        pending = {k: change for k, change in self._pending.items() if starts_with(k[0], prefix)}
-        items = with_changes(self._folder.items_under(prefix), pending)
-        return newest_first(item for item in items.values() if item.is_live(live_at))[:most]
-
-    def namespaces(self, prefix: Namespace, live_at: datetime | None) -> Iterable[Namespace]:
-        """Return the namespaces under a prefix that hold items."""
-        return {item.namespace for item in self.under(prefix, live_at, None)}
-
-    def changed_items(
-        self, namespace: Namespace, versions: Mapping[str, StoredItem]
-    ) -> ChangedItems | None:
-        """Return what has changed in a namespace; None where an item of it can expire.
-
-        An item's version is the item: one of a file that is as it was is the same object, so that
-        to compare it is cheap.
-        """
-        stored = self._folder.read(self._folder.file_of(namespace))
-        items = {item.key: item for item in stored.values() if item.namespace == namespace}
-        for (own, key), change in self._pending.items():
-            if own == namespace:
-                after = changed((own, key), items.pop(key, None), change)
-                if after is not None:
-                    items[key] = after
-        if any(item.ttl_minutes is not None for item in items.values()):
-            return None
-        held = ((key, item, versions.get(key)) for key, item in items.items())
-        return ChangedItems(items, {k: now for k, now, was in held if now is not was != now})
 
 
 class JsonStore(ItemStore, Closeable):
@@ -103,7 +38,6 @@ class JsonStore(ItemStore, Closeable):
         folder: The folder; made on the first write.
         debounce_s: Seconds without another put after which is written.
         max_delay_s: Most seconds that a put waits to be written.
-        ttl: LangGraph's settings for items that expire.
 
     Raises:
         ConfigurationError: When a time is below 0.
@@ -122,9 +56,8 @@ class JsonStore(ItemStore, Closeable):
         *,
         debounce_s: float = 0.5,
         max_delay_s: float = 5,
-        ttl: TTLConfig | None = None,
     ) -> None:
-        super().__init__(ttl)
+        super().__init__()
         if debounce_s < 0 or max_delay_s < 0:
             raise ConfigurationError(
                 f"debounce_s is {debounce_s} and max_delay_s {max_delay_s}; both are seconds from "
@@ -138,29 +71,43 @@ class JsonStore(ItemStore, Closeable):
         wait_at_exit(self._flush_or_log)
 
     def _forget_changes(self) -> None:
-        self._pending: dict[ItemId, ItemChange] = {}
+        self._pending: dict[ItemId, StoredItem | None] = {}
         self._first = self._last = 0.0
         self._process = os.getpid()
 
-    @contextmanager
-    def _reading(self) -> Iterator[PendingItems]:
-        yield PendingItems(self._folder, self._changes())
+    def _find(self, item_id: ItemId) -> StoredItem | None:
+        changes, stored = self._changes(), self._folder.read(self._folder.file_of(item_id[0]))
+        if item_id in changes:
+            stored = with_changes(stored, {item_id: changes[item_id]})
+        return stored.get(item_id)
 
-    def _changes(self) -> dict[ItemId, ItemChange]:
+    def _items_under(self, prefix: Namespace, most: int | None) -> list[StoredItem]:
+        changes = {k: item for k, item in self._changes().items() if starts_with(k[0], prefix)}
+        items = with_changes(self._folder.items_under(prefix), changes)
+        by_id = sorted(items.values(), key=lambda item: item.item_id)
+        return sorted(by_id, key=lambda item: item.updated_at, reverse=True)[:most]
+
+    def _namespaces_under(self, prefix: Namespace) -> set[Namespace]:
+        return {item.namespace for item in self._items_under(prefix, None)}
+
+    def _changes(self) -> dict[ItemId, StoredItem | None]:
         """Return what is not written yet; in the child of a fork that is the parent's to write."""
         with self._lock:
             if self._process != os.getpid():
                 self._forget_changes()
             return dict(self._pending)
 
-    def _change(self, changes: Mapping[ItemId, ItemChange]) -> None:
+    def _put(self, values: Mapping[ItemId, str | None]) -> None:
         self._changes()
+        now = datetime.now(UTC)
         with self._lock:
             self._last = time.monotonic()
             if not self._pending:
                 self._first = self._last
-            for item_id, change in changes.items():
-                self._pending[item_id] = one_after_other(self._pending.get(item_id), change)
+            for item_id, value in values.items():
+                item = None if value is None else StoredItem(*item_id, value, now, now)
+                self._pending.pop(item_id, None)
+                self._pending[item_id] = item
         self._runner.start(_FLUSH, self._flush_when_due, again=True)
 
     def _flush_when_due(self) -> None:
@@ -194,30 +141,20 @@ class JsonStore(ItemStore, Closeable):
             with self._lock:
                 self._first = time.monotonic()
                 for item_id, change in changes.items():
-                    if self._pending.get(item_id) is change:  # else it was put again meanwhile
+                    if self._pending.get(item_id, ...) is change:  # else it was put again meanwhile
                         del self._pending[item_id]
 
     aflush = in_thread(flush)
 
     def close(self) -> None:
-        """Write what was put, and end the sweeper; the store can be used again.
+        """Write what was put; the store can be used again.
 
         Raises:
             StoreError: When it cannot be written.
         """
-        self.stop_ttl_sweeper()
         self.flush()
 
     aclose = in_thread(close)
-
-    def sweep_ttl(self) -> int:
-        """Delete expired items; return how many there were."""
-        with self._reading() as reader:
-            now = datetime.now(UTC)
-            expired = [one for one in reader.under((), None, None) if not one.is_live(now)]
-        if expired:
-            self._change({item.item_id: DeleteChange() for item in expired})
-        return len(expired)
 
     def erase(self, namespace_prefix: Sequence[str]) -> dict[str, int]:
         """Delete everything under a prefix from every file, and make sure that it is gone.
@@ -235,8 +172,7 @@ class JsonStore(ItemStore, Closeable):
                 process puts right now.
         """
         prefix = tuple(namespace_prefix)
-        with self._reading() as reader:
-            gone = {item.item_id for item in reader.under(prefix, None, None)}
+        gone = {item.item_id for item in self._items_under(prefix, None)}
         with self._writes, self._folder.locked():
             with self._lock:
                 own = {key for key in self._pending if starts_with(key[0], prefix)}
@@ -254,12 +190,11 @@ class JsonStore(ItemStore, Closeable):
                 file.unlink()
         for file in left:
             logger.warning("%s may hold items under %s: look into it.", file, prefix)
-        with self._reading() as reader:
-            if reader.under(prefix, None, 1):
-                raise StoreError(
-                    f"{len(gone)} items under {prefix} were deleted, and one is there again: "
-                    f"somebody puts items there. Stop that, and erase again."
-                )
+        if self._items_under(prefix, 1):
+            raise StoreError(
+                f"{len(gone)} items under {prefix} were deleted, and one is there again: "
+                f"somebody puts items there. Stop that, and erase again."
+            )
         return {
             "items": len(gone),
             "files": files,

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime
-
-from langgraph.store.base import TTLConfig
+from collections.abc import Mapping, Sequence
 
 from langchain_tokenmem.core.argument_checks import checked
-from langchain_tokenmem.core.stored_items import ItemChange, ItemId
+from langchain_tokenmem.core.stored_items import ItemId, Namespace, StoredItem
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.notes.stores.item_store import ItemStore
+from langchain_tokenmem.storage import items
 from langchain_tokenmem.storage.async_wrappers import in_thread
-from langchain_tokenmem.storage.items import ItemRows
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 _ABOUT = "Items"
@@ -29,7 +25,6 @@ class SqlStore(ItemStore):
 
     Args:
         store: Whose database it is. It stays open when this store is closed.
-        ttl: LangGraph's settings for items that expire.
 
     Raises:
         ConfigurationError: When `store` is no `TranscriptStore`.
@@ -43,23 +38,25 @@ class SqlStore(ItemStore):
         {'likes': 'green tea'}
     """
 
-    def __init__(self, store: TranscriptStore, *, ttl: TTLConfig | None = None) -> None:
-        super().__init__(ttl)
+    def __init__(self, store: TranscriptStore) -> None:
+        super().__init__()
         self.store = checked(store, TranscriptStore, "store", "SqlStore(TranscriptStore(...))")
 
-    @contextmanager
-    def _reading(self) -> Iterator[ItemRows]:
+    def _find(self, item_id: ItemId) -> StoredItem | None:
         with self.store.database.reading(_ABOUT) as connection:
-            yield ItemRows(connection)
+            return items.find(connection, item_id)
 
-    def _change(self, changes: Mapping[ItemId, ItemChange]) -> None:
-        with self.store.database.writing(_ABOUT) as connection:
-            ItemRows(connection).change(changes)
+    def _items_under(self, prefix: Namespace, most: int | None) -> list[StoredItem]:
+        with self.store.database.reading(_ABOUT) as connection:
+            return items.items_under(connection, prefix, most)
 
-    def sweep_ttl(self) -> int:
-        """Delete expired items; return how many there were."""
+    def _namespaces_under(self, prefix: Namespace) -> list[Namespace]:
+        with self.store.database.reading(_ABOUT) as connection:
+            return items.namespaces_under(connection, prefix)
+
+    def _put(self, values: Mapping[ItemId, str | None]) -> None:
         with self.store.database.writing(_ABOUT) as connection:
-            return ItemRows(connection).sweep(datetime.now(UTC))
+            items.put(connection, values)
 
     def erase(self, namespace_prefix: Sequence[str]) -> dict[str, int]:
         """Delete everything under a prefix for good, and make sure that it is gone.
@@ -75,14 +72,13 @@ class SqlStore(ItemStore):
         """
         prefix = tuple(namespace_prefix)
         with self.store.database.writing(_ABOUT) as connection:
-            count = ItemRows(connection).delete_under(prefix)
+            count = items.delete_under(connection, prefix)
         self.store.database.forget_deleted()
-        with self._reading() as reader:
-            if left := reader.under(prefix, None, 1):
-                raise StoreError(
-                    f"{count} items under {prefix} were deleted, and {left[0].namespace} holds one "
-                    f"again: somebody puts items there. Stop that, and erase again."
-                )
+        if left := self._items_under(prefix, 1):
+            raise StoreError(
+                f"{count} items under {prefix} were deleted, and {left[0].namespace} holds one "
+                f"again: somebody puts items there. Stop that, and erase again."
+            )
         return {"items": count}
 
     aerase = in_thread(erase)

@@ -13,12 +13,12 @@ from langchain_tokenmem.notes.stores.item_store import ItemStore
 @pytest.fixture
 def sql_store(request) -> Iterator[SqlStore]:
     with TranscriptStore("sqlite://") as transcripts:
-        yield SqlStore(transcripts, ttl={})
+        yield SqlStore(transcripts)
 
 
 @pytest.fixture
 def json_store(tmp_path) -> Iterator[JsonStore]:
-    with JsonStore(tmp_path / "notes", debounce_s=60, max_delay_s=60, ttl={}) as store:
+    with JsonStore(tmp_path / "notes", debounce_s=60, max_delay_s=60) as store:
         yield store
 
 

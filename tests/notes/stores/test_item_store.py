@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import time
-from datetime import datetime, timedelta
-from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
@@ -27,7 +24,6 @@ from typing_extensions import TypedDict
 
 from langchain_tokenmem import JsonStore, SqlStore, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, StoreError
-from langchain_tokenmem.notes.stores import item_store, json_folder, json_store, sql_store
 
 LABELS = st.sampled_from(["a", "b", "ab", "a_", "A", "ü", "%", "~", "x" * 120])
 NAMESPACES = st.lists(LABELS, min_size=1, max_size=3).map(tuple)
@@ -137,125 +133,11 @@ def test_an_unknown_operation_is_a_type_error(json_store):
         json_store.batch([object()])
 
 
-def test_a_time_to_live_behind_the_end_of_time_is_for_ever(store):
-    store.ttl_config = {"omit_expired": True}
-    store.put(("a",), "k", {"x": 1}, ttl=1e12)
-    assert store.get(("a",), "k").value == {"x": 1}
-
-
-def clock_of(store: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a clock that the store reads; it is ahead of the real one by `ahead`."""
-
-    class Clock(datetime):
-        ahead = timedelta()
-
-        @classmethod
-        def now(cls, tz: Any = None) -> datetime:
-            return datetime.now(tz) + cls.ahead
-
-    for module in (item_store, json_folder, json_store, sql_store):
-        monkeypatch.setattr(module, "datetime", Clock, raising=False)
-    return Clock
-
-
-TTL = 0.05 / 60
-"""Minutes: 50 ms."""
-
-
-@pytest.mark.slow
-def test_items_expire_when_they_are_omitted_and_go_with_a_sweep(store):
-    store.put(("a",), "gone", {"x": 1}, ttl=TTL)
-    store.put(("a",), "long", {"x": 1}, ttl=60)
-    store.put(("b",), "kept", {"x": 1})
-    time.sleep(0.06)
-    assert store.get(("a",), "gone", refresh_ttl=False) is not None  # LangGraph's default
-    store.ttl_config = {"omit_expired": True}
-    assert store.get(("a",), "gone") is None
-    assert [item.key for item in store.search(())] == ["kept", "long"]
-    store.delete(("a",), "long")
-    assert store.list_namespaces() == [("b",)]
-    store.ttl_config = {}
-    assert store.sweep_ttl() == 1
-    assert store.sweep_ttl() == 0
-    assert [item.key for item in store.search(())] == ["kept"]
-
-
-@pytest.mark.slow
-def test_a_read_begins_the_time_to_live_anew_unless_it_says_not_to(store, monkeypatch):
-    store.ttl_config = {"omit_expired": True, "default_ttl": 1}
-    clock = clock_of(store, monkeypatch)
-    for key in ("got", "searched", "left"):
-        store.put((key,), "k", {"x": 1})
-    clock.ahead += timedelta(seconds=40)
-    assert store.get(("got",), "k") is not None
-    assert store.search(("searched",)) != []
-    assert store.get(("left",), "k", refresh_ttl=False) is not None
-    clock.ahead += timedelta(seconds=40)
-    assert [item.namespace[0] for item in store.search((), refresh_ttl=False)] == [
-        "searched",
-        "got",
-    ]
-    store.ttl_config = {"omit_expired": True, "refresh_on_read": False}
-    assert store.get(("got",), "k") is not None
-    clock.ahead += timedelta(seconds=40)
-    assert store.search(()) == []
-    assert store.sweep_ttl() == 3
-
-
-def test_an_expired_item_is_not_brought_back_by_a_read(store):
-    store.ttl_config = {"omit_expired": True}
-    store.put(("a",), "k", {"x": 1}, ttl=TTL)
-    time.sleep(0.06)
-    assert store.get(("a",), "k", refresh_ttl=True) is None
-    assert store.search(("a",), refresh_ttl=True) == []
-    assert store.sweep_ttl() == 1
-
-
-def test_the_sweeper_deletes_what_expires_until_it_is_stopped(store):
-    store.put(("a",), "k", {"x": 1}, ttl=TTL)
-    ended = store.start_ttl_sweeper(0.02 / 60)
-    again = store.start_ttl_sweeper(0.02 / 60)
-    for _ in range(3_000):
-        if store.get(("a",), "k", refresh_ttl=False) is None:
-            break
-        time.sleep(0.01)
-    assert store.get(("a",), "k") is None
-    assert not ended.done()
-    assert store.stop_ttl_sweeper()
-    assert ended.done()
-    assert again.cancel()
-    assert store.stop_ttl_sweeper(timeout=1)
-
-
-def test_a_sweep_that_fails_is_said_and_the_next_one_is_made(store, monkeypatch, caplog):
-    made = []
-
-    def fail():
-        made.append(1)
-        raise StoreError("the database is away")
-
-    monkeypatch.setattr(store, "sweep_ttl", fail)
-    ended = store.start_ttl_sweeper(0.005 / 60)
-    for _ in range(3_000):
-        if len(made) > 1:
-            break
-        time.sleep(0.005)
-    ended.cancel()
-    assert store.stop_ttl_sweeper()
-    assert len(made) > 1
-    assert "the database is away" in caplog.text
-
-
-def test_without_settings_for_ttl_there_is_no_sweeper(store):
-    store.ttl_config = None
-    assert store.start_ttl_sweeper().done()
-
-
 async def test_async_does_the_same_and_never_blocks_the_event_loop(store):
     await store.aget(("a",), "k")  # what is opened once
     with blockbuster_ctx():
         for number in range(5):
-            await store.aput(("a",), f"k{number}", {"n": number}, ttl=1)
+            await store.aput(("a",), f"k{number}", {"n": number})
         assert (await store.aget(("a",), "k0")).value == {"n": 0}
         assert len(await store.asearch(("a",), filter={"n": {"$gt": 2}})) == 2
         assert await store.alist_namespaces() == [("a",)]

@@ -107,7 +107,7 @@ def test_a_file_is_readable_and_fit_for_git(folder):
 
 def test_what_was_put_is_the_same_in_a_new_process_and_writes_nothing_new(folder):
     with JsonStore(folder) as store:
-        store.put((*PROJECT, "deep", "er"), "k", {"x": [1, None, 1e300]}, ttl=60)
+        store.put((*PROJECT, "deep", "er"), "k", {"x": [1, None, 1e300]})
         store.put(PROJECT, "k", {"x": 10**30})
         before = store.search(())
     assert JsonStore(folder).search(()) == before

@@ -36,8 +36,8 @@ def left(store: SqlStore) -> set[tuple[str, ...]]:
 
 
 def test_what_was_put_is_there_when_the_database_is_opened_again(store, transcripts, path):
-    store.put(ANN, "k", {"x": [1, None, 10**30, "\ud800\x00ü"]}, ttl=60)
-    item = store.get(ANN, "k", refresh_ttl=False)
+    store.put(ANN, "k", {"x": [1, None, 10**30, "\ud800\x00ü"]})
+    item = store.get(ANN, "k")
     transcripts.close()
     with TranscriptStore(path) as again:
         assert SqlStore(again).get(ANN, "k") == item
@@ -117,7 +117,7 @@ def test_recall_erases_notes_too(store, transcripts):
 
 def test_a_damaged_item_is_an_error_until_it_is_put_anew_or_deleted(store, transcripts):
     for key in "ab":
-        store.put(ANN, key, {"x": 1}, ttl=60)
+        store.put(ANN, key, {"x": 1})
     with transcripts.database.writing("test") as connection:
         connection.execute(text("UPDATE tokenmem_items SET value = '{'"))
     for read in (lambda: store.get(ANN, "a"), lambda: store.search(ANN)):

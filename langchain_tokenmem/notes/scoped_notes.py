@@ -1,0 +1,308 @@
+"""`ScopedNotes`: the notes of one user, session and project in a LangGraph store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from langgraph.store.base import BaseStore, GetOp, Item, PutOp, SearchItem, SearchOp
+
+from langchain_tokenmem.background import on_running_loop
+from langchain_tokenmem.core.before_store import BeforeStore, text_as_kept
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.notes.note import (
+    Note,
+    NoteLevel,
+    checked_content,
+    checked_key,
+    checked_kind,
+    checked_level,
+    checked_tags,
+    is_expired,
+    is_note_id,
+    item_key_of,
+    note_id,
+    note_of,
+    value_of,
+)
+from langchain_tokenmem.notes.scope import NoteScope
+from langchain_tokenmem.notes.search import NoteRanker
+from langchain_tokenmem.notes.stores.item_store import ItemStore
+from langchain_tokenmem.notes.tags import tags_in
+from langchain_tokenmem.notes_state import Author
+
+OptionalText = TypeVar("OptionalText", str, str | None)
+
+Batch = Callable[[list[Any]], list[Any]]
+"""Does operations of a `BaseStore`, as its `batch`."""
+
+_PAGE = 1_024
+"""Items that a store is asked for at a time; its own default is ten."""
+
+_NEAREST = 50
+"""Notes that are asked for by their vectors."""
+
+
+@dataclass(frozen=True)
+class NoteAddition:
+    """The outcome of adding a note.
+
+    Attributes:
+        note: The note as it is stored now.
+        is_stored: Whether it was written; False where the same content was there already.
+        replaced: The note of the same key whose place it took.
+        dropped: The oldest notes that went, because there were more than the limit.
+    """
+
+    note: Note
+    is_stored: bool = True
+    replaced: Note | None = None
+    dropped: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True)
+class ScopedNotes:
+    """The notes of a scope: they are added, found and removed.
+
+    Attributes:
+        scope: Whose notes, of which session and project.
+        store: Keeps them.
+        batch: Does the store's operations.
+        limit: Most notes of a level.
+        now: Gives the time, in UTC.
+        ranker: Ranks notes by a question.
+        lifetime: Time after which notes of a session expire; None for never.
+        before_store: Changes texts before they are stored.
+        by: Who asks for them: a tool changes no note of the application.
+    """
+
+    scope: NoteScope
+    store: BaseStore
+    batch: Batch
+    limit: int
+    now: Callable[[], datetime]
+    ranker: NoteRanker
+    lifetime: timedelta | None = None
+    before_store: BeforeStore | None = None
+    by: Author = "application"
+
+    def on_running_loop(self) -> ScopedNotes:
+        """Return the same notes for a thread: the event loop does the store's operations."""
+        return replace(self, batch=on_running_loop(self.store.abatch))
+
+    def add(
+        self,
+        content: str,
+        *,
+        level: NoteLevel = "project",
+        key: str | None = None,
+        kind: str | None = None,
+        tags: Iterable[str] = (),
+        source: int | None = None,
+    ) -> NoteAddition:
+        """Keep a note; arguments as for `Notebook.add`. Expired notes of the level are deleted."""
+        level, key = checked_level(level), checked_key(self._as_kept(checked_key(key)))
+        content = checked_content(self._as_kept(checked_content(content)))
+        given = checked_tags(map(self._as_kept, checked_tags(tags)))
+        items = self._items([level])[level]
+        here = self._notes_of(items, level)
+        twin = next((note for note in here if note.content == content), None)
+        if twin is not None and key is None:
+            return NoteAddition(twin, is_stored=False)
+        replaced = next((note for note in here if key is not None and note.key == key), None)
+        self._check(replaced)
+        moved = [n for n in here if n.content == content and n.key is None and self._may_change(n)]
+        moment = self.now()
+        note = Note(
+            id=note_id(content, {n.id for n in here if n not in moved and n != replaced}),
+            content=content,
+            type=level,
+            created_at=replaced.created_at if replaced else moment,
+            updated_at=moment,
+            key=key,
+            kind=checked_kind(kind),
+            tags=tuple(dict.fromkeys([*given, *checked_tags(tags_in(content))])),
+            project=self.scope.project if level == "project" else None,
+            source=source,
+            by=self.by,
+        )
+        expired = {item.key for item in items if is_expired(item.value, self.now)}
+        gone = (expired | {n.item_key for n in moved}) - {note.item_key}
+        self.batch([self._put(note), *self._deletions(level, gone)])
+        dropped: tuple[Note, ...] = ()
+        if len(here) - len(moved) + (replaced is None) > self.limit:
+            dropped = self._drop_oldest(level, note)
+        return NoteAddition(note, replaced=replaced, dropped=dropped)
+
+    def get(self, name: str, *, level: NoteLevel | None = None) -> Note | None:
+        """Return the note of a key or an id, of the nearest level; None where there is none."""
+        levels = self._levels(level)
+        is_id = is_note_id(name)
+        name = name if is_id else self._as_kept(name)
+        key = name if is_id else item_key_of(name)
+        items = self.batch([GetOp(self.scope.namespace(each), key, False) for each in levels])
+        for each, item in zip(levels, items, strict=True):
+            for note in self._notes_of([item] if item is not None else [], each):
+                if name in {note.id, note.key}:
+                    return note
+        if not is_id:
+            return None
+        # A note that has a key is stored by that.
+        return next((note for note in self._notes(levels) if note.id == name), None)
+
+    def listed(
+        self,
+        *,
+        level: NoteLevel | None = None,
+        tags: Iterable[str] = (),
+        limit: int | None = None,
+    ) -> list[Note]:
+        """Return notes, the newest first; arguments as for `Notebook.list`."""
+        found = _with_tags(_newest_first(self._notes(self._levels(level))), tags)
+        return found[: None if limit is None else max(0, limit)]
+
+    def remove(self, name: str, *, level: NoteLevel | None = None) -> Note | None:
+        """Delete the note of a key or an id, and return it; None where there is none."""
+        note = self.get(name, level=level)
+        if note is not None:
+            self._check(note)
+            self.batch(self._deletions(note.type, [note.item_key]))
+        return note
+
+    def search(
+        self,
+        questions: Sequence[str],
+        *,
+        level: NoteLevel | None = None,
+        tags: Iterable[str] = (),
+        limit: int = 20,
+    ) -> list[Note]:
+        """Return the notes that match the first question, then those that match the others."""
+        levels = self._levels(level)
+        found = self._ranked(self._notes(levels), questions, levels)
+        return _with_tags(found, tags)[: max(0, limit)]
+
+    def relevant(self, questions: Sequence[str]) -> tuple[list[Note], set[str]]:
+        """Return the notes that match the questions, the first one counts most; and all ids."""
+        levels = self._levels(None)
+        here = self._notes(levels)
+        return self._ranked(here, questions, levels), {note.id for note in here}
+
+    def _as_kept(self, text: OptionalText) -> OptionalText:
+        return text_as_kept(self.before_store, text) if text else text
+
+    def _may_change(self, note: Note) -> bool:
+        return self.by in {"application", note.by}
+
+    def _check(self, note: Note | None) -> None:
+        """Raise where a tool is about to replace or remove a note of the application."""
+        if note is not None and not self._may_change(note):
+            raise ConfigurationError(f"{note.id} was written by the application; it stays.")
+
+    def _put(self, note: Note) -> PutOp:
+        """Return the operation that stores a note; a store may sweep one that has expired."""
+        end, ttl = None, None
+        if self.lifetime is not None and note.type == "session":
+            end = note.updated_at + self.lifetime
+            ttl = self.lifetime.total_seconds() / 60 if self.store.supports_ttl else None
+        value = value_of(note, self.scope.user_id, end)
+        namespace = self.scope.namespace(note.type)
+        return PutOp(namespace, note.item_key, value, index=["content"], ttl=ttl)
+
+    def _deletions(self, level: NoteLevel, keys: Iterable[str]) -> list[PutOp]:
+        return [PutOp(self.scope.namespace(level), key, None) for key in keys]
+
+    def _drop_oldest(self, level: NoteLevel, newest: Note) -> tuple[Note, ...]:
+        """Delete what is over the limit, and return it; read again, for others may write, too."""
+        here = self._notes([level])
+        others = [note for note in _newest_first(here) if note.item_key != newest.item_key]
+        older = [*filter(self._may_change, others)]
+        dropped = older[max(0, len(older) + self.limit - len(here)) :]
+        self.batch(self._deletions(level, (note.item_key for note in dropped)))
+        return tuple(dropped)
+
+    def _ranked(
+        self, here: Sequence[Note], questions: Sequence[str], levels: Sequence[NoteLevel]
+    ) -> list[Note]:
+        """Return the notes that match, of the first question first; the same content once."""
+        cosines: dict[str, float] = {}
+        has_vectors = bool(getattr(self.store, "index_config", None))
+        if has_vectors and here and questions and questions[0].strip():
+            pages = self.batch(
+                [
+                    SearchOp(self.scope.namespace(each), limit=_NEAREST, query=questions[0])
+                    for each in levels
+                ]
+            )
+            cosines = _cosines(item for page in pages for item in page)
+        found: dict[str, Note] = {}
+        for ranking in self.ranker.rankings(here, questions, cosines):
+            for note in ranking:
+                found.setdefault(note.content, note)
+        return [*found.values()]
+
+    def _levels(self, level: NoteLevel | None) -> tuple[NoteLevel, ...]:
+        return self.scope.levels(None if level is None else checked_level(level))
+
+    def _notes(self, levels: Sequence[NoteLevel]) -> list[Note]:
+        """Return all notes of some levels; what is no note of this scope is left out."""
+        items = self._items(levels)
+        return [note for level in levels for note in self._notes_of(items[level], level)]
+
+    def _notes_of(self, items: Iterable[Item], level: NoteLevel) -> list[Note]:
+        """Return the notes of items of a level, but for expired ones.
+
+        The owner and the namespace are checked again, whatever a store brings.
+        """
+        namespace = self.scope.namespace(level)
+        found: dict[str, Note] = {}
+        for item in items:
+            if tuple(item.namespace) != namespace or is_expired(item.value, self.now):
+                continue
+            note = note_of(item.value, self.scope.user_id, level)
+            if note is not None and note.item_key == item.key:
+                found[item.key] = note
+        return [*found.values()]
+
+    def _items(self, levels: Sequence[NoteLevel]) -> dict[NoteLevel, list[Item]]:
+        """Return all items of some levels, read in pages."""
+        found: dict[NoteLevel, list[Item]] = {level: [] for level in levels}
+        unread = list(levels)
+        while unread:
+            pages = self.batch(
+                [
+                    SearchOp(
+                        self.scope.namespace(level),
+                        limit=_PAGE,
+                        offset=len(found[level]),
+                        refresh_ttl=False,
+                    )
+                    for level in unread
+                ]
+            )
+            for level, page in zip(unread, pages, strict=True):
+                found[level] += page
+            # A store of others may have smaller pages than it is asked for.
+            least = _PAGE if isinstance(self.store, ItemStore) else 1
+            unread = [n for n, page in zip(unread, pages, strict=True) if len(page) >= least]
+        return found
+
+
+def _with_tags(notes: Iterable[Note], tags: Iterable[str]) -> list[Note]:
+    wanted = {tag.casefold() for tag in checked_tags(tags)}
+    return [note for note in notes if wanted <= {tag.casefold() for tag in note.tags}]
+
+
+def _newest_first(notes: Iterable[Note]) -> list[Note]:
+    return sorted(notes, key=lambda note: (note.updated_at, note.id), reverse=True)
+
+
+def _cosines(items: Iterable[SearchItem]) -> dict[str, float]:
+    """Return the scores of items by their content; a store without an index gives none."""
+    return {
+        item.value["content"]: item.score
+        for item in items
+        if item.score is not None and isinstance(item.value.get("content"), str)
+    }
