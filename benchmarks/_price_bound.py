@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from langchain_tokenmem.cli.literals import find_literals, holds, places
+from langchain_tokenmem.cli.measures import find_literals, holds, places
 
 _KEY = re.compile(r"([A-Za-z_][\w-]*)[\"'*` ]*[:=][\s\"'*`\[({$]*$")
 _OPENING = re.compile(r"[^\w/]*([A-Za-z_][\w.-]*)")

@@ -15,8 +15,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from pydantic import PrivateAttr
 
-from langchain_tokenmem.cli.literals import find_literals, plain, said
-from langchain_tokenmem.cli.reference_counter import ReferenceCounter
+from langchain_tokenmem.cli.measures import ReferenceCounter, find_literals, plain, said
 
 SUMMARY_TOKENS = 300
 

@@ -1,9 +1,9 @@
 """Measurement of one recording in one system: price and knowledge of each request.
 
 The definitions of price, what is sent again, coverage, far, and whole fresh results stand in
-`langchain_tokenmem.cli.price` and `langchain_tokenmem.cli.coverage`, which `tokenmem replay` uses,
-too. Here tokens are those of o200k_base without tool schemas, counted outside of every system; sums
-go over the calls that are pooled; a crashed call is in none of the prices. Added here:
+`langchain_tokenmem.cli.measures`, which `tokenmem replay` uses, too. Here tokens are those of
+o200k_base without tool schemas, counted outside of every system; sums go over the calls that are
+pooled; a crashed call is in none of the prices. Added here:
 
 - **summaries** are part of the price: 1 for each token that a summary's writer reads (0.1 for the
   beginning that it shares with R(i-1), where it sends the same tools), 5 for each that it writes.
@@ -27,13 +27,15 @@ from _price_systems import Ask, without_summary
 from langchain_core.messages import BaseMessage, ToolMessage
 
 from langchain_tokenmem.cli.audit import duplicate_faults, order_faults, pairing_faults
-from langchain_tokenmem.cli.coverage import (
+from langchain_tokenmem.cli.measures import (
+    MessageTexts,
     are_whole,
     far_literals,
     held_literals,
     needed_literals,
+    price,
+    sent_again,
 )
-from langchain_tokenmem.cli.price import MessageTexts, price, sent_again
 from langchain_tokenmem.cli.replay import lengths_at_calls
 
 WRITTEN, BLOCK_WRITE = 5.0, 1.25

@@ -12,8 +12,9 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.cli.conversations import to_messages
-from langchain_tokenmem.cli.reference_counter import ReferenceCounter
+from langchain_tokenmem.adapters.migration.message_files import message_of
+from langchain_tokenmem.cli.measures import ReferenceCounter
+from langchain_tokenmem.cli.replay import numbered
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Recording:
 
     def messages(self) -> list[BaseMessage]:
         """Return its messages, with ids by place."""
-        return to_messages(self.recorded, label=self.name)
+        return [*numbered(message_of(one, self.name) for one in self.recorded)]
 
     @property
     def size(self) -> int:

@@ -28,8 +28,7 @@ from langgraph.graph.message import add_messages
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.cli.literals import plain, said
-from langchain_tokenmem.cli.reference_counter import text_of
+from langchain_tokenmem.cli.measures import plain, said, text_of
 from langchain_tokenmem.events import CompactCallbacks, CompactEvent
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.summarize.model import ModelSummarizer

@@ -28,7 +28,7 @@ from pathlib import Path
 from _price_recordings import read_recordings
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
-from langchain_tokenmem.cli.literals import find_literals, said
+from langchain_tokenmem.cli.measures import find_literals, said
 from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.literal_check import (
     known_text,

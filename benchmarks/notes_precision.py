@@ -26,7 +26,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from langchain_tokenmem.cli.conversations import to_messages
+from langchain_tokenmem.adapters.migration.message_files import message_of
+from langchain_tokenmem.cli.replay import numbered
 from langchain_tokenmem.core.facts.sentences import message_text
 from langchain_tokenmem.core.messages import groups
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, new_modes_state
@@ -82,7 +83,8 @@ def conversations(folder: Path) -> Iterator[tuple[str, int, list[BaseMessage]]]:
     for name in RECORDINGS:
         with gzip.open(folder / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
             for place, line in enumerate(lines):
-                recorded = to_messages(json.loads(line)["messages"], label=name)
+                rows = json.loads(line)["messages"]
+                recorded = numbered(message_of(row, name) for row in rows)
                 yield name, place, [one for one in recorded if one.type != "system"]
 
 

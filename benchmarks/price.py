@@ -34,8 +34,7 @@ from _price_measure import Run, Tally
 from _price_recordings import Recording, joined, read_recordings, sampled
 from _price_systems import SYSTEMS, missing_package, with_fields
 
-from langchain_tokenmem.cli.price import MessageTexts
-from langchain_tokenmem.cli.reference_counter import ReferenceCounter, reference_counter
+from langchain_tokenmem.cli.measures import MessageTexts, ReferenceCounter, reference_counter
 
 BASELINE = "LangChain 80-30"
 """System whose price the others' are also given as a part of."""

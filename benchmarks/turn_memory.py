@@ -30,7 +30,8 @@ from typing import Any
 
 from langchain_core.messages import HumanMessage
 
-from langchain_tokenmem.cli.conversations import to_messages
+from langchain_tokenmem.adapters.migration.message_files import message_of
+from langchain_tokenmem.cli.replay import numbered
 from langchain_tokenmem.core.messages import marks_of
 from langchain_tokenmem.core.turns import with_turn_memories
 from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
@@ -138,7 +139,8 @@ def _edges(text: str) -> str:
 def told_of(name: str, recorded: Sequence[dict[str, Any]], found: Found) -> tuple[int, float]:
     """Add what the turn memories of a recording tell; return its messages and the seconds."""
     # Without the next question the last turn would still run.
-    messages = [*to_messages(recorded, label=name), HumanMessage("Next?", id="next")]
+    said = numbered(message_of(one, name) for one in recorded)
+    messages = [*said, HumanMessage("Next?", id="next")]
     reading = turn_reading(AnnotationSettings(include_partial=True))
     began = time.process_time()
     told = with_turn_memories(messages, reading)

@@ -18,9 +18,12 @@ from rich.table import Table
 from rich.text import Text
 
 from langchain_tokenmem import MemoryState, TokenBudget, TokenMemory, View
-from langchain_tokenmem.cli.conversations import RecordedConversation, load_conversations
-from langchain_tokenmem.cli.reference_counter import reference_counter
-from langchain_tokenmem.cli.replay import replay_conversation
+from langchain_tokenmem.cli.measures import reference_counter
+from langchain_tokenmem.cli.replay import (
+    RecordedConversation,
+    load_conversations,
+    replay_conversation,
+)
 from langchain_tokenmem.cli.report import ReplayTotals, summary_table
 
 RECORDING = Path(__file__).parent / "recorded_agent.jsonl"

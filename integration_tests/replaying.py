@@ -41,7 +41,7 @@ from langchain_tokenmem import (
     memory_input,
     memory_nodes,
 )
-from langchain_tokenmem.cli.conversations import RecordedConversation, load_conversations
+from langchain_tokenmem.cli.replay import RecordedConversation, load_conversations
 from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.tokens.resolve import counter_for
 from tests.providers import CHECKS, RefusedError, StrictModel

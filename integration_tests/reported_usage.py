@@ -16,7 +16,7 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.cli.conversations import RecordedConversation
+from langchain_tokenmem.cli.replay import RecordedConversation
 from langchain_tokenmem.tokens.resolve import counter_for
 
 DEARER = 0.15

@@ -9,7 +9,7 @@ import pytest
 
 from integration_tests.replaying import DATA
 from integration_tests.reported_usage import TRUTHS, Request, quantile, requests
-from langchain_tokenmem.cli.conversations import load_conversations
+from langchain_tokenmem.cli.replay import load_conversations
 
 FILES = ("transcripts_dev", "transcripts_other_dev", "transcripts_long_first_dev")
 RECORDINGS = 30

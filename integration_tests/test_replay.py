@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.cli.conversations import load_conversations
-from langchain_tokenmem.cli.reference_counter import reference_counter
-from langchain_tokenmem.cli.replay import replay_conversation
+from langchain_tokenmem.cli.measures import reference_counter
+from langchain_tokenmem.cli.replay import load_conversations, replay_conversation
 from langchain_tokenmem.cli.report import ReplayTotals
 from tests.summarize.watched import WatchedSummarizer
 

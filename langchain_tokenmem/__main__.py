@@ -1,8 +1,29 @@
-"""`python -m langchain_tokenmem`: the same as the command `tokenmem`."""
+"""Entry point of the command `tokenmem` and of `python -m langchain_tokenmem`."""
 
 from __future__ import annotations
 
-from langchain_tokenmem.cli.main import main
+import sys
+
+
+def main() -> None:
+    """Run the command `tokenmem`.
+
+    Leaves with 0 when all is well, with 1 when a request was over its limit or illegal, with 2
+    when the command was used wrongly or a library is missing.
+    """
+    try:
+        from langchain_tokenmem.cli.app import app  # noqa: PLC0415  # its libraries are optional
+    except ModuleNotFoundError as error:
+        library = (error.name or "").partition(".")[0]
+        if library not in {"typer", "rich"}:
+            raise
+        sys.stderr.write(
+            f"tokenmem needs {library}, which is not installed: "
+            f"pip install 'langchain-tokenmem[cli]'\n"
+        )
+        raise SystemExit(2) from None
+    app()
+
 
 if __name__ == "__main__":
     main()

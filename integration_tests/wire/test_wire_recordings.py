@@ -11,7 +11,7 @@ from fuzzing import PROFILES, looked_at
 from langchain_core.messages import AIMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.cli.conversations import RecordedConversation, load_conversations
+from langchain_tokenmem.cli.replay import RecordedConversation, load_conversations
 
 for module in ("langchain_anthropic", "langchain_openai", "langchain_google_genai"):
     pytest.importorskip(module, reason=REASON)

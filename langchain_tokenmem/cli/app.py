@@ -1,53 +1,186 @@
-"""Command-line application: options, progress bar, printed tables, written files."""
+"""The command `tokenmem`. Each command imports what it needs, so that `--help` starts at once."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sys
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import track
+from rich.table import Table
+from typer.core import TyperGroup
 
-from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.cli.config import config
-from langchain_tokenmem.cli.console import Force, check_output, exit_on_error
-from langchain_tokenmem.cli.conversations import load_conversations
-from langchain_tokenmem.cli.doctor import doctor
-from langchain_tokenmem.cli.expire import expire
-from langchain_tokenmem.cli.export_sessions import export_sessions
-from langchain_tokenmem.cli.import_sessions import import_sessions
-from langchain_tokenmem.cli.migrate import migrate
-from langchain_tokenmem.cli.reference_counter import reference_counter
-from langchain_tokenmem.cli.replay import ConversationReport, replay_conversation
-from langchain_tokenmem.cli.report import ReplayTotals, as_json, conversation_table, summary_table
+from langchain_tokenmem.cli.transfer import (
+    Allow,
+    Force,
+    Store,
+    check_output,
+    export_sessions,
+    import_sessions,
+    migrate,
+    our_saver,
+    printable,
+    progress_bar,
+)
+
+_FEW = 12
+"""Up to so many conversations are listed without `--verbose`: they fit on a screen."""
+_SHOWN = 20
+"""Faults and sessions that are listed without `--verbose`."""
+_LONGEST = 160
+"""Characters of a finding of `doctor` that are shown."""
+
+
+class _Commands(TyperGroup):
+    """Ends every command with one line and 2 where it was used wrongly."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        from langchain_tokenmem.errors import TokenMemoryError
+
+        try:
+            return super().invoke(ctx)
+        except (TokenMemoryError, OSError) as error:
+            text = f"tokenmem {ctx.invoked_subcommand}: {error}"
+            Console(stderr=True).print(text, style="red", markup=False)
+            raise typer.Exit(2) from None
+
 
 app = typer.Typer(
     name="tokenmem",
+    cls=_Commands,
     help="Conversation memory by token budget: recorded conversations, checkpointed threads.",
     no_args_is_help=True,
     add_completion=False,
 )
 
-_FEW = 12
-"""Up to so many conversations are listed without `--verbose`: they fit on a screen."""
-_FAULTS_SHOWN = 20
-
-app.command("config")(config)
-app.command("migrate-checkpoints")(migrate)
-app.command("doctor")(doctor)
-app.command("import")(import_sessions)
 app.command("export")(export_sessions)
-app.command("expire")(expire)
+app.command("import")(import_sessions)
+app.command("migrate-checkpoints")(migrate)
 
 
 @app.command()
-@exit_on_error("replay", OSError, ValueError)
+def config(
+    *,
+    example: Annotated[
+        bool, typer.Option("--example", help="Print a commented file of all settings, in YAML.")
+    ] = False,
+    given: Annotated[bool, typer.Option("--given", help="Leave out what has its default.")] = False,
+) -> None:
+    """Print the settings in force and where each comes from; passwords and keys are hidden.
+
+    They come from the environment (`TOKENMEM_*`) and a file (`tokenmem.yaml`, `tokenmem.toml`, or
+    the one that `TOKENMEM_CONFIG` names).
+    """
+    from langchain_tokenmem import TokenMemorySettings
+    from langchain_tokenmem.settings.reference import example_file, in_force
+
+    if example:
+        sys.stdout.write(example_file())
+        return
+    table = Table("setting", "value", "from")
+    for row in in_force(TokenMemorySettings()):
+        if not (given and row[2] == "default"):
+            table.add_row(*map(escape, row))
+    Console().print(table)
+
+
+@app.command()
+def doctor(store: Store, *, allow: Allow = None) -> None:
+    """Read every checkpoint and every transcript, and list what is damaged.
+
+    Leaves with 1 when something is wrong: restore a backup, or delete the thread.
+    """
+    console = Console()
+    with our_saver(store, allow=allow or ()) as saver, progress_bar() as show:
+        found = saver.examine(lambda done, total: show("doctor", done, total))
+    examined = f"{found.sessions:,} sessions, {found.checkpoints:,} checkpoints"
+    if not found.findings:
+        console.print(f"{examined}: nothing is wrong.")
+        return
+    table = Table("session", "checkpoint", "what is wrong")
+    for finding in found.findings:
+        texts = (finding.thread, finding.checkpoint, finding.what[:_LONGEST])
+        table.add_row(*(escape(printable(text)) for text in texts))
+    console.print(f"{examined}: {len(found.findings)} findings.", table, sep="\n")
+    raise typer.Exit(1)
+
+
+@app.command()
+def expire(
+    store: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[STORE]", help="URL of the store, or its file; default: that of the settings."
+        ),
+    ] = None,
+    inactive_days: Annotated[
+        float | None,
+        typer.Option(
+            help="Days without a message, checkpoint, document or note; default: "
+            "store.inactive_for of the settings."
+        ),
+    ] = None,
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say which sessions would go.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List every session.")] = False,
+) -> None:
+    """Delete whole sessions that are inactive, with everything that belongs to them.
+
+    Pinned and marked ones stay. Run it again after an interruption: it goes on where it stopped.
+    """
+    url, inactive_for = _by_settings(store, inactive_days)
+    console = Console()
+    with our_saver(url) as saver, console.status("expire") as status:
+        report = saver.store.expire(
+            inactive_for,
+            dry_run=dry_run,
+            progress=lambda done: status.update(f"expire: {done:,} sessions"),
+        )
+    for name in report.expired if verbose else report.expired[:_SHOWN]:
+        console.print(printable(name), markup=False, highlight=False)
+    if len(report.expired) > _SHOWN and not verbose:
+        console.print(f"... and {len(report.expired) - _SHOWN:,} more: --verbose lists them")
+    done = "would expire" if dry_run else "expired"
+    rows = ", ".join(f"{count:,} {kind}" for kind, count in report.counts.items() if count)
+    console.print(f"{len(report.expired):,} sessions {done}{rows and f': {rows}'}.", markup=False)
+    if report.pinned or report.kept:
+        console.print(f"Inactive and kept: {report.pinned:,} pinned, {report.kept:,} marked.")
+
+
+def _by_settings(url: str | None, inactive_days: float | None) -> tuple[str, timedelta]:
+    """Return the store and the age that were given, else those of the settings."""
+    from langchain_tokenmem.errors import ConfigurationError
+
+    try:
+        age = None if inactive_days is None else timedelta(days=inactive_days)
+    except (OverflowError, ValueError) as error:
+        raise ConfigurationError(f"--inactive-days {inactive_days}: {error}.") from None
+    if url is None or age is None:
+        from langchain_tokenmem import TokenMemorySettings
+
+        settings = TokenMemorySettings().store_settings
+        url, age = url or settings.url, age or settings.inactive_for
+    if age is None:
+        raise ConfigurationError(
+            "It is not said which sessions are inactive: --inactive-days 30, or store.inactive_for "
+            "in the settings (TOKENMEM_STORE__INACTIVE_FOR=P30D)."
+        )
+    return url, age
+
+
+@app.command()
 def replay(
     file: Annotated[
-        Path, typer.Argument(help="JSON Lines or JSON list, OpenAI chat format; .gz too.")
+        Path,
+        typer.Argument(help="JSON Lines or JSON, OpenAI chat format or LangChain's; .gz too."),
     ],
     window: Annotated[
         int, typer.Option("--window", "-w", help="Context window to play against, in tokens.")
@@ -68,6 +201,16 @@ def replay(
 
     Leaves with 1 when a request was over its limit or illegal.
     """
+    from langchain_tokenmem import TokenBudget, TokenMemory
+    from langchain_tokenmem.cli.measures import reference_counter
+    from langchain_tokenmem.cli.replay import load_conversations, replay_conversation
+    from langchain_tokenmem.cli.report import (
+        ReplayTotals,
+        as_json,
+        conversation_table,
+        summary_table,
+    )
+
     console = Console()
     report_file = None if out is None else out / "replay.jsonl"
     if report_file is not None:
@@ -77,35 +220,26 @@ def replay(
     memory, counter = TokenMemory(budget), reference_counter(budget.model)
     reports = [
         replay_conversation(
-            conversation.messages,
-            memory=memory,
-            counter=counter,
-            tools=conversation.tools,
-            name=conversation.name,
+            one.messages, memory=memory, counter=counter, tools=one.tools, name=one.name
         )
-        for conversation in track(conversations, "replay", console=console, transient=True)
+        for one in track(conversations, "replay", console=console, transient=True)
     ]
     if verbose or len(reports) <= _FEW:
-        console.print(conversation_table(reports))
-        console.print()
+        console.print(conversation_table(reports), "", sep="\n")
     found = ReplayTotals(reports)
     limit = max((call.limit for one in reports for call in one.calls), default=budget.limit)
     console.print(summary_table(found, budget, limit=limit))
-    _print_faults(reports, console, every=verbose)
+    faults = [f"{report.name}: {fault}" for report in reports for fault in report.faults]
+    for fault in faults if verbose else faults[:_SHOWN]:
+        console.print(fault, style="red", markup=False)
+    if len(faults) > _SHOWN and not verbose:
+        console.print(f"... and {len(faults) - _SHOWN:,} more: --verbose lists them")
+    for report in reports if verbose else ():
+        if report.budget_exceeded:
+            console.print(f"{report.name}: {report.budget_exceeded}", style="yellow", markup=False)
     if report_file is not None:
         report_file.parent.mkdir(parents=True, exist_ok=True)
         lines = (json.dumps(as_json(report), ensure_ascii=False) + "\n" for report in reports)
         report_file.write_text("".join(lines), encoding="utf-8")
         console.print(f"Written: {report_file}", markup=False)
     raise typer.Exit(int(found.failed))
-
-
-def _print_faults(reports: Sequence[ConversationReport], console: Console, *, every: bool) -> None:
-    faults = [f"{report.name}: {fault}" for report in reports for fault in report.faults]
-    for fault in faults if every else faults[:_FAULTS_SHOWN]:
-        console.print(fault, style="red", markup=False)
-    if len(faults) > _FAULTS_SHOWN and not every:
-        console.print(f"... and {len(faults) - _FAULTS_SHOWN:,} more: --verbose lists them")
-    for report in reports if every else ():
-        if report.budget_exceeded:
-            console.print(f"{report.name}: {report.budget_exceeded}", style="yellow", markup=False)

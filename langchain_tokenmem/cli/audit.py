@@ -12,7 +12,7 @@ from itertools import dropwhile
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langchain_tokenmem.cli.reference_counter import calls_of, text_of
+from langchain_tokenmem.cli.measures import calls_of, text_of
 
 _MARKER = re.compile(r"\[\.\.\. [^\[\]]*(?:left out|only text is shown)[^\[\]]* ?\.\.\.\]")
 _BESIDE = 12

@@ -7,32 +7,81 @@ replay asks the memory for the request of that call and looks at it from outside
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+from langchain_tokenmem.adapters.migration.message_files import sessions_in_file
 from langchain_tokenmem.cli.audit import audit, is_system
-from langchain_tokenmem.cli.coverage import (
+from langchain_tokenmem.cli.measures import (
+    MessageTexts,
+    ReferenceCounter,
     are_whole,
     far_literals,
     held_literals,
     needed_literals,
-)
-from langchain_tokenmem.cli.price import MessageTexts, price, sent_again
-from langchain_tokenmem.cli.reference_counter import (
-    ReferenceCounter,
-    is_prefix,
+    price,
     reference_counter,
-    wire_text,
+    sent_again,
 )
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.shortening import apply_cut
-from langchain_tokenmem.errors import BudgetExceededError
+from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import Cut, MemoryState, new_state
+
+
+@dataclass(frozen=True)
+class RecordedConversation:
+    """One recorded conversation.
+
+    Attributes:
+        name: The recording's own id, or its place in the file.
+        messages: The messages, oldest first; ids `m0`, `m1`, ... by place.
+        tools: Tool schemas of every request, in OpenAI's format.
+    """
+
+    name: str
+    messages: tuple[BaseMessage, ...]
+    tools: tuple[dict[str, Any], ...] = ()
+
+
+def load_conversations(path: Path) -> list[RecordedConversation]:
+    """Read every conversation of a file that `tokenmem import` reads, but an export.
+
+    Args:
+        path: JSON Lines, or one JSON value.
+
+    Raises:
+        HistoryImportError: When it holds something else; the error names the place.
+        OSError: When it cannot be read.
+
+    Example:
+        >>> load_conversations(Path("examples/recorded_agent.jsonl"))[0].name  # doctest: +SKIP
+        'recorded-agent'
+    """
+    found = []
+    for number, session in enumerate(sessions_in_file(path), 1):
+        if session.messages is None:
+            raise ConfigurationError(f"{path} is an export; replay plays messages.")
+        name = session.name or f"conversation {number}"
+        messages = numbered(one.message for one in session.messages)
+        if not messages:
+            raise ConfigurationError(f"{path}: {name} has no messages.")
+        found.append(RecordedConversation(name, messages, session.tools))
+    return found
+
+
+def numbered(messages: Iterable[BaseMessage]) -> tuple[BaseMessage, ...]:
+    """Return messages with ids `m0`, `m1`, ... by place, without what only their source needs."""
+    return tuple(
+        message.model_copy(update={"id": f"m{place}", "additional_kwargs": {}})
+        for place, message in enumerate(messages)
+    )
 
 
 @dataclass(frozen=True)
@@ -46,12 +95,12 @@ class CallReport:
         whole: Tokens of the request if everything had been sent.
         cached: Tokens at the request's beginning that the former request began with, too.
         cacheable: The same, if everything had been sent every time.
-        price: Price under prompt caching, in tokens at full price; see `cli.price`.
+        price: Price under prompt caching, in tokens at full price; see `cli.measures`.
         whole_price: The same, if everything had been sent every time.
         new: Tokens of the messages since the former request.
         sent_again: Tokens at full price that are not new.
         coverage: Share of the recorded answer's literals that the request holds; None without any.
-            See `cli.coverage`.
+            See `cli.measures`.
         far: The same of those outside of the newest part of the window.
         fresh_whole: Whether all new tool results stand uncut; None without any.
         keeps_prefix: Whether the request begins with all of the former one.
@@ -165,13 +214,13 @@ def replay_conversation(
     except BudgetExceededError as error:
         budget_exceeded = str(error)
     new = replay.counter.messages(replay.history)
-    sent = {wire_text(message) for message in replay.request}
+    sent = {replay.texts.sent(message) for message in replay.request}
     return ConversationReport(
         name=name,
         messages=len(messages),
         window=budget.context_window,
         calls=tuple(replay.calls),
-        verbatim=sum(wire_text(message) in sent for message in replay.history),
+        verbatim=sum(replay.texts.sent(message) in sent for message in replay.history),
         shown=len(replay.history),
         new_tokens=new,
         allowance=allowance(new, budget),
@@ -232,7 +281,7 @@ class _Replay:
             whole=counter.request(history, tools),
             **self._priced(history, view.messages),
             **self._known(history, view.messages, action),
-            keeps_prefix=is_prefix(self.request, view.messages),
+            keeps_prefix=self.texts.shared(self.request, view.messages)[2],
             declared=summarized or any(message.id in changed_cuts for message in self.history),
             compacted=not changed_cuts.isdisjoint(new),
             summarized=summarized,

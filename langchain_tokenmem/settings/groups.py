@@ -1,4 +1,4 @@
-"""The settings of a memory as groups of fields, by the names that the parts themselves have.
+"""The settings as groups of fields, by the names that the parts themselves have.
 
 A field that was not given is not handed on: the part's own default holds, which is the one here.
 Fields with `repr=False` are secrets and are shown nowhere.
@@ -6,17 +6,26 @@ Fields with `repr=False` are secrets and are shown nowhere.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, Literal, Self
+from datetime import timedelta
+from typing import Any, ClassVar, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, TokenBudget
 from langchain_tokenmem.core.model_limits import ModelLimits
 from langchain_tokenmem.core.trigger import Trigger
 from langchain_tokenmem.core.working_notes.mode_profiles import MODES, ModeProfile, mode_named
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
+from langchain_tokenmem.recall.fusion import Boosts, Floor
+from langchain_tokenmem.storage.lifecycle import ExpiryPolicy
 
 _BY_WINDOW = {"reserve_output", "result_tokens"}
 """Fields of a budget that follow the window where they are None."""
@@ -29,6 +38,19 @@ class SettingsGroup(BaseModel):
         extra="forbid", frozen=True, protected_namespaces=(), use_attribute_docstrings=True
     )
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _plain(cls, value: Any, info: ValidationInfo) -> Any:
+        """Take `none` as text for None, and no bool for a number, as pydantic would."""
+        annotation = cls.model_fields[str(info.field_name)].annotation
+        kinds = {annotation, *get_args(annotation)}
+        is_none = isinstance(value, str) and value.strip().lower() in {"none", "null"}
+        if is_none and type(None) in kinds:
+            return None
+        if isinstance(value, bool) and {int, float} & kinds and bool not in kinds:
+            raise ValueError(f"it is {value}, and needs to be a number.")
+        return value
+
     def given(self) -> dict[str, Any]:
         """Return the fields that were given, by the names that the part has for them."""
         return {name: getattr(self, name) for name in sorted(self.model_fields_set)}
@@ -37,14 +59,17 @@ class SettingsGroup(BaseModel):
 class MadeSettings(SettingsGroup):
     """Base of the groups that a part without I/O is made of: it is made at once, as a check."""
 
+    part: ClassVar[Any]
+    """Class of the part."""
+
     @model_validator(mode="after")
     def _works(self) -> Self:
         self.made()
         return self
 
-    @abstractmethod
     def made(self) -> Any:
         """Return the part."""
+        return self.part(**self.given())
 
 
 class BudgetSettings(MadeSettings):
@@ -117,6 +142,8 @@ class LimitSettings(SettingsGroup):
 class TriggerSettings(MadeSettings):
     """Settings of a `Trigger`."""
 
+    part = Trigger
+
     tokens: int | None = Field(default=None, examples=[20_000])
     """A summary is due from this many tokens on."""
     fraction: float | None = Field(default=None, examples=[0.6])
@@ -126,13 +153,11 @@ class TriggerSettings(MadeSettings):
     combine: Literal["any", "all"] = "any"
     """Whether one condition is enough."""
 
-    def made(self) -> Trigger:
-        """Return the trigger."""
-        return Trigger(**self.given())
-
 
 class ToolKindsSettings(MadeSettings):
     """Settings of `ToolKinds`."""
+
+    part = ToolKinds
 
     writes: dict[str, str] = Field(default={}, examples=[{"save_page": "page_path"}])
     """Argument with the file, by tool."""
@@ -140,10 +165,6 @@ class ToolKindsSettings(MadeSettings):
     """Argument with the command, by tool."""
     reads: list[str] = Field(default=[], examples=[["preview_edit"]])
     """Tools that only read."""
-
-    def made(self) -> ToolKinds:
-        """Return the kinds."""
-        return ToolKinds(**self.given())
 
 
 class ModeSettings(MadeSettings):
@@ -200,3 +221,225 @@ class ModeSettings(MadeSettings):
         if self.name in MODES or not {"window", "sections"} <= fields.keys():
             return replace(mode_named(self.name), **fields)
         return ModeProfile(self.name, **fields)
+
+
+class StoreSettings(SettingsGroup):
+    """Settings of a `TranscriptStore`."""
+
+    url: str = Field(default="sqlite:///tokenmem.db", repr=False, min_length=1)
+    """URL of the database, or path of a SQLite file."""
+    pool_size: int = Field(default=8, ge=1)
+    """Most connections at a time."""
+    inactive_for: timedelta | None = Field(default=None, examples=["P30D"])
+    """Age from which unused sessions expire, such as `P30D`."""
+    expire_every: timedelta | None = Field(default=None, examples=["P1D"])
+    """Time between two looks at these."""
+
+    @model_validator(mode="after")
+    def _works(self) -> StoreSettings:
+        ExpiryPolicy(inactive_for=self.inactive_for, expire_every=self.expire_every)
+        return self
+
+
+class FloorSettings(MadeSettings):
+    """Settings of a recall's `Floor`."""
+
+    part = Floor
+
+    terms: int = Field(default=2, ge=0)
+    """Terms of the question in the best message."""
+    share: float = Field(default=0.2, ge=0)
+    """Share of the question's weight in it."""
+    strong_share: float = Field(default=0.22, ge=0)
+    """The share from which one term is enough."""
+    strict_share: float = Field(default=0.24, ge=0)
+    """The same where there are vectors."""
+    cosine: float | None = 0.3
+    """Cosine from which meaning alone is enough."""
+    each_share: float = Field(default=0.01, ge=0)
+    """Share that every message has."""
+    each_cosine: float = 0.1
+    """Cosine of a message without such words."""
+
+
+class BoostsSettings(MadeSettings):
+    """Settings of a recall's `Boosts`."""
+
+    part = Boosts
+
+    speaker: float = Field(default=0.5, ge=0)
+    """Added for the speaker whom the question names."""
+    date: float = Field(default=0.3, ge=0)
+    """Added for a date that the question names."""
+
+
+class ChromaSettings(SettingsGroup):
+    """Settings of a `ChromaIndex`."""
+
+    path: str | None = Field(default=None, examples=["./chroma"])
+    """Folder of an embedded Chroma."""
+    embeddings: str | None = Field(default=None, examples=["chroma-default"])
+    """Name of the embedding model."""
+    host: str | None = Field(default=None, examples=["localhost"])
+    """Host of a server."""
+    port: int = Field(default=8000, ge=1, le=65_535)
+    """Its port."""
+    ssl: bool = False
+    """It speaks TLS."""
+    headers: dict[str, str] | None = Field(
+        default=None, repr=False, examples=[{"Authorization": "Bearer x"}]
+    )
+    """Sent to it."""
+    cloud: dict[str, str] | None = Field(
+        default=None, repr=False, examples=[{"tenant": "t", "api_key": "k"}]
+    )
+    """Chroma Cloud."""
+    collection: str = "tokenmem"
+    """First part of the collections' names."""
+    model: str | None = Field(default=None, examples=["minilm"])
+    """Name of the embeddings in messages."""
+    timeout_s: float = Field(default=10.0, gt=0)
+    """Seconds for a request."""
+
+
+class RecallSettings(SettingsGroup):
+    """Settings of a `Recall`."""
+
+    embeddings: str | None = Field(default=None, examples=["openai:text-embedding-3-small"])
+    """Vectors without Chroma: `provider:model`."""
+    on_model_change: Literal["refuse", "rebuild"] = "refuse"
+    """For vectors of another embedding model."""
+    language: str = "english"
+    """Of stems and stop-words."""
+    lexical_weight: float = Field(default=0.4, ge=0)
+    """Weight of words beside vectors."""
+    dense_weight: float = Field(default=0.6, ge=0)
+    """Weight of vectors."""
+    neighbours: int = Field(default=2, ge=0)
+    """Neighbours that lend their words."""
+    floor: FloorSettings = FloorSettings()
+    """Least that a hit has in common."""
+    boosts: BoostsSettings = BoostsSettings()
+    """For speakers and dates."""
+    chroma: ChromaSettings | None = None
+    """Vectors in Chroma."""
+
+
+class NotebookSettings(SettingsGroup):
+    """Settings of a `Notebook`."""
+
+    project: str = Field(default="default", min_length=1)
+    """Project whose notes are meant."""
+    limit: int = Field(default=1_000, ge=1)
+    """Most notes of a level and scope."""
+    local_user: str | None = Field(default=None, examples=["ann"])
+    """The only user of this process."""
+    language: str = "english"
+    """Of stems and stop-words."""
+    session_lifetime: timedelta | None = Field(default=None, examples=["P30D"])
+    """Time after which notes of a session expire, such as `P30D`."""
+
+
+class SaverSettings(SettingsGroup):
+    """Settings of a `TokenMemorySaver`."""
+
+    on_conflict: Literal["branch", "raise"] = "branch"
+    """For a run that another one has overtaken."""
+    metadata_keys: list[str] = Field(default=[], examples=[["tenant"]])
+    """Further keys that go into the metadata."""
+    transcript_channel: str | None = "messages"
+    """Channel that is the transcript."""
+    keep_last: int | None = Field(default=None, ge=1, examples=[100])
+    """Newest checkpoints that are kept."""
+    older_than: timedelta | None = Field(default=None, examples=["P30D"])
+    """Age from which checkpoints go, such as `P30D`."""
+    prune_every: int = Field(default=30, ge=1)
+    """Checkpoints between two looks at these."""
+    on_remove: Literal["keep", "hide"] = "keep"
+    """For messages that a thread has no more."""
+
+
+class MiddlewareSettings(SettingsGroup):
+    """Settings of a `TokenMemoryMiddleware`."""
+
+    name: str = Field(default="TokenMemoryMiddleware", min_length=1)
+    """Key in the state."""
+    automatic: bool = True
+    """Compact where it is due."""
+    agent_tools: bool | list[str] = False
+    """Tools of the agent."""
+    limit_output: Literal[True] | str | None = Field(default=None, examples=[True])
+    """Limit the model's output to what is left."""
+    shared_threads: bool = False
+    """Threads have no owner."""
+
+    @field_validator("limit_output", mode="before")
+    @classmethod
+    def _as_true(cls, value: Any) -> Any:
+        return True if isinstance(value, str) and value.lower() == "true" else value
+
+
+class MemorySettings(SettingsGroup):
+    """Settings of a `TokenMemory`, and a group for each other part."""
+
+    budget: BudgetSettings = BudgetSettings()
+    """The window."""
+    models: dict[str, LimitSettings] = Field(
+        default={},
+        examples=[{"glm-4.7": {"max_input_tokens": 128_000, "max_output_tokens": 131_072}}],
+    )
+    """Limits of models without a profile, by name or pattern."""
+    summarizer: str | None = Field(default=None, examples=["openai:gpt-4o-mini"])
+    """Model of the summaries, `provider:model`; none or `extractive`: no model."""
+    trigger: TriggerSettings | None = TriggerSettings()
+    """When a summary is due; none: never."""
+    max_tail_messages: int | None = Field(default=None, examples=[40])
+    """Most messages after the summary, more than 10."""
+    max_messages: int | None = Field(default=None, ge=2, examples=[20])
+    """Most messages of a request."""
+    pin_first: bool = True
+    """Keep the first request."""
+    dangling: Literal["answer", "drop"] = "answer"
+    """For a tool call without a result."""
+    recall_scope: Literal["session", "user"] = "session"
+    """Scope in which recall looks."""
+    recall_k: int | None = Field(default=None, examples=[5])
+    """Most messages recalled; 0: none, `none`: the mode's."""
+    background: bool = True
+    """Summaries behind the reply."""
+    max_wait_s: float = 30.0
+    """Seconds that a turn waits at most: for a summary, recall, notes, a lock, all together."""
+    summary_timeout_s: float = 120.0
+    """Seconds after which one is given up."""
+    max_parallel_summaries: int = Field(default=8, ge=1)
+    """Most of them at once."""
+    legality: str = "auto"
+    """Rules of the provider: a profile's name."""
+    summary_role: Literal["auto", "system", "human"] = "auto"
+    """Message that holds the summary."""
+    turn_memory: Literal["when_hidden", "always", "never"] = "when_hidden"
+    """Answers that show what their turn did."""
+    tool_kinds: ToolKindsSettings | None = ToolKindsSettings()
+    """Tools that write, run or only read."""
+    project_root: str | None = Field(default=None, examples=["/app"])
+    """Folder that paths are relative to."""
+    include_partial: bool = False
+    """Turn memory of failed turns, too."""
+    mode: ModeSettings | None = ModeSettings()
+    """Working notes; none: off."""
+    show_times: Literal["human", "all"] | None = Field(default=None, examples=["human"])
+    """Messages that show their time."""
+    inject_notes: bool = True
+    """Notes come into the request."""
+    notes: NotebookSettings | None = None
+    """Notes; none: off."""
+    recall_settings: RecallSettings | None = Field(default=None, alias="recall")
+    """Recall in `memory()`; none: off."""
+    store_settings: StoreSettings = Field(default=StoreSettings(), alias="store")
+    """The database."""
+    saver_settings: SaverSettings = Field(default=SaverSettings(), alias="saver")
+    """The checkpointer."""
+    middleware_settings: MiddlewareSettings = Field(
+        default=MiddlewareSettings(), alias="middleware"
+    )
+    """The agent's middleware."""

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 
-from langchain_tokenmem.settings.schema import Path, Setting, fields_of, group_in, settings_in
-from langchain_tokenmem.settings.sources import CONFIG, FILES
+from langchain_tokenmem.settings.sources import (
+    CONFIG,
+    FILES,
+    Setting,
+    fields_of,
+    group_in,
+    settings_in,
+)
 from langchain_tokenmem.settings.token_memory_settings import TokenMemorySettings
-from langchain_tokenmem.settings.values import Values
 from langchain_tokenmem.storage.urls import shown_url
 
 HIDDEN = "***"
@@ -36,10 +41,9 @@ def settings_table() -> str:
 
 
 def _shown_default(setting: Setting) -> str:
-    group = next((parent for parent in setting.parents if parent.get_default() is None), None)
     if setting.default is None:
         return "none"
-    return f"`{_text(setting.default)}`" + (" where it is on" if group is not None else "")
+    return f"`{_text(setting.default)}`" + (" where it is on" if setting.is_optional else "")
 
 
 def example_file() -> str:
@@ -51,7 +55,8 @@ def _example(model: type[BaseModel], indent: str) -> Iterator[str]:
     for name, field in fields_of(model).items():
         group = group_in(field.annotation)
         if group is None:
-            value = _text(Setting((name,), field).example)
+            default = Setting((name,), field).default
+            value = _text(field.examples[0] if field.examples else default)
             yield f"{indent}{name}: {value}  # {field.description}"
         else:
             yield f"{indent}{name}:  # {field.description}"
@@ -66,29 +71,21 @@ def in_force(settings: TokenMemorySettings) -> list[tuple[str, str, str]]:
     return list(_in_force(settings, (), settings.places()))
 
 
-def _in_force(group: BaseModel, path: Path, places: Values) -> Iterator[tuple[str, str, str]]:
-    kind = type(group)
-    for attribute, field in kind.model_fields.items():
+def _in_force(
+    group: BaseModel, path: tuple[str, ...], places: Mapping[tuple[str, ...], str]
+) -> Iterator[tuple[str, str, str]]:
+    for attribute, field in type(group).model_fields.items():
         here = (*path, field.alias or attribute)
         value = getattr(group, attribute)
         if isinstance(value, BaseModel):
             yield from _in_force(value, here, places)
         else:
-            yield ".".join(here), _shown(field, here, value), _place(here, places)
+            found = {place for one, place in places.items() if one[: len(here)] == here}
+            shown = _shown(field, here, value)
+            yield ".".join(here), shown, ", ".join(sorted(found)) or "default"
 
 
-def _place(path: Path, places: Values) -> str:
-    found = sorted(
-        {
-            given.place
-            for one, given in places.items()
-            if one == path or path == one[: len(path)] or (one == path[: len(one)] and given.value)
-        }
-    )
-    return ", ".join(found) or "default"
-
-
-def _shown(field: FieldInfo, path: Path, value: Any) -> str:
+def _shown(field: FieldInfo, path: tuple[str, ...], value: Any) -> str:
     if value is None:
         return "none"
     if path == ("store", "url"):

@@ -1,8 +1,7 @@
-"""Sources of settings: keywords, environment and a file, each as values with their places.
+"""Sources of settings: keywords, environment and a file, and the errors that name them.
 
-The environment is read by pydantic-settings' own `EnvSettingsSource`, files by its sources of YAML
-and TOML. Here they are only spelled out, value by value: so a value of one source covers that of
-another one, and an error or `tokenmem config` names where it comes from.
+pydantic-settings reads the environment and merges the sources. Here every group is written as a
+dict first, so that sources merge field by field, and what no setting has the name of is refused.
 """
 
 from __future__ import annotations
@@ -10,255 +9,293 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path as File
-from typing import Any, get_args
+import types
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    TomlConfigSettingsSource,
-    YamlConfigSettingsSource,
-)
+from pydantic_settings import BaseSettings, EnvSettingsSource
 
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.settings.locations import lines_of
-from langchain_tokenmem.settings.schema import (
-    DELIMITER,
-    PREFIX,
-    Path,
-    field_at,
-    group_in,
-    groups_by_name,
-    may_be_none,
-)
-from langchain_tokenmem.settings.values import GivenValue, Values
-from langchain_tokenmem.settings.words import advice, meant
 
+PREFIX = "TOKENMEM_"
+DELIMITER = "__"
 CONFIG = "TOKENMEM_CONFIG"
 """Variable that names the file."""
 
 FILES = ("tokenmem.yaml", "tokenmem.toml")
 """Files of the working directory that are read without being named."""
 
-SHORT = {"budget": "context_window", "store": "url", "mode": "name"}
-"""Groups for which one value may stand, with the field that it gives."""
+_SHORT = {"budget": "context_window", "store": "url", "mode": "name"}
+"""Groups for which one value may be given, with the field that it is of."""
 
-_NONE = frozenset({"none", "null"})
+_ON = frozenset({"true", "yes", "on"})
+_OFF = frozenset({"none", "null", "false", "no", "off"})
+
+Sources = Mapping[str, Mapping[str, Any]]
+"""What each source gives, by its name, in order of precedence."""
 
 
-def from_keywords(model: type[BaseModel], given: Mapping[str, Any]) -> Values:
-    """Return the values of keywords; a frozen dataclass counts as a group."""
-    return _spelled_out(model, given, lambda path: f"keyword {'.'.join(path)}")
+def sources_of(model: type[BaseSettings], keywords: Mapping[str, Any]) -> Sources:
+    """Return what keywords, the environment and the file give, every group as a dict.
 
-
-def from_environment(model: type[BaseSettings]) -> Values:
-    """Return the values of the variables `TOKENMEM_*`; an empty one is none.
+    Where a source names a mode, modes of lower sources are left out.
 
     Raises:
-        ConfigurationError: When a variable names no setting, or two of them one.
+        ConfigurationError: When the file cannot be read, or a variable would not be followed.
     """
-    source = _EnvironmentSource(model)
+    given = {"keyword": keywords, "variable": _variables(model)}
+    if (file := _settings_file()) is not None:
+        given[str(file)] = _content(file)
+    found: dict[str, dict[str, Any]] = {}
+    has_mode = False
+    for source, values in given.items():
+        own = {key: _as_group(key, fields_of(model).get(key), one) for key, one in values.items()}
+        if has_mode:
+            own.pop("mode", None)
+        has_mode = has_mode or "name" in (own.get("mode") or ())
+        found[source] = own
+    return found
 
-    def place_of(path: Path) -> str:
-        lengths = range(len(path), 0, -1)
-        return next(
-            f"variable {source.names[path[:n]]}" for n in lengths if path[:n] in source.names
-        )
 
-    values = _spelled_out(model, source(), place_of)
-    for path, name in source.names.items():
-        if not any(path == one[: len(path)] for one in values):
-            raise ConfigurationError(f"The variable {name} is covered by a shorter one: give one.")
-    return values
+def _as_group(name: str, field: FieldInfo | None, value: Any) -> Any:
+    """Return the value of a group as a dict, or None where it is switched off."""
+    group = None if field is None else group_in(field.annotation)
+    if field is None or group is None:
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        fields = fields_of(group)
+        return {key: _as_group(key, fields.get(key), one) for key, one in value.items()}
+    word = str(value).strip().lower()
+    if type(None) in get_args(field.annotation) and word in _ON | _OFF:
+        return {} if word in _ON else None
+    return {_SHORT[name]: value} if name in _SHORT else value
 
 
-class _EnvironmentSource(EnvSettingsSource):
-    """Variables with our prefix, by the names that the settings have; texts need no quotes."""
+# --- environment
 
-    def __init__(self, model: type[BaseSettings]) -> None:
-        self.names: dict[Path, str] = {}
-        self.model = model
-        super().__init__(
-            model,
-            case_sensitive=False,
-            env_prefix="",
-            env_nested_delimiter=DELIMITER,
-            env_ignore_empty=True,
-        )
 
-    def _load_env_vars(self) -> Mapping[str, str | None]:
-        found: dict[str, str | None] = {}
-        for name, value in os.environ.items():
-            if not name.upper().startswith(PREFIX) or name.upper() == CONFIG or not value.strip():
-                continue
-            path = meant(self.model, tuple(name[len(PREFIX) :].lower().split(DELIMITER)))
-            if field_at(self.model, path)[0] is None:
-                more = advice(self.model, path, as_variable=True)
-                raise ConfigurationError(f"The variable {name} names no setting.{more}")
-            if path in self.names:
-                raise ConfigurationError(
-                    f"The variables {self.names[path]} and {name} mean the same; give one of them."
-                )
-            self.names[path] = name
-            found[DELIMITER.join(path)] = value
-        return found
+class _Environment(EnvSettingsSource):
+    """The variables; texts need no quotes."""
 
-    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
-        """Return the JSON in a variable of a group or a list; the text itself where it is none."""
+    def decode_complex_value(self, field_name: str, field: FieldInfo | None, value: Any) -> Any:
+        """Return the JSON in a variable, else its text; one value of a group as a dict."""
         try:
             decoded = json.loads(value)
         except ValueError:
             decoded = value
-        is_optional = group_in(field.annotation) is not None and may_be_none(field.annotation)
-        if is_optional and _as_bool(decoded):
-            return {}
-        short = SHORT.get(field_name.removesuffix("_settings"))
-        if is_optional and _as_bool(decoded) is False:
-            return decoded
-        if short is None or isinstance(decoded, dict) or _is_none(decoded):
-            return decoded
-        return {short: decoded}
+        name = field.alias if field is not None and field.alias else field_name
+        group = _as_group(name, field, decoded)
+        return value if group is None else group  # None would be no value at all
 
 
-def file_named() -> File | None:
-    """Return the file of settings: the one of `TOKENMEM_CONFIG`, or one in the working directory.
+def _variables(model: type[BaseSettings]) -> dict[str, Any]:
+    """Return the values of the variables; those that name no setting are among them."""
+    found = _Environment(model)()
+    for name, value in os.environ.items():
+        if not name.upper().startswith(PREFIX) or name.upper() == CONFIG or not value:
+            continue
+        path = name[len(PREFIX) :].lower().split(DELIMITER)
+        if path[0] not in fields_of(model):
+            found[path[0]] = value
+        here: Any = found
+        for key in path if path[0] in fields_of(model) else ():
+            if not isinstance(here, dict) or key not in here:
+                raise ConfigurationError(
+                    f"The variable {name} is covered by a shorter one: give one."
+                )
+            here = here[key]
+    return found
+
+
+# --- file
+
+
+def _settings_file() -> Path | None:
+    """Return the file of `TOKENMEM_CONFIG`, or the one in the working directory.
 
     Raises:
-        ConfigurationError: When it is not there, or there are two.
+        ConfigurationError: When it does not exist, or there are two.
     """
-    name = os.environ.get(CONFIG, "").strip()
-    if name:
-        file = File(name).expanduser()
-        if not file.is_file():
-            raise ConfigurationError(f"There is no file {file}, which the variable {CONFIG} names.")
-        if file.suffix not in {".yaml", ".yml", ".toml"}:
-            raise ConfigurationError(
-                f"{file}, which the variable {CONFIG} names, ends with {file.suffix or 'nothing'}; "
-                f"settings stand in a .yaml or .toml file."
-            )
-        return file
-    there = [File(one) for one in FILES if File(one).is_file()]
-    if len(there) > 1:
+    named = os.environ.get(CONFIG, "").strip()
+    if named:
+        file = Path(named).expanduser()
+        if file.is_file() and file.suffix in {".yaml", ".yml", ".toml"}:
+            return file
+        raise ConfigurationError(
+            f"There is no .yaml or .toml file {file}, which the variable {CONFIG} names."
+        )
+    found = [Path(one) for one in FILES if Path(one).is_file()]
+    if len(found) > 1:
         raise ConfigurationError(
             f"There are {' and '.join(FILES)} in the working directory; remove one of them, or "
             f"name one in the variable {CONFIG}."
         )
-    return there[0] if there else None
+    return found[0] if found else None
 
 
-def from_file(model: type[BaseSettings], file: File) -> Values:
-    """Return the values of a YAML or TOML file.
-
-    Raises:
-        ConfigurationError: When it cannot be read, or a key names no setting.
-    """
+def _content(file: Path) -> dict[str, Any]:
     try:
+        text = file.read_text(encoding="utf-8-sig")
         if file.suffix == ".toml":
-            content: Any = TomlConfigSettingsSource(model, toml_file=file).toml_data
+            content: Any = tomllib.loads(text)
         else:
-            content = YamlConfigSettingsSource(model, yaml_file=file).yaml_data
-        lines = lines_of(file)
-    except (yaml.YAMLError, tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else None
-        if isinstance(error, UnicodeDecodeError):
-            line = error.object[: error.start].count(b"\n") + 1
-        where = f"{file}:{line}" if line else f"{file}"
-        what = getattr(error, "problem", None) or error
-        raise ConfigurationError(f"{where}: the file cannot be read: {what}.") from error
-    except ConfigurationError:
-        raise
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise ConfigurationError(
-            f"{file}:1: the file holds no names with values ({error})."
-        ) from error
-
-    def place_of(path: Path) -> str:
-        found = (lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines)
-        return f"{file}:{next(found, 1)}"
-
-    if not isinstance(content, dict):
-        raise ConfigurationError(f"{file}:1: the file holds no names with values.")
-    return _spelled_out(model, content, place_of)
+            _check_unique(yaml.compose(text, yaml.SafeLoader))
+            content = yaml.safe_load(text)
+            json.dumps(content, default=str)  # refuses what contains itself
+    except (OSError, ValueError, TypeError, yaml.YAMLError, RecursionError) as error:
+        raise ConfigurationError(f"{file} cannot be read: {error}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise ConfigurationError(f"{file} holds no names with values.")
+    return content
 
 
-def _spelled_out(
-    model: type[BaseModel], given: Mapping[str, Any], place_of: Callable[[Path], str]
-) -> Values:
-    """Return single values by the settings that they are of.
+def _check_unique(node: Any) -> None:
+    """Refuse a key that is given twice, as TOML does; YAML's reader would take the last one."""
+    if isinstance(node, yaml.MappingNode):
+        names: set[str] = set()
+        for key, value in node.value:
+            if key.value in names:
+                line = key.start_mark.line + 1
+                raise ConfigurationError(f"line {line}: {key.value} is given twice; give it once.")
+            names.add(str(key.value))
+            _check_unique(value)
 
-    Raises:
-        ConfigurationError: When a name is that of no setting, or two of them mean one.
+
+# --- places and errors
+
+
+def places_of(sources: Sources) -> dict[tuple[str, ...], str]:
+    """Return the place that each value in force comes from, by the keys of its setting."""
+    places: dict[tuple[str, ...], str] = {}
+    for source, values in sources.items():
+        for path in list(_leaves(values)):
+            if not any(path[: len(one)] == one or one[: len(path)] == path for one in places):
+                places[path] = _place(source, path)
+    return places
+
+
+def _leaves(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, (*path, str(key)))
+        else:
+            yield (*path, str(key))
+
+
+def _place(source: str, path: tuple[str, ...]) -> str:
+    if source == "keyword":
+        return f"keyword {'.'.join(path)}"
+    if source != "variable":
+        return source
+    names = {name.upper(): name for name in os.environ}
+    shorter = (variable_of(path[:length]) for length in range(len(path), 0, -1))
+    return f"variable {next(names[one] for one in shorter if one in names)}"
+
+
+def variable_of(path: tuple[str, ...]) -> str:
+    """Return the name of the environment variable of a setting."""
+    return PREFIX + DELIMITER.join(path).upper()
+
+
+def configuration_error(
+    model: type[BaseModel], error: ValidationError, sources: Sources
+) -> ConfigurationError:
+    """Return the error that names every value that cannot be, and its place.
+
+    Args:
+        model: The settings.
+        error: The faults that pydantic found.
+        sources: What was given.
     """
-    values: Values = {}
-    for spelled, value in _leaves(model, given, ()):
-        place = place_of(spelled)
-        path = meant(model, spelled)
-        field, _ = field_at(model, path)
-        if field is None:
-            more = advice(model, path, as_variable=False)
-            raise ConfigurationError(f"{place}: there is no setting {'.'.join(path)!r}.{more}")
-        if isinstance(value, bool) and _takes_numbers_only(field):
-            raise ConfigurationError(f"{place}, {'.'.join(path)} is {value}; it is a number.")
-        for inner, one in _full_form(field, path, value):
-            if inner in values:
-                raise ConfigurationError(
-                    f"{place}: {'.'.join(inner)} is given twice, there and at "
-                    f"{values[inner].place}; give it once."
-                )
-            values[inner] = GivenValue(one, place)
-    return values
+    places = places_of(sources)
+    lines = []
+    for fault in error.errors(include_url=False, include_input=False):
+        path = tuple(map(str, fault["loc"]))
+        what = fault["msg"].removeprefix("Value error, ")
+        inside = [p for p in places if p[: len(path)] == path or path[: len(p)] == p]
+        named = [one for one in inside if re.search(rf"\b{re.escape(one[-1])}\b", what)]
+        from_ = sorted({places[one] for one in named or inside})
+        if fault["type"] == "extra_forbidden":
+            is_variable = any(one.startswith("variable") for one in from_)
+            what = f"there is no such setting.{_advice(model, path, is_variable=is_variable)}"
+        lines.append(f"{'.'.join(path) or 'settings'} ({', '.join(from_) or 'default'}): {what}")
+    return ConfigurationError("\n".join(dict.fromkeys(lines)))
 
 
-def _leaves(model: type[BaseModel], given: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """Yield what stands in a nested mapping, down to values."""
-    for key, one in given.items():
-        inner, value = (*path, str(key)), _as_mapping(one)
-        field, _ = field_at(model, meant(model, inner))
-        annotation = field.annotation if field else None
-        has_keys = group_in(annotation) or groups_by_name(annotation)
-        if isinstance(value, Mapping) and value and has_keys:
-            yield from _leaves(model, value, meant(model, inner))
+def _advice(model: type[BaseModel], path: tuple[str, ...], *, is_variable: bool) -> str:
+    """Return the setting whose name is nearest to one that names none."""
+    known = {one.name: one.path for one in settings_in(model)}
+    groups = {".".join(one[:n]): one[:n] for one in known.values() for n in range(1, len(one))}
+    last = {one[-1]: one for one in reversed(known.values())}
+    names = {**last, **groups, **known}
+    words = (".".join(path), path[-1])
+    near = next((n[0] for w in words if (n := get_close_matches(w, names, 1, 0.7))), None)
+    if near is None:
+        return " `tokenmem config --example` prints all settings."
+    return f" Did you mean {variable_of(names[near]) if is_variable else '.'.join(names[near])}?"
+
+
+# --- the tree of groups
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """One setting.
+
+    Attributes:
+        path: Its keys, from the top of the settings down.
+        field: Type, default, examples and description.
+        is_optional: Whether it is in a group that is off by default.
+    """
+
+    path: tuple[str, ...]
+    field: FieldInfo
+    is_optional: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name in a file, with dots between its keys."""
+        return ".".join(self.path)
+
+    @property
+    def default(self) -> Any:
+        """The value where nothing gives one, in a group that is on."""
+        return self.field.get_default(call_default_factory=True)
+
+
+def settings_in(
+    model: type[BaseModel], path: tuple[str, ...] = (), *, is_optional: bool = False
+) -> Iterator[Setting]:
+    """Yield every setting, those of groups after their group."""
+    for name, field in fields_of(model).items():
+        group = group_in(field.annotation)
+        if group is None:
+            yield Setting((*path, name), field, is_optional)
         else:
-            yield inner, value
+            is_off = is_optional or field.get_default() is None
+            yield from settings_in(group, (*path, name), is_optional=is_off)
 
 
-def _as_mapping(value: Any) -> Any:
-    """Return the fields of a frozen dataclass, such as a `TokenBudget`; anything else as it is."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
-    return value
+def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields of a group by their names in a file."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
-def _full_form(field: FieldInfo, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
-    """Yield a value, or the field of a group for which it stands; `none` and `false` are None."""
-    is_group = group_in(field.annotation) is not None
-    short = SHORT.get(path[-1]) if is_group and len(path) == 1 else None
-    if may_be_none(field.annotation) and _is_none(value):
-        yield path, None
-    elif is_group and may_be_none(field.annotation) and _as_bool(value) is not None:
-        yield path, {} if _as_bool(value) else None
-    elif short is not None and not isinstance(value, dict):
-        yield (*path, short), value
-    else:
-        yield path, value
-
-
-def _takes_numbers_only(field: FieldInfo) -> bool:
-    """Return whether a field is a number; pydantic would take True for 1."""
-    kinds = {field.annotation, *get_args(field.annotation)}
-    return bool({int, float} & kinds) and bool not in kinds
-
-
-def _is_none(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and value.strip().lower() in _NONE)
-
-
-def _as_bool(value: Any) -> bool | None:
-    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-    return value if isinstance(value, bool) else words.get(str(value).strip().lower())
+def group_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the group that a field holds; None where it holds a value."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if get_origin(annotation) in {Union, types.UnionType}:
+        return next(filter(None, map(group_in, get_args(annotation))), None)
+    return None

@@ -6,25 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.embeddings import Embeddings
 from pydantic import PrivateAttr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from langchain_tokenmem.core.model_limits import ModelLimits
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes.notebook import Notebook
 from langchain_tokenmem.notes.stores.sql_store import SqlStore
 from langchain_tokenmem.recall.chroma import ChromaIndex
-from langchain_tokenmem.recall.fusion import Boosts, Floor
 from langchain_tokenmem.recall.recall import Recall
-from langchain_tokenmem.settings.fields import SettingFields
-from langchain_tokenmem.settings.part_groups import RecallSettings
-from langchain_tokenmem.settings.problems import configuration_error
+from langchain_tokenmem.settings.groups import MemorySettings, RecallSettings
 from langchain_tokenmem.settings.sources import (
-    file_named,
-    from_environment,
-    from_file,
-    from_keywords,
+    DELIMITER,
+    PREFIX,
+    configuration_error,
+    places_of,
+    sources_of,
 )
-from langchain_tokenmem.settings.values import Values, merged, nested
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ _OWN_GROUPS = frozenset(
 """Fields of which `memory()` makes a part; all others it hands on."""
 
 
-class TokenMemorySettings(SettingFields):
+class TokenMemorySettings(BaseSettings, MemorySettings):
     """Every option of every part, by the names that the parts have, and the parts ready-made.
 
     A value comes from a keyword, else the environment (`TOKENMEM_MODE`, nested with two
@@ -64,35 +66,37 @@ class TokenMemorySettings(SettingFields):
         >>> settings.close()
     """
 
-    _values: Values = PrivateAttr(default_factory=dict)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_prefix_target="all",
+        env_nested_delimiter=DELIMITER,
+        env_ignore_empty=True,
+    )
+
+    _places: dict[tuple[str, ...], str] = PrivateAttr(default_factory=dict)
     _store: TranscriptStore | None = PrivateAttr(default=None)
     _recall: Recall | None = PrivateAttr(default=None)
 
     def __init__(self, **values: Any) -> None:
-        kind = type(self)
-        file = file_named()
-        held = merged(
-            from_keywords(kind, values),
-            from_environment(kind),
-            {} if file is None else from_file(kind, file),
-        )
+        sources = sources_of(type(self), values)
         try:
-            super().__init__(**nested(held))
+            super().__init__(**values)
         except ValidationError as error:
-            raise configuration_error(kind, error, held) from None
-        self._values = held
+            raise configuration_error(type(self), error, sources) from None
+        self._places = places_of(sources)
 
     @classmethod
     def settings_customise_sources(
         cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003
+        settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the source of keywords: the others are read, with their places, before it."""
-        return (init_settings,)
+        """Return keywords, the environment and the file, in this order of precedence."""
+        given = sources_of(settings_cls, init_settings()).values()
+        return tuple(InitSettingsSource(settings_cls, {**one}) for one in given)
 
     @model_validator(mode="after")
     def _works(self) -> TokenMemorySettings:
@@ -199,9 +203,9 @@ class TokenMemorySettings(SettingFields):
             self._store.close()
         self._recall = self._store = None
 
-    def places(self) -> Values:
-        """Return what was given, with the places it comes from."""
-        return dict(self._values)
+    def places(self) -> dict[tuple[str, ...], str]:
+        """Return the place that each given value comes from, by the keys of its setting."""
+        return dict(self._places)
 
     def _limits(self) -> ModelLimits:
         return {
@@ -224,8 +228,8 @@ class TokenMemorySettings(SettingFields):
         settings = self.recall_settings or RecallSettings()
         options = {
             **settings.given(),
-            "floor": Floor(**settings.floor.given()),
-            "boosts": Boosts(**settings.boosts.given()),
+            "floor": settings.floor.made(),
+            "boosts": settings.boosts.made(),
         }
         if settings.chroma is not None:
             chroma = {

@@ -15,8 +15,7 @@ from _price_recordings import Recording, joined, sampled
 from _price_systems import langchain, with_fields, without_summary
 from price import Played, figures, rows_of
 
-from langchain_tokenmem.cli.price import MessageTexts
-from langchain_tokenmem.cli.reference_counter import ReferenceCounter
+from langchain_tokenmem.cli.measures import MessageTexts, ReferenceCounter
 
 COUNTER = ReferenceCounter(lambda text: len(text.split()))
 WORDS = "one two three four five six seven eight nine ten"

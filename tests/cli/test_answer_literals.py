@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 
-from langchain_tokenmem.cli import literals
+from langchain_tokenmem.cli import measures as literals
 
 
 def calling(**arguments):

@@ -11,10 +11,11 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from langchain_tokenmem.cli import app as command
+from langchain_tokenmem.cli import replay as replaying
+from langchain_tokenmem.cli.app import app
 from langchain_tokenmem.cli.replay import replay_conversation
 
-RUN = CliRunner()
+RUN = CliRunner(env={"COLUMNS": "200"})
 
 
 def turns(count):
@@ -43,9 +44,7 @@ def recording(tmp_path):
 @pytest.mark.slow
 def test_replay_prints_the_numbers_and_writes_them(recording, tmp_path):
     out = tmp_path / "out"
-    done = RUN.invoke(
-        command.app, ["replay", str(recording), "--window", "2000", "--out", str(out)]
-    )
+    done = RUN.invoke(app, ["replay", str(recording), "--window", "2000", "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert "conversation 2" in done.output
     long, short = map(json.loads, (out / "replay.jsonl").read_text("utf-8").splitlines())
@@ -66,7 +65,7 @@ def test_replay_prints_the_numbers_and_writes_them(recording, tmp_path):
 def test_a_conversation_that_cannot_fit_is_counted_apart(tmp_path):
     path = tmp_path / "said.json"
     path.write_text(json.dumps([{"role": "system", "content": "rule " * 3_000}, *turns(1)[1:]]))
-    done = RUN.invoke(command.app, ["replay", str(path), "--window", "1000", "--verbose"])
+    done = RUN.invoke(app, ["replay", str(path), "--window", "1000", "--verbose"])
     assert done.exit_code == 0, done.output
     assert "refused" in done.output
     assert "1 more" in done.output
@@ -78,8 +77,8 @@ def test_a_broken_promise_ends_with_1(recording, monkeypatch):
         calls = tuple(type(call)(**{**vars(call), "faults": ("planted",)}) for call in report.calls)
         return type(report)(**{**vars(report), "calls": calls})
 
-    monkeypatch.setattr(command, "replay_conversation", spoiled)
-    done = RUN.invoke(command.app, ["replay", str(recording), "--window", "2000"])
+    monkeypatch.setattr(replaying, "replay_conversation", spoiled)
+    done = RUN.invoke(app, ["replay", str(recording), "--window", "2000"])
     assert done.exit_code == 1
     assert "before m2: planted" in done.output
     assert "... and 8 more" in done.output
@@ -89,15 +88,15 @@ def test_a_broken_promise_ends_with_1(recording, monkeypatch):
     ("content", "window", "error"),
     [
         (None, "2000", "No such file"),
-        ("{", "2000", "not JSON"),
-        ('[{"role": "user"}]', "5", "window"),
+        ("{", "2000", "It is no JSON"),
+        ('[{"role": "user", "content": "hi"}]', "5", "window"),
     ],
 )
 def test_wrong_use_ends_with_2_and_one_line(tmp_path, content, window, error):
     path = tmp_path / "said.json"
     if content:
         path.write_text(content, encoding="utf-8")
-    done = RUN.invoke(command.app, ["replay", str(path), "--window", window])
+    done = RUN.invoke(app, ["replay", str(path), "--window", window])
     assert done.exit_code == 2
     assert error in done.output
     assert "Traceback" not in done.output
@@ -120,7 +119,7 @@ def test_the_module_is_the_command():
 def test_a_missing_library_is_one_clear_line(library):
     code = (
         f"import sys; sys.modules[{library!r}] = None\n"
-        "from langchain_tokenmem.cli.main import main; main()"
+        "from langchain_tokenmem.__main__ import main; main()"
     )
     done = subprocess.run(  # noqa: S603  our own interpreter and text
         [sys.executable, "-c", code], capture_output=True, text=True, check=False

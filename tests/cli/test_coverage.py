@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langchain_tokenmem.cli.coverage import (
+from langchain_tokenmem.cli.measures import (
+    MessageTexts,
+    ReferenceCounter,
     are_whole,
     far_literals,
     held_literals,
     needed_literals,
 )
-from langchain_tokenmem.cli.price import MessageTexts
-from langchain_tokenmem.cli.reference_counter import ReferenceCounter
 
 TEXTS = MessageTexts(ReferenceCounter(lambda text: len(text.split())))
 HISTORY = [

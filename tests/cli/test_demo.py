@@ -9,8 +9,8 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.cli.conversations import load_conversations
-from langchain_tokenmem.cli.reference_counter import reference_counter
+from langchain_tokenmem.cli.measures import reference_counter
+from langchain_tokenmem.cli.replay import load_conversations
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

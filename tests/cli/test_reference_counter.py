@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_tokenmem.cli.reference_counter import (
+from langchain_tokenmem.cli.measures import (
     ReferenceCounter,
-    is_prefix,
     reference_counter,
-    wire_text,
 )
 
 LETTERS = ReferenceCounter(len)
@@ -51,15 +49,3 @@ def test_the_vocabulary_is_the_models_own():
     assert reference_counter("gpt-4").text(text) != reference_counter("gpt-4o").text(text)
     assert reference_counter("no-such-model").text(text) == reference_counter().text(text)
     assert reference_counter().text("<|endoftext|>") == 7
-
-
-def test_a_prefix_is_compared_by_what_a_provider_is_sent():
-    said = [HumanMessage("a", id="1"), AIMessage("b", id="2")]
-    assert is_prefix([], said)
-    assert is_prefix([HumanMessage("a", id="other")], said)
-    assert not is_prefix([HumanMessage("a", name="n")], said)
-    assert not is_prefix([AIMessage("a")], said)
-    assert not is_prefix(said, said[:1])
-    assert wire_text(ToolMessage("a", tool_call_id="1")) != wire_text(
-        ToolMessage("a", tool_call_id="2")
-    )

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langchain_tokenmem.cli.reference_counter import ReferenceCounter
+from langchain_tokenmem.cli.measures import ReferenceCounter
 from langchain_tokenmem.cli.replay import allowance, replay_conversation
 from langchain_tokenmem.cli.report import ReplayTotals, as_json
 from langchain_tokenmem.core.budget import TokenBudget

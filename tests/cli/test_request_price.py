@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from langchain_tokenmem.cli.price import MessageTexts, price, sent_again
-from langchain_tokenmem.cli.reference_counter import ReferenceCounter
+from langchain_tokenmem.cli.measures import MessageTexts, ReferenceCounter, price, sent_again
 
 COUNTER = ReferenceCounter(lambda text: len(text.split()))
 LETTERS = ReferenceCounter(len)

@@ -7,6 +7,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import Notebook, TokenBudget, TokenMemory, TokenMemorySettings, View
+from langchain_tokenmem.errors import ConfigurationError
 
 
 def tool_run(rounds: int, characters: int) -> list[BaseMessage]:
@@ -27,7 +28,7 @@ def shown_results(memory: TokenMemory, messages: list[BaseMessage]) -> list[int]
 def test_an_old_tool_result_has_as_many_characters_as_it_was_given(characters):
     messages = tool_run(8, 3 * characters)
     window = 8 * 3 * characters // 4  # a line of 11 characters has fewer than 4 tokens
-    given = {"budget": {"context_window": window}, "tool_result_max_chars": characters}
+    given = {"budget": {"context_window": window, "result_chars": characters}}
     for memory in (
         TokenMemorySettings(**given).memory(),
         TokenMemory(TokenBudget(window, result_chars=characters)),
@@ -44,21 +45,26 @@ def test_of_a_limit_in_tokens_and_one_in_characters_the_smaller_wins():
         assert shown_results(TokenMemory(TokenBudget(40_000, **fields)), messages)[0] < 1_000
 
 
-def test_settings_of_a_mode_may_be_nested(monkeypatch, tmp_path):
-    flat = TokenMemorySettings(mode="code", working_memory_size=25, vector_recall_k=4)
-    nested = {"name": "code", "working_memory_size": 25, "vector_recall_k": 4}
+def test_the_same_setting_from_every_source_has_the_same_effect(monkeypatch, tmp_path):
+    given = {"mode": {"name": "code", "recall_k": 4}, "max_tail_messages": 25}
     file = tmp_path / "tokenmem.yaml"
-    file.write_text("mode: {name: code, working_memory_size: 25, vector_recall_k: 4}\n")
-    by_keyword = TokenMemorySettings(mode=nested)
+    file.write_text("mode: {name: code, recall_k: 4}\nmax_tail_messages: 25\n")
+    by_keyword = TokenMemorySettings(**given)
     monkeypatch.setenv("TOKENMEM_CONFIG", str(file))
     by_file = TokenMemorySettings()
     monkeypatch.delenv("TOKENMEM_CONFIG")
-    for name, value in nested.items():
-        monkeypatch.setenv(f"TOKENMEM_MODE__{name.upper()}", str(value))
+    monkeypatch.setenv("TOKENMEM_MODE", "code")
+    monkeypatch.setenv("TOKENMEM_MODE__RECALL_K", "4")
+    monkeypatch.setenv("TOKENMEM_MAX_TAIL_MESSAGES", "25")
     found = [one.model_dump() for one in (by_keyword, by_file, TokenMemorySettings())]
-    assert found == 3 * [flat.model_dump()]
-    assert flat.max_tail_messages == 25
-    assert TokenMemorySettings(mode={"working_memory_size": 25}).max_tail_messages == 25
+    assert found == 3 * [found[0]]
+    assert (by_file.max_tail_messages, by_file.mode and by_file.mode.recall_k) == (25, 4)
+
+
+@pytest.mark.parametrize("name", ["working_memory_size", "max_context_tokens", "max_turns"])
+def test_a_name_of_another_product_is_an_error_and_never_ignored(name):
+    with pytest.raises(ConfigurationError, match=name):
+        TokenMemorySettings(**{name: 25})
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
 # The only import here that is no public name.
-from langchain_tokenmem.cli.conversations import load_conversations
+from langchain_tokenmem.cli.replay import load_conversations
 
 ROOT = Path(__file__).parents[2]
 RECORDED_AGENT = ROOT / "examples" / "recorded_agent.jsonl"

@@ -25,8 +25,8 @@ from langchain_tokenmem import (
     Trigger,
 )
 from langchain_tokenmem.recall.fusion import Boosts, Floor
-from langchain_tokenmem.settings import groups, part_groups
-from langchain_tokenmem.settings.schema import settings_in
+from langchain_tokenmem.settings import groups
+from langchain_tokenmem.settings.sources import settings_in, variable_of
 
 SETTINGS = {one.name: one for one in settings_in(TokenMemorySettings)}
 
@@ -55,7 +55,7 @@ def sample(setting):
         return OTHERS[setting.name]
     default, annotation = setting.default, setting.field.annotation
     if setting.field.examples:
-        return setting.example
+        return setting.field.examples[0]
     literals = [one for one in get_args(annotation) if isinstance(one, str)]
     if literals:
         return next(one for one in literals if one != default)
@@ -96,8 +96,9 @@ def from_keyword(setting, value, _patch, _folder):
 
 
 def from_environment(setting, value, patch, _folder):
-    patch.setenv(setting.variable, value if isinstance(value, str) else json.dumps(value))
-    return TokenMemorySettings(), f"variable {setting.variable}"
+    variable = variable_of(setting.path)
+    patch.setenv(variable, value if isinstance(value, str) else json.dumps(value))
+    return TokenMemorySettings(), f"variable {variable}"
 
 
 def from_yaml(setting, value, patch, folder):
@@ -113,7 +114,7 @@ def from_toml(setting, value, patch, folder):
 def from_file(path, text, patch):
     path.write_text(text, encoding="utf-8")
     patch.setenv("TOKENMEM_CONFIG", str(path))
-    return TokenMemorySettings(), f"{path}:"
+    return TokenMemorySettings(), str(path)
 
 
 def as_toml(value):
@@ -132,7 +133,7 @@ def test_every_setting_is_taken_from_keyword_environment_yaml_and_toml(name, tmp
             settings, place = source(setting, value, patch, tmp_path)
         assert as_plain(value_of(settings, setting)) == value, source
         path = next(p for p in settings.places() if p[: len(setting.path)] == setting.path)
-        assert settings.places()[path].place.startswith(place)
+        assert settings.places()[path].startswith(place)
 
 
 PARTS = [
@@ -140,18 +141,18 @@ PARTS = [
     (groups.TriggerSettings, Trigger, set()),
     (groups.ToolKindsSettings, ToolKinds, set()),
     (groups.ModeSettings, ModeProfile, set()),
-    (part_groups.StoreSettings, TranscriptStore, set()),
-    (part_groups.FloorSettings, Floor, set()),
-    (part_groups.BoostsSettings, Boosts, set()),
-    (part_groups.ChromaSettings, ChromaIndex, {"client"}),
-    (part_groups.RecallSettings, Recall, {"store", "count_tokens"}),
-    (part_groups.NotebookSettings, Notebook, {"store", "before_store", "now"}),
+    (groups.StoreSettings, TranscriptStore, set()),
+    (groups.FloorSettings, Floor, set()),
+    (groups.BoostsSettings, Boosts, set()),
+    (groups.ChromaSettings, ChromaIndex, {"client"}),
+    (groups.RecallSettings, Recall, {"store", "count_tokens"}),
+    (groups.NotebookSettings, Notebook, {"store", "before_store", "now"}),
     (
-        part_groups.SaverSettings,
+        groups.SaverSettings,
         TokenMemorySaver,
         {"store", "serde", "allowed_types", "before_store"},
     ),
-    (part_groups.MiddlewareSettings, TokenMemoryMiddleware, {"memory", "store"}),
+    (groups.MiddlewareSettings, TokenMemoryMiddleware, {"memory", "store"}),
     (TokenMemorySettings, TokenMemory, {"counter", "callbacks", "before_store", "modes", "now"}),
 ]
 OWN = {"store", "saver", "middleware"}  # of the settings, not of the memory

@@ -19,7 +19,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import PrivateAttr
 
-from langchain_tokenmem.cli.reference_counter import ReferenceCounter, calls_of, text_of
+from langchain_tokenmem.cli.measures import ReferenceCounter, calls_of, text_of
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.model import ModelSummarizer
 

@@ -25,6 +25,7 @@ from langchain_tokenmem.errors import (
     TokenMemoryError,
 )
 from langchain_tokenmem.storage.codec import refused_types
+from langchain_tokenmem.storage.imports.history_tables import history_engine, tables_in
 
 Progress = Callable[[str, int, int], None]
 """Called with a thread's id, how many of its checkpoints are done, and how many there are."""
@@ -117,7 +118,7 @@ def _copy_thread(
     thread: str,
     progress: Progress | None,
 ) -> Counter[str]:
-    """Copy a thread, oldest checkpoint first; where there is none nothing is done and counted."""
+    """Copy a thread, oldest checkpoint first, and return what was done; nothing for no thread."""
     with _reading(f"Thread {thread!r}: its checkpoints"):
         found = source.list({"configurable": {"thread_id": thread}})
         keys = sorted((_address(one) for one in found), key=lambda key: key[::-1])
@@ -125,26 +126,24 @@ def _copy_thread(
         return Counter()
     if isinstance(source, TokenMemorySaver):
         _copy_transcripts(source, target, thread, {ns for ns, _ in keys})
-    copied = writes = 0
-    for done, (ns, name) in enumerate(keys, start=1):
+    done = Counter(threads=1, copied=0, known=0, writes=0)
+    for number, (ns, name) in enumerate(keys, start=1):
         where = f"Thread {thread!r}, checkpoint {name}"
         config = _config(thread, ns, name)
-        one = _read(source, config, where)
-        copy = target.get_tuple(config)
-        if copy is None or _lacks_writes(one, copy, target.serde, where):
+        with _reading(where):
+            one = source.get_tuple(config)
+        if one is None:
+            raise StoreError(f"{where}: it was deleted meanwhile. Run the migration again.")
+        if _is_copied(one, target.get_tuple(config), target.serde, where):
+            done["known"] += 1
+        else:
             _put(target, one, thread, ns)
-            copied += 1
-            writes += len(one.pending_writes or ())
-            copy = target.get_tuple(config)
-            different = "everything" if copy is None else _difference(one, copy, target.serde)
-            if different is not None:
-                raise StoreError(
-                    f"{where}: the target does not give back what it was given ({different} "
-                    f"differ). Nothing was deleted anywhere; please report it."
-                )
+            if not _is_copied(one, target.get_tuple(config), target.serde, where):
+                raise StoreError(f"{where}: the target lost what it was given; please report it.")
+            done.update(copied=1, writes=len(one.pending_writes or ()))
         if progress is not None:
-            progress(thread, done, len(keys))
-    return Counter(threads=1, copied=copied, known=len(keys) - copied, writes=writes)
+            progress(thread, number, len(keys))
+    return done
 
 
 def _copy_transcripts(
@@ -183,107 +182,43 @@ def _put(target: TokenMemorySaver, found: CheckpointTuple, thread: str, ns: str)
             target.put_writes(stored, batch, task, f"{number:06}")
 
 
-def _read(source: BaseCheckpointSaver[Any], config: RunnableConfig, where: str) -> CheckpointTuple:
-    with _reading(where):
-        found = source.get_tuple(config)
-    if found is None:
-        raise StoreError(
-            f"{where}: it went away while it was copied. Stop what deletes from the source, and "
-            f"run the migration again."
-        )
-    values = (found.checkpoint["channel_values"], found.pending_writes, found.metadata)
-    if unbuilt := _unbuilt_objects(*values):
-        raise ConfigurationError(
-            f"{where}: an old version of LangGraph stored {', '.join(sorted(unbuilt))}, of which "
-            f"its serializer now gives the parts only. If you trust it, call migrate_checkpoints "
-            f"in Python with JsonPlusSerializer(allowed_json_modules=...) as the source's "
-            f"serializer."
-        )
-    return found
-
-
-def _unbuilt_objects(*values: Any) -> set[str]:
-    """Return the names of objects that LangGraph's reader of old JSON rows left as parts."""
-    found: set[str] = set()
-    waiting = [*values]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, list | tuple):
-            waiting += value
-        elif isinstance(value, dict):
-            waiting += value.values()
-            if value.get("lc") == 2 and value.get("type") == "constructor":  # noqa: PLR2004  # its sign
-                found.add(".".join(map(str, value.get("id") or ())))
-    return found
-
-
-# --- comparing
-
-
-def _lacks_writes(
-    found: CheckpointTuple, copy: CheckpointTuple, serde: SerializerProtocol, where: str
+def _is_copied(
+    found: CheckpointTuple, copy: CheckpointTuple | None, serde: SerializerProtocol, where: str
 ) -> bool:
-    """Return whether the target has a checkpoint without all of its pending writes.
+    """Return whether the target has a checkpoint with all of its pending writes, or more of them.
 
     Raises:
-        StoreError: When it has another one under this name.
+        StoreError: When it has another one under this name, or has gone on from it.
     """
-    different = _difference(found, copy, serde)
-    if different not in {None, _WRITES}:
+    if copy is None:
+        return False
+    parts, others = _parts(found), _parts(copy)
+    if different := _lacking(parts, others, serde) or _lacking(others, parts, serde):
         raise StoreError(
-            f"{where}: the target has another one under this name ({different} differ). Migrate "
+            f"{where}: the target has another one under this name ({different[0]} differ). Migrate "
             f"into an empty store, or delete the thread there."
         )
-    if not (missing := _missing(found, copy, serde)):
-        return False
-    # Errors, interrupts and resumes do not count where the source has others in their place.
-    replaced = {(task, channel) for task, channel in missing if channel in WRITES_IDX_MAP}
-    if not replaced.issuperset(_missing(copy, found, serde)):
+    writes, others = _writes(found), _writes(copy)
+    missing = {key[:2] for key in _lacking(writes, others, serde)}
+    # Errors, interrupts and resumes of the source take the place of others.
+    replaced = {key for key in missing if key[1] in WRITES_IDX_MAP}
+    if missing and not replaced.issuperset(key[:2] for key in _lacking(others, writes, serde)):
         raise StoreError(
             f"{where}: the target has gone on from it. Delete the thread there, or leave it out: "
             f"name the others with --thread."
         )
-    return True
+    return not missing
 
 
-def _missing(
-    source: CheckpointTuple, target: CheckpointTuple, serde: SerializerProtocol
-) -> set[tuple[str, str]]:
-    """Return task and channel of the pending writes of the source that the target lacks."""
-    others = _writes(target)
-    return {
-        key[:2]
-        for key, value in _writes(source).items()
-        if key not in others or not _same(value, others[key], serde)
-    }
-
-
-_WRITES = "its pending writes"
-
-
-def _difference(
-    source: CheckpointTuple, target: CheckpointTuple, serde: SerializerProtocol
-) -> str | None:
-    """Return the name of the first part that is not the same in two readings of a checkpoint."""
-    parts, others = _parts(source), _parts(target)
-    for name in parts | others:
-        if name not in parts or name not in others or not _same(parts[name], others[name], serde):
-            return name
-    writes, others = _writes(source), _writes(target)
-    same = writes.keys() == others.keys() and all(
-        _same(value, others[key], serde) for key, value in writes.items()
-    )
-    return None if same else _WRITES
-
-
-def _parts(found: CheckpointTuple) -> dict[str, Any]:
-    """Return what a checkpoint consists of; an empty field is as good as none."""
-    fields = {name: value for name, value in found.checkpoint.items() if value}
+def _parts(found: CheckpointTuple) -> dict[Any, Any]:
+    """Return what a checkpoint consists of, but for writes; an empty field is as good as none."""
+    fields = {f"its {name}": value for name, value in found.checkpoint.items() if value}
+    fields.pop("its channel_values", None)
     values = found.checkpoint["channel_values"]
     return {
         "its parent": _parent(found),
         "its metadata": dict(found.metadata),
-        **{f"its {name}": field for name, field in fields.items() if name != "channel_values"},
+        **fields,
         **{f"the values of channel {name!r}": value for name, value in values.items()},
     }
 
@@ -295,6 +230,17 @@ def _writes(found: CheckpointTuple) -> dict[Any, Any]:
         (task, channel, next(numbers[task, channel])): value
         for task, channel, value in found.pending_writes or ()
     }
+
+
+def _lacking(
+    wanted: Mapping[Any, Any], held: Mapping[Any, Any], serde: SerializerProtocol
+) -> list[Any]:
+    """Return the keys of values that are not held, or others are."""
+    return [
+        key
+        for key, value in wanted.items()
+        if key not in held or not _same(value, held[key], serde)
+    ]
 
 
 def _same(left: Any, right: Any, serde: SerializerProtocol) -> bool:
@@ -353,14 +299,9 @@ def _reading(where: str) -> Iterator[None]:
     if isinstance(failure, TokenMemoryError):
         raise failure
     if failure is not None:
-        advice = "Name the threads that can be read with --thread."
-        if "pickle" in str(failure):
-            advice = (
-                "What was pickled is not read, for that can run code: convert it with LangGraph "
-                "first, or call migrate_checkpoints in Python with a saver that reads it."
-            )
         raise StoreError(
-            f"{where}: the source cannot read it ({failure!r:.200}). {advice}"
+            f"{where}: the source cannot read it ({failure!r:.200}). Name the threads that can be "
+            f"read with --thread, or call migrate_checkpoints in Python with a saver that reads it."
         ) from failure
 
 
@@ -378,29 +319,30 @@ def langgraph_saver(
         ConfigurationError: When the saver's package is not installed.
         StoreError: When the database cannot be opened.
     """
+    with history_engine(address) as engine:
+        tables = tables_in(engine)
+    if not {"checkpoints", "writes"} <= tables and not {"checkpoint_writes"} <= tables:
+        yield None
+        return
+    saver_type: Any
     with _reading("The database"):
-        opened, saver_type, query = _connect(address)
+        try:
+            if address.get_backend_name() == "sqlite":
+                from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415  # optional
+
+                opened: Any = sqlite3.connect(str(address.database))
+                saver_type = SqliteSaver
+            else:
+                import psycopg  # noqa: PLC0415  # optional
+                from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415  # optional
+
+                plain = address.set(drivername="postgresql")
+                url = plain.render_as_string(hide_password=False)
+                opened, saver_type = psycopg.connect(url, autocommit=True), PostgresSaver
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(
+                f"To read this database {error.name} is needed: pip install "
+                f"langgraph-checkpoint-sqlite, or langgraph-checkpoint-postgres."
+            ) from error
     with closing(opened):
-        with _reading("The database"):
-            (has_tables,) = opened.execute(query).fetchone()
-        yield saver_type(opened, serde=serde) if has_tables else None
-
-
-def _connect(address: Any) -> tuple[Any, type[Any], str]:
-    """Return a connection, the saver that works on it, and a query that looks for its tables."""
-    try:
-        if address.get_backend_name() == "sqlite":
-            from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415  # optional
-
-            query = "SELECT count(*) = 2 FROM sqlite_master WHERE name IN ('checkpoints', 'writes')"
-            return sqlite3.connect(str(address.database)), SqliteSaver, query
-        import psycopg  # noqa: PLC0415  # optional
-        from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415  # optional
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"To read this database {error.name} is needed: pip install "
-            f"langgraph-checkpoint-sqlite, or langgraph-checkpoint-postgres."
-        ) from error
-    conninfo = address.set(drivername="postgresql").render_as_string(hide_password=False)
-    query = "SELECT count(to_regclass('checkpoint_writes'))"
-    return psycopg.connect(conninfo, autocommit=True), PostgresSaver, query
+        yield saver_type(opened, serde=serde)

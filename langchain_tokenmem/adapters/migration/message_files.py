@@ -22,10 +22,12 @@ from langchain_core.messages import (
     ChatMessage,
     FunctionMessage,
     HumanMessage,
+    InvalidToolCall,
     SystemMessage,
     ToolMessage,
     messages_from_dict,
 )
+from langchain_core.messages.tool import ToolCall, invalid_tool_call, tool_call
 
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError
@@ -41,6 +43,7 @@ _TOO_LONG = (
     f"{MOST_BYTES >> 20:,} MB; write one message a line."
 )
 _GZIP_MAGIC = b"\x1f\x8b"
+_NO_OBJECT = "The recorded arguments are not a JSON object."
 _TYPES = (AIMessage, ChatMessage, FunctionMessage, HumanMessage, SystemMessage, ToolMessage)
 
 
@@ -52,11 +55,13 @@ class FileSession:
         name: The name that the file gives it, if it does.
         messages: Its messages; None where it is an export.
         lines: Its lines with their places, where it is an export of this package.
+        tools: Schemas of its tools, if the file gives them, in OpenAI's format.
     """
 
     name: str | None
     messages: Iterator[SourceMessage] | None = None
     lines: Iterator[tuple[str, str]] | None = None
+    tools: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,11 +127,12 @@ def _values(path: Path, file: IO[bytes]) -> Iterator[_Value]:
     try:
         first = json.loads(begin[1])
     except (ValueError, RecursionError):
-        yield from _values_of_whole(path, _joined(path, chain([begin], lines)))
+        text = _joined(path, chain([begin], lines))
+        yield from _split(_Value(str(path), _parsed(text, str(path))))
         return
-    yield _Value(begin[0], first)
+    yield from _split(_Value(begin[0], first))
     for where, line in lines:
-        yield _Value(where, _parsed(line, where))
+        yield from _split(_Value(where, _parsed(line, where)))
 
 
 def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, str]]:
@@ -160,14 +166,14 @@ def _joined(path: Path, lines: Iterable[tuple[str, str]]) -> str:
     return "".join(found)
 
 
-def _values_of_whole(path: Path, text: str) -> Iterator[_Value]:
-    whole = _parsed(text, str(path))
-    is_several = isinstance(whole, list) and all(_Value("", one).is_conversation for one in whole)
-    if is_several and whole:
-        for number, one in enumerate(whole, 1):
-            yield _Value(f"{path}, session {number}", one)
+def _split(one: _Value) -> Iterator[_Value]:
+    """Yield each conversation of a list of several, and every other value itself."""
+    values = one.value if isinstance(one.value, list) else []
+    inside = [_Value(f"{one.where}, session {n}", value) for n, value in enumerate(values, 1)]
+    if inside and all(each.is_conversation for each in inside):
+        yield from inside
     else:
-        yield _Value(str(path), whole)
+        yield one
 
 
 def _parsed(text: str, where: str) -> Any:
@@ -207,22 +213,31 @@ def _session(first: _Value, rest: Iterator[_Value]) -> FileSession:
         _Value(f"{first.where}, message {number}", one)
         for number, one in enumerate(fields["messages"], 1)
     )
-    name = fields.get("session_id") or fields.get("id")
-    return FileSession(str(name) if name else None, messages=_messages(chain(inside, rest)))
+    name, tools = fields.get("session_id") or fields.get("id"), fields.get("tools")
+    return FileSession(
+        str(name) if name else None,
+        messages=_messages(chain(inside, rest)),
+        tools=tuple(one for one in tools if isinstance(one, dict))
+        if isinstance(tools, list)
+        else (),
+    )
 
 
 def _messages(values: Iterable[_Value]) -> Iterator[SourceMessage]:
     for position, one in enumerate(values):
-        yield SourceMessage(_message(one), str(position), one.where)
+        yield SourceMessage(message_of(one.value, one.where), str(position), one.where)
 
 
-def _message(one: _Value) -> BaseMessage:
+def message_of(value: Any, where: str) -> BaseMessage:
     """Return a message of any of the forms in which LangChain and OpenAI write one.
+
+    Args:
+        value: What JSON gives.
+        where: Its place, for the error.
 
     Raises:
         HistoryImportError: When it is none.
     """
-    value = one.value
     try:
         if not isinstance(value, dict):
             raise ConfigurationError("It is no message.")
@@ -234,9 +249,9 @@ def _message(one: _Value) -> BaseMessage:
             made = _from_openai(value)
     except (ValueError, TypeError, KeyError, AttributeError, NotImplementedError) as error:
         text = f"It is no message ({type(error).__name__}: {error})"
-        raise HistoryImportError(f"{text[:400]}.", one.where) from error
+        raise HistoryImportError(f"{text[:400]}.", where) from error
     if not isinstance(made, BaseMessage):
-        raise HistoryImportError(f"It is no message, but {type(made).__name__}.", one.where)
+        raise HistoryImportError(f"It is no message, but {type(made).__name__}.", where)
     return made
 
 
@@ -244,13 +259,34 @@ def _from_openai(value: dict[str, Any]) -> BaseMessage:
     try:
         (made,) = as_messages([value])
     except ConfigurationError:
-        calls = value.get("tool_calls")
-        if not calls:
+        if not value.get("tool_calls"):
             raise
-        # Arguments that are no JSON: AIMessage itself makes an invalid call of them.
+        # Arguments that are no JSON object make an invalid call; content may be left out.
+        calls = [_call(call) for call in value["tool_calls"]]
         rest = {key: field for key, field in value.items() if key != "tool_calls"}
-        (made,) = as_messages([{**rest, "additional_kwargs": {"tool_calls": calls}}])
+        (without,) = as_messages([{"content": None, **rest}])
+        made = AIMessage(
+            **{
+                **dict(without),
+                "tool_calls": [call for call in calls if call["type"] == "tool_call"],
+                "invalid_tool_calls": [call for call in calls if call["type"] != "tool_call"],
+            }
+        )
     return made
+
+
+def _call(recorded: dict[str, Any]) -> ToolCall | InvalidToolCall:
+    """Return a tool call in OpenAI's format; an invalid one where its arguments are no object."""
+    function = recorded["function"]
+    name, args, call_id = function.get("name") or "", function.get("arguments"), recorded.get("id")
+    try:
+        parsed = json.loads(args) if isinstance(args, str) and args.strip() else args or {}
+    except (ValueError, RecursionError):
+        parsed = None
+    if name and isinstance(parsed, dict):
+        return tool_call(name=name, args=parsed, id=call_id)
+    text = args if isinstance(args, str) else json.dumps(args)
+    return invalid_tool_call(name=name, args=text, id=call_id, error=_NO_OBJECT)
 
 
 @cache

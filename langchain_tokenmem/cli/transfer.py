@@ -1,0 +1,398 @@
+"""Commands that move sessions and threads in and out, and how every command opens a store."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+    from langchain_tokenmem.adapters.migration.message_files import FileSession
+    from langchain_tokenmem.storage.imports.page_writer import ImportReport
+
+_SQLITE_MAGIC = b"SQLite format 3\x00"
+
+Allow = Annotated[
+    list[str] | None,
+    typer.Option("--allow", help="Type that the state may hold, as module:Class."),
+]
+Force = Annotated[bool, typer.Option("--force", help="Write over a file that is there.")]
+Store = Annotated[str, typer.Argument(metavar="STORE", help="URL of the store, or its file.")]
+
+
+class SourceKind(StrEnum):
+    """Kinds of sources of an import."""
+
+    auto = "auto"
+    messages = "messages"
+    sql = "sql"
+    checkpoints = "checkpoints"
+
+
+class SourceTables(StrEnum):
+    """Layouts of the tables of a checkpointer."""
+
+    auto = "auto"
+    langgraph = "langgraph"
+    tokenmem = "tokenmem"
+
+
+class ExportFormat(StrEnum):
+    """Forms of an export."""
+
+    jsonl = "jsonl"
+    json = "json"
+
+
+def export_sessions(
+    store: Store,
+    session: Annotated[
+        list[str] | None, typer.Option(help="Only this session; may be given again.")
+    ] = None,
+    user: Annotated[str | None, typer.Option(help="Only sessions of this user.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write; default: the output.")] = None,
+    form: Annotated[
+        ExportFormat, typer.Option("--format", help="One message a line, or indented JSON.")
+    ] = ExportFormat.jsonl,
+    *,
+    force: Force = False,
+) -> None:
+    """Export whole sessions: messages with ids, times and edits, memory state and budget.
+
+    `tokenmem import` makes the same sessions of it.
+    """
+    from langchain_tokenmem import TranscriptStore
+
+    check_file(store)
+    if out is not None:
+        check_output(out, force=force, store=sqlite_file(store))
+    with TranscriptStore(as_url(store)) as opened:
+        names = session or opened.sessions(user_id=user)
+        written = _lines if form is ExportFormat.jsonl else _readable
+        lines = (f"{line}\n" for line in written(opened, names, user))
+        if out is None:
+            sys.stdout.writelines(lines)
+            return
+        unfinished = out.with_name(f".{out.name}.{os.getpid()}.part")
+        try:
+            with unfinished.open("x", encoding="utf-8", newline="\n") as file:
+                file.writelines(lines)
+            unfinished.replace(out)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    Console().print(f"{len(names):,} sessions written: {out}", markup=False)
+
+
+def _lines(store: TranscriptStore, names: Sequence[str], user: str | None) -> Iterator[str]:
+    for name in names:
+        yield from store.export_session(name, user_id=user)
+
+
+def _readable(store: TranscriptStore, names: Sequence[str], user: str | None) -> Iterator[str]:
+    """Yield a list of sessions as indented JSON, each with its messages inside."""
+    yield "["
+    for number, name in enumerate(names, 1):
+        head, *rows = map(json.loads, store.export_session(name, user_id=user))
+        whole = {**head, "messages": rows}
+        text = json.dumps(whole, indent=2, ensure_ascii=False)
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # half of a surrogate pair
+            text = json.dumps(whole, indent=2)
+        yield text + ("," if number < len(names) else "")
+    yield "]"
+
+
+def import_sessions(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FROM",
+            help="File of messages (OpenAI chat format, LangChain JSON, `tokenmem export`; JSON or "
+            "JSON Lines; .gz too), or a database: SQLite file, sqlite:/// or postgresql:// URL.",
+        ),
+    ],
+    target: Annotated[str, typer.Argument(metavar="TO", help="URL of the store to import into.")],
+    kind: Annotated[
+        SourceKind, typer.Option("--from", help="What FROM is; `auto` looks into it.")
+    ] = SourceKind.auto,
+    session: Annotated[
+        str | None,
+        typer.Option(help="Name of the session; of a database: only this session or thread."),
+    ] = None,
+    user: Annotated[str | None, typer.Option(help="Owner of the sessions.")] = None,
+    table: Annotated[
+        str, typer.Option(help="Table of SQLChatMessageHistory in a database.")
+    ] = "message_store",
+    summary: Annotated[
+        str | None, typer.Option(help="Text of the summary that the old memory has of a session.")
+    ] = None,
+    summary_covers: Annotated[
+        int, typer.Option(help="How many messages of FROM the summary is about.")
+    ] = 0,
+) -> None:
+    """Import messages into sessions of a store.
+
+    Run it again at any time: what is there stays, and only what is new in FROM is added.
+    """
+    from langchain_tokenmem import TranscriptStore
+    from langchain_tokenmem.errors import ConfigurationError
+
+    kind = _kind_of(source, table) if kind is SourceKind.auto else kind
+    if kind is SourceKind.checkpoints and (user is not None or summary is not None):
+        raise ConfigurationError("--user and --summary are for messages, not for checkpoints.")
+    if kind is SourceKind.sql and summary is not None and session is None:
+        raise ConfigurationError("--summary is about one session; name it with --session.")
+    if kind is SourceKind.checkpoints:
+        migrate(source, target, thread=None if session is None else [session])
+        return
+    reports: list[ImportReport] = []
+    with TranscriptStore(as_url(target)) as store, progress_bar() as show:
+        for name, history, lines in _sessions_of(kind, source, table, session):
+            if summary is not None and (lines is not None or reports):
+                raise ConfigurationError(
+                    "--summary is about one session; FROM has several, or is an export."
+                )
+
+            def progress(done: int, name: str = name or "") -> None:
+                show(name, done, done)
+
+            if lines is None:
+                done = store.import_history(
+                    history,
+                    name or "",
+                    user_id=user,
+                    summary=summary,
+                    summary_covers=summary_covers,
+                    progress=progress,
+                )
+            else:
+                done = store.import_session(lines, name, user_id=user, progress=progress)
+            reports.append(done)
+    _print_imported(reports)
+
+
+def _print_imported(reports: Sequence[ImportReport]) -> None:
+    console = Console()
+    for one in reports:
+        text = f"{one.session_id}: {one.added:,} messages imported, {one.known:,} were there."
+        if one.renamed:
+            text += f" {one.renamed:,} under a new id, theirs was taken."
+        if one.has_summary:
+            text += " Summary and state came along."
+        console.print(text, markup=False, highlight=False)
+    console.print(f"{len(reports):,} sessions: {sum(one.added for one in reports):,} messages.")
+
+
+def _kind_of(source: str, table: str) -> SourceKind:
+    """Return what a source is, by its first bytes or its tables."""
+    from langchain_tokenmem.errors import ConfigurationError
+    from langchain_tokenmem.storage.imports.history_tables import history_engine, tables_in
+    from langchain_tokenmem.storage.urls import parsed
+
+    if "://" not in source:
+        with Path(source).open("rb") as file:
+            if file.read(len(_SQLITE_MAGIC)) != _SQLITE_MAGIC:
+                return SourceKind.messages
+    check_file(source)
+    with history_engine(parsed(as_url(source))) as engine:
+        tables = tables_in(engine)
+    if table in tables:
+        return SourceKind.sql
+    if {"checkpoints", "tokenmem_checkpoints"} & {*tables}:
+        return SourceKind.checkpoints
+    raise ConfigurationError(
+        f"The database has neither a table {table!r} of histories (--table names another one) nor "
+        f"checkpoints. There are: {', '.join(sorted(tables)) or 'none'}."
+    )
+
+
+def _sessions_of(
+    kind: SourceKind, source: str, table: str, session: str | None
+) -> Iterator[tuple[str | None, Any, Iterator[tuple[str, str]] | None]]:
+    """Yield the name of each session with its history, or with the lines of an export."""
+    if kind is SourceKind.sql:
+        from langchain_tokenmem.adapters.migration.community import sql_histories
+        from langchain_tokenmem.storage.imports.history_tables import history_engine
+        from langchain_tokenmem.storage.urls import parsed
+
+        with history_engine(parsed(as_url(source))) as engine:
+            for name, history in sql_histories(engine, table, session):
+                yield name, history, None
+    else:
+        for one, called in _named(Path(source), session):
+            yield called, one.messages, one.lines
+
+
+def _named(file: Path, session: str | None) -> Iterator[tuple[FileSession, str | None]]:
+    """Yield the sessions of a file with their names; those of an export keep theirs.
+
+    One that has no name is called like the file; several of them are numbered.
+    """
+    from langchain_tokenmem.adapters.migration.message_files import sessions_in_file
+
+    base = session or file.name.partition(".")[0]
+    number = 0
+    for place, one in enumerate(sessions_in_file(file)):
+        if one.name is None:
+            number += 1
+            yield one, base if number == 1 else f"{base}-{number}"
+        else:
+            yield one, session if session and not place else one.name
+
+
+def migrate(
+    source: Annotated[
+        str, typer.Argument(metavar="FROM", help="SQLite file, sqlite:/// or postgresql:// URL.")
+    ],
+    target: Annotated[str, typer.Argument(metavar="TO", help="URL of the store to copy into.")],
+    tables: Annotated[
+        SourceTables, typer.Option("--from", help="Whose tables FROM has; `auto` looks into it.")
+    ] = SourceTables.auto,
+    thread: Annotated[
+        list[str] | None, typer.Option(help="Only this thread; may be given again.")
+    ] = None,
+    allow: Allow = None,
+) -> None:
+    """Copy checkpointed threads into a store of this package, and prove it by reading back.
+
+    History, pending writes and metadata come along; FROM is only read. Run it again after an
+    interruption: it goes on where it stopped.
+    """
+    from langchain_tokenmem.adapters.migration.checkpoints import migrate_checkpoints
+
+    types = allow or ()
+    with (
+        our_saver(target, allow=types, is_new=True) as ours,
+        _source_saver(source, tables, target=ours, allow=types) as theirs,
+        progress_bar() as show,
+    ):
+        report = migrate_checkpoints(theirs, ours, threads=thread, progress=show)
+    console = Console()
+    console.print(
+        f"{report.threads:,} threads: {report.copied:,} checkpoints with {report.writes:,} pending "
+        f"writes copied and read back, {report.known:,} were there already."
+    )
+    if report.skipped:
+        names = ", ".join(map(repr, report.skipped))
+        text = f"{len(report.skipped):,} left out, no thread can be named so here: {names}."
+        console.print(text, markup=False)
+
+
+@contextmanager
+def _source_saver(
+    url: str, tables: SourceTables, *, target: TokenMemorySaver, allow: Sequence[str]
+) -> Iterator[Any]:
+    """Open the saver to copy from; where both are in a database, LangGraph's own is meant."""
+    from langchain_tokenmem.adapters.migration.checkpoints import langgraph_saver
+    from langchain_tokenmem.errors import ConfigurationError
+    from langchain_tokenmem.storage.urls import parsed
+
+    if tables is not SourceTables.tokenmem:
+        check_file(url)
+        # Values are read as strictly as the target reads them.
+        with langgraph_saver(parsed(as_url(url)), target.serde) as found:
+            if found is not None:
+                yield found
+                return
+        if tables is SourceTables.langgraph:
+            raise ConfigurationError(
+                "There are no tables of a LangGraph checkpointer in the source."
+            )
+    with our_saver(url, allow=allow) as saver:
+        yield saver
+
+
+# --- stores and files
+
+
+def as_url(given: str) -> Any:
+    """Return the URL of a database; a path is a SQLite file."""
+    from langchain_tokenmem.storage.urls import of_file
+
+    return given if "://" in given else of_file(given)
+
+
+def sqlite_file(url: str) -> Path | None:
+    """Return the file of a SQLite database; None for any other one."""
+    from langchain_tokenmem.storage.urls import parsed
+
+    address = parsed(as_url(url))
+    name = address.database if address.get_backend_name() == "sqlite" else None
+    return None if not name or "uri" in address.query or name == ":memory:" else Path(name)
+
+
+def check_file(url: str) -> None:
+    """Raise if a SQLite file is not there; opening it would make one."""
+    from langchain_tokenmem.errors import ConfigurationError
+
+    file = sqlite_file(url)
+    if file is not None and not file.is_file():
+        raise ConfigurationError(f"There is no file {file}.")
+
+
+def check_output(file: Path, *, force: bool, store: Path | None = None) -> None:
+    """Raise if a file must not be written: it is there, or is the store that is read."""
+    from langchain_tokenmem.errors import ConfigurationError
+
+    if not file.exists():
+        return
+    if store is not None and file.samefile(store):
+        raise ConfigurationError(f"{file} is the store itself; write to another file.")
+    if not force:
+        raise ConfigurationError(f"{file} is there already; --force writes over it.")
+
+
+@contextmanager
+def our_saver(
+    url: str, *, allow: Sequence[str] = (), is_new: bool = False
+) -> Iterator[TokenMemorySaver]:
+    """Open a saver on a store.
+
+    Args:
+        url: URL of the store, or the path of a SQLite file.
+        allow: Further types that the state may hold, each as `module:Class`.
+        is_new: Whether a SQLite file is made where there is none.
+    """
+    from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+    from langchain_tokenmem.errors import ConfigurationError
+
+    if not is_new:
+        check_file(url)
+    types = [one.partition(":")[::2] for one in allow]
+    for given, names in zip(allow, types, strict=True):
+        if not all(names):
+            raise ConfigurationError(
+                f"--allow {given!r}: it is module:Class, such as my_app.state:Plan."
+            )
+    with TranscriptStore(as_url(url)) as store:
+        saver: Any = TokenMemorySaver(store)
+        yield saver.with_allowlist(types) if types else saver
+
+
+def printable(text: str) -> str:
+    """Return stored text as a terminal can show it."""
+    return "".join(one if one.isprintable() else "?" for one in text)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """Show a bar; what it gives is called with a description, steps done, and steps in all."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), transient=True) as progress:
+        task = progress.add_task("")
+
+        def show(description: str, done: int, total: int) -> None:
+            progress.update(task, description=description[:40], completed=done, total=total)
+
+        yield show
