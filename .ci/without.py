@@ -33,7 +33,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.adapters.migration.community import sql_histories
 from langchain_tokenmem.errors import TokenMemoryError
-from langchain_tokenmem.storage.imports.history_tables import history_engine
+from langchain_tokenmem.storage.imports.sources import history_engine
 
 SAID = [HumanMessage("Parcel 4711 is in Berlin.", id="h"), AIMessage("Noted.", id="a")]
 MODEL = FakeListChatModel(responses=["Yes."])

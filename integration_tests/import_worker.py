@@ -14,7 +14,7 @@ from langchain_core.language_models import FakeListChatModel
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore, with_token_memory
 from langchain_tokenmem.adapters.migration.community import sql_histories
-from langchain_tokenmem.storage.imports.history_tables import history_engine
+from langchain_tokenmem.storage.imports.sources import history_engine
 
 MAX_WAIT_S = 30.0
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from langchain_tokenmem.adapters.chains.history import TokenMemoryChatHistory
     from langchain_tokenmem.adapters.chains.runnable import with_token_memory
     from langchain_tokenmem.adapters.checkpoints.saver import TokenMemorySaver
-    from langchain_tokenmem.adapters.graphs.after_model import AfterModelNode
-    from langchain_tokenmem.adapters.graphs.compact_node import CompactNode
     from langchain_tokenmem.adapters.graphs.memory_nodes import (
         MemoryAgentState,
         MemoryMessagesState,
@@ -28,6 +26,8 @@ if TYPE_CHECKING:
         memory_nodes,
     )
     from langchain_tokenmem.adapters.graphs.nodes import (
+        AfterModelNode,
+        CompactNode,
         MemoryNode,
         RecallNode,
         SummarizeNode,
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from langchain_tokenmem.core.profiles import LegalityProfile
     from langchain_tokenmem.core.trigger import Trigger
     from langchain_tokenmem.core.turn_memory_text import format_message_for_provider
-    from langchain_tokenmem.core.usage import TokenUsage
-    from langchain_tokenmem.core.view import Explanation, View
+    from langchain_tokenmem.core.view import Explanation, TokenUsage, View
     from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
     from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
     from langchain_tokenmem.errors import ThreadConflictError
@@ -118,11 +117,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AfterModelNode": "adapters.graphs.after_model",
+    "AfterModelNode": "adapters.graphs.nodes",
     "ChromaIndex": "recall.chroma",
     "CompactCallbacks": "events",
     "CompactEvent": "events",
-    "CompactNode": "adapters.graphs.compact_node",
+    "CompactNode": "adapters.graphs.nodes",
     "Explanation": "core.view",
     "HashingEmbeddings": "recall.embeddings",
     "JsonStore": "notes.stores.json_store",
@@ -150,7 +149,7 @@ _HOMES = {
     "TokenMemoryMiddleware": "adapters.agents.middleware",
     "TokenMemorySaver": "adapters.checkpoints.saver",
     "TokenMemorySettings": "settings.token_memory_settings",
-    "TokenUsage": "core.usage",
+    "TokenUsage": "core.view",
     "TranscriptRetriever": "adapters.retriever",
     "TranscriptStore": "storage.transcript_store",
     "Trigger": "core.trigger",

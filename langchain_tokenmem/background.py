@@ -22,7 +22,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 Given = ParamSpec("Given")
 T = TypeVar("T")
@@ -330,3 +330,18 @@ def wait_at_exit(wait: Callable[[], object]) -> None:
     atexit.register(call)
     # Else it would itself be called at exit, before `call` where no library made one earlier.
     weakref.finalize(owner, atexit.unregister, call).atexit = False
+
+
+def in_thread(
+    method: Callable[Concatenate[Any, Given], T],
+) -> Callable[Concatenate[Any, Given], Coroutine[Any, Any, T]]:
+    """Return an async method that does the work of a sync one in a thread."""
+
+    async def wrapper(self: Any, /, *args: Given.args, **kwargs: Given.kwargs) -> T:
+        # By its name: a subclass may have a sync one of its own.
+        return await in_own_thread(getattr(self, method.__name__), *args, **kwargs)
+
+    wrapper.__name__ = f"a{method.__name__}"
+    wrapper.__wrapped__ = method  # type: ignore[attr-defined]  # inspect.signature follows it
+    wrapper.__doc__ = f"Do the same as `{method.__name__}` without blocking the event loop."
+    return wrapper

@@ -33,3 +33,14 @@ def test_every_code_block_of_the_documentation_runs(page, tmp_path, monkeypatch)
 def test_every_public_name_is_documented():
     pages = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert [name for name in langchain_tokenmem.__all__ if name not in pages] == []
+
+
+@pytest.mark.parametrize("page", ["architecture.md", "ten_files.md"])
+def test_every_file_that_a_page_names_is_there(page):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    named = re.findall(r"`((?:\w+/)*\w+\.py)`", text)
+    package = Path(langchain_tokenmem.__file__).parent
+    assert len(named) > 10
+    assert [
+        name for name in named if not ((package / name).is_file() or (ROOT / name).is_file())
+    ] == []

@@ -1,9 +1,9 @@
-"""Pins in the state of a graph or an agent: their channel, and updates of it."""
+"""Pins in the state of a graph or an agent: their channel, updates of it, and its reducer."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_tokenmem.core.pins import PINS_CHANNEL, new_pin
 
@@ -36,3 +36,14 @@ def pin_update(text: str, *, unpin: bool = False) -> dict[str, Any]:
     if not unpin:
         return {PINS_KEY: {pin["id"]: pin}}
     return {PINS_KEY: {pin["text"] if _ID.fullmatch(pin["text"]) else pin["id"]: None}}
+
+
+T = TypeVar("T")
+
+
+def merge_by_name(old: dict[str, T] | None, new: dict[str, T] | None) -> dict[str, T]:
+    """Return the entries of both, by the memory's name; the newer one where both have it.
+
+    So several memories may write in one step without taking the others' place.
+    """
+    return {**(old or {}), **(new or {})}

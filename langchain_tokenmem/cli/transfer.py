@@ -197,7 +197,7 @@ def _print_imported(reports: Sequence[ImportReport]) -> None:
 def _kind_of(source: str, table: str) -> SourceKind:
     """Return what a source is, by its first bytes or its tables."""
     from langchain_tokenmem.errors import ConfigurationError
-    from langchain_tokenmem.storage.imports.history_tables import history_engine, tables_in
+    from langchain_tokenmem.storage.imports.sources import history_engine, tables_in
     from langchain_tokenmem.storage.urls import parsed
 
     if "://" not in source:
@@ -223,7 +223,7 @@ def _sessions_of(
     """Yield the name of each session with its history, or with the lines of an export."""
     if kind is SourceKind.sql:
         from langchain_tokenmem.adapters.migration.community import sql_histories
-        from langchain_tokenmem.storage.imports.history_tables import history_engine
+        from langchain_tokenmem.storage.imports.sources import history_engine
         from langchain_tokenmem.storage.urls import parsed
 
         with history_engine(parsed(as_url(source))) as engine:

@@ -6,8 +6,14 @@ import logging
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from langchain_tokenmem.core.chat_models import checked_model, model_name, told_limits, window_of
-from langchain_tokenmem.core.model_limits import MIN_CONTEXT_WINDOW, ModelLimits
+from langchain_tokenmem.core.chat_models import (
+    MIN_CONTEXT_WINDOW,
+    ModelLimits,
+    checked_model,
+    model_name,
+    told_limits,
+    window_of,
+)
 from langchain_tokenmem.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)

@@ -9,9 +9,13 @@ from dataclasses import replace
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.folding import fewest_folds
-from langchain_tokenmem.core.part_tokens import part_tokens
 from langchain_tokenmem.core.shown_turns import ShownTurns
-from langchain_tokenmem.core.size_caps import cap_messages, fit_required, request_tokens
+from langchain_tokenmem.core.size_caps import (
+    cap_messages,
+    fit_required,
+    part_tokens,
+    request_tokens,
+)
 from langchain_tokenmem.errors import BudgetExceededError
 
 

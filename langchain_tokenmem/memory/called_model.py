@@ -7,6 +7,7 @@ from typing import Any
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import (
+    ModelLimits,
     checked_model,
     model_name,
     models_of,
@@ -14,7 +15,6 @@ from langchain_tokenmem.core.chat_models import (
     unwrap_model,
     window_of,
 )
-from langchain_tokenmem.core.model_limits import ModelLimits
 from langchain_tokenmem.core.profiles import LegalityProfile, profile_of_model
 from langchain_tokenmem.tokens.base import TokenCounter
 from langchain_tokenmem.tokens.resolve import counter_for

@@ -15,10 +15,10 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked, checked_choice
 from langchain_tokenmem.core.bound_reasoning import binds_reasoning, has_bound_reasoning
 from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.chat_models import ModelLimits
 from langchain_tokenmem.core.context_split import split_context
 from langchain_tokenmem.core.edited_words import CheckedMessages, checked_messages
 from langchain_tokenmem.core.inserted_text import with_text
-from langchain_tokenmem.core.model_limits import ModelLimits
 from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for
@@ -44,12 +44,11 @@ from langchain_tokenmem.memory.bound_calls import (
 from langchain_tokenmem.memory.called_model import CalledModel
 from langchain_tokenmem.memory.compaction import Compaction
 from langchain_tokenmem.memory.corrected_summary import with_current_words
-from langchain_tokenmem.memory.covered_notes import with_covered_notes
 from langchain_tokenmem.memory.drivers import Work
 from langchain_tokenmem.memory.prepared_call import PreparedCall
 from langchain_tokenmem.memory.provider_counts import with_known_count
 from langchain_tokenmem.memory.reported_counts import CountedModel, corrected_call, with_reports
-from langchain_tokenmem.memory.working_notes import WorkingNotes
+from langchain_tokenmem.memory.working_notes import WorkingNotes, with_covered_notes
 from langchain_tokenmem.notes.rendering import without_void_notes
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summarizer

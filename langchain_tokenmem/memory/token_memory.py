@@ -21,9 +21,9 @@ from langchain_tokenmem.core.argument_checks import (
 )
 from langchain_tokenmem.core.before_store import BeforeStore, as_kept, checked_before_store
 from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, TokenBudget
+from langchain_tokenmem.core.chat_models import ModelLimits
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.message_times import ShownTimes, without_stamp
-from langchain_tokenmem.core.model_limits import ModelLimits
 from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_options import SummaryRole

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from langchain_core.documents import Document
 
+from langchain_tokenmem.background import in_thread
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.search_units import Change, Hit, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
@@ -29,7 +30,6 @@ from langchain_tokenmem.recall.vector_store import VectorStoreIndex
 from langchain_tokenmem.recall.vectors import vector_index
 from langchain_tokenmem.recall.words import Bm25, LexicalIndex, Scores
 from langchain_tokenmem.recall.worker import LexicalBacklog
-from langchain_tokenmem.storage.async_wrappers import in_thread
 from langchain_tokenmem.storage.lifecycle import ExpiryReport
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 

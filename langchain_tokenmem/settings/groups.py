@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, TokenBudget
-from langchain_tokenmem.core.model_limits import ModelLimits
+from langchain_tokenmem.core.chat_models import ModelLimits
 from langchain_tokenmem.core.trigger import Trigger
 from langchain_tokenmem.core.working_notes.mode_profiles import MODES, ModeProfile, mode_named
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds

@@ -13,7 +13,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from langchain_tokenmem.core.model_limits import ModelLimits
+from langchain_tokenmem.core.chat_models import ModelLimits
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes.notebook import Notebook
 from langchain_tokenmem.notes.stores.sql_store import SqlStore

@@ -13,7 +13,7 @@ from typing import Any, Unpack
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, delete
 
-from langchain_tokenmem.background import BackgroundRunner, wait_at_exit, wait_for
+from langchain_tokenmem.background import BackgroundRunner, in_thread, wait_at_exit, wait_for
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.closeable import Closeable
@@ -23,7 +23,6 @@ from langchain_tokenmem.core.session_settings import ScopedSettings, SessionSett
 from langchain_tokenmem.core.thread_names import thread_of
 from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError, TokenMemoryError
 from langchain_tokenmem.state import MemoryState, load_state
-from langchain_tokenmem.storage.async_wrappers import in_thread
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.imports.importing import HistoryImport, Source
 from langchain_tokenmem.storage.imports.page_writer import ImportReport, PageWriter, Progress

@@ -8,8 +8,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from langchain_tokenmem.core.chat_models import model_name, models_of
-from langchain_tokenmem.core.model_limits import NAME_START
+from langchain_tokenmem.core.chat_models import NAME_START, model_name, models_of
 from langchain_tokenmem.tokens.counters import TiktokenCounter
 from langchain_tokenmem.tokens.encodings import find_encoding
 

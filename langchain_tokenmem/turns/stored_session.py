@@ -26,12 +26,12 @@ from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state
 from langchain_tokenmem.core.working_notes.outcomes import turn_reading
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.memory.corrected_summary import with_current_words, without_noted_words
-from langchain_tokenmem.memory.covered_notes import lacks_covered_notes, with_covered_notes
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.hidden_words import without_removed_words
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.reported_counts import in_force_from
 from langchain_tokenmem.memory.token_memory import TokenMemory
+from langchain_tokenmem.memory.working_notes import lacks_covered_notes, with_covered_notes
 from langchain_tokenmem.state import MemoryState, new_state
 from langchain_tokenmem.turns.backlog import beginnings
 from langchain_tokenmem.turns.conversation import ATTEMPTS, Snapshot, TurnRequest

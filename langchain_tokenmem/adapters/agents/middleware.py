@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Collection, Generator
 from dataclasses import replace
 from threading import Lock
 from typing import Annotated, Any, Literal, NotRequired
@@ -15,9 +15,16 @@ from langchain.agents.middleware.types import (
     PrivateStateAttr,
 )
 from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
 from langgraph.types import Command
 
-from langchain_tokenmem.adapters.agent_tools import REQUEST_DONE
+from langchain_tokenmem.adapters.agent_tools import (
+    REQUEST_DONE,
+    compact_conversation_tool,
+    read_message_tool,
+    record_decision_tool,
+    set_goal_tool,
+)
 from langchain_tokenmem.adapters.agents.model_call import (
     ANOTHER_SUMMARIZER,
     KEPT_BY_PROVIDER,
@@ -31,9 +38,8 @@ from langchain_tokenmem.adapters.agents.model_call import (
     without_copies,
 )
 from langchain_tokenmem.adapters.agents.overflow import is_overflow
-from langchain_tokenmem.adapters.agents.tool_choice import AgentTools, chosen_tools
-from langchain_tokenmem.adapters.pins import PINS_KEY
-from langchain_tokenmem.adapters.reducers import merge_by_name
+from langchain_tokenmem.adapters.memory_tools import MEMORY_TOOLS, memory_tools
+from langchain_tokenmem.adapters.pins import PINS_KEY, merge_by_name
 from langchain_tokenmem.adapters.run_context import MODE_KEY, graph_thread, mode_asked, write_events
 from langchain_tokenmem.adapters.stored_settings import settings_of_run
 from langchain_tokenmem.background import in_own_thread
@@ -45,6 +51,7 @@ from langchain_tokenmem.core.todos import TODOS_KEY
 from langchain_tokenmem.core.view import messages_to_send
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
+from langchain_tokenmem.notes.notebook import Notebook
 from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
@@ -289,3 +296,44 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         write_events(writer, call.thread.state, result, self._name)
         command: Command[Any] | None = Command(update=update) if update else None
         return ExtendedModelResponse(model_response=response, command=command)
+
+
+AgentTools = bool | Collection[str]
+
+_OF_A_MODE = frozenset({"record_decision", "set_goal"})
+
+
+def chosen_tools(asked: AgentTools, name: str, memory: TokenMemory | None) -> list[BaseTool]:
+    """Return the tools that an agent gets.
+
+    Args:
+        asked: Names of the tools; True for those of its own messages and, where the memory has a
+            mode, of its working notes; False for none.
+        name: Name of the middleware.
+        memory: Has the notes and the recall, where it is given.
+
+    Raises:
+        ConfigurationError: When there is no tool of a name.
+    """
+    makers: dict[str, Callable[[], BaseTool]] = {
+        "compact_conversation": lambda: compact_conversation_tool(name),
+        "read_message": lambda: read_message_tool(name=name),
+        "record_decision": record_decision_tool,
+        "set_goal": set_goal_tool,
+    }
+    names = [*makers, *sorted(MEMORY_TOOLS)]
+    has_mode = memory is not None and memory.engine.annotations.mode is not None
+    usual = {*makers} if has_mode else {*makers} - _OF_A_MODE
+    chosen = {*asked} if not isinstance(asked, bool) else usual if asked else set()
+    if isinstance(asked, str) or chosen - {*names}:
+        raise ConfigurationError(
+            f"agent_tools is {asked!r}; it is True, False, or holds some of {', '.join(names)}."
+        )
+    kept = [make() for tool, make in makers.items() if tool in chosen]
+    wanted: set[str] = chosen & MEMORY_TOOLS
+    if wanted:
+        before_store = memory.before_store if memory is not None else None
+        notes = (memory and memory.notes) or Notebook(before_store=before_store)
+        recall = memory.recall if memory is not None else None
+        kept += memory_tools(notes, include=wanted, name=name, recall=recall)  # type: ignore[arg-type]
+    return kept

@@ -13,7 +13,7 @@ from dataclasses import replace
 from langchain_core.exceptions import ContextOverflowError
 
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.model_limits import MIN_CONTEXT_WINDOW
+from langchain_tokenmem.core.chat_models import MIN_CONTEXT_WINDOW
 
 _RETRY_SHARE = 0.6
 """Share of a refused request that the second one may have: the provider counted otherwise than

@@ -11,18 +11,16 @@ from typing import Any
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.background import in_own_thread
+from langchain_tokenmem.background import in_own_thread, in_thread
 from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.message_times import stamped
 from langchain_tokenmem.core.messages import marked, role_of
 from langchain_tokenmem.core.provider_format import CONTINUE_MESSAGE
-from langchain_tokenmem.core.usage import TokenUsage
-from langchain_tokenmem.core.view import View
+from langchain_tokenmem.core.view import TokenUsage, View
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState
-from langchain_tokenmem.storage.async_wrappers import in_thread
 from langchain_tokenmem.storage.sessions import checked_id
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.turns.conversation import TurnRequest

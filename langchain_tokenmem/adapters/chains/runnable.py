@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -17,16 +17,17 @@ from langchain_core.runnables import (
     RunnableSequence,
 )
 from langchain_core.runnables.base import RunnableBindingBase
+from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
 from langchain_tokenmem.adapters.chains.composition import (
     bound_kwarg,
     bound_model,
     has_prompt,
+    is_configurable,
     replace_model,
     replace_prompts,
 )
-from langchain_tokenmem.adapters.chains.limited_model import limited_model
 from langchain_tokenmem.adapters.chains.message_io import (
     MessageKeys,
     add_chunks,
@@ -37,6 +38,7 @@ from langchain_tokenmem.adapters.chains.prompt import ChainCall, FittedPrompt
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_budget, checked, checked_tokens
 from langchain_tokenmem.core.message_times import stamped
+from langchain_tokenmem.core.output_limit import output_setting
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View, messages_to_send
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
@@ -277,3 +279,30 @@ class _AnswerStore:
     def _turn(self, chunks: list[Any]) -> list[BaseMessage]:
         answer = self.keys.answer_in(add_chunks(chunks))
         return [*self.call.messages, *to_messages(answer, AIMessage)]
+
+
+def limited_model(
+    model: Runnable[Any, Any], *, views: Sequence[View], name: str | Literal[True]
+) -> Runnable[Any, Any]:
+    """Return a model that is told how many tokens the newest view leaves for its answer.
+
+    Args:
+        model: A chat model, or one that the call's config chooses.
+        views: The views of the call, in order; it grows as prompts are rendered.
+        name: Name of the setting, or True to choose it by the provider.
+    """
+
+    def chosen(_value: Any, config: RunnableConfig, **kwargs: Any) -> Runnable[Any, Any]:
+        if isinstance(model, DynamicRunnable):
+            inner, _ = model.prepare(config)
+            limited = partial(limited_model, views=views, name=name)
+            return (replace_model(inner, limited) or inner).bind(**kwargs)
+        # What a call chooses of `init_chat_model` is made for it.
+        made: Any = getattr(model, "_model", None) if is_configurable(model) else None
+        settled = made(config) if made else model
+        return model.bind(**output_setting(settled, kwargs, views[-1].output_left, name))
+
+    async def achosen(value: Any, config: RunnableConfig, **kwargs: Any) -> Runnable[Any, Any]:
+        return chosen(value, config, **kwargs)
+
+    return RunnableLambda(chosen, afunc=achosen, name="limit_output")

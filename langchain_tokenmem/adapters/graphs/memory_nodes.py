@@ -9,9 +9,13 @@ from langchain_core.runnables import Runnable
 from langgraph.graph import StateGraph
 from typing_extensions import get_type_hints, is_typeddict
 
-from langchain_tokenmem.adapters.graphs.after_model import AfterModelNode
-from langchain_tokenmem.adapters.graphs.compact_node import CompactNode
-from langchain_tokenmem.adapters.graphs.nodes import MemoryNode, RecallNode, SummarizeNode
+from langchain_tokenmem.adapters.graphs.nodes import (
+    AfterModelNode,
+    CompactNode,
+    MemoryNode,
+    RecallNode,
+    SummarizeNode,
+)
 from langchain_tokenmem.adapters.graphs.state import (
     DEFAULT_NAME,
     MemoryAgentState,

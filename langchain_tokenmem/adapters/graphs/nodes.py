@@ -10,7 +10,12 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langchain_tokenmem.adapters.agent_tools import COMPACT_REQUESTS, REQUEST_DONE
-from langchain_tokenmem.adapters.graphs.archive import Removals, with_removals
+from langchain_tokenmem.adapters.graphs.archive import (
+    Archive,
+    Removals,
+    archive_covered,
+    with_removals,
+)
 from langchain_tokenmem.adapters.graphs.state import (
     DEFAULT_NAME,
     StateKeys,
@@ -23,6 +28,7 @@ from langchain_tokenmem.adapters.pins import PINS_KEY
 from langchain_tokenmem.adapters.run_context import (
     graph_thread,
     mode_asked,
+    session_and_user,
     stream_writer,
     write_events,
 )
@@ -33,11 +39,12 @@ from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.todos import TODOS_KEY
 from langchain_tokenmem.core.view import messages_to_send
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
-from langchain_tokenmem.turns.turn import atake_turn, take_turn
+from langchain_tokenmem.turns.turn import aafter_reply, after_reply, atake_turn, take_turn
 
 
 class TurnNode(Runnable[Any, dict[str, Any]]):
@@ -240,3 +247,112 @@ class RecallNode(TurnNode):
     _is_last = False
     _recalls = True
     _folds = False
+
+
+class AfterModelNode(TurnNode):
+    """Starts the summary that the next model call needs, right after the model's reply.
+
+    It writes nothing: the summary is made in the background, beside the agent's tools or while the
+    user reads, and the memory's node takes it in at the next call. `memory_nodes` puts it behind
+    the model's node, where the memory makes summaries in the background; in `create_react_agent`
+    it is the `post_model_hook`. Where times are shown it notes when the reply was complete.
+
+    Args:
+        memory: The memory of the node in front of the model's.
+        keywords: Those of `MemoryNode`, as given to that one.
+
+    Example:
+        >>> from langchain_core.messages import AIMessage
+        >>> from langchain_tokenmem import TokenMemory
+        >>> AfterModelNode(TokenMemory()).invoke({"messages": [AIMessage("hi")]})
+        {}
+    """
+
+    _is_last = False
+    _folds = False
+
+    def invoke(
+        self,
+        input: Any,  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
+    ) -> dict[str, Any]:
+        """Start the summary that is due, and return no update."""
+        thread, request = self._turn(input, config)
+        thread.note_reply()
+        after_reply(thread, request)
+        return {}
+
+    async def ainvoke(
+        self,
+        input: Any,  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
+    ) -> dict[str, Any]:
+        """Do the same as `invoke` without blocking the event loop."""
+        thread, request = self._turn(input, config)
+        thread.note_reply()
+        await aafter_reply(thread, request)
+        return {}
+
+
+class CompactNode(TurnNode):
+    """Shortens old tool results where it is due, without any model call, and writes the view.
+
+    By default the graph's messages stay as they are. With an archive and `prune` the state stays
+    bounded: messages that the running summary covers are written to the transcript store, read
+    back, and only then removed, one by one by their ids; never a system message, a pinned one or
+    one that the view still shows. Code that counts on an append-only list must not prune.
+
+    Args:
+        memory: Decides what is shown.
+        folding_follows: Leave it to a `SummarizeNode` behind this one where shortening is not
+            enough, so that the prefix changes once.
+        archive: Keeps the transcript, under the thread's id.
+        prune: Remove covered messages from the graph's state.
+        keywords: Those of `MemoryNode`.
+
+    Raises:
+        ConfigurationError: When `prune` is asked for without an archive.
+
+    Example:
+        >>> from langchain_core.messages import HumanMessage
+        >>> from langchain_tokenmem import TokenMemory
+        >>> "messages" in CompactNode(TokenMemory()).invoke({"messages": [HumanMessage("hi")]})
+        False
+    """
+
+    _folds = False
+
+    def __init__(
+        self,
+        memory: TokenMemory,
+        *,
+        folding_follows: bool = False,
+        archive: TranscriptStore | None = None,
+        prune: bool = False,
+        **keywords: Any,
+    ) -> None:
+        if prune and archive is None:
+            raise ConfigurationError(
+                "prune=True removes messages from the graph's state: give the store that keeps "
+                "them, CompactNode(memory, archive=TranscriptStore(...), prune=True)."
+            )
+        if archive is not None:
+            line = "CompactNode(memory, archive=TranscriptStore(...))"
+            checked(archive, TranscriptStore, "archive", line)
+        super().__init__(memory, **{**keywords, "store": keywords.get("store") or archive})
+        self._steps = "shorten_if_enough" if folding_follows else "shorten"
+        self._is_last = not folding_follows
+        self._archive = archive
+        self._prune = prune
+
+    def _removals(
+        self, thread: GraphThread, result: TurnResult, config: RunnableConfig | None
+    ) -> Removals:
+        if self._archive is None:
+            return Removals()
+        session = session_and_user(config, shared_threads=self._shared_threads)
+        archive = Archive(self._archive, *session, self.memory.before_store)
+        found = archive_covered(archive, thread.messages, result.state)
+        return found if self._prune else Removals()

@@ -15,8 +15,7 @@ from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict, is_typeddict
 
 from langchain_tokenmem.adapters.agent_tools import COMPACT_REQUESTS
-from langchain_tokenmem.adapters.pins import PINS_KEY
-from langchain_tokenmem.adapters.reducers import merge_by_name
+from langchain_tokenmem.adapters.pins import PINS_KEY, merge_by_name
 from langchain_tokenmem.adapters.run_context import mode_asked, state_in_run
 from langchain_tokenmem.core.argument_checks import as_messages, checked, described
 from langchain_tokenmem.core.messages import digest_of

@@ -25,7 +25,7 @@ from langchain_tokenmem.errors import (
     TokenMemoryError,
 )
 from langchain_tokenmem.storage.codec import refused_types
-from langchain_tokenmem.storage.imports.history_tables import history_engine, tables_in
+from langchain_tokenmem.storage.imports.sources import history_engine, tables_in
 
 Progress = Callable[[str, int, int], None]
 """Called with a thread's id, how many of its checkpoints are done, and how many there are."""

@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.chat_history import BaseChatMessageHistory
 
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.storage.imports.history_tables import sessions_in, tables_in
+from langchain_tokenmem.storage.imports.sources import sessions_in, tables_in
 
 MESSAGE_STORE = "message_store"
 """Name of the table unless an application has chosen another one."""

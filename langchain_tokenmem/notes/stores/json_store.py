@@ -10,13 +10,12 @@ from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 
-from langchain_tokenmem.background import BackgroundRunner, ForkSafeLock, wait_at_exit
+from langchain_tokenmem.background import BackgroundRunner, ForkSafeLock, in_thread, wait_at_exit
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.stored_items import ItemId, Namespace, StoredItem, starts_with
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.notes.stores.item_store import ItemStore
 from langchain_tokenmem.notes.stores.json_folder import JsonFolder, with_changes
-from langchain_tokenmem.storage.async_wrappers import in_thread
 
 logger = logging.getLogger(__name__)
 

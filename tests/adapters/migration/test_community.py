@@ -16,7 +16,7 @@ from langchain_tokenmem.adapters.migration.community import sql_histories
 from langchain_tokenmem.adapters.migration.message_files import sessions_in_file
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError
 from langchain_tokenmem.storage.imports import sources
-from langchain_tokenmem.storage.imports.history_tables import history_engine
+from langchain_tokenmem.storage.imports.sources import history_engine
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
