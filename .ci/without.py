@@ -22,7 +22,6 @@ from typer.testing import CliRunner
 
 import langchain_tokenmem
 from langchain_tokenmem import (
-    ChromaIndex,
     Recall,
     TokenBudget,
     TokenMemory,
@@ -33,6 +32,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.adapters.migration.community import sql_histories
 from langchain_tokenmem.errors import TokenMemoryError
+from langchain_tokenmem.recall import ChromaIndex
 from langchain_tokenmem.storage.imports.sources import history_engine
 
 SAID = [HumanMessage("Parcel 4711 is in Berlin.", id="h"), AIMessage("Noted.", id="a")]

@@ -22,7 +22,8 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
-from langchain_tokenmem import JsonStore, Notebook, SqlStore, TranscriptStore
+from langchain_tokenmem import Notebook, TranscriptStore
+from langchain_tokenmem.notes import JsonStore, SqlStore
 
 PROMISED = "promised: a question over the 1,000 notes of a level at most 25 ms"
 ANN = {"user_id": "ann"}

@@ -36,7 +36,8 @@ from typing import Any
 from _talk import Talk
 from langgraph.store.memory import InMemoryStore
 
-from langchain_tokenmem import Note, Notebook
+from langchain_tokenmem import Notebook
+from langchain_tokenmem.notes import Note
 from langchain_tokenmem.notes.rendering import kept_notes
 from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.tokens.encodings import find_encoding

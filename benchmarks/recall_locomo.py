@@ -28,7 +28,8 @@ from _models import MiniLM
 from _peers import PlainDense, PlainFts5, fused
 from langchain_core.embeddings import Embeddings
 
-from langchain_tokenmem import ChromaIndex, HashingEmbeddings, Recall, TranscriptStore
+from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem.recall import ChromaIndex, HashingEmbeddings
 from langchain_tokenmem.recall.fusion import Floor
 
 UNRELATED = Path(__file__).with_name("_unrelated.txt")

@@ -31,7 +31,6 @@ from langchain_core.runnables import RunnableLambda
 from recall_locomo import model_named
 
 from langchain_tokenmem import (
-    ChromaIndex,
     Recall,
     TokenBudget,
     TokenMemory,
@@ -40,6 +39,7 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.core.messages import marked, text_of
+from langchain_tokenmem.recall import ChromaIndex
 from langchain_tokenmem.tokens.resolve import counter_for
 
 PROMISED = {False: 80, True: 88}

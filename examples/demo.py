@@ -17,7 +17,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from langchain_tokenmem import MemoryState, TokenBudget, TokenMemory, View
+from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.measures import reference_counter
 from langchain_tokenmem.cli.replay import (
     RecordedConversation,
@@ -25,6 +25,7 @@ from langchain_tokenmem.cli.replay import (
     replay_conversation,
 )
 from langchain_tokenmem.cli.report import ReplayTotals, summary_table
+from langchain_tokenmem.types import MemoryState, View
 
 RECORDING = Path(__file__).parent / "recorded_agent.jsonl"
 WINDOW = 4_000

@@ -17,7 +17,8 @@ from itertools import count
 from pathlib import Path
 
 import langchain_tokenmem
-from langchain_tokenmem import JsonStore, SqlStore, TranscriptStore
+from langchain_tokenmem import TranscriptStore
+from langchain_tokenmem.notes import JsonStore, SqlStore
 
 NAMESPACE = ("tokenmem", "notes", "=ann", "project", "=app")
 

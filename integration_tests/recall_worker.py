@@ -22,8 +22,9 @@ from typing import Any
 import chromadb  # noqa: F401  imported once, before the forks
 from langchain_core.messages import HumanMessage
 
-from langchain_tokenmem import ChromaIndex, HashingEmbeddings, Recall, TranscriptStore
+from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.search_units import Scope
+from langchain_tokenmem.recall import ChromaIndex, HashingEmbeddings
 
 DIM = 16
 PER_STORE = 10

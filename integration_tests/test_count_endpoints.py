@@ -20,7 +20,8 @@ from count_models import ASKED, NOT_ASKED, anthropic, anthropic_with_retries, go
 from count_servers import CountServer, count_server
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langchain_tokenmem import ProviderCounter, TokenBudget, TokenMemory, counter_for
+from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.counting import ProviderCounter, counter_for
 from langchain_tokenmem.tokens.provider_counter import FAILURES, MOST_REQUESTS, TIMEOUT_S
 
 for module in ("anthropic", "aws", "google_genai", "google_vertexai", "litellm", "mistralai"):

@@ -11,7 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_tokenmem import HashingEmbeddings, Recall, TranscriptStore
+from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem.recall import HashingEmbeddings
 
 MODEL = HashingEmbeddings(64)
 

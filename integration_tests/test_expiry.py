@@ -15,15 +15,14 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 
 from langchain_tokenmem import (
-    ChromaIndex,
-    HashingEmbeddings,
     Notebook,
     Recall,
-    SqlStore,
     TokenMemoryChatHistory,
     TokenMemorySaver,
     TranscriptStore,
 )
+from langchain_tokenmem.notes import SqlStore
+from langchain_tokenmem.recall import ChromaIndex, HashingEmbeddings
 from langchain_tokenmem.storage.tables import metadata
 
 MONTH = timedelta(days=30)

@@ -10,13 +10,9 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langchain_tokenmem import (
-    MemoryAgentState,
-    MemoryNode,
-    MemoryState,
-    TokenMemory,
-    TokenMemoryMiddleware,
-)
+from langchain_tokenmem import MemoryNode, TokenMemory, TokenMemoryMiddleware
+from langchain_tokenmem.graphs import MemoryAgentState
+from langchain_tokenmem.types import MemoryState
 from tests.adapters.graphs.test_nodes import config, memory_of
 from tests.legality import problems
 from tests.summarize.models import Scripted

@@ -12,8 +12,9 @@ import pytest
 from item_worker import NAMESPACE, start, value_of
 from langchain_core.messages import HumanMessage
 
-from langchain_tokenmem import JsonStore, SqlStore, TranscriptStore
+from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.core.note_namespaces import notes_of_session, notes_of_user
+from langchain_tokenmem.notes import JsonStore, SqlStore
 
 WRITERS, EACH = 8, 200
 
@@ -80,7 +81,7 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 FORK = """
 import os, sys
-from langchain_tokenmem import JsonStore
+from langchain_tokenmem.notes import JsonStore
 store = JsonStore(sys.argv[1], debounce_s=60, max_delay_s=60)
 store.put(("a",), "parent", {"x": 1})
 if os.fork() == 0:
@@ -101,7 +102,7 @@ def test_parent_and_child_of_a_fork_write_what_each_has_put(tmp_path):
 
 FORGOTTEN = """
 import sys
-from langchain_tokenmem import JsonStore
+from langchain_tokenmem.notes import JsonStore
 JsonStore(sys.argv[1], debounce_s=0.05).put(("a",), "dropped", {"x": 1})
 import gc, time
 gc.collect()

@@ -22,14 +22,13 @@ from langgraph.store.sqlite import SqliteStore
 
 import langchain_tokenmem
 from langchain_tokenmem import (
-    JsonStore,
     Notebook,
     Recall,
-    SqlStore,
     TokenMemoryMiddleware,
     TranscriptStore,
     memory_tools,
 )
+from langchain_tokenmem.notes import JsonStore, SqlStore
 from tests.adapters.agents.test_middleware import agent_of, call, memory_of
 from tests.adapters.test_memory_tools import SCRIPT, answers, check
 

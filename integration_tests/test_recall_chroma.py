@@ -22,8 +22,9 @@ import recall_worker
 from langchain_core.messages import HumanMessage
 
 import langchain_tokenmem
-from langchain_tokenmem import ChromaIndex, HashingEmbeddings, Recall, TranscriptStore
+from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.errors import RecallError
+from langchain_tokenmem.recall import ChromaIndex, HashingEmbeddings
 
 LIVES = 101
 """The last one is not killed: it counts."""

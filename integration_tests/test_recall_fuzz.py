@@ -11,8 +11,9 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_tokenmem import ChromaIndex, HashingEmbeddings, Recall, TranscriptStore
+from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.recall import ChromaIndex, HashingEmbeddings
 
 USERS = 6
 SESSIONS = 4

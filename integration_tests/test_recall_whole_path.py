@@ -7,8 +7,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, trim_m
 from langchain_core.runnables import RunnableLambda
 
 from langchain_tokenmem import (
-    ChromaIndex,
-    HashingEmbeddings,
     Recall,
     TokenBudget,
     TokenMemory,
@@ -17,6 +15,7 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.core.messages import text_of
+from langchain_tokenmem.recall import ChromaIndex, HashingEmbeddings
 
 WINDOW = 4_000
 TURNS = 110

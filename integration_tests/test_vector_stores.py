@@ -17,7 +17,8 @@ from postgres import packaged_binaries, server
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-from langchain_tokenmem import HashingEmbeddings, Recall, TranscriptStore, VectorStoreIndex
+from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem.recall import HashingEmbeddings, VectorStoreIndex
 
 EMBEDDINGS = HashingEmbeddings(64)
 SIZE = 1_200

@@ -26,14 +26,13 @@ from langchain_tokenmem import (
     TokenMemory,
     TokenMemoryChatHistory,
     TranscriptStore,
-    View,
-    compact_conversation_tool,
     memory_tools,
-    read_message_tool,
 )
 from langchain_tokenmem.core.pins import new_pin
 from langchain_tokenmem.state import new_state
 from langchain_tokenmem.summarize import ModelSummarizer, SummaryRequest
+from langchain_tokenmem.tools import compact_conversation_tool, read_message_tool
+from langchain_tokenmem.types import View
 from tests.fakes import CharCounter, newest_entry
 from tests.summarize.models import Scripted
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 
 # From the ground up. What stands in one row never imports one another.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "notes_state", "state", "events", "background", "circuit_breaker"),
+    ("errors", "notes_state", "state", "events", "background", "circuit_breaker", "_lazy"),
     ("core",),
     ("tokens", "storage", "summarize"),
     ("recall",),
@@ -30,6 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("turns",),
     ("adapters",),
     ("settings",),
+    ("counting", "graphs", "modes", "summarizers", "tools", "types"),
     ("cli", "__init__"),
     ("__main__",),
 )

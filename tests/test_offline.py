@@ -27,8 +27,13 @@ logging.getLogger().addHandler(Lines(level=logging.WARNING))
 
 from langchain_core.language_models import FakeListChatModel
 from langchain_tokenmem import (
-    TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore, counter_for,
-    with_token_memory)
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TranscriptStore,
+    with_token_memory,
+)
+from langchain_tokenmem.counting import counter_for
 
 for name in ("gpt-4o", "gpt-4", None):
     assert counter_for(name).method == "exact"

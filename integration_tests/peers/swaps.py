@@ -15,13 +15,12 @@ from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem import (
-    JsonStore,
-    SqlStore,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
     TokenMemorySaver,
     TranscriptStore,
 )
+from langchain_tokenmem.notes import JsonStore, SqlStore
 
 MADE: list[str] = []
 """Each stand-in that was made, so that a run can say in how many tests one was."""

@@ -21,9 +21,10 @@ from message_rules import message_faults
 from odd_messages import conversation
 from wire_rules import FAULTS
 
-from langchain_tokenmem import TokenBudget, TokenMemory, View
+from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.tokens.encodings import find_encoding
+from langchain_tokenmem.types import View
 from tests.fakes import ListSummarizer
 
 WINDOWS = (256, 512, 1_000, 2_000, 4_000, 8_000, 32_000, 200_000)

@@ -67,7 +67,7 @@ class ChromaIndex:
         ConfigurationError: When none or several places are given, or the prefix is invalid.
 
     Example:
-        >>> from langchain_tokenmem import ChromaIndex, HashingEmbeddings
+        >>> from langchain_tokenmem.recall import ChromaIndex, HashingEmbeddings
         >>> chroma = ChromaIndex("./chroma", embeddings=HashingEmbeddings(dim=256))
         >>> chroma.where
         'the embedded Chroma in chroma'

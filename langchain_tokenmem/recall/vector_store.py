@@ -68,7 +68,7 @@ class VectorStoreIndex:
 
     Example:
         >>> from langchain_core.vectorstores import InMemoryVectorStore
-        >>> from langchain_tokenmem import HashingEmbeddings, VectorStoreIndex
+        >>> from langchain_tokenmem.recall import HashingEmbeddings, VectorStoreIndex
         >>> index = VectorStoreIndex(InMemoryVectorStore(HashingEmbeddings()))
         >>> index.where
         'the vector store InMemoryVectorStore'

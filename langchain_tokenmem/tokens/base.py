@@ -45,7 +45,7 @@ class TokenCounter(Protocol):
     fetched, but by the `count` of a `ProviderCounter`, which is the provider's where it answers.
 
     Example:
-        >>> from langchain_tokenmem import TokenCounter, counter_for
+        >>> from langchain_tokenmem.counting import TokenCounter, counter_for
         >>> counter: TokenCounter = counter_for("gpt-4o")
         >>> counter.text("hello")
         1

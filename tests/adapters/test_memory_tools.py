@@ -18,7 +18,6 @@ from langchain_tokenmem import (
     MemoryMessagesState,
     Notebook,
     Recall,
-    SqlStore,
     TokenMemoryMiddleware,
     TranscriptStore,
     memory_tools,
@@ -26,6 +25,7 @@ from langchain_tokenmem import (
 from langchain_tokenmem.adapters import history_tool as history_tool_module
 from langchain_tokenmem.adapters.memory_tools import MEMORY_TOOLS
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.notes import SqlStore
 from tests.adapters.agents.test_middleware import agent_of, call, memory_of
 from tests.notes.conftest import notebook_on
 from tests.providers import StrictModel

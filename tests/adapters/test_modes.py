@@ -15,7 +15,6 @@ from langgraph.types import Command
 
 from langchain_tokenmem import (
     MemoryMessagesState,
-    ModeProfile,
     Recall,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
@@ -23,11 +22,11 @@ from langchain_tokenmem import (
     TranscriptStore,
     memory_input,
     memory_nodes,
-    record_decision_tool,
-    set_goal_tool,
     with_token_memory,
 )
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.modes import ModeProfile
+from langchain_tokenmem.tools import record_decision_tool, set_goal_tool
 from tests.adapters.agents.test_middleware import agent_of, call, memory_of, thread
 from tests.providers import StrictModel
 

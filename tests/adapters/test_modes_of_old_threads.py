@@ -10,13 +10,13 @@ from langgraph.graph import START, StateGraph
 
 from langchain_tokenmem import (
     MemoryMessagesState,
-    ModeProfile,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
     TranscriptStore,
     memory_input,
     memory_nodes,
 )
+from langchain_tokenmem.modes import ModeProfile
 from tests.adapters.agents.test_middleware import memory_of, thread
 from tests.adapters.test_modes import FENCE, text_of
 from tests.providers import StrictModel

@@ -18,10 +18,10 @@ from langchain_tokenmem import (
     TranscriptStore,
     memory_input,
     memory_nodes,
-    pin_update,
     with_token_memory,
 )
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from langchain_tokenmem.graphs import pin_update
 from tests.adapters.agents.test_middleware import agent_of, call, memory_of, thread
 from tests.providers import CHECKS, StrictModel
 

@@ -16,7 +16,6 @@ from langgraph.graph import START, StateGraph
 from langgraph.prebuilt import create_react_agent
 
 from langchain_tokenmem import (
-    MemoryAgentState,
     MemoryMessagesState,
     MemoryNode,
     TokenBudget,
@@ -26,10 +25,10 @@ from langchain_tokenmem import (
     TranscriptStore,
     memory_input,
     memory_nodes,
-    pin_update,
     with_token_memory,
 )
 from langchain_tokenmem.core.profiles import PROFILES
+from langchain_tokenmem.graphs import MemoryAgentState, pin_update
 from langchain_tokenmem.state import new_state
 from tests.providers import StrictModel
 

@@ -16,7 +16,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.graph import START, MessagesState, StateGraph
 
 from langchain_tokenmem import (
-    ChromaIndex,
     MemoryMessagesState,
     Recall,
     TokenBudget,
@@ -25,11 +24,11 @@ from langchain_tokenmem import (
     TokenMemoryMiddleware,
     TokenMemorySaver,
     TranscriptStore,
-    VectorStoreIndex,
     memory_nodes,
     with_token_memory,
 )
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.recall import ChromaIndex, VectorStoreIndex
 from tests.fakes import CharCounter, ListSummarizer
 from tests.summarize.models import Scripted
 

@@ -17,12 +17,12 @@ from langchain_tokenmem import (
     TokenMemory,
     TokenMemoryChatHistory,
     TranscriptStore,
-    format_message_for_provider,
     memory_input,
     memory_nodes,
     with_token_memory,
 )
 from langchain_tokenmem.core.messages import marks_of
+from langchain_tokenmem.modes import format_message_for_provider
 from tests.fakes import CharCounter, ListSummarizer
 
 MEMORY = {

@@ -9,7 +9,6 @@ from langchain_core.prompt_values import StringPromptValue
 from langgraph.graph import StateGraph
 
 from langchain_tokenmem import (
-    CompactCallbacks,
     CompactNode,
     MemoryMessagesState,
     MemoryNode,
@@ -21,13 +20,14 @@ from langchain_tokenmem import (
     TokenMemoryMiddleware,
     TokenMemorySaver,
     TranscriptStore,
-    Trigger,
     memory_input,
     memory_nodes,
     with_token_memory,
 )
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from langchain_tokenmem.events import CompactCallbacks
+from langchain_tokenmem.types import Trigger
 
 BUDGET = TokenBudget(8_000)
 MODEL = FakeListChatModel(responses=["hello"])

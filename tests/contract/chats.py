@@ -41,9 +41,9 @@ from langchain_tokenmem import (
     TranscriptStore,
     memory_input,
     memory_nodes,
-    pin_update,
     with_token_memory,
 )
+from langchain_tokenmem.graphs import pin_update
 
 MOST_MODEL_CALLS = 20
 """Model calls of one turn before a test is taken to hang."""

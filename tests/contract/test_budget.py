@@ -14,8 +14,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.tools import tool
 
 from langchain_tokenmem import (
-    CompactCallbacks,
-    CompactEvent,
     MemoryNode,
     TokenBudget,
     TokenMemory,
@@ -25,6 +23,7 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
+from langchain_tokenmem.events import CompactCallbacks, CompactEvent
 from tests.contract.chats import Talker, Way, long_turns
 from tests.strategies import conversations
 

@@ -15,13 +15,13 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_tokenmem import (
     Notebook,
     Recall,
-    SqlStore,
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
     TranscriptStore,
 )
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from langchain_tokenmem.notes import SqlStore
 from tests.contract.chats import Talker, Way, long_turns, texts
 
 CODE = "QUOKKA-4929"

@@ -13,13 +13,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
-from langchain_tokenmem import (
-    ThreadConflictError,
-    TokenBudget,
-    TokenMemory,
-    TokenMemorySaver,
-    TranscriptStore,
-)
+from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemorySaver, TranscriptStore
+from langchain_tokenmem.errors import ThreadConflictError
 from tests.contract.chats import Talker, Way, long_turns, texts
 
 GRAPHS = pytest.mark.parametrize(

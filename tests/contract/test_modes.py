@@ -9,15 +9,9 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 
-from langchain_tokenmem import (
-    ModeProfile,
-    TokenBudget,
-    TokenMemory,
-    TokenMemoryChatHistory,
-    ToolKinds,
-    TranscriptStore,
-)
+from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.modes import ModeProfile, ToolKinds
 from tests.contract.chats import Talker, Way, long_turns, texts
 
 TALK = {

@@ -9,14 +9,14 @@ from langchain_core.messages import AIMessage
 
 from langchain_tokenmem import (
     Notebook,
-    SqlStore,
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
     TranscriptStore,
     memory_tools,
-    pin_update,
 )
+from langchain_tokenmem.graphs import pin_update
+from langchain_tokenmem.notes import SqlStore
 from tests.contract.chats import CHATS, Chat, Talker, Way, long_turns, texts
 
 RULE = "Never delete rows of the ledger."

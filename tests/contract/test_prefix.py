@@ -13,15 +13,9 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import tool
 
-from langchain_tokenmem import (
-    CompactCallbacks,
-    Notebook,
-    Recall,
-    SqlStore,
-    TokenBudget,
-    TokenMemory,
-    TranscriptStore,
-)
+from langchain_tokenmem import Notebook, Recall, TokenBudget, TokenMemory, TranscriptStore
+from langchain_tokenmem.events import CompactCallbacks
+from langchain_tokenmem.notes import SqlStore
 from tests.contract.chats import Talker, Way, long_turns, pin, texts
 
 TURNS = 8

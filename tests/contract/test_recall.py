@@ -10,7 +10,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_tokenmem import (
     Notebook,
     Recall,
-    SqlStore,
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
@@ -19,6 +18,7 @@ from langchain_tokenmem import (
     memory_tools,
 )
 from langchain_tokenmem.errors import RecallError, ScopeError
+from langchain_tokenmem.notes import SqlStore
 from tests.contract.chats import Chat, Talker, Way, long_turns, texts
 
 FACT = "The gate code of the harbour warehouse is QUOKKA-4711."

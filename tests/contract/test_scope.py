@@ -13,7 +13,6 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import (
-    MemoryAgentState,
     MemoryMessagesState,
     MemoryNode,
     Notebook,
@@ -23,13 +22,13 @@ from langchain_tokenmem import (
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
     TranscriptStore,
-    compact_conversation_tool,
     memory_input,
     memory_nodes,
-    pin_update,
 )
 from langchain_tokenmem.errors import ScopeError
-from langchain_tokenmem.summarize.model import ModelSummarizer
+from langchain_tokenmem.graphs import MemoryAgentState, pin_update
+from langchain_tokenmem.summarizers import ModelSummarizer
+from langchain_tokenmem.tools import compact_conversation_tool
 from tests.contract.chats import Chat, Talker, Way, long_turns, texts
 
 WINDOW = 2_000

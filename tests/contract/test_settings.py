@@ -6,8 +6,9 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.store.memory import InMemoryStore
 
-from langchain_tokenmem import Notebook, TokenBudget, TokenMemory, TokenMemorySettings, View
+from langchain_tokenmem import Notebook, TokenBudget, TokenMemory, TokenMemorySettings
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.types import View
 
 
 def tool_run(rounds: int, characters: int) -> list[BaseMessage]:

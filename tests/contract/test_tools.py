@@ -9,14 +9,8 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage
 
-from langchain_tokenmem import (
-    Recall,
-    TokenBudget,
-    TokenMemory,
-    compact_conversation_tool,
-    memory_tools,
-    read_message_tool,
-)
+from langchain_tokenmem import Recall, TokenBudget, TokenMemory, memory_tools
+from langchain_tokenmem.tools import compact_conversation_tool, read_message_tool
 from tests.contract.chats import CHATS, Chat, Talker, Way, long_turns, texts
 
 COMPACT = AIMessage(

@@ -16,9 +16,9 @@ from langchain_tokenmem import (
     TokenMemoryMiddleware,
     TokenMemorySettings,
     TranscriptStore,
-    counter_for,
     with_token_memory,
 )
+from langchain_tokenmem.counting import counter_for
 from tests.contract.chats import Chat, Talker, Way
 
 SMALL, LARGE, UNKNOWN = 2_000, 60_000, 16_384

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from langchain_tokenmem import LegalityProfile, TokenBudget, TokenMemory
+from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.messages import with_ids
 from langchain_tokenmem.core.profiles import PROFILES, profile_for, profile_of_model
 from langchain_tokenmem.core.provider_format import BRIDGE_TEXT, CONTINUE_MESSAGE
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.types import LegalityProfile
 from tests.fakes import CharCounter, ListSummarizer
 from tests.legality import problems
 from tests.providers import CHECKS, LS_PROVIDERS, RefusedError, StrictModel

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory, read_message_tool
+from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.references import messages_named, reference
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import load_state
 from langchain_tokenmem.summarize.base import Summary
+from langchain_tokenmem.tools import read_message_tool
 from tests.fakes import CharCounter, entries_of
 
 READER = {"name": "read_message"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from langchain_tokenmem import TokenBudget, TokenMemory, Trigger
+from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.types import Trigger
 
 
 @pytest.mark.parametrize(

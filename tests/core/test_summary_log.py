@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory, View
+from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.covered import POINTER_IS_LOST
 from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
 from langchain_tokenmem.core.profiles import PROFILES
@@ -22,6 +22,7 @@ from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
 from langchain_tokenmem.memory.summary_log import LogWriter
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.summarize.model import ModelSummarizer
+from langchain_tokenmem.types import View
 from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text, newest_entry
 from tests.legality import problems
 from tests.summarize.models import Scripted

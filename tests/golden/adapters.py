@@ -24,18 +24,17 @@ from langgraph.graph import START, StateGraph
 from langchain_tokenmem import (
     MemoryMessagesState,
     MemoryNode,
-    MemoryState,
     Recall,
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
-    TokenUsage,
     TranscriptStore,
     memory_input,
     memory_nodes,
     with_token_memory,
 )
+from langchain_tokenmem.types import MemoryState, TokenUsage
 from tests.golden.models import NotesModel, RecordedModel
 from tests.golden.recordings import Recording, pinned_now
 

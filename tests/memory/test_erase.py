@@ -10,19 +10,18 @@ from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import (
-    JsonStore,
     Notebook,
     Recall,
-    SqlStore,
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
     TokenMemorySaver,
     TranscriptStore,
-    pin_update,
 )
 from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
+from langchain_tokenmem.graphs import pin_update
+from langchain_tokenmem.notes import JsonStore, SqlStore
 from tests.adapters.agents.test_middleware import memory_of, thread
 from tests.adapters.test_pins import graph_with
 

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import (
-    ProviderCounter,
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
     TranscriptStore,
-    counter_for,
     with_token_memory,
 )
+from langchain_tokenmem.counting import ProviderCounter, counter_for
 from langchain_tokenmem.memory.provider_counts import is_near_threshold
 from tests.tokens.counted_model import CountedModel
 

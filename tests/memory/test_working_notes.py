@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langchain_tokenmem import CompactCallbacks, ModeProfile, TokenBudget, TokenMemory
+from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.events import CompactCallbacks
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import add_memory_block, question_without_block
+from langchain_tokenmem.modes import ModeProfile
 from langchain_tokenmem.state import load_state
 from tests.fakes import CharCounter, entries_of, log_text
 from tests.legality import problems

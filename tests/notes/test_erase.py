@@ -8,8 +8,9 @@ import pytest
 from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
 
-from langchain_tokenmem import JsonStore, SqlStore, TranscriptStore
+from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import ScopeError, StoreError
+from langchain_tokenmem.notes import JsonStore, SqlStore
 from tests.notes.conftest import notebook_on
 
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_tokenmem import JsonStore, SqlStore, TranscriptStore
+from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.core.note_namespaces import notes_of_user
+from langchain_tokenmem.notes import JsonStore, SqlStore
 from tests.notes.conftest import NOON, notebook_on
 
 GLOBAL = {"level": "global", "user_id": "ann"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from langchain_tokenmem import HashingEmbeddings
+from langchain_tokenmem.recall import HashingEmbeddings
 from langchain_tokenmem.recall.analysis import TextAnalyser
 from tests.notes.conftest import notebook_on
 

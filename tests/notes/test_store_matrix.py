@@ -11,13 +11,9 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
-from langchain_tokenmem import (
-    HashingEmbeddings,
-    JsonStore,
-    SqlStore,
-    TokenMemoryMiddleware,
-    TranscriptStore,
-)
+from langchain_tokenmem import TokenMemoryMiddleware, TranscriptStore
+from langchain_tokenmem.notes import JsonStore, SqlStore
+from langchain_tokenmem.recall import HashingEmbeddings
 from tests.adapters.agents.test_middleware import agent_of, call, memory_of
 from tests.notes.conftest import notebook_on
 

@@ -8,8 +8,8 @@ import sqlite3
 import pytest
 from langchain_core.messages import HumanMessage
 
-from langchain_tokenmem import ChromaIndex, Recall, TranscriptStore
-from langchain_tokenmem.recall import worker
+from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem.recall import ChromaIndex, worker
 from tests.recall.dense_helpers import CountingEmbeddings
 from tests.recall.talk import FILLER, filled, talk
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
-from langchain_tokenmem import ChromaIndex, HashingEmbeddings, Recall, TranscriptStore
+from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem.recall import ChromaIndex, HashingEmbeddings
 from langchain_tokenmem.recall.fusion import Floor, fused
 from langchain_tokenmem.recall.words import Scores
 from tests.recall.talk import FILLER, talk

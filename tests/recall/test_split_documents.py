@@ -9,9 +9,10 @@ import pytest
 from langchain_core.documents import Document
 from langchain_text_splitters import CharacterTextSplitter, MarkdownHeaderTextSplitter
 
-from langchain_tokenmem import HashingEmbeddings, Recall, TranscriptRetriever, TranscriptStore
+from langchain_tokenmem import Recall, TranscriptRetriever, TranscriptStore
 from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
+from langchain_tokenmem.recall import HashingEmbeddings
 from tests.recall.talk import NOON
 
 SECTIONS = (

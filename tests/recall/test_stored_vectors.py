@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import HumanMessage
 
-from langchain_tokenmem import HashingEmbeddings, Recall, TranscriptStore
+from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.search_units import Scope, pack_unit
 from langchain_tokenmem.errors import ConfigurationError, RecallError
+from langchain_tokenmem.recall import HashingEmbeddings
 from langchain_tokenmem.recall.embeddings import unit_rows
 from langchain_tokenmem.recall.vector_math import (
     blended,
@@ -218,7 +219,7 @@ def test_erased_sessions_leave_no_vector(store):
 
 @pytest.mark.slow
 def test_a_store_goes_from_its_own_vectors_to_chroma_and_back_without_embedding_twice(tmp_path):
-    from langchain_tokenmem import ChromaIndex
+    from langchain_tokenmem.recall import ChromaIndex
 
     embeddings = CountingEmbeddings()
     with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:

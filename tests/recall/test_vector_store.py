@@ -8,9 +8,10 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
-from langchain_tokenmem import HashingEmbeddings, Recall, VectorStoreIndex
+from langchain_tokenmem import Recall
 from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError
+from langchain_tokenmem.recall import HashingEmbeddings, VectorStoreIndex
 from tests.recall.dense_helpers import CountingEmbeddings, seqs, talk
 
 

@@ -8,8 +8,9 @@ import math
 import pytest
 from langchain_core.messages import HumanMessage
 
-from langchain_tokenmem import LexicalIndex, Recall
+from langchain_tokenmem import Recall
 from langchain_tokenmem.core.search_units import Scope, pack_unit, unpack_unit
+from langchain_tokenmem.recall import LexicalIndex
 from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.recall.words import Bm25, ReadLimits, TermWeight, idf, score
 from tests.recall.talk import FILLER, filled, talk

@@ -11,8 +11,6 @@ from typing import get_args
 import pytest
 
 from langchain_tokenmem import (
-    ChromaIndex,
-    ModeProfile,
     Notebook,
     Recall,
     TokenBudget,
@@ -20,13 +18,14 @@ from langchain_tokenmem import (
     TokenMemoryMiddleware,
     TokenMemorySaver,
     TokenMemorySettings,
-    ToolKinds,
     TranscriptStore,
-    Trigger,
 )
+from langchain_tokenmem.modes import ModeProfile, ToolKinds
+from langchain_tokenmem.recall import ChromaIndex
 from langchain_tokenmem.recall.fusion import Boosts, Floor
 from langchain_tokenmem.settings import groups
 from langchain_tokenmem.settings.sources import settings_in, variable_of
+from langchain_tokenmem.types import Trigger
 
 SETTINGS = {one.name: one for one in settings_in(TokenMemorySettings)}
 

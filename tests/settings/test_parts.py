@@ -11,16 +11,16 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import (
-    HashingEmbeddings,
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
     TokenMemorySettings,
-    Trigger,
     with_token_memory,
 )
 from langchain_tokenmem.adapters.chains.runnable import memory_for
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.recall import HashingEmbeddings
+from langchain_tokenmem.types import Trigger
 
 STORE = {"store": "sqlite://"}
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_tokenmem import ModeProfile, TokenBudget, TokenMemorySettings
+from langchain_tokenmem import TokenBudget, TokenMemorySettings
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.modes import ModeProfile
 
 
 def file(tmp_path, text, name="tokenmem.yaml"):

@@ -17,14 +17,14 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langchain_tokenmem import (
     Notebook,
     Recall,
-    SqlStore,
     TokenMemory,
     TokenMemoryChatHistory,
     TokenMemorySaver,
     TranscriptStore,
-    pin_update,
 )
 from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
+from langchain_tokenmem.graphs import pin_update
+from langchain_tokenmem.notes import SqlStore
 from langchain_tokenmem.storage import lifecycle as expiring
 from langchain_tokenmem.storage.lifecycle import ExpiryPolicy
 from langchain_tokenmem.storage.tables import metadata

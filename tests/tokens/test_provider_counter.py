@@ -14,8 +14,8 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableLambda
 
-from langchain_tokenmem import ProviderCounter, counter_for
 from langchain_tokenmem.background import wait_for
+from langchain_tokenmem.counting import ProviderCounter, counter_for
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.tokens import provider_counter
 from langchain_tokenmem.tokens.provider_counter import (

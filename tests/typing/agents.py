@@ -13,21 +13,22 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START, StateGraph
 
 from langchain_tokenmem import (
-    AfterModelNode,
     CompactNode,
-    MemoryAgentState,
     MemoryMessagesState,
     MemoryNode,
     RecallNode,
     SummarizeNode,
-    ThreadConflictError,
     TokenMemory,
     TokenMemoryMiddleware,
     TokenMemorySaver,
     TranscriptStore,
-    compact_conversation_tool,
     memory_input,
     memory_nodes,
+)
+from langchain_tokenmem.errors import ThreadConflictError
+from langchain_tokenmem.graphs import AfterModelNode, MemoryAgentState
+from langchain_tokenmem.tools import (
+    compact_conversation_tool,
     read_message_tool,
     record_decision_tool,
     set_goal_tool,

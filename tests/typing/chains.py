@@ -13,20 +13,16 @@ from langchain_core.runnables import Runnable
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from langchain_tokenmem import (
-    ChromaIndex,
-    HashingEmbeddings,
-    LexicalIndex,
-    MemoryState,
     Recall,
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
-    TokenUsage,
     TranscriptRetriever,
     TranscriptStore,
-    VectorStoreIndex,
     with_token_memory,
 )
+from langchain_tokenmem.recall import ChromaIndex, HashingEmbeddings, LexicalIndex, VectorStoreIndex
+from langchain_tokenmem.types import MemoryState, TokenUsage
 
 
 def chain(model: Runnable[Any, Any]) -> Runnable[Any, Any]:

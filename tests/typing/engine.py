@@ -7,26 +7,18 @@ from typing import Literal, assert_type
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from langchain_tokenmem import (
-    CompactCallbacks,
-    CompactEvent,
+from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.counting import ProviderCounter, TokenCount, TokenCounter, counter_for
+from langchain_tokenmem.events import CompactCallbacks, CompactEvent
+from langchain_tokenmem.modes import ModeProfile, ToolKinds, TurnMemory, format_message_for_provider
+from langchain_tokenmem.types import (
     Explanation,
     LegalityProfile,
     MemoryState,
-    ModeProfile,
-    ProviderCounter,
     RunningSummary,
-    TokenBudget,
-    TokenCount,
-    TokenCounter,
-    TokenMemory,
     TokenUsage,
-    ToolKinds,
     Trigger,
-    TurnMemory,
     View,
-    counter_for,
-    format_message_for_provider,
 )
 
 

@@ -9,14 +9,14 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
 from langchain_tokenmem import (
-    Note,
     Notebook,
     TokenMemory,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
     memory_tools,
-    pin_update,
 )
+from langchain_tokenmem.graphs import pin_update
+from langchain_tokenmem.notes import Note
 
 
 def notes(store: BaseStore) -> TokenMemory:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from langgraph.store.base import BaseStore, Item
 
-from langchain_tokenmem import JsonStore, SqlStore, TranscriptStore
+from langchain_tokenmem import TranscriptStore
+from langchain_tokenmem.notes import JsonStore, SqlStore
 
 
 def stores(transcripts: TranscriptStore) -> list[BaseStore]:

@@ -12,12 +12,11 @@ from langchain_tokenmem import (
     MemoryMessagesState,
     TokenMemoryMiddleware,
     TranscriptStore,
-    compact_conversation_tool,
     memory_input,
     memory_nodes,
-    read_message_tool,
 )
 from langchain_tokenmem.core.references import reference
+from langchain_tokenmem.tools import compact_conversation_tool, read_message_tool
 from tests.adapters.agents.test_middleware import agent_of, call, memory_of, rounds, thread
 
 NAME = reference("long")

@@ -11,14 +11,9 @@ from langchain_core.language_models import FakeListChatModel, GenericFakeChatMod
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 
-from langchain_tokenmem import (
-    TokenBudget,
-    TokenMemory,
-    TokenMemoryChatHistory,
-    TranscriptStore,
-    Trigger,
-)
+from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
 from langchain_tokenmem.errors import ScopeError, SummaryError
+from langchain_tokenmem.types import Trigger
 from tests.fakes import CharCounter, ListSummarizer, entries_of
 from tests.legality import problems
 

@@ -83,7 +83,7 @@ def test_a_runnable_with_message_history_sends_one_system_message(store, family)
 @pytest.mark.parametrize("prompt", ["Be brief.", None])
 def test_create_react_agent_with_a_prompt_sends_one_system_message(prompt):
     prebuilt = pytest.importorskip("langgraph.prebuilt")
-    from langchain_tokenmem import MemoryAgentState
+    from langchain_tokenmem.graphs import MemoryAgentState
 
     model = StrictModel(family="gemini")
     memory = memory_of().for_model(model)

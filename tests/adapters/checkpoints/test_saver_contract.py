@@ -18,13 +18,14 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
 from sqlalchemy import text
 
-from langchain_tokenmem import ThreadConflictError, TokenMemorySaver, TranscriptStore
+from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.errors import (
     ConfigurationError,
     CorruptStoreError,
     ScopeError,
     StoreError,
+    ThreadConflictError,
 )
 
 

@@ -13,13 +13,13 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
 from langchain_tokenmem import (
-    MemoryAgentState,
     MemoryMessagesState,
     MemoryNode,
     TokenMemory,
     memory_input,
     memory_nodes,
 )
+from langchain_tokenmem.graphs import MemoryAgentState
 from langchain_tokenmem.state import STATE_VERSION, MemoryState
 from tests.adapters.graphs.test_nodes import config, conversation, graph_of, memory_of
 from tests.adapters.strict import run_strictly

@@ -15,18 +15,18 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from langchain_tokenmem import (
-    MemoryAgentState,
     MemoryMessagesState,
     MemoryNode,
     Recall,
     SummarizeNode,
     TokenMemory,
     TranscriptStore,
-    compact_conversation_tool,
     memory_input,
     memory_nodes,
 )
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.graphs import MemoryAgentState
+from langchain_tokenmem.tools import compact_conversation_tool
 from tests.adapters.graphs.test_nodes import config, memory_of
 from tests.fakes import words_of
 from tests.summarize.models import Scripted

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_tokenmem import ModeProfile
 from langchain_tokenmem.core.working_notes.mode_profiles import CODE, REASONING, new_modes_state
 from langchain_tokenmem.core.working_notes.rendering import render_notes, section_text
+from langchain_tokenmem.modes import ModeProfile
 from tests.fakes import CharCounter
 
 COUNT = CharCounter().text

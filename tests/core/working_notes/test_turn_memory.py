@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory, ToolKinds, format_message_for_provider
+from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.messages import marks_of
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
+from langchain_tokenmem.modes import ToolKinds, format_message_for_provider
 from langchain_tokenmem.state import load_state, new_state
 from tests.fakes import CharCounter, ListSummarizer
 from tests.legality import problems

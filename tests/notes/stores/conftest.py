@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from langchain_tokenmem import JsonStore, SqlStore, TranscriptStore
+from langchain_tokenmem import TranscriptStore
+from langchain_tokenmem.notes import JsonStore, SqlStore
 from langchain_tokenmem.notes.stores.item_store import ItemStore
 
 

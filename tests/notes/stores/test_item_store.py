@@ -22,8 +22,9 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 from typing_extensions import TypedDict
 
-from langchain_tokenmem import JsonStore, SqlStore, TranscriptStore
+from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, StoreError
+from langchain_tokenmem.notes import JsonStore, SqlStore
 
 LABELS = st.sampled_from(["a", "b", "ab", "a_", "A", "ü", "%", "~", "x" * 120])
 NAMESPACES = st.lists(LABELS, min_size=1, max_size=3).map(tuple)

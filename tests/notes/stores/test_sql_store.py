@@ -8,9 +8,10 @@ import pytest
 from langchain_core.messages import HumanMessage
 from sqlalchemy import text
 
-from langchain_tokenmem import Recall, SqlStore, TranscriptStore
+from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.note_namespaces import notes_of_session, notes_of_user
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
+from langchain_tokenmem.notes import SqlStore
 
 ANN = (*notes_of_user("ann@example.com"), "global")
 

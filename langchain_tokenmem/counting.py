@@ -1,0 +1,14 @@
+"""Token counters: of a model, of a provider, and the interface of your own."""
+
+from __future__ import annotations
+
+from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
+from langchain_tokenmem.tokens.provider_counter import ProviderCounter
+from langchain_tokenmem.tokens.resolve import counter_for
+
+__all__ = [
+    "ProviderCounter",
+    "TokenCount",
+    "TokenCounter",
+    "counter_for",
+]

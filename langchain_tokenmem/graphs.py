@@ -1,0 +1,13 @@
+"""What a graph of your own may need beside the nodes."""
+
+from __future__ import annotations
+
+from langchain_tokenmem.adapters.graphs.memory_nodes import MemoryAgentState
+from langchain_tokenmem.adapters.graphs.nodes import AfterModelNode
+from langchain_tokenmem.adapters.pins import pin_update
+
+__all__ = [
+    "AfterModelNode",
+    "MemoryAgentState",
+    "pin_update",
+]

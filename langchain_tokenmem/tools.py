@@ -1,0 +1,17 @@
+"""Tools by which an agent looks after its own memory, beside `memory_tools`."""
+
+from __future__ import annotations
+
+from langchain_tokenmem.adapters.agent_tools import (
+    compact_conversation_tool,
+    read_message_tool,
+    record_decision_tool,
+    set_goal_tool,
+)
+
+__all__ = [
+    "compact_conversation_tool",
+    "read_message_tool",
+    "record_decision_tool",
+    "set_goal_tool",
+]
