@@ -13,7 +13,7 @@ from item_worker import NAMESPACE, start, value_of
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TranscriptStore
-from langchain_tokenmem.core.note_namespaces import notes_of_session, notes_of_user
+from langchain_tokenmem.core.thread_names import notes_of_session, notes_of_user
 from langchain_tokenmem.notes import JsonStore, SqlStore
 
 WRITERS, EACH = 8, 200

@@ -26,7 +26,7 @@ from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import new_state
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
-from langchain_tokenmem.turns.session_pins import SessionPins
+from langchain_tokenmem.turns.stored_session import SessionPins
 
 Action = Literal["pin", "unpin", "list"]
 Update = Command[Any] | str

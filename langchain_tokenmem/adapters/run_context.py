@@ -12,7 +12,7 @@ from langgraph.config import get_stream_writer
 
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.thread_names import check_characters, thread_session
-from langchain_tokenmem.core.turn_memory_text import without_echo
+from langchain_tokenmem.core.turn_memory import without_echo
 from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
 from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 if TYPE_CHECKING:
     from langchain_tokenmem import TokenMemorySaver, TranscriptStore
     from langchain_tokenmem.adapters.migration.message_files import FileSession
-    from langchain_tokenmem.storage.imports.page_writer import ImportReport
+    from langchain_tokenmem.storage.imports.importing import ImportReport
 
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 
@@ -197,8 +197,8 @@ def _print_imported(reports: Sequence[ImportReport]) -> None:
 def _kind_of(source: str, table: str) -> SourceKind:
     """Return what a source is, by its first bytes or its tables."""
     from langchain_tokenmem.errors import ConfigurationError
+    from langchain_tokenmem.storage.database import parsed
     from langchain_tokenmem.storage.imports.sources import history_engine, tables_in
-    from langchain_tokenmem.storage.urls import parsed
 
     if "://" not in source:
         with Path(source).open("rb") as file:
@@ -223,8 +223,8 @@ def _sessions_of(
     """Yield the name of each session with its history, or with the lines of an export."""
     if kind is SourceKind.sql:
         from langchain_tokenmem.adapters.migration.community import sql_histories
+        from langchain_tokenmem.storage.database import parsed
         from langchain_tokenmem.storage.imports.sources import history_engine
-        from langchain_tokenmem.storage.urls import parsed
 
         with history_engine(parsed(as_url(source))) as engine:
             for name, history in sql_histories(engine, table, session):
@@ -296,7 +296,7 @@ def _source_saver(
     """Open the saver to copy from; where both are in a database, LangGraph's own is meant."""
     from langchain_tokenmem.adapters.migration.checkpoints import langgraph_saver
     from langchain_tokenmem.errors import ConfigurationError
-    from langchain_tokenmem.storage.urls import parsed
+    from langchain_tokenmem.storage.database import parsed
 
     if tables is not SourceTables.tokenmem:
         check_file(url)
@@ -318,14 +318,14 @@ def _source_saver(
 
 def as_url(given: str) -> Any:
     """Return the URL of a database; a path is a SQLite file."""
-    from langchain_tokenmem.storage.urls import of_file
+    from langchain_tokenmem.storage.database import of_file
 
     return given if "://" in given else of_file(given)
 
 
 def sqlite_file(url: str) -> Path | None:
     """Return the file of a SQLite database; None for any other one."""
-    from langchain_tokenmem.storage.urls import parsed
+    from langchain_tokenmem.storage.database import parsed
 
     address = parsed(as_url(url))
     name = address.database if address.get_backend_name() == "sqlite" else None

@@ -11,12 +11,13 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.inserted_text import (
     LEFT_OUT,
+    holds_block,
     log_texts,
     with_block,
     with_log,
     with_text,
+    without_notes,
 )
-from langchain_tokenmem.core.memory_block import holds_block, without_notes
 from langchain_tokenmem.core.messages import is_pinned, marked, role_of
 from langchain_tokenmem.core.numbers import MessageNumbers
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile

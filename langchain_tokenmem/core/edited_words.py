@@ -9,7 +9,6 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from langchain_tokenmem.core.covered import covered_end
 from langchain_tokenmem.core.messages import (
     marked,
     marks_of,
@@ -20,6 +19,7 @@ from langchain_tokenmem.core.messages import (
     with_ids,
 )
 from langchain_tokenmem.core.numbers import (
+    covered_end,
     digest_of_numbers,
     messages_of_entries,
     numbered_entries,

@@ -14,8 +14,45 @@ from typing import Literal
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.messages import is_spoken, result_ids
 from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry
+
+READ_MESSAGE = "read_message"
+"""Name of the tool that opens a message by its reference."""
+
+_SHORT = 6
+
+
+def reference(key: str | None, digits: int = _SHORT) -> str:
+    """Return the reference of a message with an id: the first hex digits of the id's hash.
+
+    Example:
+        >>> reference("m1")
+        '743116'
+    """
+    return hashlib.blake2b(
+        (key or "").encode("utf-8", "surrogatepass"), digest_size=16
+    ).hexdigest()[:digits]
+
+
+def messages_named(messages: Sequence[BaseMessage], name: str) -> list[BaseMessage]:
+    """Return the messages that a name opens: that of an id, else those of a reference.
+
+    Two messages may share a short reference; a longer one, up to 32 digits, tells them apart.
+    """
+    found = [message for message in messages if message.id == name]
+    if found or len(name) < _SHORT:
+        return found
+    digits = name.removeprefix("#").lower()
+    return [m for m in messages if digits in {reference(key, len(digits)) for key in _ids_of(m)}]
+
+
+def _ids_of(message: BaseMessage) -> list[str]:
+    """Return the id of a message, and those of the results in it where they are shown apart."""
+    key = message.id or ""
+    return [key, *(f"{key}~{result}" for result in result_ids(message))]
+
 
 _DIGITS = 16
 
@@ -167,3 +204,41 @@ def _digest(key: str, number: int) -> int:
 
 def _hex(total: int) -> str:
     return f"{total % 16**_DIGITS:0{_DIGITS}x}"
+
+
+POINTER_IS_LOST = (
+    "The messages that the running summary ends with are no longer here: all messages are shown."
+)
+
+
+def covered_end(messages: Sequence[BaseMessage], summary: RunningSummary) -> int:
+    """Return the index behind the last message that a summary covers; 0 where it is not known.
+
+    Where the pointer's message was removed, the newest one before it that is still there counts.
+    """
+    for key in (summary["covers_to"], *summary["entries"][-1]["last_ids"]):
+        for index in range(len(messages) - 1, -1, -1):
+            if messages[index].id == key:
+                return index + 1
+    return 0
+
+
+def with_true_count(
+    summary: RunningSummary, looked_at: Sequence[BaseMessage], end: int, state: MemoryState
+) -> RunningSummary:
+    """Return a summary that covers no more messages than there are; the same where it does not.
+
+    A store gives of what is covered only the kept messages and the last one: there nothing is
+    counted again.
+
+    Args:
+        summary: The running summary.
+        looked_at: Covered messages that are kept, and system messages.
+        end: How many of the messages are covered; 0 where the pointer is lost.
+        state: Says what was removed from a graph's state, and is kept in an archive.
+    """
+    if end and end - len(looked_at) <= 1:
+        return summary
+    there = end - sum(not is_spoken(message) for message in looked_at)
+    there += sum(last - first + 1 for first, last in state["pruned"])
+    return summary if summary["covered"] <= there else {**summary, "covered": there}

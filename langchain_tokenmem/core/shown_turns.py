@@ -9,8 +9,12 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import Group, marked, marks_of
 from langchain_tokenmem.core.repair import RepairedGroup
-from langchain_tokenmem.core.turn_memory import TurnMemoryShown, with_turn_mark
-from langchain_tokenmem.core.turn_memory_text import turn_memory_text, with_turn_text
+from langchain_tokenmem.core.turn_memory import (
+    TurnMemoryShown,
+    turn_memory_text,
+    with_turn_mark,
+    with_turn_text,
+)
 from langchain_tokenmem.core.turns import TurnOutcome, TurnReader
 from langchain_tokenmem.notes_state import TurnMemories, TurnMemory
 

@@ -20,8 +20,12 @@ from langchain_tokenmem.core.turns import no_turns
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.events import CompactCallbacks, CompactEvent, notify
 from langchain_tokenmem.memory.drivers import Work
-from langchain_tokenmem.memory.entry_messages import cuts_after, messages_to_fold
-from langchain_tokenmem.memory.summary_log import NO_SUMMARY, LogWriter
+from langchain_tokenmem.memory.summary_log import (
+    NO_SUMMARY,
+    LogWriter,
+    cuts_after,
+    messages_to_fold,
+)
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary, Totals
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer

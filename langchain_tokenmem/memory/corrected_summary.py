@@ -13,7 +13,6 @@ from itertools import islice
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.covered import covered_end
 from langchain_tokenmem.core.edited_words import (
     CheckedMessages,
     as_said,
@@ -22,9 +21,9 @@ from langchain_tokenmem.core.edited_words import (
     with_words,
 )
 from langchain_tokenmem.core.messages import role_of, with_ids
-from langchain_tokenmem.core.references import reference
+from langchain_tokenmem.core.numbers import covered_end, reference
 from langchain_tokenmem.core.todos import todo_lists
-from langchain_tokenmem.core.working_notes.edited_items import (
+from langchain_tokenmem.core.working_notes.notes_draft import (
     without_edited_items,
     without_uncovered_items,
 )

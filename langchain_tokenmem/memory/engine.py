@@ -15,37 +15,44 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked, checked_choice
 from langchain_tokenmem.core.bound_reasoning import binds_reasoning, has_bound_reasoning
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.chat_models import ModelLimits
+from langchain_tokenmem.core.chat_models import (
+    ModelLimits,
+    checked_model,
+    model_name,
+    models_of,
+    told_limits,
+    unwrap_model,
+    window_of,
+)
 from langchain_tokenmem.core.context_split import split_context
 from langchain_tokenmem.core.edited_words import CheckedMessages, checked_messages
 from langchain_tokenmem.core.inserted_text import with_text
+from langchain_tokenmem.core.numbers import READ_MESSAGE
 from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan, Steps
-from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for
-from langchain_tokenmem.core.references import READ_MESSAGE
+from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_counter import RequestCounter, cached_count, checked_overhead
 from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions, SummaryRole
 from langchain_tokenmem.core.todos import todos_in, todos_text
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.trigger import SummaryPolicy
-from langchain_tokenmem.core.turn_memory_text import without_echo
+from langchain_tokenmem.core.turn_memory import without_echo
 from langchain_tokenmem.core.view import Explanation, View
-from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
+from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings
 from langchain_tokenmem.core.working_notes.outcomes import turn_reading
 from langchain_tokenmem.events import CompactCallbacks, notify
-from langchain_tokenmem.memory.bound_calls import (
+from langchain_tokenmem.memory.compaction import Compaction
+from langchain_tokenmem.memory.corrected_summary import with_current_words
+from langchain_tokenmem.memory.drivers import Work
+from langchain_tokenmem.memory.prepared_call import (
+    PreparedCall,
     answers_in,
     is_continued,
     is_untouched,
     sent_request,
     with_sent,
 )
-from langchain_tokenmem.memory.called_model import CalledModel
-from langchain_tokenmem.memory.compaction import Compaction
-from langchain_tokenmem.memory.corrected_summary import with_current_words
-from langchain_tokenmem.memory.drivers import Work
-from langchain_tokenmem.memory.prepared_call import PreparedCall
 from langchain_tokenmem.memory.provider_counts import with_known_count
 from langchain_tokenmem.memory.reported_counts import CountedModel, corrected_call, with_reports
 from langchain_tokenmem.memory.working_notes import WorkingNotes, with_covered_notes
@@ -54,6 +61,57 @@ from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summarizer
 from langchain_tokenmem.tokens.base import TokenCounter
 from langchain_tokenmem.tokens.resolve import counter_for
+
+
+@dataclass(frozen=True)
+class CalledModel:
+    """The model that is called, as far as a memory needs to know it.
+
+    Attributes:
+        name: Its name, or its class where it has none.
+        counter: Counts its tokens.
+        window: Its window, in tokens; the smallest of those it falls back to; None if unknown.
+        most_output: Its longest answer, in tokens; None if unknown.
+        legality: What its provider asks of a list of messages.
+        mixes: Whether a call may reach models of several vocabularies.
+        model: The model itself: a summarizer that is the same one can reuse its cached prefix.
+    """
+
+    name: str
+    counter: TokenCounter
+    window: int | None
+    legality: LegalityProfile
+    mixes: bool = False
+    most_output: int | None = None
+    model: Any = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(
+        cls, model: Any, *, nameless: str | None = None, models: ModelLimits | None = None
+    ) -> CalledModel:
+        """Return what there is to know of a chat model, or of a runnable around one.
+
+        Args:
+            model: The chat model.
+            nameless: Name of the model that stands in for one without a name, as an estimate.
+            models: Limits of models without a profile.
+        """
+        checked_model(model, "memory.for_model(model)")
+        most = told_limits(model, models).get("max_output_tokens")
+        counters = {id(counter_for(one, nameless=nameless)) for one in models_of(model)}
+        return cls(
+            name=model_name(model) or type(unwrap_model(model)).__name__,
+            counter=counter_for(model, nameless=nameless),
+            window=window_of(model, models),
+            legality=profile_of_model(model),
+            mixes=len(counters) > 1,
+            most_output=most if isinstance(most, int) and most > 0 else None,
+            model=model,
+        )
+
+    def own_budget(self, budget: TokenBudget) -> TokenBudget:
+        """Return a budget in the window of this model; itself where the model does not tell it."""
+        return budget if self.window is None else budget.in_window(self.window, self.most_output)
 
 
 def utc_now() -> datetime:

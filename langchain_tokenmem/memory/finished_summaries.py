@@ -23,10 +23,9 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.edited_words import as_said
 from langchain_tokenmem.core.messages import digest_of, spoken_messages, with_ids
-from langchain_tokenmem.core.numbers import digest_of_numbers, numbers_in
-from langchain_tokenmem.core.references import reference
+from langchain_tokenmem.core.numbers import digest_of_numbers, numbers_in, reference
 from langchain_tokenmem.core.turns import no_turns
-from langchain_tokenmem.memory.bound_calls import with_sent
+from langchain_tokenmem.memory.prepared_call import with_sent
 from langchain_tokenmem.memory.reported_counts import in_force_from
 from langchain_tokenmem.memory.summary_log import LAST_IDS, entry_ids
 from langchain_tokenmem.notes_state import ModesState, TurnMemories

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.covered import covered_end
 from langchain_tokenmem.core.messages import spoken_messages, with_ids
 from langchain_tokenmem.core.numbers import (
+    covered_end,
     digest_of_numbers,
     gaps_in,
     messages_of_entries,
     numbered_entries,
+    reference,
 )
-from langchain_tokenmem.core.references import reference
-from langchain_tokenmem.core.working_notes.edited_items import without_items_of
+from langchain_tokenmem.core.working_notes.notes_draft import without_items_of
 from langchain_tokenmem.memory.corrected_summary import told_before, with_entries, written_again
 from langchain_tokenmem.memory.summary_log import LAST_IDS
 from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry

@@ -21,7 +21,7 @@ from langchain_tokenmem.memory.drivers import PendingJob, Work
 from langchain_tokenmem.memory.prepared_call import PreparedCall
 from langchain_tokenmem.memory.reported_counts import LEAST_RATIO, MOST_RATIO, with_ratio
 from langchain_tokenmem.tokens.base import TokenCounter
-from langchain_tokenmem.tokens.corrected import CORRECTED_ACCURACY, CorrectedCounter
+from langchain_tokenmem.tokens.counters import CORRECTED_ACCURACY, CorrectedCounter
 from langchain_tokenmem.tokens.provider_counter import ProviderCounter
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.edited_words import words_of_message
-from langchain_tokenmem.core.memory_block import block_of
+from langchain_tokenmem.core.inserted_text import block_of
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.memory.kept_notes import notes_for_question, with_notes_in_front
 from langchain_tokenmem.memory.prepared_call import PreparedCall

@@ -9,8 +9,7 @@ from itertools import zip_longest
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import spoken_messages
-from langchain_tokenmem.core.numbers import messages_of_entries
-from langchain_tokenmem.core.references import reference
+from langchain_tokenmem.core.numbers import messages_of_entries, reference
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import MemoryState, SummaryEntry
 

@@ -13,17 +13,83 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.edited_words import digest_of_words
 from langchain_tokenmem.core.message_times import time_of
+from langchain_tokenmem.core.messages import is_pinned
 from langchain_tokenmem.core.numbers import (
     digest_of_numbers,
     gaps_in,
     last_number,
+    reference,
     sum_of_digests,
 )
-from langchain_tokenmem.core.references import reference
+from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.core.request_options import RequestOptions
-from langchain_tokenmem.state import RunningSummary, SummaryEntry
+from langchain_tokenmem.state import Cut, RunningSummary, SummaryEntry
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
+
+
+def messages_to_fold(
+    context: ContextParts, planned: Plan, cuts_before: Mapping[str, Cut]
+) -> list[BaseMessage]:
+    """Return the messages that the next entry is about, as they were said.
+
+    Those that leave the tail, and kept ones whose words are cut and stand in no entry. The first
+    request and pinned messages stay visible: where they stand whole, they are told already. A turn
+    memory that a message shows is read with it.
+
+    Args:
+        context: The conversation before the plan is carried out.
+        planned: The plan.
+        cuts_before: The cuts of the state before it.
+    """
+    untold = _untold(context, planned.cuts, cuts_before) if planned.fold else set()
+    kept = [m for group in context.kept for m in group.source.messages if m.id in untold]
+    folded = [m for group in context.tail[: planned.fold] for m in group.source.messages]
+    told = [
+        message
+        for message in folded
+        if message.id in planned.cuts
+        or not (message.id == context.first_request or is_pinned(message))
+    ]
+    return [*map(context.turns.with_text, (kept + told) or folded)]
+
+
+def cuts_after(
+    context: ContextParts, planned: Plan, cuts_before: Mapping[str, Cut]
+) -> dict[str, Cut]:
+    """Return the cuts of the state after a plan.
+
+    A kept message that is cut where no entry with a text is written is marked: the next one tells
+    its words.
+    """
+    untold = _untold(context, planned.cuts, cuts_before)
+    if not untold:
+        return dict(planned.cuts)
+    if not (planned.fold and planned.summary_tokens):
+        return {
+            key: {**cut, "untold": True} if key in untold else cut
+            for key, cut in planned.cuts.items()
+        }
+    return {key: _told(cut) for key, cut in planned.cuts.items()}
+
+
+def _untold(
+    context: ContextParts, cuts: Mapping[str, Cut], cuts_before: Mapping[str, Cut]
+) -> set[str]:
+    """Return the ids of kept messages that are cut, and whose words stand in no entry."""
+    kept = {message.id or "" for group in context.kept for message in group.source.messages}
+    return {
+        key
+        for key in kept & cuts.keys()
+        if key not in cuts_before or cuts_before[key].get("untold")
+    }
+
+
+def _told(cut: Cut) -> Cut:
+    told = cut.copy()
+    told.pop("untold", None)
+    return told
+
 
 EARLIER_NOTES = "earlier_notes"
 """Name of the messages that hold the entries which are condensed."""

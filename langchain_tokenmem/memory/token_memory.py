@@ -30,8 +30,11 @@ from langchain_tokenmem.core.request_options import SummaryRole
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.trigger import SummaryPolicy, Trigger
 from langchain_tokenmem.core.turn_memory import TurnMemoryShown
-from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
-from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, mode_named
+from langchain_tokenmem.core.working_notes.mode_profiles import (
+    AnnotationSettings,
+    ModeProfile,
+    mode_named,
+)
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.events import CompactCallbacks, checked_callbacks

@@ -15,14 +15,13 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.covered import covered_end
 from langchain_tokenmem.core.edited_words import words_of_message
 from langchain_tokenmem.core.messages import groups, role_of, spoken_messages
-from langchain_tokenmem.core.numbers import numbered_messages
+from langchain_tokenmem.core.numbers import covered_end, numbered_messages
 from langchain_tokenmem.core.size_caps import request_tokens
-from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
 from langchain_tokenmem.core.working_notes.mode_profiles import (
     CONVERSATION,
+    AnnotationSettings,
     ModeProfile,
     new_modes_state,
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from langgraph.store.base import BaseStore, ListNamespacesOp, MatchCondition, Op, PutOp, SearchOp
 
-from langchain_tokenmem.core.note_namespaces import (
+from langchain_tokenmem.core.thread_names import (
     namespace_label,
     notes_of_session,
     notes_of_user,

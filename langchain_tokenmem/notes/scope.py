@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from langchain_tokenmem.core.note_namespaces import (
+from langchain_tokenmem.core.thread_names import (
+    check_characters,
     namespace_label,
     notes_of_session,
     notes_of_user,
 )
-from langchain_tokenmem.core.thread_names import check_characters
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.notes.note import LEVELS, NoteLevel, Project
 

@@ -25,12 +25,12 @@ from langchain_tokenmem.notes.note import (
     item_key_of,
     note_id,
     note_of,
+    tags_in,
     value_of,
 )
 from langchain_tokenmem.notes.scope import NoteScope
 from langchain_tokenmem.notes.search import NoteRanker
 from langchain_tokenmem.notes.stores.item_store import ItemStore
-from langchain_tokenmem.notes.tags import tags_in
 from langchain_tokenmem.notes_state import Author
 
 OptionalText = TypeVar("OptionalText", str, str | None)

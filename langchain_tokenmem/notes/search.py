@@ -8,8 +8,7 @@ from functools import lru_cache
 
 from langchain_tokenmem.core.search_units import PART_BITS
 from langchain_tokenmem.notes.note import Note
-from langchain_tokenmem.recall.analysis import MONTHS, NEGATIONS, TextAnalyser
-from langchain_tokenmem.recall.dates import NamedDate, dates_in
+from langchain_tokenmem.recall.analysis import MONTHS, NEGATIONS, NamedDate, TextAnalyser, dates_in
 from langchain_tokenmem.recall.fusion import Boosts, Floor, fused
 from langchain_tokenmem.recall.words import Bm25, Posting, TermWeight, score
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from langchain_tokenmem.core.search_units import PART_BITS, Hit, IndexSource, unpack_unit
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.recall.analysis import TextAnalyser
-from langchain_tokenmem.recall.dates import dates_in
+from langchain_tokenmem.recall.analysis import TextAnalyser, dates_in
 from langchain_tokenmem.recall.fusion import Boosts, DuplicateFilter, Ranking, boost_of
 from langchain_tokenmem.recall.text_parts import indexable_text, parts_of
 from langchain_tokenmem.recall.words import Scores, best_units

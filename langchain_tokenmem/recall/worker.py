@@ -69,8 +69,6 @@ class Worker:
         self.is_stopping = False
 
 
-logger = logging.getLogger(__name__)
-
 AT_ONCE = 2_000
 """Messages that a search indexes first: about a second of one core."""
 

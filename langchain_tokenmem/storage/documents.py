@@ -19,7 +19,7 @@ from langchain_tokenmem.core.search_units import (
     IndexSource,
 )
 from langchain_tokenmem.errors import CorruptStoreError, ScopeError, StoreError
-from langchain_tokenmem.storage.json_values import from_json, to_json
+from langchain_tokenmem.storage.codec import from_json, to_json
 from langchain_tokenmem.storage.message_json import checksum
 from langchain_tokenmem.storage.sessions import (
     OF_SESSION,

@@ -11,11 +11,11 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, or_, select, tru
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from langchain_tokenmem.core.note_namespaces import owner_label, session_label
 from langchain_tokenmem.core.stored_items import ItemId, Namespace, StoredItem
+from langchain_tokenmem.core.thread_names import owner_label, session_label
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.storage.codec import from_json, to_json
 from langchain_tokenmem.storage.database import chunks
-from langchain_tokenmem.storage.json_values import from_json, to_json
 from langchain_tokenmem.storage.tables import items
 
 _LONGEST = 2_000

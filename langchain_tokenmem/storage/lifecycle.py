@@ -10,13 +10,12 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, select, update
 
-from langchain_tokenmem.core.note_namespaces import NO_USER, namespace_label
 from langchain_tokenmem.core.search_units import Change
-from langchain_tokenmem.core.thread_names import thread_of
+from langchain_tokenmem.core.thread_names import NO_USER, namespace_label, thread_of
 from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
 from langchain_tokenmem.storage import facts, items
+from langchain_tokenmem.storage.codec import from_json, to_json
 from langchain_tokenmem.storage.database import Database, chunks, lock_threads
-from langchain_tokenmem.storage.json_values import from_json, to_json
 from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.sessions import (
     MESSAGES,

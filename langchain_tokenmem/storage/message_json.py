@@ -29,7 +29,7 @@ from langchain_tokenmem.core.messages import (
 from langchain_tokenmem.core.thread_names import LONGEST_ID, is_id
 from langchain_tokenmem.core.turn_memory import DERIVED_MARK, MARK
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
-from langchain_tokenmem.storage.json_values import from_json, to_json
+from langchain_tokenmem.storage.codec import from_json, to_json
 
 # Reading makes messages of these types and of no other, whatever a row says.
 _TYPES: dict[str, type[BaseMessage]] = {

@@ -23,14 +23,14 @@ from langchain_tokenmem.errors import (
     StoreError,
 )
 from langchain_tokenmem.state import load_state
+from langchain_tokenmem.storage.codec import from_json, to_json
 from langchain_tokenmem.storage.database import Database
-from langchain_tokenmem.storage.imports.page_writer import (
+from langchain_tokenmem.storage.imports.importing import (
     ImportReport,
     PageMessage,
     PageWriter,
     Progress,
 )
-from langchain_tokenmem.storage.json_values import from_json, to_json
 from langchain_tokenmem.storage.message_json import UNDATED, EncodedMessage, checked_message
 from langchain_tokenmem.storage.sessions import Session, find, save
 from langchain_tokenmem.storage.tables import messages

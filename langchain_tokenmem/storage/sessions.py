@@ -14,7 +14,7 @@ from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR, check_characters, thread_of
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.state import MemoryState, load_state
-from langchain_tokenmem.storage.json_values import from_json, to_json
+from langchain_tokenmem.storage.codec import from_json, to_json
 from langchain_tokenmem.storage.tables import checkpoints, sessions, user_settings
 
 MESSAGES, OF_SESSION, OF_USER = "messages", "session_documents", "user_documents"

@@ -23,10 +23,15 @@ from langchain_tokenmem.core.session_settings import ScopedSettings, SessionSett
 from langchain_tokenmem.core.thread_names import thread_of
 from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError, TokenMemoryError
 from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.storage.codec import from_json, to_json
 from langchain_tokenmem.storage.database import Database
-from langchain_tokenmem.storage.imports.importing import HistoryImport, Source
-from langchain_tokenmem.storage.imports.page_writer import ImportReport, PageWriter, Progress
-from langchain_tokenmem.storage.json_values import from_json, to_json
+from langchain_tokenmem.storage.imports.importing import (
+    HistoryImport,
+    ImportReport,
+    PageWriter,
+    Progress,
+    Source,
+)
 from langchain_tokenmem.storage.lifecycle import (
     Expiry,
     ExpiryPolicy,

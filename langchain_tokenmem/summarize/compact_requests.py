@@ -12,8 +12,12 @@ from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_list
 from langchain_tokenmem.summarize.base import SummaryRequest
-from langchain_tokenmem.summarize.prompts import SummaryPrompts, fill_template
-from langchain_tokenmem.summarize.rendering import escape_fences, render_message
+from langchain_tokenmem.summarize.prompts import (
+    SummaryPrompts,
+    escape_fences,
+    fill_template,
+    render_message,
+)
 from langchain_tokenmem.summarize.reused_requests import (
     complete_groups,
     not_whole_in,

@@ -15,8 +15,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langchain_tokenmem.circuit_breaker import CircuitBreaker
 from langchain_tokenmem.errors import SummaryError
-from langchain_tokenmem.summarize.base import SummaryRequest
-from langchain_tokenmem.summarize.checks import check_answer
+from langchain_tokenmem.summarize.base import SummaryRequest, check_answer
 from langchain_tokenmem.summarize.compact_requests import PromptBuilder
 from langchain_tokenmem.summarize.literal_check import (
     known_text,
@@ -28,7 +27,7 @@ from langchain_tokenmem.summarize.model_call import (
     as_main_call,
     unstreamed_config,
 )
-from langchain_tokenmem.summarize.rendering import escape_fences, split_transcript
+from langchain_tokenmem.summarize.prompts import escape_fences, split_transcript
 from langchain_tokenmem.summarize.reused_requests import is_cheaper_reused, is_same_model
 
 _TARGETS = (1.0, 0.7, 0.5)

@@ -16,8 +16,7 @@ from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW
 from langchain_tokenmem.core.chat_models import model_name, profile_of
 from langchain_tokenmem.core.messages import role_of, text_of
 from langchain_tokenmem.core.profiles import profile_of_model
-from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
-from langchain_tokenmem.summarize.checks import MIN_CHARACTERS
+from langchain_tokenmem.summarize.base import MIN_CHARACTERS, Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.compact_requests import USERS_LANGUAGE, PromptBuilder
 from langchain_tokenmem.summarize.entry_calls import Call, EntryWriter, NoNotesError, Steps
 from langchain_tokenmem.summarize.extractive.summarizer import ExtractiveSummarizer, ToolExtracts

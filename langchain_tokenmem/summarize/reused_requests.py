@@ -16,7 +16,7 @@ from langchain_tokenmem.core.chat_models import model_name, unwrap_model
 from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.core.profiles import provider_of
 from langchain_tokenmem.summarize.base import SummaryRequest
-from langchain_tokenmem.summarize.rendering import render_message
+from langchain_tokenmem.summarize.prompts import render_message
 
 CACHED_PRICE = 0.1
 """Price of a cached input token, relative to a new one; as `benchmarks/price.py` counts."""

@@ -1,4 +1,4 @@
-"""The token counter of this package: a tiktoken vocabulary and documented rules around it."""
+"""Token counters: a tiktoken vocabulary with documented rules, and corrected estimates."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from langchain_tokenmem.tokens.schemas import FUNCTIONS_END, tool_tokens
 
 if TYPE_CHECKING:
     import tiktoken
+
+
+from langchain_tokenmem.tokens.base import TokenCounter
 
 # Changes whenever a rule of content.py, media.py or schemas.py changes a count.
 _RULES = "r2"
@@ -119,3 +122,41 @@ def _tool_key(tool: Any) -> Hashable:
     if isinstance(tool, BaseTool):
         return id(tool), tool.name, tool.description, id(tool.args_schema)
     return id(tool)
+
+
+CORRECTED_ACCURACY = 0.06
+"""Relative error of 95 of 100 requests after three replies (docs/counting.md)."""
+
+
+class CorrectedCounter:
+    """Counts as an estimating counter does, times a ratio.
+
+    Args:
+        counter: The estimating counter.
+        ratio: Tokens that the provider has reported per estimated token.
+    """
+
+    def __init__(self, counter: TokenCounter, ratio: float) -> None:
+        self._counter = counter
+        self._ratio = ratio
+        self.id = f"{counter.id}/{ratio:g}"
+        self.method: Method = "corrected"
+
+    def text(self, text: str) -> int:
+        """Return the tokens of a bare text."""
+        return math.ceil(self._ratio * self._counter.text(text))
+
+    def message(self, message: BaseMessage) -> int:
+        """Return the tokens of one message with its frame."""
+        return round(self._ratio * self._counter.message(message))
+
+    def tools(self, tools: Sequence[Any] | None) -> int:
+        """Return the tokens of tool schemas; 0 for none."""
+        return round(self._ratio * self._counter.tools(tools))
+
+    def count(
+        self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
+    ) -> TokenCount:
+        """Return the tokens of a whole request."""
+        total = REPLY_TOKENS + self.tools(tools) + sum(map(self.message, messages))
+        return TokenCount(total, self.method, CORRECTED_ACCURACY)

@@ -14,10 +14,10 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
-from langchain_tokenmem.core.covered import covered_end
 from langchain_tokenmem.core.edited_words import as_said
 from langchain_tokenmem.core.message_times import first_sights
 from langchain_tokenmem.core.messages import role_of, with_ids
+from langchain_tokenmem.core.numbers import covered_end
 from langchain_tokenmem.core.pins import with_pins
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.errors import ScopeError, TokenMemoryError

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.covered import covered_end
 from langchain_tokenmem.core.edited_words import noted_words
 from langchain_tokenmem.core.messages import spoken_messages, with_ids
+from langchain_tokenmem.core.numbers import covered_end
 from langchain_tokenmem.core.turns import no_turns
 from langchain_tokenmem.memory.corrected_summary import without_noted_words
 from langchain_tokenmem.memory.hidden_words import lacks_messages, without_removed_words

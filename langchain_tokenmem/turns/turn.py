@@ -20,8 +20,8 @@ from langchain_tokenmem.background import in_own_thread, waiting_at_most
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import StoreError, SummaryError, TokenMemoryError
-from langchain_tokenmem.memory.bound_calls import with_sent
 from langchain_tokenmem.memory.drivers import PendingJob, Work, arun, run
+from langchain_tokenmem.memory.prepared_call import with_sent
 from langchain_tokenmem.memory.question_recall import with_recalled
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.base import GetOp, validate_op_namespace
 
-from langchain_tokenmem.core.note_namespaces import (
+from langchain_tokenmem.core.thread_names import (
     NO_USER,
     namespace_label,
     notes_of_session,

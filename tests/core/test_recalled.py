@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_tokenmem.core.memory_block import block_of
+from langchain_tokenmem.core.inserted_text import block_of
 from langchain_tokenmem.core.search_units import Hit
 from tests.fakes import CharCounter
 

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.covered import POINTER_IS_LOST
 from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
+from langchain_tokenmem.core.numbers import POINTER_IS_LOST, reference
 from langchain_tokenmem.core.profiles import PROFILES
-from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
 from langchain_tokenmem.memory.summary_log import LogWriter

@@ -25,7 +25,7 @@ from langchain_tokenmem import (
     memory_input,
     memory_nodes,
 )
-from langchain_tokenmem.core.covered import covered_end
+from langchain_tokenmem.core.numbers import covered_end
 from langchain_tokenmem.memory.hidden_words import lacks_messages, without_removed_words
 from langchain_tokenmem.state import new_state
 from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text

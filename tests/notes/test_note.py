@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_tokenmem.core.note_namespaces import namespace_label
+from langchain_tokenmem.core.thread_names import namespace_label
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes.note import (
     Note,

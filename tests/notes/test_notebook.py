@@ -10,7 +10,7 @@ from langgraph.store.base import SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import Notebook, TokenMemory
-from langchain_tokenmem.core.note_namespaces import notes_of_user
+from langchain_tokenmem.core.thread_names import notes_of_user
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from tests.notes.conftest import NOON, notebook_on
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_tokenmem import TranscriptStore
-from langchain_tokenmem.core.note_namespaces import notes_of_user
+from langchain_tokenmem.core.thread_names import notes_of_user
 from langchain_tokenmem.notes import JsonStore, SqlStore
 from tests.notes.conftest import NOON, notebook_on
 

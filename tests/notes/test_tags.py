@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from langchain_tokenmem.notes.tags import tags_in
+from langchain_tokenmem.notes.note import tags_in
 
 
 def test_paths_functions_and_packages_are_tags():

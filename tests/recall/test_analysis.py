@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from langchain_tokenmem.core.search_units import IndexSource
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.recall import analysis
-from langchain_tokenmem.recall.analysis import TextAnalyser
-from langchain_tokenmem.recall.dates import NamedDate, dates_in
+from langchain_tokenmem.recall.analysis import NamedDate, TextAnalyser, dates_in
 from langchain_tokenmem.recall.text_parts import (
     OVERLAP_TOKENS,
     PART_TOKENS,

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem.summarize.base import SummaryRequest
-from langchain_tokenmem.summarize.known_text import KnownText
 from langchain_tokenmem.summarize.literal_check import (
+    KnownText,
     known_text,
     unknown_literals,
     without_lines,
 )
 from langchain_tokenmem.summarize.model import ModelSummarizer
-from langchain_tokenmem.summarize.rendering import render_message
+from langchain_tokenmem.summarize.prompts import render_message
 from tests.strategies import conversations
 from tests.summarize.models import Scripted, blank, raising
 

@@ -20,8 +20,12 @@ from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.coerce import as_summarizer
 from langchain_tokenmem.summarize.model import ModelSummarizer
-from langchain_tokenmem.summarize.prompts import SummaryPrompts
-from langchain_tokenmem.summarize.rendering import render_message, split_text, split_transcript
+from langchain_tokenmem.summarize.prompts import (
+    SummaryPrompts,
+    render_message,
+    split_text,
+    split_transcript,
+)
 from tests.fakes import CharCounter
 from tests.providers import CHECKS, StrictModel
 from tests.strategies import conversations

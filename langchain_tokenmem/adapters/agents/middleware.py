@@ -30,6 +30,7 @@ from langchain_tokenmem.adapters.agents.model_call import (
     KEPT_BY_PROVIDER,
     ModelCall,
     is_kept_by_provider,
+    is_overflow,
     is_summarized_by_another,
     messages_of,
     system_and_messages,
@@ -37,7 +38,6 @@ from langchain_tokenmem.adapters.agents.model_call import (
     with_tools_of_mode,
     without_copies,
 )
-from langchain_tokenmem.adapters.agents.overflow import is_overflow
 from langchain_tokenmem.adapters.memory_tools import MEMORY_TOOLS, memory_tools
 from langchain_tokenmem.adapters.pins import PINS_KEY, merge_by_name
 from langchain_tokenmem.adapters.run_context import MODE_KEY, graph_thread, mode_asked, write_events

@@ -1,21 +1,23 @@
-"""One model call of an agent: the turn of the memory before it, and the step after its reply."""
+"""One model call of an agent: the turn before it, the step after it, and what overflows."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, SystemMessage
 
-from langchain_tokenmem.adapters.agents.overflow import smaller_budget
-from langchain_tokenmem.core.chat_models import unwrap_model
+from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.chat_models import MIN_CONTEXT_WINDOW, unwrap_model
 from langchain_tokenmem.core.edited_words import with_said, without_said
 from langchain_tokenmem.core.tool_calls import offers_tool
-from langchain_tokenmem.core.turn_memory_text import without_echo
+from langchain_tokenmem.core.turn_memory import without_echo
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
@@ -136,3 +138,65 @@ def system_and_messages(
     messages = [*map(without_said, shown)]
     first = messages[0] if messages else None
     return (first, messages[1:]) if isinstance(first, SystemMessage) else (None, messages)
+
+
+_RETRY_SHARE = 0.6
+"""Share of a refused request that the second one may have: the provider counted otherwise than
+we did, and by how much is not known."""
+
+OVERFLOW_MESSAGES: tuple[tuple[str, str], ...] = (
+    ("OpenAI, vLLM, DeepSeek, Azure", r"maximum context length"),
+    ("OpenAI", r"context_length_exceeded"),
+    ("OpenAI Responses", r"exceeds? the context window"),
+    ("Anthropic", r"prompt is too long"),
+    ("Anthropic", r"input length and .?max_tokens.? exceed context limit"),
+    ("Gemini, Vertex AI", r"input token count.{0,40}exceeds the maximum number of tokens"),
+    ("Bedrock", r"input is too long for requested model"),
+    ("Bedrock", r"too many (?:input )?tokens"),
+    ("Mistral", r"too large for model with \d+ maximum context"),
+    ("Groq", r"reduce the length of the messages"),
+    ("xAI", r"maximum prompt length is"),
+    ("Cohere", r"too many tokens: total number of tokens in the prompt"),
+    ("llama.cpp", r"exceeds the available context size"),
+    ("Ollama", r"exceeds (?:the )?(?:maximum )?context (?:length|size)"),
+    ("Together, Fireworks", r"inputs? tokens? \+ max_new_tokens must be"),
+    ("OpenRouter", r"context length is only"),
+)
+"""Providers and their words for an overflow: regular expressions, in any case of letters."""
+
+_RATE_LIMIT = re.compile(r"rate.?limit|tokens per (?:min|day)|quota", re.IGNORECASE)
+_OVERFLOW = re.compile(
+    "|".join(f"(?:{words})" for _, words in OVERFLOW_MESSAGES), re.IGNORECASE | re.DOTALL
+)
+
+
+def is_overflow(error: BaseException) -> bool:
+    """Return whether a provider refused a request because it is too long.
+
+    A rate limit is none, even where it speaks of too many tokens: waiting heals it, shortening
+    does not.
+
+    Example:
+        >>> is_overflow(ValueError("This model's maximum context length is 8192 tokens."))
+        True
+        >>> is_overflow(ValueError("Rate limit: too many tokens per minute"))
+        False
+    """
+    if isinstance(error, ContextOverflowError):
+        return True
+    words = str(error)
+    return bool(_OVERFLOW.search(words)) and not _RATE_LIMIT.search(words)
+
+
+def smaller_budget(budget: TokenBudget, sent: int) -> TokenBudget | None:
+    """Return the budget of the request after a refused one; None if it cannot be smaller.
+
+    Args:
+        budget: The budget of the refused request.
+        sent: Tokens of the refused request, as they were counted here.
+    """
+    goal = int(_RETRY_SHARE * sent)
+    window = max(MIN_CONTEXT_WINDOW, round(goal / (1 - (budget.margin or 0))))
+    if window >= sent:
+        return None
+    return replace(budget, context_window=window, reserve_output=0, result_tokens=-1)

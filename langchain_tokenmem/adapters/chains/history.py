@@ -24,8 +24,7 @@ from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.sessions import checked_id
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.turns.conversation import TurnRequest
-from langchain_tokenmem.turns.session_pins import SessionPins
-from langchain_tokenmem.turns.stored_session import StoredSession, with_time
+from langchain_tokenmem.turns.stored_session import SessionPins, StoredSession, with_time
 from langchain_tokenmem.turns.turn import (
     aafter_reply,
     acompact_now,

@@ -28,13 +28,14 @@ from langchain_tokenmem.adapters.chains.composition import (
     replace_model,
     replace_prompts,
 )
-from langchain_tokenmem.adapters.chains.message_io import (
+from langchain_tokenmem.adapters.chains.prompt import (
+    ChainCall,
+    FittedPrompt,
     MessageKeys,
     add_chunks,
     ensure_id,
     to_messages,
 )
-from langchain_tokenmem.adapters.chains.prompt import ChainCall, FittedPrompt
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_budget, checked, checked_tokens
 from langchain_tokenmem.core.message_times import stamped

@@ -29,15 +29,16 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from langchain_tokenmem.adapters.checkpoints.config import (
+    RetentionPolicy,
     address_of,
     config_of,
     is_fork,
     kept_metadata,
     owner_of,
+    rule_of,
     text_of,
     tuple_of,
 )
-from langchain_tokenmem.adapters.checkpoints.retention_policy import RetentionPolicy, rule_of
 from langchain_tokenmem.background import in_own_thread, in_thread
 from langchain_tokenmem.core.argument_checks import checked, checked_choice, checked_several
 from langchain_tokenmem.core.before_store import BeforeStore, checked_before_store

@@ -9,9 +9,8 @@ from contextlib import suppress
 from langchain_core.messages import ToolMessage
 
 from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_command
-from langchain_tokenmem.core.facts.sentences import message_text, one_line
+from langchain_tokenmem.core.facts.sentences import any_of, message_text, one_line
 from langchain_tokenmem.core.facts.tool_results import MAX_OUTCOME, clean_line, ends_of
-from langchain_tokenmem.core.facts.vocabulary import any_of
 from langchain_tokenmem.core.tool_failures import (
     is_error,
     is_refused,

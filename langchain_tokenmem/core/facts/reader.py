@@ -18,9 +18,9 @@ from langchain_tokenmem.core.facts.call_kinds import (
     path_of,
 )
 from langchain_tokenmem.core.facts.failure_lines import failure_of
-from langchain_tokenmem.core.facts.identifiers import words_of
-from langchain_tokenmem.core.facts.literals import capitalises_nouns
+from langchain_tokenmem.core.facts.literals import capitalises_nouns, words_of
 from langchain_tokenmem.core.facts.sentences import (
+    cues,
     message_text,
     one_line,
     prose,
@@ -41,7 +41,6 @@ from langchain_tokenmem.core.facts.utterances import (
     make_statement,
     split_announcement,
 )
-from langchain_tokenmem.core.facts.vocabulary import cues
 from langchain_tokenmem.core.messages import call_ids, result_id, role_of
 
 _SHORT_ARGUMENT = 60

@@ -1,15 +1,49 @@
-"""Reading of messages: what they say, in sentences, and what a text is about."""
+"""Reading of messages: what they say, in sentences, with the vocabulary that tells it."""
 
 # ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
 
 from __future__ import annotations
 
 import re
+
+# ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
+import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.facts.vocabulary import ABBREVIATION, STOP_WORDS
+_TABLES: dict[str, dict[str, list[str]]] = tomllib.loads(
+    files(__package__).joinpath("vocabulary.toml").read_text(encoding="utf-8")
+)
+_UNSPACED = ("zh", "ja", "signs")
+"""Lists whose words need no border: no space ends them."""
+
+
+def words_of(table: str, *lists: str) -> list[str]:
+    """Return the words of a table: of the lists that are named, or of all."""
+    return [word for name in lists or _TABLES[table] for word in _TABLES[table].get(name, ())]
+
+
+def any_of(table: str, *lists: str) -> str:
+    """Return an expression for any one of these words; an apostrophe is any of the two."""
+    return f"(?:{'|'.join(words_of(table, *lists))})".replace("’", "['’]")
+
+
+@cache
+def cues(table: str) -> re.Pattern[str]:
+    """Return a pattern for the words of a table, between borders where spaces end them."""
+    spaced = any_of(table, *(name for name in _TABLES[table] if name not in _UNSPACED))
+    unspaced = words_of(table, *_UNSPACED)
+    return re.compile("|".join([rf"(?<!\w){spaced}(?!\w)", *unspaced]), re.IGNORECASE)
+
+
+STOP_WORDS = frozenset(words_of("stop_words"))
+NOT_NAMES = frozenset(words_of("not_names"))
+
+ABBREVIATION = re.compile(rf"(?:^|[\s(]){any_of('abbreviation')}$")
+
 
 MAX_SENTENCE = 600
 _SHORT_FENCE = 3

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from langchain_tokenmem.core.facts.identifiers import Identifier, find_identifiers
-from langchain_tokenmem.core.facts.sentences import LOG_LINE, one_line, prose
-from langchain_tokenmem.core.facts.vocabulary import any_of
+from langchain_tokenmem.core.facts.literals import Identifier, find_identifiers
+from langchain_tokenmem.core.facts.sentences import LOG_LINE, any_of, one_line, prose
 
 _HEAD, _TAIL = 6_000, 2_000
 """Characters at either end of a result that are read for values."""

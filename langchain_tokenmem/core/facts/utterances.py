@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from langchain_tokenmem.core.facts.literals import Literal, find_literals
-from langchain_tokenmem.core.facts.sentences import terms
-from langchain_tokenmem.core.facts.vocabulary import any_of, cues
+from langchain_tokenmem.core.facts.sentences import any_of, cues, terms
 
 _BOILERPLATE = re.compile(rf"{any_of('boilerplate')}\b", re.IGNORECASE)
 _ANNOUNCED = re.compile(

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from langchain_tokenmem.core.facts.vocabulary import any_of, words_of
+from langchain_tokenmem.core.facts.sentences import any_of, words_of
 from langchain_tokenmem.core.working_notes.word_rules import (
     MAX_ITEM,
     as_item,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from langchain_tokenmem.core.facts.vocabulary import any_of
+from langchain_tokenmem.core.facts.sentences import any_of
 from langchain_tokenmem.core.working_notes.word_rules import (
     WORD_END,
     as_item,

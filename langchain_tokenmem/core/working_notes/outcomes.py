@@ -17,7 +17,7 @@ from langchain_tokenmem.core.turn_memory import (
     is_empty,
     joined,
 )
-from langchain_tokenmem.core.working_notes.annotation_settings import AnnotationSettings
+from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings
 from langchain_tokenmem.core.working_notes.tool_effects import ToolEffect, effects_of, plain_path
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.notes_state import FailedCommand, TurnMemory

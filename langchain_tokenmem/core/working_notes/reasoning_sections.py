@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from langchain_tokenmem.core.facts.sentences import strip_bullet
-from langchain_tokenmem.core.facts.vocabulary import any_of
+from langchain_tokenmem.core.facts.sentences import any_of, strip_bullet
 from langchain_tokenmem.core.working_notes.constraints import constraints_in
 from langchain_tokenmem.core.working_notes.decisions import assumption_in, decision_in
 from langchain_tokenmem.core.working_notes.notes_draft import NotesDraft

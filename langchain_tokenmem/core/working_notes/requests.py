@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from langchain_tokenmem.core.facts.identifiers import words_of
-from langchain_tokenmem.core.facts.sentences import one_line, terms
+from langchain_tokenmem.core.facts.literals import words_of
+from langchain_tokenmem.core.facts.sentences import any_of, cues, one_line, terms
 from langchain_tokenmem.core.facts.utterances import SALUTATION
-from langchain_tokenmem.core.facts.vocabulary import any_of, cues
 from langchain_tokenmem.core.working_notes.word_rules import is_question, needs_context, pattern
 
 MAX_TASK = 160

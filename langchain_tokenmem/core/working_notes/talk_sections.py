@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from langchain_tokenmem.core.facts.literals import capitalises_nouns
-from langchain_tokenmem.core.facts.vocabulary import NOT_NAMES, STOP_WORDS, any_of, words_of
+from langchain_tokenmem.core.facts.sentences import NOT_NAMES, STOP_WORDS, any_of, words_of
 from langchain_tokenmem.core.working_notes.notes_draft import MAX_NAMES, NotesDraft, find
 from langchain_tokenmem.core.working_notes.word_rules import (
     MAX_ITEM,

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from functools import cache
 
 from langchain_tokenmem.core.facts.sentences import (
+    any_of,
     one_line,
     prose,
     prose_lines,
     split_sentences,
     strip_bullet,
+    words_of,
 )
-from langchain_tokenmem.core.facts.vocabulary import any_of, words_of
 
 MAX_ITEM = 200
 """Most characters of an item."""

@@ -2,33 +2,255 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from datetime import datetime
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
 from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.messages import BaseMessage
+from sqlalchemy import Connection, select
 
-from langchain_tokenmem.core.messages import marked, role_of
-from langchain_tokenmem.errors import ConfigurationError, HistoryImportError
-from langchain_tokenmem.storage.imports.given_times import given_time
+from langchain_tokenmem.core.messages import digest_of, marked, marks_of, role_of
+from langchain_tokenmem.core.thread_names import thread_of
+from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
+from langchain_tokenmem.storage.codec import from_json, to_json
+from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.imports.old_summary import (
     CoveredMessages,
     OldSummary,
     carrier_of,
     recognised,
 )
-from langchain_tokenmem.storage.imports.page_writer import (
-    ImportReport,
-    PageMessage,
-    PageWriter,
-    Progress,
-    renamed,
-)
 from langchain_tokenmem.storage.imports.sources import SUMMARY, SourceMessage, pages_of
-from langchain_tokenmem.storage.json_values import to_json
 from langchain_tokenmem.storage.message_json import EncodedMessage, created_at_of
+from langchain_tokenmem.storage.search_index import SearchIndex
+from langchain_tokenmem.storage.sessions import (
+    Session,
+    checked_id,
+    find_or_make,
+    has_checkpoints,
+    save,
+    save_state,
+)
+from langchain_tokenmem.storage.tables import messages
+from langchain_tokenmem.storage.transcripts import append, hashes_of
+
+Progress = Callable[[int], None]
+"""Called after each page with the number of messages that are done."""
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """Result of an import.
+
+    Attributes:
+        session_id: The session.
+        added: Messages that are new.
+        known: Messages that the session had already.
+        renamed: Those of the new ones that stand under a made-up id, because another message of
+            the session has theirs.
+        has_summary: Whether the session has got the summary, or the state, of the source.
+    """
+
+    session_id: str
+    added: int = 0
+    known: int = 0
+    renamed: int = 0
+    has_summary: bool = False
+
+    @property
+    def done(self) -> int:
+        """Messages of the source that the session has."""
+        return self.added + self.known
+
+
+@dataclass(frozen=True)
+class PageMessage:
+    """A message that is to be stored.
+
+    Attributes:
+        row: The message; without an id of its own where that is made up.
+        message_id: The id under which it is stored.
+        position: Its place in the source, from which ids are made up.
+        is_first_only: Whether it belongs at the beginning of a new session, or nowhere.
+        is_renamed: Whether another message has its id.
+    """
+
+    row: EncodedMessage
+    message_id: str
+    position: str
+    is_first_only: bool = False
+    is_renamed: bool = False
+
+
+class PageWriter:
+    """Appends pages of messages to one session; what is there stays as it is.
+
+    Args:
+        database: Where the session is.
+        index: Takes what is appended.
+        session_id: Names the session.
+        user_id: Its owner.
+        now: Time of messages that bring none.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        index: SearchIndex,
+        session_id: str,
+        *,
+        user_id: str | None,
+        now: datetime,
+    ) -> None:
+        index.make_ready()
+        self._database, self.index, self._user_id, self._now = database, index, user_id, now
+        self.report = ImportReport(checked_id(session_id))
+
+    def store(
+        self,
+        page: Sequence[PageMessage],
+        *,
+        prepare: Callable[[Connection, Session], Session] = lambda _, session: session,
+        finish: Callable[[Connection, Session], Session] = lambda _, session: session,
+    ) -> list[PageMessage]:
+        """Store a page in one transaction.
+
+        Args:
+            page: The messages.
+            prepare: Called with the session before, gives the session to begin with.
+            finish: Called with the session as it is then.
+
+        Returns:
+            The messages of the page that the session has now.
+
+        Raises:
+            ScopeError: When the session belongs to another user.
+            StoreError: When it is a thread with checkpoints.
+        """
+        name = self.report.session_id
+        with self._database.writing(f"Session {name!r}", thread_of(name)) as connection:
+            session = find_or_make(connection, name, self._user_id)
+            _refuse_thread(connection, session)
+            session = prepare(connection, session)
+            wanted = _under_free_ids(connection, session, page)
+            rows = [one.row for one in wanted]
+            appended = append(connection, session, rows, self._now, only_new=True)
+            change = self.index.appended(connection, appended.session, appended.rows)
+            finish(connection, appended.session)
+        self.index.tell(change)
+        new = {row.message.id for row in appended.rows}
+        renamed = sum(one.is_renamed and one.message_id in new for one in wanted)
+        self.report = replace(
+            self.report,
+            added=self.report.added + len(new),
+            known=self.report.known + len(page) - len(new),
+            renamed=self.report.renamed + renamed,
+        )
+        return wanted
+
+    def begin_with(self, first_id: str | None, state: str | None, settings: str | None) -> None:
+        """Give the session a state and settings, where it has none and begins like the source.
+
+        Args:
+            first_id: Id of the first message of the source; None where it has no message.
+            state: The state as JSON.
+            settings: The settings as JSON.
+        """
+        name = self.report.session_id
+        with self._database.writing(f"Session {name!r}", thread_of(name)) as connection:
+            session = find_or_make(connection, name, self._user_id)
+            own = (messages.c.session == session.id, messages.c.seq == session.first_seq)
+            there = connection.execute(select(messages.c.message_id).where(*own)).scalar()
+            if there != first_id:
+                return
+            is_free = state is not None and session.state is None
+            if is_free and state is not None:
+                session = save_state(connection, session, from_json(state))
+            save(connection, session, settings=session.settings or settings)
+        self.report = replace(self.report, has_summary=is_free)
+
+
+def _refuse_thread(connection: Connection, session: Session) -> None:
+    """Raise if a session is a thread: its checkpoints would not name what is imported."""
+    if has_checkpoints(connection, session):
+        raise StoreError(
+            f"Session {session.name!r} is a thread with checkpoints; import into a session of "
+            f"another name, or give the messages to the graph: graph.update_state."
+        )
+
+
+def _under_free_ids(
+    connection: Connection, session: Session, page: Sequence[PageMessage]
+) -> list[PageMessage]:
+    """Return the page, a message under a made-up id where another one has its own.
+
+    Some model servers give all of their answers one id. An import only adds, and loses nothing.
+    """
+    stored = hashes_of(connection, session, [one.message_id for one in page])
+    wanted: list[PageMessage] = []
+    for one in page:
+        digest = one.row.digest
+        if one.is_first_only and session.count and digest not in stored.get(one.message_id, ()):
+            continue  # the session has begun
+        if digest in stored.setdefault(one.message_id, {digest}):
+            wanted.append(one)
+        else:
+            wanted.append(renamed(one))
+    return wanted
+
+
+def renamed(one: PageMessage) -> PageMessage:
+    """Return a message under an id that the same message at the same place always gets."""
+    message = one.row.given
+    name = f"{one.position}\n{digest_of(message)}"
+    made_up = f"imported-{hashlib.blake2b(name.encode(), digest_size=12).hexdigest()}"
+    given = message.model_copy(update={"id": None}) if message.id else message
+    before = one.row
+    row = EncodedMessage(given, made_up, created_at=before.created_at, is_dated=before.is_dated)
+    return replace(one, row=row, message_id=made_up, is_renamed=True)
+
+
+_NAMES = ("created_at", "timestamp", "created")
+
+
+def given_time(message: BaseMessage) -> str | None:
+    """Return the time that a message brings, as ISO 8601; None where it brings none.
+
+    That is `created_at` among the memory's own marks; else `created_at`, `timestamp` or `created`
+    in its `additional_kwargs` or `response_metadata`, as ISO 8601 or in seconds since 1970: Ollama
+    and OpenAI say so in their replies.
+    """
+    own = marks_of(message).get("created_at")
+    if own is not None:
+        return str(own)
+    for fields in (message.additional_kwargs, message.response_metadata):
+        for name in _NAMES if isinstance(fields, dict) else ():
+            moment = moment_of(fields.get(name))
+            if moment is not None:
+                return moment.isoformat()
+    return None
+
+
+def moment_of(value: Any) -> datetime | None:
+    """Return a time in UTC; None for what is none.
+
+    Args:
+        value: A datetime, ISO 8601 or seconds since 1970; without a zone it is UTC.
+    """
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value, UTC)
+        found = datetime.fromisoformat(value) if isinstance(value, str) else value
+        if not isinstance(found, datetime):
+            return None
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
 
 Source = BaseChatMessageHistory | Iterable[Any]
 """A chat history, or messages in any form that LangChain takes."""

@@ -13,7 +13,7 @@ from langchain_tokenmem.core.facts.sentences import one_line, prose
 from langchain_tokenmem.core.facts.tool_results import ResultValue
 from langchain_tokenmem.core.facts.utterances import Cue, Utterance, closed_items
 from langchain_tokenmem.summarize.extractive.clauses import clauses_of
-from langchain_tokenmem.summarize.extractive.lines import Form, Line, Mark, Piece
+from langchain_tokenmem.summarize.extractive.selection import Form, Line, Mark, Piece
 from langchain_tokenmem.summarize.extractive.worth import Weighting, worth_of
 
 _SHORT_CALL, _LONG_CALL = 60, 140

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from langchain_tokenmem.core.facts.literals import Literal, find_literals
-from langchain_tokenmem.core.facts.sentences import one_line
+from langchain_tokenmem.core.facts.sentences import cues, one_line
 from langchain_tokenmem.core.facts.utterances import Cue, Utterance, is_order
-from langchain_tokenmem.core.facts.vocabulary import cues
 
 _MAX_CLAUSE = 320
 _SHORT_FROM, _SHORT_FROM_ORDER = 60, 110

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.facts.identifiers import WEIGHTS, find_identifiers
-from langchain_tokenmem.core.facts.literals import find_literals
+from langchain_tokenmem.core.facts.literals import WEIGHTS, find_identifiers, find_literals
 from langchain_tokenmem.core.facts.sentences import message_text, split_sentences, terms
 from langchain_tokenmem.core.facts.utterances import (
     Cue,
@@ -19,7 +18,7 @@ from langchain_tokenmem.core.facts.utterances import (
     closed_items,
 )
 from langchain_tokenmem.summarize.extractive.chronicle import sentence_forms
-from langchain_tokenmem.summarize.extractive.lines import NOTHING, Form, Line, Mark, Piece
+from langchain_tokenmem.summarize.extractive.selection import NOTHING, Form, Line, Mark, Piece
 from langchain_tokenmem.summarize.extractive.worth import Weighting, size_of, worth_of
 
 _STEP = re.compile(r"ran |read \S|edited \S|[\w.-]{1,60}\(")

@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import in_own_thread
-from langchain_tokenmem.core.facts.identifiers import words_of
+from langchain_tokenmem.core.facts.literals import words_of
 from langchain_tokenmem.core.facts.reader import FactsReader
 from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive.chronicle import chronicle_lines
 from langchain_tokenmem.summarize.extractive.condensing import condensed_lines
-from langchain_tokenmem.summarize.extractive.lines import Line
-from langchain_tokenmem.summarize.extractive.selection import best_lines
+from langchain_tokenmem.summarize.extractive.selection import Line, best_lines
 from langchain_tokenmem.summarize.extractive.worth import Weighting
 
 HEADING = "## Tool calls"

@@ -11,16 +11,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from langchain_tokenmem.core.facts.identifiers import (
+from langchain_tokenmem.core.facts.literals import (
+    KIND_WEIGHTS,
     WEIGHTS,
     Identifier,
+    Literal,
     find_identifiers,
 )
-from langchain_tokenmem.core.facts.literals import KIND_WEIGHTS, Literal
 from langchain_tokenmem.core.facts.reader import FactsReader
-from langchain_tokenmem.core.facts.sentences import terms
+from langchain_tokenmem.core.facts.sentences import cues, terms
 from langchain_tokenmem.core.facts.utterances import Cue, Utterance, is_order
-from langchain_tokenmem.core.facts.vocabulary import cues
 
 _ORDER = 36.0
 _CORRECTION = 6.0

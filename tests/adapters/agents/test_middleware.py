@@ -26,7 +26,7 @@ from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryMiddleware
-from langchain_tokenmem.adapters.agents.overflow import OVERFLOW_MESSAGES, is_overflow
+from langchain_tokenmem.adapters.agents.model_call import OVERFLOW_MESSAGES, is_overflow
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.engine import Engine
 from tests.adapters.strict import run_strictly

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from pydantic import TypeAdapter
 
-from langchain_tokenmem.core.facts.identifiers import words_of
-from langchain_tokenmem.core.facts.literals import find_literals
+from langchain_tokenmem.core.facts.literals import find_literals, words_of
 from langchain_tokenmem.core.working_notes.mode_profiles import MODES, SECTIONS, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import MAX_READ_TO
 from langchain_tokenmem.notes_state import ModesState, NoteItem

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from langchain_tokenmem.core.note_namespaces import notes_of_user
+from langchain_tokenmem.core.thread_names import notes_of_user
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.notes import JsonStore
 from langchain_tokenmem.notes.stores.json_folder import JsonFolder

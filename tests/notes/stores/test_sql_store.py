@@ -9,7 +9,7 @@ from langchain_core.messages import HumanMessage
 from sqlalchemy import text
 
 from langchain_tokenmem import Recall, TranscriptStore
-from langchain_tokenmem.core.note_namespaces import notes_of_session, notes_of_user
+from langchain_tokenmem.core.thread_names import notes_of_session, notes_of_user
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
 from langchain_tokenmem.notes import SqlStore
 

@@ -11,7 +11,7 @@ from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.storage.urls import parsed
+from langchain_tokenmem.storage.database import parsed
 
 PASSWORDS = st.text(st.sampled_from("Zq9@:/%?#[] \\$"), min_size=1, max_size=12).map(
     "ZZ{}ZZ".format
