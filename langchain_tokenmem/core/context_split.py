@@ -59,7 +59,7 @@ def split_context(
     seen = {key: time for key, time in state.get("times", ())}  # noqa: C416  # pairs are lists
     times = TimePrefixes(show_times, seen) if show_times else None
     rules = ParseRules(dangling, profile, times, reading.outcomes)
-    # Of what is covered only this is looked at: a turn costs what is new, not what is old.
+    # Of what is covered only this is looked at: a turn costs what its window holds.
     covered = [m for m in unique[:start] if m.id in ids or m.type not in CHAT_TYPES]
     visible = [m for m in covered if m.id in ids or role_of(m) == "system"]
     # The answers before kept messages are not among them.
