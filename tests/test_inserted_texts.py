@@ -30,7 +30,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.core.pins import new_pin
 from langchain_tokenmem.state import new_state
-from langchain_tokenmem.summarize import ModelSummarizer, SummaryRequest
+from langchain_tokenmem.summarizers import ModelSummarizer, SummaryRequest
 from langchain_tokenmem.tools import compact_conversation_tool, read_message_tool
 from langchain_tokenmem.types import View
 from tests.fakes import CharCounter, newest_entry

@@ -8,9 +8,9 @@ from importlib.resources import files
 
 import pytest
 
-from langchain_tokenmem.core.facts import vocabulary
+from langchain_tokenmem.core.facts import sentences
 
-TABLES = tomllib.loads(files(vocabulary.__package__).joinpath("vocabulary.toml").read_text("utf-8"))
+TABLES = tomllib.loads(files(sentences.__package__).joinpath("vocabulary.toml").read_text("utf-8"))
 LANGUAGES = {"en", "de", "fr", "es", "pt", "it", "nl", "ru", "zh", "ja"}
 
 
@@ -26,13 +26,13 @@ def test_a_table_holds_lists_of_words_that_are_expressions(table):
 
 
 def test_words_have_borders_where_spaces_end_them():
-    assert vocabulary.cues("error").search("Der Fehler ist behoben")
-    assert not vocabulary.cues("done").search("abandoned")
-    assert vocabulary.cues("error").search("发生错误了")
-    assert vocabulary.cues("done").search("x✅y")
+    assert sentences.cues("error").search("Der Fehler ist behoben")
+    assert not sentences.cues("done").search("abandoned")
+    assert sentences.cues("error").search("发生错误了")
+    assert sentences.cues("done").search("x✅y")
 
 
 @pytest.mark.parametrize("apostrophe", ["'", "\u2019"])
 def test_a_word_has_either_apostrophe(apostrophe):
-    assert vocabulary.cues("constraint").search(f"You mustn{apostrophe}t deploy")
-    assert vocabulary.cues("greeting").search(f"you{apostrophe}re welcome")
+    assert sentences.cues("constraint").search(f"You mustn{apostrophe}t deploy")
+    assert sentences.cues("greeting").search(f"you{apostrophe}re welcome")
