@@ -1,6 +1,6 @@
 """Conversation memory by token budget, for LangChain chains and LangGraph graphs and agents.
 
-Further names stand in `counting`, `errors`, `events`, `graphs`, `modes`, `notes`, `recall`,
+More names are in `counting`, `errors`, `events`, `graphs`, `modes`, `notes`, `recall`,
 `summarizers`, `tools` and `types`. Names load on first use, so that importing the package stays
 light.
 """

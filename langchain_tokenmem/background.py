@@ -338,7 +338,7 @@ def in_thread(
     """Return an async method that does the work of a sync one in a thread."""
 
     async def wrapper(self: Any, /, *args: Given.args, **kwargs: Given.kwargs) -> T:
-        # By its name: a subclass may have a sync one of its own.
+        # Looked up by name, because a subclass may override the sync method.
         return await in_own_thread(getattr(self, method.__name__), *args, **kwargs)
 
     wrapper.__name__ = f"a{method.__name__}"

@@ -22,8 +22,8 @@ left out.
   history holds and the application's system text does not; the mean over the calls that have such
   literals. A request over the window holds none.
 - **far**: the same of the literals that are not in the newest 0.3 x window tokens of the history.
-- **whole fresh results**: calls whose new tool results all stand uncut in the request, as a share
-  of the calls with new tool results.
+- **whole fresh results**: calls whose new tool results are all in the request, uncut, as a share of
+  the calls with new tool results.
 """
 
 from __future__ import annotations

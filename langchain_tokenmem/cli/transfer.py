@@ -143,7 +143,7 @@ def import_sessions(
 ) -> None:
     """Import messages into sessions of a store.
 
-    Run it again at any time: what is there stays, and only what is new in FROM is added.
+    It can be run again at any time: existing messages stay, and only new ones in FROM are added.
     """
     from langchain_tokenmem import TranscriptStore
     from langchain_tokenmem.errors import ConfigurationError
@@ -362,7 +362,7 @@ def our_saver(
     Args:
         url: URL of the store, or the path of a SQLite file.
         allow: Further types that the state may hold, each as `module:Class`.
-        is_new: Whether a SQLite file is made where there is none.
+        is_new: Whether to create the SQLite file if it does not exist.
     """
     from langchain_tokenmem import TokenMemorySaver, TranscriptStore
     from langchain_tokenmem.errors import ConfigurationError

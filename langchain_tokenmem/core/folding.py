@@ -167,11 +167,11 @@ class LogForecast:
 def fewest_folds(
     context: ContextParts, goal: int, *, within: int, log: LogForecast | None = None
 ) -> int | None:
-    """Return how many of the oldest tail groups must be folded for a request of so many tokens.
+    """Return the fewest of the oldest tail groups to fold so that the request is within `goal`.
 
-    The fewest of them; None where not even `within` of them are enough. The request is made and
-    counted for some numbers, by bisection: folding one more group may bring a turn memory into view
-    that is longer than the group, but seldom does.
+    None if not even `within` of them are enough. The number is found by bisection: for each try the
+    request is made and counted. Folding one more group nearly always makes the request smaller; it
+    may, but seldom does, bring a turn memory into view that is longer than the group.
 
     Args:
         context: The conversation under its state.

@@ -1,4 +1,4 @@
-"""Tokens of a request, part by part, and size caps: every message is cut to its share of them."""
+"""Tokens of a request, part by part, and size caps: most tokens that a single message may have."""
 
 from __future__ import annotations
 

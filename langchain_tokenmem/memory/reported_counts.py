@@ -1,10 +1,10 @@
 """Corrected counts of a call: what the newest reply has reported corrects its estimate.
 
-A reply's `usage_metadata["input_tokens"]` is the true size of the request that it answered. By the
-estimate of that request it gives a ratio for the next one, as `use_usage_metadata_scaling` of
-langchain-core's `count_tokens_approximately` does. A reply's request is what the view showed up to
-it, under the state that was in force: replies since the state last changed can be compared. The
-ratio found before that change is kept in the state (`reports`).
+A reply's `usage_metadata["input_tokens"]` is the true size of the request that it answered. Divided
+by our estimate of that request, it is the ratio by which the next estimate is multiplied;
+`use_usage_metadata_scaling` of langchain-core's `count_tokens_approximately` does the same. Only
+replies since the state last changed can be compared: the request of an earlier one is no longer
+known. The ratio found before that change is kept in the state (`reports`).
 """
 
 from __future__ import annotations

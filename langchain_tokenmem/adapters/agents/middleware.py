@@ -307,8 +307,8 @@ def chosen_tools(asked: AgentTools, name: str, memory: TokenMemory | None) -> li
     """Return the tools that an agent gets.
 
     Args:
-        asked: Names of the tools; True for those of its own messages and, where the memory has a
-            mode, of its working notes; False for none.
+        asked: Names of the tools. True for the tools that work on the agent's own messages and, if
+            the memory has a mode, on its working notes; False for none.
         name: Name of the middleware.
         memory: Has the notes and the recall, where it is given.
 

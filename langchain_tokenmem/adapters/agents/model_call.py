@@ -173,8 +173,8 @@ _OVERFLOW = re.compile(
 def is_overflow(error: BaseException) -> bool:
     """Return whether a provider refused a request because it is too long.
 
-    A rate limit is none, even where it speaks of too many tokens: waiting heals it, shortening
-    does not.
+    A rate limit does not count, even if its message mentions too many tokens: waiting helps there,
+    shortening does not.
 
     Example:
         >>> is_overflow(ValueError("This model's maximum context length is 8192 tokens."))

@@ -64,7 +64,7 @@ class MessageKeys:
 
     Attributes:
         input: Key of the new input.
-        history: Key of the history; None where it stands in front of the input messages.
+        history: Key of the history; None if it is prepended to the input messages.
         output: Key of the answer.
     """
 

@@ -285,7 +285,7 @@ class _AnswerStore:
 def limited_model(
     model: Runnable[Any, Any], *, views: Sequence[View], name: str | Literal[True]
 ) -> Runnable[Any, Any]:
-    """Return a model that is told how many tokens the newest view leaves for its answer.
+    """Return a model whose output limit is what the newest view leaves for its answer.
 
     Args:
         model: A chat model, or one that the call's config chooses.

@@ -51,7 +51,7 @@ class Identifier:
     Attributes:
         text: The word.
         kind: A key of `WEIGHTS`.
-        start: Where it stands in the text that it was found in.
+        start: Its offset in the text in which it was found, in characters.
         key: The key before it, as in `"order_id": "#W1"`; empty where there is none.
     """
 
