@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.inserted_text import log_texts
-from langchain_tokenmem.core.messages import marks_of
+from langchain_tokenmem.core.messages import marks_of, role_of
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.state import SummaryEntry
 
@@ -19,12 +19,10 @@ MIN_ENTRY = 32
 ENTRY_SHARE = 0.33
 """Share of `summary_share` that one entry has at most."""
 
-MIN_ENTRY_SHARE = 0.06
-"""Share of all entries that one may have where the newest messages leave it no room."""
+SPOKEN_TOKENS, CALL_TOKENS = 36, 12
+"""Tokens of the shortest line about what a user says or an assistant answers, and about a call.
 
-MIN_FOLDED_SHARE = 0.1
-"""Share of the folded tokens that it has then at most: tokens above the target bring the next
-change of the prefix sooner."""
+An entry has room for these lines of what is folded, wherever the request stands."""
 
 _SEAM = 2
 """Tokens that a tokenizer may make of two texts that meet."""
@@ -117,7 +115,7 @@ class LogForecast:
         entry = min(most, int(ENTRY_SHARE * max(0, share - introduction)))
         return cls([*map(size_of, entries)], frame, introduction, most, entry, may_condense)
 
-    def change(self, folded: int, *, room: int | None = None) -> LogChange:
+    def change(self, folded: int, *, room: int | None = None, least: int = 0) -> LogChange:
         """Return what happens when messages of so many tokens are folded.
 
         The new entry has half of them at most, and `entry`. Only where all pass `most` with it, the
@@ -126,13 +124,13 @@ class LogForecast:
         Args:
             folded: Tokens of the messages that are folded; 0 for none.
             room: Tokens that the new entry should have at most with its frame; default: any.
+            least: Tokens of the shortest lines about the messages: the entry has these anyway.
         """
         used = sum(self.sizes)
         if not folded:
             return LogChange(0, 0, 0, used + (self.introduction if used else 0))
         share = min(folded // 2, self.entry)
         if room is not None:
-            least = int(min(MIN_FOLDED_SHARE * folded, MIN_ENTRY_SHARE * self.most))
             share = min(share, max(room - self.frame, least))
         wanted = max(MIN_ENTRY, share) + self.frame
         condense, condensed = 0, 0
@@ -195,3 +193,13 @@ def fewest_folds(
 def folded_tokens(context: ContextParts) -> list[int]:
     """Return the tokens of the oldest tail groups together, by their number."""
     return [0, *accumulate(context.sizes(context.tail))]
+
+
+def line_tokens(context: ContextParts, count: int) -> int:
+    """Return the tokens of the shortest lines about the oldest `count` tail groups."""
+    groups = context.tail[:count]
+    total = 0
+    for group, size in zip(groups, context.sizes(groups), strict=True):
+        results = sum(role_of(message) == "tool" for message in group.messages)
+        total += min(size, CALL_TOKENS * results if results else SPOKEN_TOKENS)
+    return total

@@ -39,6 +39,7 @@ LEFT_OUT = "[Some earlier messages are left out here to fit the window.]"
 
 FENCES = f"{SUMMARY_FENCE}|{RECALL_FENCE}|{NOTES_FENCE}|{KEPT_FENCE}|{PINS_FENCE}|{TODOS_FENCE}"
 """Names of the fences of all that is inserted, as a pattern."""
+_INDEX_LINE = re.compile(r"\[[0-9a-f]+\] ")
 _FENCES = re.compile(rf"<(?=/?(?:{FENCES}))", re.IGNORECASE)
 
 
@@ -69,18 +70,19 @@ def log_texts(entries: Sequence[SummaryEntry]) -> tuple[str, ...]:
 
 
 def _entry_text(entry: SummaryEntry) -> str:
-    ends = dict.fromkeys([entry["first"], *map(reference, entry["last_ids"][:1])])
-    span = f'messages="{"-".join(ends)}"'
+    """Return an entry in its fence, with its day where that is known.
+
+    The lines of an index name their messages; for any other text the fence names the first and last.
+    """
+    about = ""
+    if not _INDEX_LINE.match(entry["text"]):
+        ends = dict.fromkeys([entry["first"], *map(reference, entry["last_ids"][:1])])
+        about += f' messages="{"-".join(ends)}"'
     if entry["since"] and entry["until"]:
-        since, until = map(_minute, (entry["since"], entry["until"]))
-        same_day = since[:10] == until[:10]
-        span += f' from="{since} UTC" to="{until[11:] if same_day else until + " UTC"}"'
+        days = dict.fromkeys(time[:10] for time in (entry["since"], entry["until"]))
+        about += f' date="{" to ".join(days)}"'
     safe = without_fences(entry["text"])
-    return f"<{SUMMARY_FENCE} {span}>\n{safe}\n</{SUMMARY_FENCE}>"
-
-
-def _minute(time: str) -> str:
-    return f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M}"
+    return f"<{SUMMARY_FENCE}{about}>\n{safe}\n</{SUMMARY_FENCE}>"
 
 
 def merged_system(messages: list[BaseMessage]) -> BaseMessage | None:

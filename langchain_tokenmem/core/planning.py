@@ -16,7 +16,7 @@ from typing import Literal
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.folding import LogForecast, fewest_folds, folded_tokens
+from langchain_tokenmem.core.folding import LogForecast, fewest_folds, folded_tokens, line_tokens
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.shortening import apply_cut, old_result_cut
 from langchain_tokenmem.core.size_caps import (
@@ -251,7 +251,8 @@ def _plan_fold(
     summary, aside, growth = None, 0, 0
     if fold:
         room = _entry_goal(context, budget) - request_tokens(rest)
-        summary = log.change(folded_tokens(context)[fold], room=room)
+        least = line_tokens(context, fold)
+        summary = log.change(folded_tokens(context)[fold], room=room, least=least)
         rest, aside = replace(rest, summary=None), summary.tokens
         growth = max(0, log.most + log.introduction - aside)
     shrinking = [rest.first_request, *([rest.newest_human] if due.reason == "limit" else [])]

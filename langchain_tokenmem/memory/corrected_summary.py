@@ -30,7 +30,7 @@ from langchain_tokenmem.core.working_notes.notes_draft import (
 from langchain_tokenmem.notes_state import ModesState
 from langchain_tokenmem.state import Block, MemoryState, RunningSummary, SummaryEntry
 from langchain_tokenmem.summarize.base import SummaryRequest
-from langchain_tokenmem.summarize.extractive.summarizer import ExtractiveSummarizer
+from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 
 logger = logging.getLogger(__name__)
 

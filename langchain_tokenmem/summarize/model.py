@@ -19,7 +19,7 @@ from langchain_tokenmem.core.profiles import profile_of_model
 from langchain_tokenmem.summarize.base import MIN_CHARACTERS, Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.compact_requests import USERS_LANGUAGE, PromptBuilder
 from langchain_tokenmem.summarize.entry_calls import Call, EntryWriter, NoNotesError, Steps
-from langchain_tokenmem.summarize.extractive.summarizer import ExtractiveSummarizer, ToolExtracts
+from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer, ToolExtracts
 from langchain_tokenmem.summarize.model_call import JobUsage, without_bindings
 from langchain_tokenmem.summarize.prompts import SummaryPrompts
 

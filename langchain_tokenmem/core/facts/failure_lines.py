@@ -136,6 +136,14 @@ def _is_frame(line: str) -> bool:
     return bool(_FRAME.fullmatch(line.strip())) or reported_code(line) is not None
 
 
+def without_frame(text: str) -> str:
+    """Return the output of a shell without the prompt, file and folder behind it."""
+    lines = text.splitlines()
+    while lines and _FRAME.fullmatch(lines[-1].strip()):
+        lines.pop()
+    return "\n".join(lines).rstrip()
+
+
 def _edge_line(text: str, *, at_end: bool) -> list[str]:
     """Return the last line of a command's output, or the first of any other result."""
     lines = [line for line in text.splitlines() if line.strip() and not _is_frame(line)]

@@ -64,7 +64,7 @@ def unescaped(text: str) -> str:
     return _ESCAPED_MARK.sub(r"\1", _ESCAPED_SPACE.sub("\n", text))
 
 
-def _unwrapped(text: str) -> str:
+def unwrapped(text: str) -> str:
     """Return the text inside of the JSON that MCP servers send: `{"type": "text", "text": ...}`."""
     for _ in range(_MAX_WRAPPERS):
         if not text.startswith("{") or len(text) > _MAX_JSON:
@@ -89,7 +89,7 @@ def _unwrapped(text: str) -> str:
 
 def ends_of(text: str) -> str:
     """Return the two ends of a result that are read, without wrapper, escapes, encoded data."""
-    text = _unwrapped(text.strip())
+    text = unwrapped(text.strip())
     text = prose(unescaped(_ends(text, 2 * _HEAD, 2 * _TAIL)))
     return _ends(text, _HEAD, _TAIL)
 

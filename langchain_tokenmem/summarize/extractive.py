@@ -1,0 +1,385 @@
+"""Extractive summarizer: an index into the conversation, without a model, exact to the token.
+
+It writes whole entries, and the tool calls behind the notes of a model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from langchain_core.messages import BaseMessage
+
+from langchain_tokenmem.background import in_own_thread
+from langchain_tokenmem.core.facts.sentences import terms
+from langchain_tokenmem.core.messages import text_of
+from langchain_tokenmem.summarize.base import Summary, SummaryRequest
+from langchain_tokenmem.summarize.log_lines import Kind, Line, Piece, lines_of
+from langchain_tokenmem.summarize.whole_pieces import forms_of
+
+HEADING = "## Tool calls"
+"""Line before the calls, behind a model's notes."""
+
+_FEWEST = 16
+"""Tokens below which calls say too little for their heading."""
+
+_MOST_USED, _MOST_OTHERS = 12, 6
+"""Values of one result that a call shows: those that were used later, and others."""
+
+_SPOKEN = re.compile(r"(?:\[[0-9a-f]+\] )?(User|Assistant): ")
+_LENGTHS = (90, 240)
+"""Characters of the shorter forms of a line that is condensed."""
+
+
+class ExtractiveSummarizer:
+    """Writes an entry as an index into the conversation, without a model and without I/O.
+
+    What a user says and what an assistant answers has a line, and so has a run of tool calls: what
+    was called, and how it ended. Each begins with the reference by which `read_message` opens the
+    message. A line is a whole message where there is room, else its first sentences and its last
+    one; longer forms are given to the newest messages first. Values that a result brought stand
+    behind its call, those that were used later first.
+
+    Entries are condensed into one (`SummaryRequest.condenses`) by shorter forms of their lines, the
+    oldest first; a line goes last.
+
+    Lines that share words with the instruction of a request are given room first.
+
+    Example:
+        ```python
+        request = SummaryRequest(messages, max_tokens=400, count_text=len)
+        ExtractiveSummarizer().summarize(request)
+        ```
+    """
+
+    is_quick = True
+    name = "extractive"
+    prompt_version = "extractive-3"
+
+    def wants(self, messages: Sequence[BaseMessage]) -> bool:
+        """Return True: nothing is paid for it."""
+        return bool(messages)
+
+    def summarize(self, request: SummaryRequest) -> Summary:
+        """Return one entry.
+
+        Args:
+            request: What to note, and the limit in tokens.
+
+        Returns:
+            The entry with the sources of its lines; its text is never over `request.max_tokens` by
+            `request.count_text`, and empty only where not even one character fits.
+        """
+        lines = earlier_lines(request.messages) if request.condenses else lines_of(request.messages)
+        return _summary(self, written(lines, request, request.max_tokens))
+
+    async def asummarize(self, request: SummaryRequest) -> Summary:
+        """Return one entry, made on another thread.
+
+        Args:
+            request: See `summarize`.
+        """
+        return await in_own_thread(self.summarize, request)
+
+
+Written = list[tuple[str, tuple[int, ...]]]
+"""Lines of an entry, each with the places of its messages."""
+
+
+def _summary(writer: ExtractiveSummarizer, lines: Written) -> Summary:
+    text = "\n".join(text for text, _ in lines)
+    sources = tuple(places for _, places in lines)
+    return Summary(text, writer.name, writer.prompt_version, sources=sources)
+
+
+def written(lines: Sequence[Line], request: SummaryRequest, most: int) -> Written:
+    """Return what has room of some lines, in their order.
+
+    Args:
+        lines: The lines.
+        request: What is asked of the entry.
+        most: Most tokens.
+    """
+    entry = _Entry(lines, most, request.count_text, request.prior or "")
+    pieces = [piece for line in lines for piece in line.pieces]
+    wanted = terms(request.instruction or "")
+    newest_first = pieces[::-1]
+    if wanted:
+        newest_first.sort(key=lambda piece: terms(piece.forms[-1]).isdisjoint(wanted))
+    if request.condenses:
+        entry.shorten(pieces)
+    else:
+        for step in _STEPS:
+            step(entry, newest_first)
+    return entry.lines_within()
+
+
+def _tell(*kinds: Kind, form: int = 0) -> Callable[[_Entry, list[Piece]], None]:
+    """Return a step that tells the pieces of some kinds in one of their forms."""
+
+    def step(entry: _Entry, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            if piece.kind in kinds:
+                entry.tell(piece, form)
+
+    return step
+
+
+def _values(used: bool, most: int) -> Callable[[_Entry, list[Piece]], None]:
+    def step(entry: _Entry, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            entry.add_values(piece, used=used, most=most)
+
+    return step
+
+
+_STEPS = (
+    _tell(Kind.USER, Kind.ANSWER),
+    _tell(Kind.FAILURE),
+    _tell(Kind.CALL),
+    _values(True, _MOST_USED),
+    _tell(Kind.USER, Kind.ANSWER, form=1),
+    _tell(Kind.CALL, form=1),
+    _tell(Kind.NOTE),
+    _tell(Kind.USER, Kind.ANSWER, form=2),
+    _values(False, _MOST_OTHERS),
+    _tell(Kind.NOTE, form=1),
+    _tell(Kind.CALL, Kind.FAILURE, form=2),
+)
+"""Order in which an entry is filled, in each step the newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What an entry tells of a piece: one of its forms, and values of its result."""
+
+    piece: Piece
+    form: int
+    values: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The text."""
+        text, values = self.piece.forms[self.form], ", ".join(self.values)
+        return f"{text}{', ' if ' → ' in text else ' → '}{values}" if values else text
+
+
+@dataclass
+class _Entry:
+    """An entry that grows while it has room.
+
+    Attributes:
+        lines: What it could tell.
+        most: Tokens that it may have.
+        count_text: Counts the tokens of a text.
+        known: What stands before it: a value in it is not told again.
+    """
+
+    lines: Sequence[Line]
+    most: int
+    count_text: Callable[[str], int]
+    known: str
+    told: dict[int, _Told] = field(default_factory=dict)
+    used: int = 0
+    changes: list[tuple[int, _Told | None]] = field(default_factory=list)
+
+    def tell(self, piece: Piece, form: int) -> None:
+        """Tell a piece in one of its forms, if that has room."""
+        before = self.told.get(id(piece))
+        if form < len(piece.forms) and (form == 0 if before is None else form == before.form + 1):
+            self._change(piece, _Told(piece, form, before.values if before else ()))
+
+    def add_values(self, piece: Piece, *, used: bool, most: int) -> None:
+        """Add what a result brought to its call, value by value, if that has room."""
+        now, added = self.told.get(id(piece)), 0
+        for value, is_used in piece.values if now else ():
+            bare = value.rpartition("=")[2]
+            if is_used is not used or bare in now.text or bare in self.known:
+                continue
+            longer = replace(now, values=(*now.values, value))
+            if self._change(piece, longer):
+                now, added = longer, added + 1
+            if added == most:
+                break
+
+    def _change(self, piece: Piece, told: _Told) -> bool:
+        before = self.told.get(id(piece))
+        cost = self.count_text(told.text)
+        if before is None:
+            cost += 1 + (self.count_text(f"[{piece.reference}] ") if piece.reference else 0)
+        else:
+            cost -= self.count_text(before.text)
+        if self.used + cost > self.most:
+            return False
+        self.changes.append((id(piece), before))
+        self.told[id(piece)] = told
+        self.used += cost
+        return True
+
+    def shorten(self, pieces: Sequence[Piece]) -> None:
+        """Tell all pieces, the oldest in the shortest forms, as far as there is room."""
+        sizes = [[self.count_text(form) + 1 for form in piece.forms] for piece in pieces]
+        forms = [len(piece.forms) - 1 for piece in pieces]
+        total = sum(size[-1] for size in sizes)
+        longest = max(map(len, sizes), default=0)
+        for _ in range(longest - 1):
+            for at, size in enumerate(sizes):
+                if total > self.most and forms[at]:
+                    total += size[forms[at] - 1] - size[forms[at]]
+                    forms[at] -= 1
+        gone: set[int] = set()
+        for kind in sorted(Kind, reverse=True):
+            for at, piece in enumerate(pieces):
+                if total > self.most and piece.kind is kind:
+                    total -= sizes[at][forms[at]]
+                    gone.add(at)
+        for at, piece in reversed([*enumerate(pieces)]):
+            if at not in gone:
+                self.told[id(piece)] = _Told(piece, forms[at])
+                self.changes.append((id(piece), None))
+        self.used = total
+
+    def lines_within(self) -> Written:
+        """Return the lines; what was told last is taken back where counts do not add up."""
+        while True:
+            lines = [*self._lines()]
+            text = "\n".join(text for text, _ in lines)
+            if text and self.count_text(text) <= self.most:
+                return lines
+            if not self.changes:
+                return self._smallest()
+            key, before = self.changes.pop()
+            if before is None:
+                del self.told[key]
+            else:
+                self.told[key] = before
+
+    def _lines(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        for line in self.lines:
+            told = [self.told[id(piece)] for piece in line.pieces if id(piece) in self.told]
+            if told:
+                texts = [
+                    _with_reference(
+                        one.piece, one.text.removeprefix(one.piece.tool).lstrip() if at else one.text
+                    )
+                    for at, one in enumerate(told)
+                ]
+                places = dict.fromkeys(place for one in told for place in one.piece.places)
+                yield "; ".join(texts), tuple(places)
+
+    def _smallest(self) -> Written:
+        """Return as much of the most important line as has room, were it a single character."""
+        pieces = sorted((p for line in self.lines for p in line.pieces), key=lambda p: p.kind)
+        if not pieces:
+            return [("Nothing to note.", ())] if self.count_text("Nothing to note.") <= self.most else []
+        first = min(pieces, key=lambda piece: piece.kind)
+        text = first.forms[0]
+        while text and self.count_text(text) > self.most:
+            text = text[: len(text) * 3 // 4]
+        return [(text, first.places)] if text else []
+
+
+def _with_reference(piece: Piece, text: str) -> str:
+    return f"[{piece.reference}] {text}" if piece.reference else text
+
+
+def earlier_lines(entries: Sequence[BaseMessage]) -> list[Line]:
+    """Return the lines of earlier entries, with their shorter forms.
+
+    Of equal lines, and of lines that begin with the same call, the last one is told.
+    """
+    pieces = [
+        _earlier(line, place)
+        for place, entry in enumerate(entries)
+        for line in text_of(entry).splitlines()
+        if line.strip()
+    ]
+    last = {_call_of(piece.forms[-1]): piece for piece in pieces}
+    return [Line([piece]) for piece in pieces if last[_call_of(piece.forms[-1])] is piece]
+
+
+def _call_of(line: str) -> str:
+    """Return the call of a line without its reference; else the line."""
+    said = re.sub(r"^\[[0-9a-f]+\] ", "", line)
+    return said if _SPOKEN.match(line) or "; [" in line else said.partition(" → ")[0]
+
+
+def _earlier(line: str, place: int) -> Piece:
+    """Return a line of an earlier entry with its shorter forms."""
+    if match := _SPOKEN.match(line):
+        kind = Kind.USER if match[1] == "User" else Kind.ANSWER
+        shorter = [match[0] + form for form in forms_of(line[match.end() :], _LENGTHS)]
+        return Piece(kind, _growing([*shorter, line]), (place,))
+    if " → " in line:
+        calls = line.split("; [")
+        kind = Kind.FAILURE if "failed" in line else Kind.CALL
+        bare = "; [".join(call if "failed" in call else call.partition(" → ")[0] for call in calls)
+        few = "; [".join(_with_few_values(call) for call in calls)
+        return Piece(kind, _growing([bare, few, line]), (place,))
+    return Piece(Kind.NOTE, [line], (place,))
+
+
+def _with_few_values(call: str) -> str:
+    head, arrow, said = call.partition(" → ")
+    values = said.split(", ")
+    return call if "failed" in said else head + arrow + ", ".join(values[: (len(values) + 1) // 2])
+
+
+def _growing(forms: Sequence[str]) -> list[str]:
+    """Return the forms that are longer than the one before them."""
+    found: list[str] = []
+    for form in forms:
+        if not found or len(form) > len(found[-1]):
+            found.append(form)
+    return found
+
+
+@dataclass(frozen=True)
+class ToolExtracts:
+    """Tool calls of a batch, which share an entry with a model's notes.
+
+    A model's notes keep decisions and reasons; of the files, commands, ids and values of a long run
+    of tools they leave out most. These are read from the messages, so that none can be wrong.
+
+    Attributes:
+        request: The request for the entry.
+        share: Share of the entry's tokens that is kept for them.
+    """
+
+    request: SummaryRequest
+    share: float
+
+    def for_model(self) -> SummaryRequest:
+        """Return the request to the model: without the tokens that the calls need."""
+        most = int(self.share * self.request.max_tokens)
+        size = self._size("\n".join(text for text, _ in self._written(self.request, most)))
+        return replace(self.request, max_tokens=self.request.max_tokens - size)
+
+    def behind(self, summary: Summary) -> Summary:
+        """Return a summary with the calls behind its text, as far as the limit leaves room.
+
+        Values that the text holds already are not told again.
+        """
+        prior = "\n\n".join(filter(None, [self.request.prior, summary.text]))
+        request, notes = replace(self.request, prior=prior), f"{summary.text}\n{HEADING}"
+        room = request.max_tokens - request.count_text(f"{notes}\n") - 1
+        while room >= _FEWEST and (lines := self._written(request, room)):
+            text = "\n".join([notes, *(text for text, _ in lines)])
+            over = request.count_text(text) - request.max_tokens
+            if over <= 0:
+                own = [()] * len(notes.splitlines())
+                return replace(
+                    summary, text=text, sources=(*own, *(places for _, places in lines))
+                )
+            room -= over  # counts of parts need not add up to the count of the whole
+        return summary
+
+    def _written(self, request: SummaryRequest, most: int) -> Written:
+        if self.share <= 0 or request.condenses or most < _FEWEST:
+            return []
+        lines = [line for line in lines_of(request.messages) if line.pieces[0].tool]
+        return written(lines, request, most) if lines else []
+
+    def _size(self, text: str) -> int:
+        return self.request.count_text(f"\n{HEADING}\n{text}") + 1 if text else 0

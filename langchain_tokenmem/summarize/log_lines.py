@@ -1,0 +1,154 @@
+"""Lines of the running summary: an index into the conversation, made by its structure.
+
+What a user says and what an assistant answers has a line; a run of tool calls of the same tool has
+one. Each line, or part of one, begins with the reference by which `read_message` opens its message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+from langchain_tokenmem.core.facts.literals import find_identifiers
+from langchain_tokenmem.core.facts.sentences import message_text, prose
+from langchain_tokenmem.core.messages import call_ids, result_id, role_of
+from langchain_tokenmem.core.numbers import reference
+from langchain_tokenmem.summarize.tool_calls import ToolCall, words_passed, words_used
+from langchain_tokenmem.summarize.whole_pieces import forms_of, on_one_line, sentences, without_code
+
+USER_LENGTHS = (70, 240, 700)
+ANSWER_LENGTHS = (70, 240, 700)
+NOTE_LENGTHS = (110, 260)
+"""Characters of the forms of what a user says, an assistant answers, and says beside a call."""
+
+_SHORT_NOTE = 40
+
+
+class Kind(IntEnum):
+    """Kinds of what a line tells, those that go last first."""
+
+    USER = 0
+    ANSWER = 1
+    FAILURE = 2
+    NOTE = 3
+    CALL = 4
+
+
+@dataclass
+class Piece:
+    """What a line tells of one message, or of a call with its result.
+
+    Attributes:
+        kind: What it is.
+        forms: Its texts, the shortest first.
+        places: Places of its messages.
+        reference: Reference of the first of them; empty for a message without an id.
+        values: What the result brought, with whether it was used later.
+        tool: The tool; empty where it is no call.
+    """
+
+    kind: Kind
+    forms: list[str]
+    places: tuple[int, ...]
+    reference: str = ""
+    values: list[tuple[str, bool]] = field(default_factory=list)
+    tool: str = ""
+
+
+@dataclass
+class Line:
+    """One line: a piece, or calls of the same tool that follow on each other."""
+
+    pieces: list[Piece]
+
+
+def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
+    """Return the lines that tell of messages, in their order.
+
+    Of calls with the same arguments the last one is told, with how often it was made and failed.
+    """
+    pieces: list[Piece | ToolCall] = []
+    open_calls: dict[str, ToolCall] = {}
+    used: set[str] = set()
+    for place, message in enumerate(messages):
+        role = role_of(message)
+        if role in {"human", "ai"}:
+            text = prose(message_text(message))
+            used |= words_used(text)
+            calls = _calls_of(message, place) if isinstance(message, AIMessage) else []
+            if piece := _said(text, role, place, has_calls=bool(calls)):
+                pieces.append(piece)
+            for key, call in calls:
+                used |= words_passed(call.args)
+                open_calls[key] = call
+                pieces.append(call)
+        elif isinstance(message, ToolMessage):
+            call = open_calls.pop(result_id(message) or "", None)
+            if call is not None:
+                call.ended(message, place)
+    told = [
+        one if isinstance(one, Piece) else _piece_of(one, used) for one in _last_of_each(pieces)
+    ]
+    for piece in told:
+        key = messages[piece.places[0]].id
+        piece.reference = reference(key) if key else ""
+    return _joined(told)
+
+
+def _calls_of(message: AIMessage, place: int) -> list[tuple[str, ToolCall]]:
+    valid = [(call["name"], call["args"]) for call in message.tool_calls]
+    invalid = [(call["name"], {"": call["args"]}) for call in message.invalid_tool_calls]
+    return [
+        (key, ToolCall(on_one_line(str(name))[:60] or "tool", args, (place,)))
+        for (name, args), key in zip([*valid, *invalid], call_ids(message), strict=False)
+    ]
+
+
+def _said(text: str, role: str, place: int, *, has_calls: bool) -> Piece | None:
+    if not on_one_line(text):
+        return None
+    if role == "human":
+        forms = [f"User: {form}" for form in forms_of(text, USER_LENGTHS)]
+        return Piece(Kind.USER, forms, (place,))
+    if not has_calls:
+        forms = [f"Assistant: {form}" for form in forms_of(text, ANSWER_LENGTHS)]
+        return Piece(Kind.ANSWER, forms, (place,))
+    # The last sentence beside a call announces it; the call says it itself.
+    found = " ".join(sentences(without_code(text))[:-1])
+    if len(found) < _SHORT_NOTE or not any(find_identifiers(found)):
+        return None
+    return Piece(Kind.NOTE, [f"Assistant: {form}" for form in forms_of(found, NOTE_LENGTHS)], (place,))
+
+
+def _last_of_each(pieces: Sequence[Piece | ToolCall]) -> list[Piece | ToolCall]:
+    """Return the pieces with the last of equal calls only; it counts those before it."""
+    last: dict[str, ToolCall] = {}
+    for call in pieces:
+        if isinstance(call, ToolCall):
+            if before := last.get(call.key):
+                call.failed_before = before.failed_before + bool(before.failure)
+                same = before.failure == call.failure and before.result == call.result
+                call.repeats = before.repeats + 1 if same and not call.failure else 0
+            last[call.key] = call
+    stays = set(map(id, last.values()))
+    return [one for one in pieces if isinstance(one, Piece) or id(one) in stays]
+
+
+def _piece_of(call: ToolCall, used: set[str]) -> Piece:
+    forms = list(dict.fromkeys(call.told(length) for length in range(3)))
+    kind = Kind.FAILURE if call.failure or call.failed_before else Kind.CALL
+    return Piece(kind, forms, call.places, values=list(call.values(used)), tool=call.name)
+
+
+def _joined(pieces: Sequence[Piece]) -> list[Line]:
+    """Return lines: neighbouring calls of the same tool stand on one."""
+    lines: list[Line] = []
+    for piece in pieces:
+        if piece.tool and lines and lines[-1].pieces[-1].tool == piece.tool:
+            lines[-1].pieces.append(piece)
+        else:
+            lines.append(Line([piece]))
+    return lines

@@ -1,0 +1,156 @@
+"""Shorter forms of a text: whole sentences, whole clauses, never a cut inside brackets or quotes."""
+
+# ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from langchain_tokenmem.core.facts.sentences import ABBREVIATION
+
+FEWEST_WORDS = 8
+"""Words of a message that its shortest form has, or all where it has fewer."""
+
+_END = re.compile(r"[.!?…]+[\"')\]»”*_`]*(?=\s)|[。！？]+[」』”]?|\n+")
+_CLAUSE_END = re.compile(r"[,;:](?=\s)|\s(?=[–—(-]\s?)|[，；：、]")
+_LONGEST_OPEN = 400
+"""Characters after which a bracket or quote that is never closed no longer holds a piece open."""
+_CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
+
+
+def on_one_line(text: str) -> str:
+    """Return a text with each run of white space as one space."""
+    return " ".join(text.split())
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences and lines of a text, each on one line.
+
+    Example:
+        >>> sentences("It works (see a.py. Or b.py). Now what?")
+        ['It works (see a.py. Or b.py).', 'Now what?']
+    """
+    return [*_pieces(text, _END)]
+
+
+def clauses(sentence: str) -> list[str]:
+    """Return the clauses of a sentence, with the punctuation that ends them."""
+    return [*_pieces(sentence, _CLAUSE_END)]
+
+
+def _pieces(text: str, ends: re.Pattern[str]) -> Iterator[str]:
+    start = 0
+    for match in ends.finditer(text):
+        piece, rest = text[start : match.end()], text[match.end() : match.end() + 2].lstrip()
+        is_line = "\n" in match[0]
+        if not is_line and match[0].startswith(".") and (
+            rest[:1].islower() or ABBREVIATION.search(text[max(0, match.start() - 8) : match.start()])
+        ):
+            continue
+        if len(piece) <= _LONGEST_OPEN and not is_line and _is_open(piece):
+            continue
+        if said := on_one_line(piece):
+            yield said
+        start = match.end()
+    if said := on_one_line(text[start:]):
+        yield said
+
+
+def _is_open(piece: str) -> bool:
+    """Return whether a bracket, a quote or a code span of a piece is not closed in it."""
+    pairs = ("()", "[]", "{}", "“”", "«»", "「」")
+    return any(piece.count(pair[0]) > piece.count(pair[1]) for pair in pairs) or any(
+        piece.count(mark) % 2 for mark in '"`'
+    )
+
+
+def without_code(text: str) -> str:
+    """Return a text with `[code]` in the place of each fenced block."""
+    return _CODE.sub("[code]\n", text) if "```" in text or "~~~" in text else text
+
+
+def forms_of(text: str, lengths: tuple[int, ...]) -> list[str]:
+    """Return the forms of a text of at most so many characters each, the shortest first.
+
+    The whole text where it fits; else its first sentences, and its last one behind an ellipsis; for
+    the first length the beginning of it alone. A form has `FEWEST_WORDS` words at the least, and
+    ends in an ellipsis where it ends inside a sentence.
+    """
+    parts = sentences(without_code(text))
+    whole = " ".join(parts)
+    if len(whole) <= lengths[0]:
+        return [whole]
+    found = [_beginning(parts, lengths[0])]
+    for most in lengths[1:]:
+        form = whole if len(whole) <= most else _ends(parts, most)
+        if len(form) > len(found[-1]):
+            found.append(form)
+    return found
+
+
+def _beginning(parts: list[str], most: int) -> str:
+    """Return the first sentences, or clauses of the first; a few words more than `most` may be."""
+    head = ""
+    for place, part in enumerate(parts):
+        longer = f"{head} {part}".lstrip()
+        if len(longer) > most:
+            if _has_words(head):
+                break
+            return _first_clauses(longer, most, is_last=place + 1 == len(parts))
+        head = longer
+        if _has_words(head):
+            break
+    return head if head == " ".join(parts) else _continued(head)
+
+
+def _first_clauses(text: str, most: int, *, is_last: bool) -> str:
+    """Return the first clauses of a text, at a word where one clause is far too long."""
+    head = ""
+    for part in clauses(text):
+        longer = f"{head} {part}".lstrip()
+        if len(longer) > most and _has_words(head):
+            break
+        head = longer
+        if len(head) > most:
+            break
+    if len(head) > 2 * most:  # no clause ends where it should
+        words = head.split(" ")
+        kept = max(FEWEST_WORDS, len(head[:most].split(" ")) - 1)
+        head = " ".join(words[:kept])
+        head = head[: 3 * most]
+    return head if is_last and head == text else _continued(head)
+
+
+def _ends(parts: list[str], most: int) -> str:
+    """Return the first sentences and the last one, whole; `_beginning` where these are too long."""
+    last = parts[-1]
+    if len(parts) < 2 or len(last) > most // 2:  # noqa: PLR2004
+        last = ""
+    head = ""
+    for part in parts[: -1 if last else None]:
+        longer = f"{head} {part}".lstrip()
+        if len(longer) + len(last) + 3 > most:
+            break
+        head = longer
+    if not _has_words(head):
+        return _beginning(parts, most)
+    return f"{head} … {last}" if last else _continued(head)
+
+
+def _has_words(text: str) -> bool:
+    return len(text.split()) >= FEWEST_WORDS or len(text) >= 10 * FEWEST_WORDS
+
+
+def _continued(text: str) -> str:
+    """Return a text that ends before its source does."""
+    return f"{text.rstrip(' ,;:，；：、–—(-')} …"
+
+
+def cut_at_words(text: str, most: int) -> str:
+    """Return the beginning of one line, up to a word; no mark says that it was cut."""
+    if len(text) <= most:
+        return text
+    head = text[:most]
+    space = head.rfind(" ")
+    return head[: space if space > most // 2 else most].rstrip(" ,;:(")
