@@ -129,13 +129,13 @@ class LogForecast:
         used = sum(self.sizes)
         if not folded:
             return LogChange(0, 0, 0, used + (self.introduction if used else 0))
-        share = min(folded // 2, self.entry)
+        share = min(max(folded // 2, least), self.entry)
         if room is not None:
             share = min(share, max(room - self.frame, least))
         wanted = max(MIN_ENTRY, share) + self.frame
         condense, condensed = 0, 0
         if used + wanted > self.most and self.may_condense and self.sizes:
-            count, tokens = self._condensed(self.most // 2)
+            count, tokens = self._condensed(self.most * 2 // 3)
             # Where not even one text has room in half of it, what is written stays.
             if self._text_of(tokens):
                 condense, condensed = count, tokens

@@ -16,7 +16,7 @@ from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.log_lines import Kind, Line, Piece, lines_of
-from langchain_tokenmem.summarize.whole_pieces import forms_of
+from langchain_tokenmem.summarize.whole_pieces import cut_at_words, forms_of
 
 HEADING = "## Tool calls"
 """Line before the calls, behind a model's notes."""
@@ -24,7 +24,7 @@ HEADING = "## Tool calls"
 _FEWEST = 16
 """Tokens below which calls say too little for their heading."""
 
-_MOST_USED, _MOST_OTHERS = 12, 6
+_MOST_USED, _MOST_OTHERS = 20, 12
 """Values of one result that a call shows: those that were used later, and others."""
 
 _SPOKEN = re.compile(r"(?:\[[0-9a-f]+\] )?(User|Assistant): ")
@@ -161,8 +161,16 @@ class _Told:
     @property
     def text(self) -> str:
         """The text."""
-        text, values = self.piece.forms[self.form], ", ".join(self.values)
-        return f"{text}{', ' if ' → ' in text else ' → '}{values}" if values else text
+        text = self.piece.forms[self.form]
+        new = [value for value in self.values if _bare(value) not in text]
+        if new:
+            return text + (self.piece.between if " → " in text else " → ") + self.piece.between.join(new)
+        return text if " → " in text or not self.piece.tool else f"{text} → {self.piece.size}"
+
+
+def _bare(value: str) -> str:
+    """Return a value without its key."""
+    return value.rpartition("=")[2]
 
 
 @dataclass
@@ -194,7 +202,7 @@ class _Entry:
         """Add what a result brought to its call, value by value, if that has room."""
         now, added = self.told.get(id(piece)), 0
         for value, is_used in piece.values if now else ():
-            bare = value.rpartition("=")[2]
+            bare = _bare(value)
             if is_used is not used or bare in now.text or bare in self.known:
                 continue
             longer = replace(now, values=(*now.values, value))
@@ -269,14 +277,16 @@ class _Entry:
                 yield "; ".join(texts), tuple(places)
 
     def _smallest(self) -> Written:
-        """Return as much of the most important line as has room, were it a single character."""
-        pieces = sorted((p for line in self.lines for p in line.pieces), key=lambda p: p.kind)
+        """Return as much of the most important piece as has room, were it a single character."""
+        pieces = [piece for line in self.lines for piece in line.pieces]
         if not pieces:
             return [("Nothing to note.", ())] if self.count_text("Nothing to note.") <= self.most else []
         first = min(pieces, key=lambda piece: piece.kind)
-        text = first.forms[0]
+        whole = _with_reference(first, first.forms[0])
+        text = whole
         while text and self.count_text(text) > self.most:
-            text = text[: len(text) * 3 // 4]
+            text = cut_at_words(text.removesuffix(" …"), len(text) * 3 // 4)
+            text = f"{text} …" if self.most > _FEWEST else text
         return [(text, first.places)] if text else []
 
 

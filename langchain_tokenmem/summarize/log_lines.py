@@ -47,6 +47,8 @@ class Piece:
         places: Places of its messages.
         reference: Reference of the first of them; empty for a message without an id.
         values: What the result brought, with whether it was used later.
+        between: What stands between these values.
+        size: What stands in their place where none has room.
         tool: The tool; empty where it is no call.
     """
 
@@ -55,6 +57,8 @@ class Piece:
     places: tuple[int, ...]
     reference: str = ""
     values: list[tuple[str, bool]] = field(default_factory=list)
+    between: str = ", "
+    size: str = ""
     tool: str = ""
 
 
@@ -139,8 +143,15 @@ def _last_of_each(pieces: Sequence[Piece | ToolCall]) -> list[Piece | ToolCall]:
 
 def _piece_of(call: ToolCall, used: set[str]) -> Piece:
     forms = list(dict.fromkeys(call.told(length) for length in range(3)))
-    kind = Kind.FAILURE if call.failure or call.failed_before else Kind.CALL
-    return Piece(kind, forms, call.places, values=list(call.values(used)), tool=call.name)
+    return Piece(
+        Kind.FAILURE if call.failure or call.failed_before else Kind.CALL,
+        forms,
+        call.places,
+        values=list(call.values(used)),
+        between=" | " if call.pairs is None else ", ",
+        size=call.size,
+        tool=call.name,
+    )
 
 
 def _joined(pieces: Sequence[Piece]) -> list[Line]:

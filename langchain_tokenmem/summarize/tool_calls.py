@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,24 +11,34 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from langchain_tokenmem.core.facts.call_kinds import CallKind, command_of, kind_of_command, kind_of_tool
+from langchain_tokenmem.core.facts.call_kinds import (
+    CallKind,
+    command_of,
+    kind_of_command,
+    kind_of_tool,
+)
 from langchain_tokenmem.core.facts.failure_lines import failure_of, without_frame
 from langchain_tokenmem.core.facts.literals import find_identifiers
-from langchain_tokenmem.core.facts.sentences import message_text
 from langchain_tokenmem.core.facts.tool_results import ends_of, unwrapped
+from langchain_tokenmem.core.tool_failures import plain_result
 from langchain_tokenmem.summarize.whole_pieces import cut_at_words, on_one_line, sentences
 
-_ARGUMENT, _LONG_ARGUMENT = 80, 160
-"""Characters of an argument that a call shows whole, in its two lengths."""
+_ARGUMENTS = (80, 80, 160)
+"""Characters of an argument that a call shows, in its three lengths; half as much more is whole."""
 _MOST_ARGUMENTS = 6
-_SHORT_GIST, _GIST, _LONG_GIST = 40, 100, 240
-"""Characters of a result in its three lengths."""
+_GISTS = (40, 100, 240)
+"""Characters of a result in the three lengths."""
 _FAILURE = 160
-_SCALAR = 60
+_SCALAR, _LINE = 60, 80
+"""Characters of a value in JSON, and of a line of a text, that may be shown."""
 _MAX_JSON = 200_000
-_MAX_VALUES = 500
-_USED_READ = 4_000
-_FEWEST_CHARACTERS = 4
+_MOST_SCALARS, _DEEPEST = 500, 8
+_USED_READ, _FEWEST_CHARACTERS = 4_000, 4
+_RECORD = re.compile(r"(?:- | {2,})?([A-Za-z_][\w ]{0,30}): (\S.*)")
+_RECORDS_SHARE = 0.6
+_NO_VALUES = frozenset({"", "[]", "{}", "null", "none", "~", "true", "false", "|", ">", "-"})
+_NOT_SHOWN = frozenset({"type", "object", "annotations", "meta", "isError", "isFile"})
+"""Keys of JSON that say nothing."""
 
 
 @dataclass
@@ -40,7 +51,10 @@ class ToolCall:
         places: Places of the call's message and of its result's.
         result: Text of the result; None while there is none.
         failure: The line that tells of its failure; empty where it did not fail.
-        outcomes: How often the same call ended before in the same way, and how often it failed.
+        repeats: How often the same call has ended in the same way before.
+        failed_before: How often the same call has failed before.
+        pairs: Keys and values of a result that is JSON, or records; None for a plain text.
+        size: How much the result holds, in words.
     """
 
     name: str
@@ -50,8 +64,8 @@ class ToolCall:
     failure: str = ""
     repeats: int = 0
     failed_before: int = 0
-    _json: Any = field(default=None, repr=False)
-    _lines: int = field(default=0, repr=False)
+    pairs: list[tuple[str, str]] | None = None
+    size: str = field(default="no result", repr=False)
 
     @property
     def key(self) -> str:
@@ -64,63 +78,60 @@ class ToolCall:
         kind = kind_of_command(command) if command else kind_of_tool(self.name)
         reads = kind in (CallKind.READ, CallKind.SEARCH)
         self.failure = failure_of(message, reads=reads) or ""
-        text = without_frame(unwrapped(message_text(message).strip()))
+        text = without_frame(unwrapped(plain_result(message)))
         self.result = ends_of(text)
-        self._lines = text.count("\n") + 1 if text else 0
         self.places = (*self.places, place)
-        if text[:1] in {"{", "["} and len(text) <= _MAX_JSON:
-            with suppress(ValueError, RecursionError):
-                self._json = json.loads(text)
+        self.pairs, self.size = _read(text)
 
     def told(self, length: int) -> str:
-        """Return the call with how it ended, in one of three lengths: 0, 1, 2."""
+        """Return the call in one of three lengths: 0, 1, 2; with how it ended, if that is text."""
+        times = f" (×{self.repeats + 1})" if self.repeats else ""
+        return f"{self.call(_ARGUMENTS[length])}{times}{self._ending(length)}"
+
+    def _ending(self, length: int) -> str:
         if self.failure:
             said = cut_at_words(on_one_line(self.failure).rstrip("…"), _FAILURE)
             times = f" {self.failed_before + 1} times" if self.failed_before else ""
-            ending = f" → failed{times}: {said}"
-        elif self.result is None:
-            ending = " → no result"
-        else:
-            most = (_SHORT_GIST, _GIST, _LONG_GIST)[length]
-            gist = gist_of(self.result, self._json, most) or self._size()
-            before = f"failed {_times(self.failed_before)}, then " if self.failed_before else ""
-            ending = f" → {before}{gist}"
-        times = f" (×{self.repeats + 1})" if self.repeats else ""
-        return self.call(_ARGUMENT if length < 2 else _LONG_ARGUMENT) + times + ending  # noqa: PLR2004
-
-    def _size(self) -> str:
-        """Return how much a result holds: of a list its items, of a text its lines."""
-        if isinstance(self._json, list):
-            return f"{len(self._json)} items"
-        if not self.result:
-            return "nothing"
-        return f"{self._lines} lines" if self._lines > 1 else f"{len(self.result):,} characters"
+            return f" → failed{times}: {said}"
+        before = f"failed {_times(self.failed_before)}, then " if self.failed_before else ""
+        if self.pairs is not None:
+            return f" → {before}succeeded" if before else ""
+        gist = gist_of(self.result or "", _GISTS[length]) or self.size
+        return f" → {before}{gist}"
 
     def call(self, most: int) -> str:
-        """Return the call: its tool, and its arguments of at most so many characters each."""
+        """Return the call: its tool, and its arguments of about `most` characters each."""
         shown = []
         for key, value in list(self.args.items())[:_MOST_ARGUMENTS]:
             text = on_one_line(value if isinstance(value, str) else _compact(value))
-            if not text or text in {"{}", "[]", "null"}:
-                continue
-            if len(text) > most + most // 2:
-                text = _beginning(value, most)
-            shown.append((key, text))
+            if text and text not in {"{}", "[]", "null"}:
+                shown.append((key, text if len(text) <= 1.5 * most else _beginning(value, most)))
         if len(self.args) == 1 and shown and isinstance(next(iter(self.args.values())), str):
             return f"{self.name} {shown[0][1]}"
         return f"{self.name}({', '.join(f'{key}={text}' for key, text in shown)})"
 
     def values(self, used: Collection[str]) -> Iterator[tuple[str, bool]]:
-        """Yield what the result brought, as `key=value`, with whether it was used later."""
+        """Yield what the result brought, with whether it was used later.
+
+        Of JSON and records these are `key=value`; of a text the lines that hold what was used.
+        """
         if self.failure or not self.result:
             return
-        is_text = self._json is None
-        pairs = _identifiers(self.result) if is_text else scalars_in(self._json)
-        for key, text in pairs:
-            words = {one.text for one in find_identifiers(text)} or {text}
-            is_used = not words.isdisjoint(used)
-            if is_used or not is_text:
-                yield (f"{key}={text}" if key else text), is_used
+        plain: list[str] = []
+        for key, text in self.pairs or ():
+            found, said = {one.text for one in find_identifiers(text)}, f"{key}={text}" if key else text
+            if found or text in used:
+                yield said, not (found or {text}).isdisjoint(used)
+            else:
+                plain.append(said)
+        yield from ((said, False) for said in plain)
+        for line in dict.fromkeys(self.result.splitlines()) if self.pairs is None else ():
+            found = [one for one in find_identifiers(line) if one.text in used]
+            if found and len(whole := on_one_line(line)) <= _LINE:
+                yield whole, True
+            else:
+                for one in found:
+                    yield (f"{one.key}={one.text}" if one.key else one.text), True
 
 
 def _times(count: int) -> str:
@@ -141,16 +152,44 @@ def _beginning(value: object, most: int) -> str:
     return f"{cut_at_words(first, most)} [{len(text):,} characters]"
 
 
-def gist_of(text: str, value: Any, most: int) -> str:
-    """Return a short result whole, of a long one its first and last line, of JSON its scalars.
+def _read(text: str) -> tuple[list[tuple[str, str]] | None, str]:
+    """Return the keys and values of a result, None for a plain text; and how much it holds."""
+    if text[:1] in {"{", "["} and len(text) <= _MAX_JSON:
+        with suppress(ValueError, RecursionError):
+            value = json.loads(text)
+            pairs = [*scalars_in(value)]
+            return pairs, _counted(len(value if isinstance(value, list) else pairs), "value")
+    lines = [line for line in text[:_MAX_JSON].splitlines() if line.strip()]
+    records = [match for line in lines if (match := _RECORD.fullmatch(line))]
+    if len(records) > max(2, _RECORDS_SHARE * len(lines)):
+        count = sum(line.startswith("- ") for line in lines)
+        pairs = [(m[1], value) for m in records if (value := _record_value(m[2]))]
+        pairs = list(dict.fromkeys(pairs))[:_MOST_SCALARS]
+        return pairs, _counted(count, "record") if count else _counted(len(records), "value")
+    if len(lines) > 1:
+        return None, _counted(len(lines), "line")
+    return None, f"{len(text):,} characters" if text.strip() else "nothing"
+
+
+def _record_value(text: str) -> str:
+    """Return the value of a line `key: value`; empty where it is none, long, or goes on below."""
+    value = on_one_line(text)
+    if len(value) > 1 and value[0] in "'\"":
+        value = value[1:-1] if value[-1] == value[0] else ""
+    return value if len(value) <= _SCALAR and value.lower() not in _NO_VALUES else ""
+
+
+def _counted(count: int, of: str) -> str:
+    return f"{count} {of}{'' if count == 1 else 's'}"
+
+
+def gist_of(text: str, most: int) -> str:
+    """Return a short result whole, of a long one its first and last line.
 
     Args:
         text: The result.
-        value: What it holds where it is JSON; else None.
         most: Characters that it may have; what does not fit is left out whole.
     """
-    if isinstance(value, (Mapping, list)):
-        return _gist_of_json(value, most)
     line = on_one_line(text)
     if len(line) <= most:
         return line
@@ -161,50 +200,30 @@ def gist_of(text: str, value: Any, most: int) -> str:
     return whole[0] if whole else ""
 
 
-def _gist_of_json(value: Any, most: int) -> str:
-    head = f"{len(value)} items: " if isinstance(value, list) and len(value) > 1 else ""
-    shown = ""
-    for key, text in scalars_in(value):
-        longer = f"{shown}, {key}={text}" if shown else f"{key}={text}" if key else text
-        if len(head) + len(longer) > most:
-            break
-        shown = longer
-    return head + shown if shown else ""
-
-
-def scalars_in(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the short scalars of JSON with their keys, each text once."""
+def scalars_in(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the short scalars of JSON with their keys, each pair once."""
     seen: set[tuple[str, str]] = set()
-    for pair in _leaves(value, key, 0):
+    for pair in _leaves(value, "", 0):
         if pair not in seen:
             seen.add(pair)
             yield pair
-        if len(seen) >= _MAX_VALUES:
+        if len(seen) >= _MOST_SCALARS:
             return
 
 
 def _leaves(value: Any, key: str, depth: int) -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping) and depth < 8:  # noqa: PLR2004
+    if key in _NOT_SHOWN or depth > _DEEPEST:
+        return
+    if isinstance(value, Mapping):
         for inner, one in value.items():
             yield from _leaves(one, str(inner), depth + 1)
-    elif isinstance(value, Sequence) and not isinstance(value, str) and depth < 8:  # noqa: PLR2004
+    elif isinstance(value, Sequence) and not isinstance(value, str):
         for one in value:
             yield from _leaves(one, key, depth + 1)
     elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
         text = on_one_line(str(value))
         if text and len(text) <= _SCALAR:
             yield key, text
-
-
-def _identifiers(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the identifiers of a text with the keys in front of them, each once."""
-    seen: set[str] = set()
-    for one in find_identifiers(text):
-        if one.text not in seen:
-            seen.add(one.text)
-            yield one.key, one.text
-        if len(seen) >= _MAX_VALUES:
-            return
 
 
 def words_used(text: str) -> set[str]:
@@ -214,8 +233,5 @@ def words_used(text: str) -> set[str]:
 
 def words_passed(args: Mapping[str, Any]) -> set[str]:
     """Return the identifiers of a call's arguments, and its short texts."""
-    found: set[str] = set()
-    for _, text in scalars_in(args):
-        if len(text) >= _FEWEST_CHARACTERS and not text.isalpha():
-            found.add(text)
-    return found | words_used(_compact(args))
+    short = {text for _, text in scalars_in(args) if len(text) >= _FEWEST_CHARACTERS}
+    return {text for text in short if not text.isalpha()} | words_used(_compact(args))

@@ -9,7 +9,7 @@ from contextlib import suppress
 from langchain_core.messages import ToolMessage
 
 from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_command
-from langchain_tokenmem.core.facts.sentences import any_of, message_text, one_line
+from langchain_tokenmem.core.facts.sentences import any_of, one_line
 from langchain_tokenmem.core.facts.tool_results import MAX_OUTCOME, clean_line, ends_of
 from langchain_tokenmem.core.tool_failures import (
     is_error,
@@ -54,7 +54,7 @@ def failure_of(message: ToolMessage, *, reads: bool) -> str | None:
         message: The result.
         reads: Whether the call only reads: text that mentions errors is then no failure.
     """
-    text = ends_of(message_text(message))
+    text = ends_of(plain_result(message))
     told = message.status == "error" or bool(_REPORTED.search(text[:600]))
     short = len(text) <= 3 * MAX_OUTCOME and bool(_ANY_ERROR.search(text))
     begins = bool(_ERROR_LINE.match(text.lstrip()))
