@@ -1,9 +1,9 @@
-"""Quality of running summaries: what of the covered messages they tell, and how many lines are shreds.
+"""Quality of running summaries: which covered messages have a line, and how many lines are shreds.
 
 Recorded agents are played as in `price.py`. Looked at is the summary in the last request of a run:
 
 - **users**, **answers**: covered messages of the user, and answers of the assistant without tool
-  calls, of which a run of eight words (all of them, if fewer) stands in the summary. Covered is what
+  calls, of which a run of eight words (all, if fewer) stands in the summary. Covered is what
   the last request does not hold itself.
 - **shreds**: lines with an ellipsis that falls on no boundary of a sentence or line of its source,
   one at the end of the line aside; and lines of three words or fewer that are no whole message and
@@ -112,7 +112,7 @@ def marked_sources(messages: Sequence[BaseMessage]) -> str:
 def played(
     recording: Recording, windows: Sequence[int], names: Sequence[str]
 ) -> list[tuple[int, str, Counter[str], str]]:
-    """Return for each window and system the counts of a run, and the summary in its last request."""
+    """Return the counts of a run and the summary in its last request, by window and system."""
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     messages, found = recording.messages(), []
@@ -165,7 +165,8 @@ def measured(
 
 def table(found: Sequence[tuple[int, str, Counter[str], str]]) -> Iterator[str]:
     """Yield the rows of the report."""
-    yield f"{'window':>7} {'system':16} {'runs':>5} {'users told':>16} {'answers told':>16} {'shreds':>16}"
+    heads = "".join(f"{head:>17}" for head in ("users told", "answers told", "shreds"))
+    yield f"{'window':>7} {'system':16} {'runs':>5}{heads}"
     keys = list(dict.fromkeys((window, name) for window, name, _, _ in found))
     for window, name in sorted(keys):
         total: Counter[str] = Counter()
@@ -174,7 +175,11 @@ def table(found: Sequence[tuple[int, str, Counter[str], str]]) -> Iterator[str]:
                 total += counts
         cells = [
             f"{total[part]:4}/{total[of]:4} {100 * total[part] / (total[of] or 1):5.1f}%"
-            for part, of in (("users told", "users"), ("answers told", "answers"), ("shreds", "lines"))
+            for part, of in (
+                ("users told", "users"),
+                ("answers told", "answers"),
+                ("shreds", "lines"),
+            )
         ]
         yield f"{window:7,} {name:16} {total['with a summary']:5} " + " ".join(cells)
 
@@ -204,7 +209,9 @@ def main() -> None:
         runs = list(pool.map(partial(played, windows=windows, names=names), recordings))
     found = [one for run in runs for one in run]
     print("\n".join(table(found)))
-    shown = [(r.name, one) for r, run in zip(recordings, runs, strict=True) for one in run if one[3]]
+    shown = [
+        (r.name, one) for r, run in zip(recordings, runs, strict=True) for one in run if one[3]
+    ]
     for name, (window, system, _, summary) in shown[:: max(1, len(shown) // (options.show or 1))][
         : options.show
     ]:

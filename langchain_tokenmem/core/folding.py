@@ -19,7 +19,7 @@ MIN_ENTRY = 32
 ENTRY_SHARE = 0.33
 """Share of `summary_share` that one entry has at most."""
 
-SPOKEN_TOKENS, CALL_TOKENS = 36, 12
+SPOKEN_TOKENS, CALL_TOKENS = 36, 20
 """Tokens of the shortest line about what a user says or an assistant answers, and about a call.
 
 An entry has room for these lines of what is folded, wherever the request stands."""
@@ -135,7 +135,9 @@ class LogForecast:
         wanted = max(MIN_ENTRY, share) + self.frame
         condense, condensed = 0, 0
         if used + wanted > self.most and self.may_condense and self.sizes:
-            count, tokens = self._condensed(self.most * 2 // 3)
+            lines = min(max(MIN_ENTRY, least), self.entry) + self.frame
+            room = max(self.most // 3, min(self.most * 2 // 3, self.most - lines))
+            count, tokens = self._condensed(room)
             # Where not even one text has room in half of it, what is written stays.
             if self._text_of(tokens):
                 condense, condensed = count, tokens

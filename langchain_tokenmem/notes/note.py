@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
 from langchain_tokenmem.core.argument_checks import checked_choice
-from langchain_tokenmem.core.facts.literals import find_literals
+from langchain_tokenmem.core.facts.literals import find_identifiers
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes_state import Author
 
@@ -63,7 +63,7 @@ def tags_in(content: str) -> list[str]:
 def _paths(content: str) -> Iterator[str]:
     for line in content.splitlines():
         for chunk in _CHUNK.findall(line):
-            for literal in find_literals(chunk):
+            for literal in find_identifiers(chunk):
                 text = literal.text
                 is_other = _DATE.fullmatch(text) or _HOST.search(text)
                 if literal.kind == "path" and _IS_PATH.search(text) and not is_other:

@@ -28,7 +28,7 @@ _MOST_USED, _MOST_OTHERS = 20, 12
 """Values of one result that a call shows: those that were used later, and others."""
 
 _SPOKEN = re.compile(r"(?:\[[0-9a-f]+\] )?(User|Assistant): ")
-_LENGTHS = (90, 240)
+_LENGTHS = (45, 120, 240)
 """Characters of the shorter forms of a line that is condensed."""
 
 
@@ -140,14 +140,18 @@ _STEPS = (
     _tell(Kind.CALL),
     _values(True, _MOST_USED),
     _tell(Kind.USER, Kind.ANSWER, form=1),
-    _tell(Kind.CALL, form=1),
+    _tell(Kind.CALL, Kind.FAILURE, form=1),
     _tell(Kind.NOTE),
     _tell(Kind.USER, Kind.ANSWER, form=2),
     _values(False, _MOST_OTHERS),
+    _tell(Kind.CALL, form=2),
     _tell(Kind.NOTE, form=1),
-    _tell(Kind.CALL, Kind.FAILURE, form=2),
+    _tell(Kind.CALL, form=3),
 )
 """Order in which an entry is filled, in each step the newest first."""
+
+_GOING = ({Kind.CALL, Kind.NOTE}, {Kind.FAILURE}, {Kind.USER, Kind.ANSWER})
+"""Order in which lines leave an entry that is condensed, in each step the oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +168,11 @@ class _Told:
         text = self.piece.forms[self.form]
         new = [value for value in self.values if _bare(value) not in text]
         if new:
-            return text + (self.piece.between if " → " in text else " → ") + self.piece.between.join(new)
+            return (
+                text
+                + (self.piece.between if " → " in text else " → ")
+                + self.piece.between.join(new)
+            )
         return text if " → " in text or not self.piece.tool else f"{text} → {self.piece.size}"
 
 
@@ -201,7 +209,9 @@ class _Entry:
     def add_values(self, piece: Piece, *, used: bool, most: int) -> None:
         """Add what a result brought to its call, value by value, if that has room."""
         now, added = self.told.get(id(piece)), 0
-        for value, is_used in piece.values if now else ():
+        if now is None:
+            return
+        for value, is_used in piece.values:
             bare = _bare(value)
             if is_used is not used or bare in now.text or bare in self.known:
                 continue
@@ -237,9 +247,9 @@ class _Entry:
                     total += size[forms[at] - 1] - size[forms[at]]
                     forms[at] -= 1
         gone: set[int] = set()
-        for kind in sorted(Kind, reverse=True):
+        for kinds in _GOING:
             for at, piece in enumerate(pieces):
-                if total > self.most and piece.kind is kind:
+                if total > self.most and piece.kind in kinds:
                     total -= sizes[at][forms[at]]
                     gone.add(at)
         for at, piece in reversed([*enumerate(pieces)]):
@@ -269,7 +279,8 @@ class _Entry:
             if told:
                 texts = [
                     _with_reference(
-                        one.piece, one.text.removeprefix(one.piece.tool).lstrip() if at else one.text
+                        one.piece,
+                        one.text.removeprefix(one.piece.tool).lstrip() if at else one.text,
                     )
                     for at, one in enumerate(told)
                 ]
@@ -280,7 +291,11 @@ class _Entry:
         """Return as much of the most important piece as has room, were it a single character."""
         pieces = [piece for line in self.lines for piece in line.pieces]
         if not pieces:
-            return [("Nothing to note.", ())] if self.count_text("Nothing to note.") <= self.most else []
+            return (
+                [("Nothing to note.", ())]
+                if self.count_text("Nothing to note.") <= self.most
+                else []
+            )
         first = min(pieces, key=lambda piece: piece.kind)
         whole = _with_reference(first, first.forms[0])
         text = whole
@@ -379,9 +394,7 @@ class ToolExtracts:
             over = request.count_text(text) - request.max_tokens
             if over <= 0:
                 own = [()] * len(notes.splitlines())
-                return replace(
-                    summary, text=text, sources=(*own, *(places for _, places in lines))
-                )
+                return replace(summary, text=text, sources=(*own, *(places for _, places in lines)))
             room -= over  # counts of parts need not add up to the count of the whole
         return summary
 

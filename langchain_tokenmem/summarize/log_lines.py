@@ -16,11 +16,11 @@ from langchain_tokenmem.core.facts.literals import find_identifiers
 from langchain_tokenmem.core.facts.sentences import message_text, prose
 from langchain_tokenmem.core.messages import call_ids, result_id, role_of
 from langchain_tokenmem.core.numbers import reference
-from langchain_tokenmem.summarize.tool_calls import ToolCall, words_passed, words_used
+from langchain_tokenmem.summarize.tool_calls import LENGTHS, ToolCall, words_passed, words_used
 from langchain_tokenmem.summarize.whole_pieces import forms_of, on_one_line, sentences, without_code
 
-USER_LENGTHS = (70, 240, 700)
-ANSWER_LENGTHS = (70, 240, 700)
+USER_LENGTHS = (45, 240, 700)
+ANSWER_LENGTHS = (45, 240, 700)
 NOTE_LENGTHS = (110, 260)
 """Characters of the forms of what a user says, an assistant answers, and says beside a call."""
 
@@ -90,15 +90,15 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
                 open_calls[key] = call
                 pieces.append(call)
         elif isinstance(message, ToolMessage):
-            call = open_calls.pop(result_id(message) or "", None)
-            if call is not None:
-                call.ended(message, place)
+            key = result_id(message) or ""
+            if key in open_calls:
+                open_calls.pop(key).ended(message, place)
     told = [
         one if isinstance(one, Piece) else _piece_of(one, used) for one in _last_of_each(pieces)
     ]
     for piece in told:
-        key = messages[piece.places[0]].id
-        piece.reference = reference(key) if key else ""
+        if name := messages[piece.places[0]].id:
+            piece.reference = reference(name)
     return _joined(told)
 
 
@@ -124,7 +124,9 @@ def _said(text: str, role: str, place: int, *, has_calls: bool) -> Piece | None:
     found = " ".join(sentences(without_code(text))[:-1])
     if len(found) < _SHORT_NOTE or not any(find_identifiers(found)):
         return None
-    return Piece(Kind.NOTE, [f"Assistant: {form}" for form in forms_of(found, NOTE_LENGTHS)], (place,))
+    return Piece(
+        Kind.NOTE, [f"Assistant: {form}" for form in forms_of(found, NOTE_LENGTHS)], (place,)
+    )
 
 
 def _last_of_each(pieces: Sequence[Piece | ToolCall]) -> list[Piece | ToolCall]:
@@ -142,7 +144,7 @@ def _last_of_each(pieces: Sequence[Piece | ToolCall]) -> list[Piece | ToolCall]:
 
 
 def _piece_of(call: ToolCall, used: set[str]) -> Piece:
-    forms = list(dict.fromkeys(call.told(length) for length in range(3)))
+    forms = list(dict.fromkeys(call.told(length) for length in range(LENGTHS)))
     return Piece(
         Kind.FAILURE if call.failure or call.failed_before else Kind.CALL,
         forms,

@@ -23,14 +23,19 @@ from langchain_tokenmem.core.facts.tool_results import ends_of, unwrapped
 from langchain_tokenmem.core.tool_failures import plain_result
 from langchain_tokenmem.summarize.whole_pieces import cut_at_words, on_one_line, sentences
 
-_ARGUMENTS = (80, 80, 160)
-"""Characters of an argument that a call shows, in its three lengths; half as much more is whole."""
+LENGTHS = 4
+"""Lengths in which a call is told."""
+
+_ARGUMENTS = (30, 80, 80, 160)
+"""Characters of an argument that a call shows in these lengths; half as much more is whole. In the
+first one a longer argument is left out where there are others."""
 _MOST_ARGUMENTS = 6
-_GISTS = (40, 100, 240)
-"""Characters of a result in the three lengths."""
+_GISTS = (40, 40, 100, 240)
+"""Characters of a result in these lengths."""
 _FAILURE = 160
 _SCALAR, _LINE = 60, 80
 """Characters of a value in JSON, and of a line of a text, that may be shown."""
+_NO_ARGUMENTS = frozenset({"", "{}", "[]", "null"})
 _MAX_JSON = 200_000
 _MOST_SCALARS, _DEEPEST = 500, 8
 _USED_READ, _FEWEST_CHARACTERS = 4_000, 4
@@ -84,9 +89,10 @@ class ToolCall:
         self.pairs, self.size = _read(text)
 
     def told(self, length: int) -> str:
-        """Return the call in one of three lengths: 0, 1, 2; with how it ended, if that is text."""
+        """Return the call in one of its lengths, from 0 on; with how it ended, if that is text."""
         times = f" (×{self.repeats + 1})" if self.repeats else ""
-        return f"{self.call(_ARGUMENTS[length])}{times}{self._ending(length)}"
+        call = self._call(_ARGUMENTS[length], only_short=length == 0)
+        return f"{call}{times}{self._ending(length)}"
 
     def _ending(self, length: int) -> str:
         if self.failure:
@@ -99,16 +105,23 @@ class ToolCall:
         gist = gist_of(self.result or "", _GISTS[length]) or self.size
         return f" → {before}{gist}"
 
-    def call(self, most: int) -> str:
+    def _call(self, most: int, *, only_short: bool) -> str:
         """Return the call: its tool, and its arguments of about `most` characters each."""
-        shown = []
-        for key, value in list(self.args.items())[:_MOST_ARGUMENTS]:
-            text = on_one_line(value if isinstance(value, str) else _compact(value))
-            if text and text not in {"{}", "[]", "null"}:
-                shown.append((key, text if len(text) <= 1.5 * most else _beginning(value, most)))
-        if len(self.args) == 1 and shown and isinstance(next(iter(self.args.values())), str):
-            return f"{self.name} {shown[0][1]}"
-        return f"{self.name}({', '.join(f'{key}={text}' for key, text in shown)})"
+        texts = {
+            str(key): value if isinstance(value, str) else _compact(value)
+            for key, value in list(self.args.items())[:_MOST_ARGUMENTS]
+        }
+        texts = {key: text for key, text in texts.items() if text.strip() not in _NO_ARGUMENTS}
+        if only_short:
+            short = {key: text for key, text in texts.items() if len(text) <= 1.5 * most}
+            texts = short or dict([*texts.items()][:1])
+        shown = {
+            key: on_one_line(text) if len(text) <= 1.5 * most else _beginning(text, most)
+            for key, text in texts.items()
+        }
+        if len(self.args) == 1 and shown:
+            return f"{self.name} {next(iter(shown.values()))}"
+        return f"{self.name}({', '.join(f'{key}={text}' for key, text in shown.items())})"
 
     def values(self, used: Collection[str]) -> Iterator[tuple[str, bool]]:
         """Yield what the result brought, with whether it was used later.
@@ -119,9 +132,12 @@ class ToolCall:
             return
         plain: list[str] = []
         for key, text in self.pairs or ():
-            found, said = {one.text for one in find_identifiers(text)}, f"{key}={text}" if key else text
-            if found or text in used:
-                yield said, not (found or {text}).isdisjoint(used)
+            names, said = (
+                {one.text for one in find_identifiers(text)},
+                f"{key}={text}" if key else text,
+            )
+            if names or text in used:
+                yield said, not (names or {text}).isdisjoint(used)
             else:
                 plain.append(said)
         yield from ((said, False) for said in plain)
@@ -145,9 +161,8 @@ def _compact(value: object) -> str:
         return str(value)
 
 
-def _beginning(value: object, most: int) -> str:
+def _beginning(text: str, most: int) -> str:
     """Return the first line of a long argument, with the size of the whole."""
-    text = value if isinstance(value, str) else _compact(value)
     first = next(filter(None, map(on_one_line, text.splitlines())), "")
     return f"{cut_at_words(first, most)} [{len(text):,} characters]"
 

@@ -44,8 +44,13 @@ def _pieces(text: str, ends: re.Pattern[str]) -> Iterator[str]:
     for match in ends.finditer(text):
         piece, rest = text[start : match.end()], text[match.end() : match.end() + 2].lstrip()
         is_line = "\n" in match[0]
-        if not is_line and match[0].startswith(".") and (
-            rest[:1].islower() or ABBREVIATION.search(text[max(0, match.start() - 8) : match.start()])
+        if (
+            not is_line
+            and match[0].startswith(".")
+            and (
+                rest[:1].islower()
+                or ABBREVIATION.search(text[max(0, match.start() - 8) : match.start()])
+            )
         ):
             continue
         if len(piece) <= _LONGEST_OPEN and not is_line and _is_open(piece):

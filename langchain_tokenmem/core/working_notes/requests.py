@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from langchain_tokenmem.core.facts.literals import words_of
 from langchain_tokenmem.core.facts.sentences import any_of, cues, one_line, terms
-from langchain_tokenmem.core.facts.utterances import SALUTATION
 from langchain_tokenmem.core.working_notes.word_rules import is_question, needs_context, pattern
 
 MAX_TASK = 160
 """Characters of a task."""
 
+_SALUTATION = re.compile(rf"(?:{any_of('salutation')}\s?[,!.:–-]+\s+)+(?=\S)", re.IGNORECASE)
 _POLITE = re.compile(rf"(?:{any_of('request_lead')}[,:!.]? +)+", re.IGNORECASE)
 _ASKING_YOU = re.compile(rf"\b{any_of('asking_you')}\b", re.IGNORECASE)
 _BACK_TO_WORK = re.compile(rf"{any_of('back_to_work')}\b", re.IGNORECASE)
@@ -98,5 +98,5 @@ def _content(sentence: str) -> frozenset[str]:
 
 
 def _without_salutation(sentence: str) -> str:
-    greeting = SALUTATION.match(sentence)
+    greeting = _SALUTATION.match(sentence)
     return (sentence[greeting.end() :] if greeting else sentence).rstrip(": ")
