@@ -49,7 +49,13 @@ SAME_ROW = {
 FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "storage": (("",), ("imports",), ("session_files",), ("transcript_store",)),
     "notes": (("stores",), ("",)),
-    "summarize": (("base",), ("extractive",), ("",)),
+    "summarize": (
+        ("base", "whole_pieces"),
+        ("tool_calls",),
+        ("log_lines",),
+        ("extractive",),
+        ("",),
+    ),
     "adapters": (("",), ("chains", "graphs", "agents", "checkpoints"), ("migration",)),
 }
 

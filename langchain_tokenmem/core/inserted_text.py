@@ -72,7 +72,7 @@ def log_texts(entries: Sequence[SummaryEntry]) -> tuple[str, ...]:
 def _entry_text(entry: SummaryEntry) -> str:
     """Return an entry in its fence, with its day where that is known.
 
-    The lines of an index name their messages; for any other text the fence names the first and last.
+    The lines of an index name their messages; for any other text the fence does.
     """
     about = ""
     if not _INDEX_LINE.match(entry["text"]):

@@ -11,12 +11,9 @@ from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
 from langchain_tokenmem.core.argument_checks import checked_choice
-from langchain_tokenmem.core.facts.literals import find_identifiers
+from langchain_tokenmem.core.facts.sentences import any_of
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes_state import Author
-
-# The finder of literals is made for sentences.
-_CHUNK = re.compile(r".{1,600}(?:\s|$)|.{600}")
 
 _NAMED = {
     "function": ("function", "method", "def", "func", "fn"),
@@ -42,6 +39,13 @@ _NO_NAMES = frozenset(_OTHER_WORDS.split())
 # Behind an article: "the package arrived", "the function works".
 _VERB_END = re.compile(r"(?:ed|ing|s)$")
 _IS_IDENTIFIER = re.compile(r"[_.$/@\d-]|[a-z][A-Z]")
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,12}://\S{1,300}")
+_PATH = re.compile(
+    r"(?<![\w/.\\-])(?:[A-Za-z]:\\[\w.\\-]{1,200}"
+    r"|(?:~|\.{1,2})?/?(?:[\w.@+-]{1,80}/){1,20}[\w.@+*-]{0,80}|/[\w.@+-]{2,80}"
+    rf"|[\w-]{{1,60}}(?:\.[\w-]{{1,30}}){{0,3}}\.{any_of('extension')}\b"
+    r"|\.(?:env|gitignore|dockerignore|bashrc)\b|(?:Docker|Make)file\b)"
+)
 # "his/her/their" has slashes, too: a path without a root has a dot, a line, a digit or an end.
 _IS_PATH = re.compile(r"^[/~.]|^[A-Za-z]:\\|[._\d]|/$|file$")
 _DATE = re.compile(r"[\d./:-]+")
@@ -61,13 +65,11 @@ def tags_in(content: str) -> list[str]:
 
 
 def _paths(content: str) -> Iterator[str]:
-    for line in content.splitlines():
-        for chunk in _CHUNK.findall(line):
-            for literal in find_identifiers(chunk):
-                text = literal.text
-                is_other = _DATE.fullmatch(text) or _HOST.search(text)
-                if literal.kind == "path" and _IS_PATH.search(text) and not is_other:
-                    yield text
+    for match in _PATH.finditer(_ADDRESS.sub(" ", content)):
+        text = match[0].rstrip(".,;:!?)]}'\"")
+        is_other = _DATE.fullmatch(text) or _HOST.search(text)
+        if _IS_PATH.search(text) and not is_other:
+            yield text
 
 
 def _declared(content: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import in_own_thread
+from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_tool
 from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
@@ -27,7 +28,10 @@ _FEWEST = 16
 _MOST_USED, _MOST_OTHERS = 20, 12
 """Values of one result that a call shows: those that were used later, and others."""
 
-_SPOKEN = re.compile(r"(?:\[[0-9a-f]+\] )?(User|Assistant): ")
+_SPOKEN = re.compile(r"(User|Assistant): ")
+_REFERENCE = re.compile(r"(?:^|(?<=; ))\[([0-9a-f]{6,})\] ")
+_TOOL = re.compile(r"[^\s(]*")
+_PATH = re.compile(r"[\w@.~-]*[/.][\w@./~-]*\w")
 _LENGTHS = (45, 120, 240)
 """Characters of the shorter forms of a line that is condensed."""
 
@@ -126,7 +130,7 @@ def _tell(*kinds: Kind, form: int = 0) -> Callable[[_Entry, list[Piece]], None]:
     return step
 
 
-def _values(used: bool, most: int) -> Callable[[_Entry, list[Piece]], None]:
+def _values(*, used: bool, most: int) -> Callable[[_Entry, list[Piece]], None]:
     def step(entry: _Entry, pieces: list[Piece]) -> None:
         for piece in pieces:
             entry.add_values(piece, used=used, most=most)
@@ -137,20 +141,24 @@ def _values(used: bool, most: int) -> Callable[[_Entry, list[Piece]], None]:
 _STEPS = (
     _tell(Kind.USER, Kind.ANSWER),
     _tell(Kind.FAILURE),
-    _tell(Kind.CALL),
-    _values(True, _MOST_USED),
+    _tell(Kind.EDIT, Kind.CALL),
+    _values(used=True, most=_MOST_USED),
     _tell(Kind.USER, Kind.ANSWER, form=1),
-    _tell(Kind.CALL, Kind.FAILURE, form=1),
+    _tell(Kind.CALL, Kind.EDIT, Kind.FAILURE, form=1),
     _tell(Kind.NOTE),
     _tell(Kind.USER, Kind.ANSWER, form=2),
-    _values(False, _MOST_OTHERS),
+    _values(used=False, most=_MOST_OTHERS),
     _tell(Kind.CALL, form=2),
     _tell(Kind.NOTE, form=1),
     _tell(Kind.CALL, form=3),
 )
 """Order in which an entry is filled, in each step the newest first."""
 
-_GOING = ({Kind.CALL, Kind.NOTE}, {Kind.FAILURE}, {Kind.USER, Kind.ANSWER})
+_GOING = (
+    {Kind.CALL, Kind.NOTE},
+    {Kind.FAILURE, Kind.EDIT},
+    {Kind.ANSWER, Kind.USER},
+)
 """Order in which lines leave an entry that is condensed, in each step the oldest first."""
 
 
@@ -173,7 +181,8 @@ class _Told:
                 + (self.piece.between if " → " in text else " → ")
                 + self.piece.between.join(new)
             )
-        return text if " → " in text or not self.piece.tool else f"{text} → {self.piece.size}"
+        is_whole = " → " in text or not self.piece.size
+        return text if is_whole else f"{text} → {self.piece.size}"
 
 
 def _bare(value: str) -> str:
@@ -223,11 +232,7 @@ class _Entry:
 
     def _change(self, piece: Piece, told: _Told) -> bool:
         before = self.told.get(id(piece))
-        cost = self.count_text(told.text)
-        if before is None:
-            cost += 1 + (self.count_text(f"[{piece.reference}] ") if piece.reference else 0)
-        else:
-            cost -= self.count_text(before.text)
+        cost = self._size(told) - (self._size(before) if before else 0)
         if self.used + cost > self.most:
             return False
         self.changes.append((id(piece), before))
@@ -237,26 +242,26 @@ class _Entry:
 
     def shorten(self, pieces: Sequence[Piece]) -> None:
         """Tell all pieces, the oldest in the shortest forms, as far as there is room."""
-        sizes = [[self.count_text(form) + 1 for form in piece.forms] for piece in pieces]
-        forms = [len(piece.forms) - 1 for piece in pieces]
-        total = sum(size[-1] for size in sizes)
-        longest = max(map(len, sizes), default=0)
-        for _ in range(longest - 1):
-            for at, size in enumerate(sizes):
-                if total > self.most and forms[at]:
-                    total += size[forms[at] - 1] - size[forms[at]]
-                    forms[at] -= 1
-        gone: set[int] = set()
+        told = {id(piece): _Told(piece, len(piece.forms) - 1) for piece in pieces}
+        self.used = sum(map(self._size, told.values()))
+        for _ in range(max((len(piece.forms) for piece in pieces), default=1) - 1):
+            for piece in pieces:
+                form = told[id(piece)].form
+                if self.used > self.most and form:
+                    shorter = _Told(piece, form - 1)
+                    self.used += self._size(shorter) - self._size(told[id(piece)])
+                    told[id(piece)] = shorter
         for kinds in _GOING:
-            for at, piece in enumerate(pieces):
-                if total > self.most and piece.kind in kinds:
-                    total -= sizes[at][forms[at]]
-                    gone.add(at)
-        for at, piece in reversed([*enumerate(pieces)]):
-            if at not in gone:
-                self.told[id(piece)] = _Told(piece, forms[at])
-                self.changes.append((id(piece), None))
-        self.used = total
+            for piece in pieces:
+                if self.used > self.most and piece.kind in kinds:
+                    self.used -= self._size(told.pop(id(piece)))
+        self.told = told
+        self.changes = [(key, None) for key in reversed(told)]
+
+    def _size(self, told: _Told) -> int:
+        reference = told.piece.reference
+        own = self.count_text(f"[{reference}] ") if reference else 0
+        return self.count_text(told.text) + own + 1
 
     def lines_within(self) -> Written:
         """Return the lines; what was told last is taken back where counts do not add up."""
@@ -310,45 +315,74 @@ def _with_reference(piece: Piece, text: str) -> str:
 
 
 def earlier_lines(entries: Sequence[BaseMessage]) -> list[Line]:
-    """Return the lines of earlier entries, with their shorter forms.
+    """Return the lines of earlier entries, with the shorter forms of their pieces.
 
-    Of equal lines, and of lines that begin with the same call, the last one is told.
+    Of equal pieces, of the same call, and of changes of the same file the last one is told.
     """
-    pieces = [
-        _earlier(line, place)
+    lines = [
+        _earlier_line(line, place)
         for place, entry in enumerate(entries)
         for line in text_of(entry).splitlines()
         if line.strip()
     ]
-    last = {_call_of(piece.forms[-1]): piece for piece in pieces}
-    return [Line([piece]) for piece in pieces if last[_call_of(piece.forms[-1])] is piece]
+    last = {_key_of(piece): id(piece) for line in lines for piece in line.pieces}
+    stays = set(last.values())
+    kept = [Line([piece for piece in line.pieces if id(piece) in stays]) for line in lines]
+    return [line for line in kept if line.pieces]
 
 
-def _call_of(line: str) -> str:
-    """Return the call of a line without its reference; else the line."""
-    said = re.sub(r"^\[[0-9a-f]+\] ", "", line)
-    return said if _SPOKEN.match(line) or "; [" in line else said.partition(" → ")[0]
+def _earlier_line(line: str, place: int) -> Line:
+    """Return a line of an earlier entry with its pieces."""
+    pieces: list[Piece] = []
+    for reference, text in _parts_of(line):
+        if match := _SPOKEN.match(text):
+            kind = Kind.USER if match[1] == "User" else Kind.ANSWER
+            forms = [match[0] + form for form in forms_of(text[match.end() :], _LENGTHS)]
+            pieces.append(Piece(kind, _growing([*forms, text]), (place,), reference))
+            continue
+        tool = _TOOL.match(text) if reference else None
+        if tool is None:
+            pieces.append(Piece(Kind.NOTE, [text], (place,), reference))
+            continue
+        name = pieces[0].tool if pieces else tool[0]
+        whole = text if not pieces else f"{name}{text}" if text[:1] == "(" else f"{name} {text}"
+        pieces.append(_earlier_call(whole, name, place, reference))
+    return Line(pieces)
 
 
-def _earlier(line: str, place: int) -> Piece:
-    """Return a line of an earlier entry with its shorter forms."""
-    if match := _SPOKEN.match(line):
-        kind = Kind.USER if match[1] == "User" else Kind.ANSWER
-        shorter = [match[0] + form for form in forms_of(line[match.end() :], _LENGTHS)]
-        return Piece(kind, _growing([*shorter, line]), (place,))
-    if " → " in line:
-        calls = line.split("; [")
-        kind = Kind.FAILURE if "failed" in line else Kind.CALL
-        bare = "; [".join(call if "failed" in call else call.partition(" → ")[0] for call in calls)
-        few = "; [".join(_with_few_values(call) for call in calls)
-        return Piece(kind, _growing([bare, few, line]), (place,))
-    return Piece(Kind.NOTE, [line], (place,))
+def _parts_of(line: str) -> list[tuple[str, str]]:
+    """Return the pieces of a line with their references; a text of another kind has none."""
+    if not _REFERENCE.match(line):
+        return [("", line)]
+    found = _REFERENCE.split(line)[1:]  # reference, text, reference, text ...
+    return [
+        (name, text.removesuffix("; ")) for name, text in zip(found[::2], found[1::2], strict=True)
+    ]
 
 
-def _with_few_values(call: str) -> str:
-    head, arrow, said = call.partition(" → ")
+def _earlier_call(text: str, tool: str, place: int, reference: str) -> Piece:
+    head, _, said = text.partition(" → ")
+    failed = said.startswith("failed")
+    kind = Kind.EDIT if kind_of_tool(tool) is CallKind.EDIT else Kind.CALL
+    forms = [text] if failed else _growing([head, _with_few_values(head, said), text])
+    kind = Kind.FAILURE if failed else kind
+    return Piece(kind, forms, (place,), reference, tool=tool)
+
+
+def _key_of(piece: Piece) -> str:
+    """Return by what a later piece replaces an earlier one."""
+    text = piece.forms[-1]
+    call = text.partition(" → ")[0]
+    if not piece.tool:
+        return text
+    path = _PATH.search(call, len(piece.tool))
+    is_edit = kind_of_tool(piece.tool) is CallKind.EDIT
+    return f"{piece.tool} {path[0]}" if is_edit and path else call
+
+
+def _with_few_values(head: str, said: str) -> str:
     values = said.split(", ")
-    return call if "failed" in said else head + arrow + ", ".join(values[: (len(values) + 1) // 2])
+    return f"{head} → {', '.join(values[: (len(values) + 1) // 2])}"
 
 
 def _growing(forms: Sequence[str]) -> list[str]:

@@ -33,8 +33,9 @@ class Kind(IntEnum):
     USER = 0
     ANSWER = 1
     FAILURE = 2
-    NOTE = 3
-    CALL = 4
+    EDIT = 3
+    NOTE = 4
+    CALL = 5
 
 
 @dataclass
@@ -145,8 +146,9 @@ def _last_of_each(pieces: Sequence[Piece | ToolCall]) -> list[Piece | ToolCall]:
 
 def _piece_of(call: ToolCall, used: set[str]) -> Piece:
     forms = list(dict.fromkeys(call.told(length) for length in range(LENGTHS)))
+    kind = Kind.EDIT if call.edits else Kind.CALL
     return Piece(
-        Kind.FAILURE if call.failure or call.failed_before else Kind.CALL,
+        Kind.FAILURE if call.failure or call.failed_before else kind,
         forms,
         call.places,
         values=list(call.values(used)),

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from langchain_core.messages import ToolMessage
@@ -16,6 +17,7 @@ from langchain_tokenmem.core.facts.call_kinds import (
     command_of,
     kind_of_command,
     kind_of_tool,
+    path_of,
 )
 from langchain_tokenmem.core.facts.failure_lines import failure_of, without_frame
 from langchain_tokenmem.core.facts.literals import find_identifiers
@@ -72,16 +74,28 @@ class ToolCall:
     pairs: list[tuple[str, str]] | None = None
     size: str = field(default="no result", repr=False)
 
+    @cached_property
+    def kind(self) -> CallKind:
+        """What the call does."""
+        action = self.args.get("command")
+        if isinstance(action, str) and action.isidentifier() and path_of(self.args):
+            return kind_of_tool(action)  # the command of an editor
+        command = command_of(self.name, self.args)
+        return kind_of_command(command) if command else kind_of_tool(self.name)
+
+    @property
+    def edits(self) -> str | None:
+        """The file that the call changes; None where it changes none."""
+        return path_of(self.args) if self.kind is CallKind.EDIT else None
+
     @property
     def key(self) -> str:
-        """Name and arguments: two calls with the same key are one call made twice."""
-        return f"{self.name}{_compact(self.args)}"
+        """Two calls with the same key are one call made twice, or two changes of one file."""
+        return f"{self.name} {self.edits or _compact(self.args)}"
 
     def ended(self, message: ToolMessage, place: int) -> None:
         """Take the result of the call."""
-        command = command_of(self.name, self.args)
-        kind = kind_of_command(command) if command else kind_of_tool(self.name)
-        reads = kind in (CallKind.READ, CallKind.SEARCH)
+        reads = self.kind in (CallKind.READ, CallKind.SEARCH)
         self.failure = failure_of(message, reads=reads) or ""
         text = without_frame(unwrapped(plain_result(message)))
         self.result = ends_of(text)
@@ -90,7 +104,7 @@ class ToolCall:
 
     def told(self, length: int) -> str:
         """Return the call in one of its lengths, from 0 on; with how it ended, if that is text."""
-        times = f" (×{self.repeats + 1})" if self.repeats else ""
+        times = f" (\u00d7{self.repeats + 1})" if self.repeats else ""
         call = self._call(_ARGUMENTS[length], only_short=length == 0)
         return f"{call}{times}{self._ending(length)}"
 

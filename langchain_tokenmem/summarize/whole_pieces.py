@@ -1,4 +1,4 @@
-"""Shorter forms of a text: whole sentences, whole clauses, never a cut inside brackets or quotes."""
+"""Shorter forms of a text: whole sentences and clauses, never cut inside brackets or quotes."""
 
 # ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
 

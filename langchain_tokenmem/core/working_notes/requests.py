@@ -12,7 +12,7 @@ from langchain_tokenmem.core.working_notes.word_rules import is_question, needs_
 MAX_TASK = 160
 """Characters of a task."""
 
-_SALUTATION = re.compile(rf"(?:{any_of('salutation')}\s?[,!.:–-]+\s+)+(?=\S)", re.IGNORECASE)
+_SALUTATION = re.compile(rf"(?:{any_of('salutation')}\s?[,!.:\u2013-]+\s+)+(?=\S)", re.IGNORECASE)
 _POLITE = re.compile(rf"(?:{any_of('request_lead')}[,:!.]? +)+", re.IGNORECASE)
 _ASKING_YOU = re.compile(rf"\b{any_of('asking_you')}\b", re.IGNORECASE)
 _BACK_TO_WORK = re.compile(rf"{any_of('back_to_work')}\b", re.IGNORECASE)
