@@ -363,10 +363,14 @@ def _parts_of(line: str) -> list[tuple[str, str]]:
 def _earlier_call(text: str, tool: str, place: int, reference: str) -> Piece:
     head, _, said = text.partition(" → ")
     failed = said.startswith("failed")
-    kind = Kind.EDIT if kind_of_tool(tool) is CallKind.EDIT else Kind.CALL
-    forms = [text] if failed else _growing([head, _with_few_values(head, said), text])
-    kind = Kind.FAILURE if failed else kind
-    return Piece(kind, forms, (place,), reference, tool=tool)
+    path = _changed_file(head, tool)
+    least = f"{tool} {path}" if path else head
+    if failed:
+        forms = [f"{least} → {said.partition(':')[0]}", text]
+    else:
+        forms = [least, head, _with_few_values(head, said), text]
+    kind = Kind.FAILURE if failed else Kind.EDIT if path else Kind.CALL
+    return Piece(kind, _growing(forms), (place,), reference, tool=tool)
 
 
 def _key_of(piece: Piece) -> str:
@@ -375,9 +379,15 @@ def _key_of(piece: Piece) -> str:
     call = text.partition(" → ")[0]
     if not piece.tool:
         return text
-    path = _PATH.search(call, len(piece.tool))
-    is_edit = kind_of_tool(piece.tool) is CallKind.EDIT
-    return f"{piece.tool} {path[0]}" if is_edit and path else call
+    return f"{piece.tool} {_changed_file(call, piece.tool) or call.removeprefix(piece.tool)}"
+
+
+def _changed_file(call: str, tool: str) -> str | None:
+    """Return the file that a call changes, as its line tells it; None where it changes none."""
+    if kind_of_tool(tool) is not CallKind.EDIT:
+        return None
+    path = _PATH.search(call, len(tool))
+    return path[0] if path else None
 
 
 def _with_few_values(head: str, said: str) -> str:

@@ -6,6 +6,7 @@ one. Each line, or part of one, begins with the reference by which `read_message
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -25,6 +26,7 @@ NOTE_LENGTHS = (110, 260)
 """Characters of the forms of what a user says, an assistant answers, and says beside a call."""
 
 _SHORT_NOTE = 40
+_REFERENCE = re.compile(r"\[(?=[0-9a-f]{6,}\] )")
 
 
 class Kind(IntEnum):
@@ -98,6 +100,8 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
         one if isinstance(one, Piece) else _piece_of(one, used) for one in _last_of_each(pieces)
     ]
     for piece in told:
+        piece.forms = [*map(_without_references, piece.forms)]
+        piece.values = [(_without_references(value), is_used) for value, is_used in piece.values]
         if name := messages[piece.places[0]].id:
             piece.reference = reference(name)
     return _joined(told)
@@ -156,6 +160,11 @@ def _piece_of(call: ToolCall, used: set[str]) -> Piece:
         size=call.size,
         tool=call.name,
     )
+
+
+def _without_references(text: str) -> str:
+    """Return a text in which nothing looks like the beginning of another piece."""
+    return _REFERENCE.sub("(", text)
 
 
 def _joined(pieces: Sequence[Piece]) -> list[Line]:
