@@ -28,12 +28,12 @@ class TokenMemoryError(LangChainException):
 
 
 class BudgetExceededError(TokenMemoryError, ValueError):
-    """The parts of a request that may not shrink do not fit the limit.
+    """The parts of a request that cannot be shortened exceed the limit.
 
     Args:
         parts: Tokens of each part of the request, by its name.
-        limit: The limit, in tokens, that they exceed.
-        advice: What the caller can do about it.
+        limit: The limit, in tokens.
+        advice: What the caller can do.
     """
 
     def __init__(self, parts: Mapping[str, int], limit: int, advice: str = "") -> None:
@@ -53,16 +53,16 @@ class BudgetExceededError(TokenMemoryError, ValueError):
 
 
 class ConfigurationError(TokenMemoryError, ValueError):
-    """A setting that cannot work."""
+    """An invalid setting or argument."""
 
 
 class HistoryImportError(TokenMemoryError, ValueError):
-    """A source of messages cannot be imported from some place on; what was before it is stored.
+    """A message of a source cannot be imported; the messages before it are stored.
 
     Args:
         what: What is wrong.
         where: Its place in the source: file and line, table and row, or number of the message.
-        done: Messages of the source before it that the session has.
+        done: Messages of the source that are stored.
     """
 
     def __init__(self, what: str, where: str = "", done: int | None = None) -> None:
@@ -86,7 +86,7 @@ class ScopeError(TokenMemoryError, ValueError):
 
 
 class SummaryError(TokenMemoryError):
-    """A summary could not be made, or was refused."""
+    """A summary could not be written, or was refused."""
 
 
 class RecallError(TokenMemoryError):
@@ -98,11 +98,11 @@ class StoreError(TokenMemoryError):
 
 
 class CorruptStoreError(StoreError):
-    """Stored rows are damaged; nothing of them was returned as data."""
+    """Stored rows are damaged; they were not returned as data."""
 
 
 class ThreadConflictError(StoreError):
-    """Another run has gone on from the checkpoint that this one follows; nothing was stored.
+    """Another run has continued from the same checkpoint; nothing was stored.
 
-    The turn can be made again: the thread now has another head.
+    The turn can be repeated from the thread's new head.
     """

@@ -19,18 +19,18 @@ class CompactEvent:
     Attributes:
         kind: `compaction` (old tool results were shortened), `summary`, or `mode` (the session was
             switched to another mode).
-        reason: `compact_at`, `summarize_at`, `limit`, `tail` or `manual`; of a switch the name of
-            the mode, empty for none.
+        reason: `compact_at`, `summarize_at`, `limit`, `tail` or `manual`; for `mode` its name,
+            empty for none.
         tokens_before: Tokens of the request before it.
         tokens_after: Tokens of the request after it; an upper bound at the start.
         ids: Ids of the messages that were shortened or covered.
         duration_s: Seconds that it took; 0.0 at the start.
-        model: Who wrote the summary; empty for a compaction.
+        model: Model or summarizer that wrote the summary; empty for a compaction.
         calls: Model calls, failed ones included.
         input_tokens: Tokens that the model reports as read.
         output_tokens: Tokens that the model reports as written.
         cost: Price that the model reports; None where it reports none.
-        error: What went wrong; of a summary that the fallback wrote, why.
+        error: What went wrong, or why the fallback wrote.
     """
 
     kind: Literal["compaction", "summary", "mode"]
@@ -57,10 +57,10 @@ class CompactCallbacks:
         """Called before messages are shortened or summarized."""
 
     def on_compact_end(self, event: CompactEvent) -> None:
-        """Called when the new state is made, and not yet stored."""
+        """Called when the new state exists, before it is stored."""
 
     def on_compact_error(self, event: CompactEvent) -> None:
-        """Called for a summarizer that failed; where a fallback wrote, `on_compact_end` follows."""
+        """Called if a summarizer failed; if a fallback wrote, `on_compact_end` follows."""
 
 
 def checked_callbacks(callbacks: Iterable[CompactCallbacks]) -> tuple[CompactCallbacks, ...]:

@@ -48,8 +48,8 @@ class TurnMemory(TypedDict):
     """Outcome of an assistant's turn.
 
     Attributes:
-        files_changed: Files that were written, in the order in which they first were.
-        failed_commands: Commands that failed, in their order; one that failed twice stands twice.
+        files_changed: Files that were changed, in the order of their first change.
+        failed_commands: Commands that failed, in order, repeats included.
     """
 
     files_changed: list[str]

@@ -35,14 +35,13 @@ _LONGEST_READ = 20_000
 
 
 def compact_conversation_tool(name: str = "memory") -> BaseTool:
-    """Return the tool `compact_conversation`, by which an agent folds its old messages itself.
+    """Return the tool `compact_conversation`, with which an agent summarizes its older messages.
 
-    The tool only notes the request, in the graph's private state; the next model call carries it
-    out, by the same code as any other compaction. At that moment no tool call is open. Where no
-    memory is at work, as outside of a graph, the tool says so.
+    The tool only notes the request in the graph's private state; it is carried out before the next
+    model call, when no tool call is open. Without a memory, as outside a graph, the tool says so.
 
     Args:
-        name: Whose memory, where there are several: the middleware's name, or the state key of
+        name: Name of the memory, if there are several: the middleware's name, or the state key of
             nodes.
 
     Example:
@@ -76,7 +75,7 @@ def compact_conversation_tool(name: str = "memory") -> BaseTool:
 
 
 def record_decision_tool() -> BaseTool:
-    """Return the tool `record_decision`, by which an agent notes a decision with its reasons.
+    """Return the tool `record_decision`, with which an agent notes a decision and its reasons.
 
     The tool only answers: the memory reads the decision from the call, marks it as the model's
     (`by: model`), and shows it in the mode `reasoning`.
@@ -104,9 +103,9 @@ def record_decision_tool() -> BaseTool:
 
 
 def set_goal_tool() -> BaseTool:
-    """Return the tool `set_goal`, by which an agent notes the objective that it works on.
+    """Return the tool `set_goal`, with which an agent notes its objective.
 
-    The tool only answers: the memory reads the goal from the call, as that of `record_decision`.
+    The tool only answers: the memory reads the goal from the call.
 
     Example:
         >>> set_goal_tool().name
@@ -130,7 +129,7 @@ def read_message_tool(
     name: str = "memory",
     archive: TranscriptStore | None = None,
 ) -> BaseTool:
-    """Return the tool `read_message`, by which an agent reads again what a marker left out.
+    """Return the tool `read_message`, with which an agent reads a message in full.
 
     A marker names the message by its reference (`full text: message 3f09ac`), and so do the running
     summary and `history_search`. The text comes from the graph's own state, so it follows forks.
@@ -141,7 +140,7 @@ def read_message_tool(
         archive: The store that keeps what `CompactNode(prune=True)` removed from the state.
 
     Raises:
-        ConfigurationError: When `archive` is no store.
+        ConfigurationError: When `archive` is not a store.
 
     Example:
         >>> read_message_tool().name

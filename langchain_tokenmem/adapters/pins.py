@@ -16,12 +16,12 @@ _ID = re.compile(r"pin_[0-9a-f]{8}")
 def pin_update(text: str, *, unpin: bool = False) -> dict[str, Any]:
     """Return an update of a graph's state that pins a text, for a node or a `Command`.
 
-    What it pins stands in the request from the next view on: behind the system text, or in the
-    first human message where the memory sees no system text. Several of one step add up.
+    The pin is in every request from the next view on: after the system text, or in the first human
+    message if the memory sees no system text. Several updates of one step are combined.
 
     Args:
-        text: What is pinned; to unpin the same text, or its id.
-        unpin: Take the pin back.
+        text: Text to pin; to unpin, the same text or the pin's id.
+        unpin: Remove the pin.
 
     Raises:
         ConfigurationError: When the text is blank, or longer than 4,000 characters.

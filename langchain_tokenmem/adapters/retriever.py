@@ -22,15 +22,15 @@ class TranscriptRetriever(BaseRetriever):
 
     Each document has the id of its message, and in its metadata `message_id`, `session_id`,
     `role`, `name`, `created_at` (ISO 8601, UTC), `score` and `part`; a document that was added to
-    the recall keeps its own metadata beside these, and has `document_id` and `parts`.
+    the recall also has its own metadata, `document_id` and `parts`.
 
     Args:
-        recall: What is searched.
+        recall: The recall that is searched.
         session_id: The session that asks.
         user_id: The user who asks.
         scope: `session` for this session alone, `user` for all sessions of the user.
-        k: Most documents; `invoke(..., k=3)` asks for others.
-        max_tokens: Most tokens of all documents together.
+        k: Maximum number of documents; `invoke(..., k=3)` overrides it.
+        max_tokens: Maximum tokens of all documents together.
         filter: What a document's metadata must hold.
 
     Example:

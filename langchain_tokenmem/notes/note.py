@@ -141,16 +141,16 @@ class Note:
     Attributes:
         id: `mem_` and the first 8 hex digits of the content's SHA-256; more where another note of
             the same scope has these.
-        content: What it says.
+        content: Its text.
         type: Its level: `session`, `project` or `global`.
-        created_at: When it was first kept, in UTC; a new content under the same key keeps it.
-        updated_at: When its content was last written, in UTC.
-        key: Its name; one note of a level and scope has it.
-        kind: `fact`, `preference`, `convention` or `pattern`; None where it is not said.
+        created_at: When it was first added, in UTC; new content under the same key keeps it.
+        updated_at: When its content was last changed, in UTC.
+        key: Its name, unique in a level and scope.
+        kind: `fact`, `preference`, `convention`, `pattern` or None.
         tags: Words to find it by: those given, then paths, functions and packages in the content.
         project: The project of a note of that level.
-        source: Number of the message that it was taken from.
-        by: Who wrote it; an agent's tools never replace or remove a note of the application.
+        source: Number of the message that it comes from.
+        by: Its author; an agent's tools never replace or remove a note of the application.
     """
 
     id: str

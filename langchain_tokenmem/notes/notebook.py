@@ -49,26 +49,25 @@ def _async_twin(
 
 
 class Notebook:
-    """Notes that are kept on purpose: of a session, a project of a user, or all of a user.
+    """Notes that are kept on purpose: for a session, a project of a user, or a user.
 
-    They live in a `BaseStore`, where an application's long-term memory lives: `store`, else the one
-    that the running graph was compiled with, else a `SqlStore`.
-    Global notes are those of one user, never shared with another.
+    They are kept in a `BaseStore`: `store`, else the one that the running graph was compiled with,
+    else a `SqlStore`. Global notes belong to one user and are never shared.
 
     Args:
         store: Keeps the notes.
-        project: Name or path of the project whose notes are meant.
-        limit: Most notes of a level and scope; the oldest one goes, with a warning.
+        project: Name or path of the project.
+        limit: Maximum number of notes per level and scope; the oldest is dropped, with a warning.
         local_user: The only user of this process, for calls that name none.
-        language: Of stems and stop-words; `english`, `german`, `french` ...
-        session_lifetime: Time after which a note of a session expires, counted from when it was
-            last written; default: the `default_ttl` of the store, where it has one, else never.
-        before_store: Changes contents, keys and tags before they are stored: a function over
-            messages, as that of `TokenMemory`, whose own it is by default.
-        now: Gives the time, in UTC.
+        language: Language of stems and stop words: `english`, `german`, `french` ...
+        session_lifetime: Time after which a note of a session expires, counted from its last
+            change; default: the `default_ttl` of the store, if it has one, else never.
+        before_store: Function that changes contents, keys and tags before they are stored, as
+            messages; default: that of the `TokenMemory`.
+        now: Clock that returns the time in UTC.
 
     Raises:
-        ConfigurationError: When a setting cannot work.
+        ConfigurationError: When a setting is invalid.
 
     Example:
         >>> from langgraph.store.memory import InMemoryStore
@@ -114,17 +113,17 @@ class Notebook:
 
     @property
     def store(self) -> BaseStore | None:
-        """Store of its own; None where it takes that of the running graph."""
+        """Its own store; None if it uses that of the running graph."""
         return self._store
 
     def with_store(self, store: BaseStore) -> Notebook:
-        """Return this notebook on a store, for where it has none of its own."""
+        """Return this notebook with a store, if it has none of its own."""
         own = copy.copy(self)
         own._store = self._store or store  # noqa: SLF001  # it is a copy of this one
         return own
 
     def with_before_store(self, before_store: BeforeStore | None) -> Notebook:
-        """Return this notebook with a function that changes texts, for where it has none."""
+        """Return this notebook with a `before_store`, if it has none of its own."""
         own = copy.copy(self)
         own.before_store = self.before_store or before_store
         return own
@@ -143,22 +142,22 @@ class Notebook:
     ) -> Note:
         """Keep a note and return it.
 
-        A note of the same key takes the place of the one before; identical content without a key
-        is not stored twice.
+        A note with the same key replaces the earlier one; identical content without a key is
+        stored once.
 
         Args:
             content: What to keep, at most 10,000 characters.
             level: `session`, `project` or `global`.
-            key: Its name: a note of the same key, level and scope is overwritten.
+            key: Name of the note: one with the same key, level and scope is overwritten.
             kind: `fact`, `preference`, `convention` or `pattern`.
-            tags: Words to find it by, in front of those that are found in its content.
-            source: Number of the message that it was taken from.
-            user_id: The user; for a note of a session it may be missing.
+            tags: Words to find it by, in addition to those found in its content.
+            source: Number of the message that it comes from.
+            user_id: The user; optional for a note of a session.
             session_id: The session or thread.
 
         Raises:
-            ScopeError: When the level needs a user or a session that is not named.
-            ConfigurationError: When an argument is none.
+            ScopeError: When the level needs a user or a session that is missing.
+            ConfigurationError: When an argument is invalid.
         """
         added = self.scoped(user_id, session_id).add(
             content, level=level, key=key, kind=kind, tags=tags, source=source
@@ -182,7 +181,7 @@ class Notebook:
         user_id: str | None = None,
         session_id: str | None = None,
     ) -> Note | None:
-        """Return the note of a key or an id; None where there is none.
+        """Return the note with a key or an id, or None.
 
         Args:
             name: Its key or id.
@@ -192,7 +191,7 @@ class Notebook:
             session_id: The session or thread.
 
         Raises:
-            ScopeError: When the level needs a user or a session that is not named.
+            ScopeError: When the level needs a user or a session that is missing.
         """
         return self.scoped(user_id, session_id).get(name, level=level)
 
@@ -208,18 +207,18 @@ class Notebook:
         user_id: str | None = None,
         session_id: str | None = None,
     ) -> Notes:
-        """Return the notes that match a question, best first; none where nothing is near enough.
+        """Return the notes that match a question, best first; an empty list if none does.
 
         Args:
-            query: The question; of several the first one counts most.
+            query: The question, or several, of which the first counts most.
             level: Their level; default: all.
             tags: Tags that they all must have, case-insensitive.
-            limit: Most notes.
+            limit: Maximum number of notes.
             user_id: The user.
             session_id: The session or thread.
 
         Raises:
-            ScopeError: When the level needs a user or a session that is not named.
+            ScopeError: When the level needs a user or a session that is missing.
         """
         questions = [query] if isinstance(query, str) else query
         notes = self.scoped(user_id, session_id)
@@ -241,12 +240,12 @@ class Notebook:
         Args:
             level: Their level; default: all.
             tags: Tags that they all must have, case-insensitive.
-            limit: Most notes; None for all.
+            limit: Maximum number of notes; None for all.
             user_id: The user.
             session_id: The session or thread.
 
         Raises:
-            ScopeError: When the level needs a user or a session that is not named.
+            ScopeError: When the level needs a user or a session that is missing.
         """
         return self.scoped(user_id, session_id).listed(level=level, tags=tags, limit=limit)
 
@@ -260,7 +259,7 @@ class Notebook:
         user_id: str | None = None,
         session_id: str | None = None,
     ) -> Note | None:
-        """Delete the note of a key or an id; return it, None where there is none.
+        """Delete the note with a key or an id and return it, or None.
 
         Args:
             name: Its key or id.
@@ -269,20 +268,20 @@ class Notebook:
             session_id: The session or thread.
 
         Raises:
-            ScopeError: When the level needs a user or a session that is not named.
+            ScopeError: When the level needs a user or a session that is missing.
         """
         return self.scoped(user_id, session_id).remove(name, level=level)
 
     aremove = _async_twin(remove)
 
     def erase(self, session_id: str | None = None, user_id: str | None = None) -> int:
-        """Delete every note of a session or a user, for good; return how many there were.
+        """Delete every note of a session or a user; return how many there were.
 
-        The store is asked again afterwards. `TokenMemory.erase` does this with everything else.
+        `TokenMemory.erase` deletes everything else, too.
 
         Args:
-            session_id: Whose session notes; without it all notes of the user are meant.
-            user_id: Whose notes.
+            session_id: Session whose notes are deleted; without it all notes of the user are.
+            user_id: Owner of the notes.
 
         Raises:
             ScopeError: When neither id is given.
@@ -305,7 +304,7 @@ class Notebook:
         Args:
             user_id: The user.
             session_id: The session or thread.
-            by: Who asks: a tool changes no note of the application.
+            by: Caller: a tool cannot change notes of the application.
 
         Raises:
             ScopeError: When an id cannot be used.

@@ -76,39 +76,39 @@ class BudgetSettings(MadeSettings):
     """Settings of a `TokenBudget`."""
 
     context_window: int | None = Field(default=None, examples=[32_000])
-    """Tokens that the model takes; none: the model's own."""
+    """Context window in tokens; none: the model's."""
     reserve_output: int | None = Field(default=None, examples=[2_000])
     """Tokens kept free for the answer; none: by the window."""
     margin: float | None = Field(default=None, examples=[0.05])
-    """Safety, of the window; none: by the way of counting."""
+    """Safety margin, share of the window; none: by the counter."""
     warn_at: float = 0.80
-    """`TokenUsage.near_limit` is true from here on."""
+    """`TokenUsage.near_limit` is true from here."""
     compact_at: float = 0.75
-    """Old tool results are shortened from here on."""
+    """Old tool results are shortened from here."""
     summarize_at: float = 0.80
     """The oldest messages are summarized from here."""
     target: float = 0.40
-    """Both steps go down to this share of the window."""
+    """Share of the window that each change goes down to."""
     recent_share: float = 0.30
     """Newest share in which no result is shortened."""
     summary_share: float = 0.20
-    """Most that the running summary takes."""
+    """Largest share of the running summary."""
     message_share: float = 0.80
-    """Most that one message takes."""
+    """Largest share of one message."""
     pinned_share: float = 0.15
-    """Least that the first request keeps."""
+    """Share that the first request keeps at least."""
     recall_share: float = 0.15
-    """Most that recalled messages take."""
+    """Largest share of recalled messages."""
     notes_share: float = 0.05
-    """Most that notes take."""
+    """Largest share of notes."""
     result_tokens: int | None = Field(default=None, examples=[500])
-    """Tokens of an old tool result; none: by the window."""
+    """Tokens kept of an old tool result; none: by the window."""
     result_chars: int | None = Field(default=None, examples=[4_000])
-    """Characters of an old tool result; the smaller wins."""
+    """Characters kept of it; the smaller one wins."""
     error_chars: int = 10_000
-    """Characters of an old result with an error."""
+    """Characters kept of an old result with an error."""
     model: str | None = Field(default=None, examples=["gpt-4o"])
-    """Name of the model that is counted for."""
+    """Model whose tokens are counted."""
 
     def made(self, model: Any = None, models: ModelLimits | None = None) -> TokenBudget:
         """Return the budget.
@@ -145,13 +145,13 @@ class TriggerSettings(MadeSettings):
     part = Trigger
 
     tokens: int | None = Field(default=None, examples=[20_000])
-    """A summary is due from this many tokens on."""
+    """A summary is due at this many tokens."""
     fraction: float | None = Field(default=None, examples=[0.6])
-    """A summary is due from this share of the window on."""
+    """A summary is due at this share of the window."""
     messages: int | None = Field(default=None, examples=[40])
-    """A summary is due from this many messages on."""
+    """A summary is due at this many messages."""
     combine: Literal["any", "all"] = "any"
-    """Whether one condition is enough."""
+    """`any` or `all` of the conditions."""
 
 
 class ToolKindsSettings(MadeSettings):
@@ -160,9 +160,9 @@ class ToolKindsSettings(MadeSettings):
     part = ToolKinds
 
     writes: dict[str, str] = Field(default={}, examples=[{"save_page": "page_path"}])
-    """Argument with the file, by tool."""
+    """Writing tools and their argument with the file."""
     commands: dict[str, str] = Field(default={}, examples=[{"run_job": "script"}])
-    """Argument with the command, by tool."""
+    """Tools that run commands and their argument."""
     reads: list[str] = Field(default=[], examples=[["preview_edit"]])
     """Tools that only read."""
 
@@ -171,19 +171,19 @@ class ModeSettings(MadeSettings):
     """A mode: one with a name of its own, changed where fields are given, or a new one."""
 
     name: str = "conversation"
-    """`conversation`, `code`, `reasoning`, or a new."""
+    """`conversation`, `code`, `reasoning`, or your own."""
     window: int | None = Field(default=None, examples=[20])
-    """Messages that stay verbatim at least."""
+    """Messages that stay verbatim, at least."""
     sections: list[str] | None = Field(default=None, examples=[["facts", "topics"]])
     """Sections that are shown."""
     summarization: bool = True
     """Older messages are summarized."""
     recall_k: int = 3
-    """Most messages that recall brings back."""
+    """Recalled messages, at most."""
     max_files: int = 20
     """Files kept."""
     max_commands: int = 6
-    """Commands kept that have succeeded."""
+    """Successful commands kept."""
     max_errors: int = 5
     """Errors kept."""
     max_progress: int = 10
@@ -199,21 +199,21 @@ class ModeSettings(MadeSettings):
     max_decisions: int = 20
     """Decisions kept."""
     max_alternatives: int = 10
-    """Rejected alternatives kept of a decision."""
+    """Rejected alternatives kept per decision."""
     max_assumptions: int = 10
     """Assumptions kept."""
     max_subgoals: int = 10
     """Sub-goals kept."""
     share: float | None = Field(default=None, examples=[0.8])
-    """Part of `notes_share` that the mode's notes take."""
+    """Part of `notes_share` for the mode's notes."""
     prefix_max_stale_turns: int = 3
-    """Turns that an old section is shown."""
+    """Turns for which an unchanged section is shown."""
     system_text: str = Field(default="", examples=["Be brief."])
-    """Text behind the system text."""
+    """Text appended to the system text."""
     summary_sections: list[str] | None = Field(default=None, examples=[["Decisions", "State"]])
     """Headings of a summary."""
     tools: list[str] = Field(default=[], examples=[["search"]])
-    """Tools offered in the mode; empty: all."""
+    """Tools offered to the agent; empty: all."""
 
     def made(self) -> ModeProfile:
         """Return the mode."""
@@ -229,11 +229,11 @@ class StoreSettings(SettingsGroup):
     url: str = Field(default="sqlite:///tokenmem.db", repr=False, min_length=1)
     """URL of the database, or path of a SQLite file."""
     pool_size: int = Field(default=8, ge=1)
-    """Most connections at a time."""
+    """Connections, at most."""
     inactive_for: timedelta | None = Field(default=None, examples=["P30D"])
-    """Age from which unused sessions expire, such as `P30D`."""
+    """Inactivity after which sessions expire, such as `P30D`."""
     expire_every: timedelta | None = Field(default=None, examples=["P1D"])
-    """Time between two looks at these."""
+    """Interval of automatic expiry, such as `P1D`."""
 
     @model_validator(mode="after")
     def _works(self) -> StoreSettings:
@@ -247,19 +247,19 @@ class FloorSettings(MadeSettings):
     part = Floor
 
     terms: int = Field(default=2, ge=0)
-    """Terms of the question in the best message."""
+    """Terms of the question that the best message needs."""
     share: float = Field(default=0.2, ge=0)
-    """Share of the question's weight in it."""
+    """Share of the question's weight that it needs."""
     strong_share: float = Field(default=0.22, ge=0)
-    """The share from which one term is enough."""
+    """Share at which one term is enough."""
     strict_share: float = Field(default=0.24, ge=0)
     """The same where there are vectors."""
     cosine: float | None = 0.3
-    """Cosine from which meaning alone is enough."""
+    """Cosine at which meaning alone is enough."""
     each_share: float = Field(default=0.01, ge=0)
-    """Share that every message has."""
+    """Share that every hit needs."""
     each_cosine: float = 0.1
-    """Cosine of a message without such words."""
+    """Cosine that a hit without such words needs."""
 
 
 class BoostsSettings(MadeSettings):
@@ -268,9 +268,9 @@ class BoostsSettings(MadeSettings):
     part = Boosts
 
     speaker: float = Field(default=0.5, ge=0)
-    """Added for the speaker whom the question names."""
+    """Added for a speaker named in the question."""
     date: float = Field(default=0.3, ge=0)
-    """Added for a date that the question names."""
+    """Added for a date named in the question."""
 
 
 class ChromaSettings(SettingsGroup):
@@ -283,23 +283,23 @@ class ChromaSettings(SettingsGroup):
     host: str | None = Field(default=None, examples=["localhost"])
     """Host of a server."""
     port: int = Field(default=8000, ge=1, le=65_535)
-    """Its port."""
+    """Port of the server."""
     ssl: bool = False
-    """It speaks TLS."""
+    """Use TLS."""
     headers: dict[str, str] | None = Field(
         default=None, repr=False, examples=[{"Authorization": "Bearer x"}]
     )
-    """Sent to it."""
+    """HTTP headers for the server."""
     cloud: dict[str, str] | None = Field(
         default=None, repr=False, examples=[{"tenant": "t", "api_key": "k"}]
     )
-    """Chroma Cloud."""
+    """Tenant, database and key of Chroma Cloud."""
     collection: str = "tokenmem"
-    """First part of the collections' names."""
+    """Prefix of the collections' names."""
     model: str | None = Field(default=None, examples=["minilm"])
-    """Name of the embeddings in messages."""
+    """Name of the model in log messages."""
     timeout_s: float = Field(default=10.0, gt=0)
-    """Seconds for a request."""
+    """Seconds that a request may take."""
 
 
 class RecallSettings(SettingsGroup):
@@ -308,19 +308,19 @@ class RecallSettings(SettingsGroup):
     embeddings: str | None = Field(default=None, examples=["openai:text-embedding-3-small"])
     """Vectors without Chroma: `provider:model`."""
     on_model_change: Literal["refuse", "rebuild"] = "refuse"
-    """For vectors of another embedding model."""
+    """If the embedding model changed: `refuse` or `rebuild`."""
     language: str = "english"
-    """Of stems and stop-words."""
+    """Language of stems and stop words."""
     lexical_weight: float = Field(default=0.4, ge=0)
-    """Weight of words beside vectors."""
+    """Weight of words."""
     dense_weight: float = Field(default=0.6, ge=0)
     """Weight of vectors."""
     neighbours: int = Field(default=2, ge=0)
-    """Neighbours that lend their words."""
+    """Neighbours whose words count too."""
     floor: FloorSettings = FloorSettings()
-    """Least that a hit has in common."""
+    """What a hit needs in common with the question."""
     boosts: BoostsSettings = BoostsSettings()
-    """For speakers and dates."""
+    """Boosts for speakers and dates."""
     chroma: ChromaSettings | None = None
     """Vectors in Chroma."""
 
@@ -329,49 +329,49 @@ class NotebookSettings(SettingsGroup):
     """Settings of a `Notebook`."""
 
     project: str = Field(default="default", min_length=1)
-    """Project whose notes are meant."""
+    """Project of the notes."""
     limit: int = Field(default=1_000, ge=1)
-    """Most notes of a level and scope."""
+    """Notes per level and scope, at most."""
     local_user: str | None = Field(default=None, examples=["ann"])
     """The only user of this process."""
     language: str = "english"
-    """Of stems and stop-words."""
+    """Language of stems and stop words."""
     session_lifetime: timedelta | None = Field(default=None, examples=["P30D"])
-    """Time after which notes of a session expire, such as `P30D`."""
+    """Time after which session notes expire, such as `P30D`."""
 
 
 class SaverSettings(SettingsGroup):
     """Settings of a `TokenMemorySaver`."""
 
     on_conflict: Literal["branch", "raise"] = "branch"
-    """For a run that another one has overtaken."""
+    """If another run continued the thread: `branch` or `raise`."""
     metadata_keys: list[str] = Field(default=[], examples=[["tenant"]])
-    """Further keys that go into the metadata."""
+    """More keys of `configurable` to store in the metadata."""
     transcript_channel: str | None = "messages"
-    """Channel that is the transcript."""
+    """Channel that becomes the transcript."""
     keep_last: int | None = Field(default=None, ge=1, examples=[100])
-    """Newest checkpoints that are kept."""
+    """Newest checkpoints to keep."""
     older_than: timedelta | None = Field(default=None, examples=["P30D"])
-    """Age from which checkpoints go, such as `P30D`."""
+    """Age at which checkpoints are deleted, such as `P30D`."""
     prune_every: int = Field(default=30, ge=1)
-    """Checkpoints between two looks at these."""
+    """Checkpoints between two prunings."""
     on_remove: Literal["keep", "hide"] = "keep"
-    """For messages that a thread has no more."""
+    """Messages removed from a thread: `keep` or `hide`."""
 
 
 class MiddlewareSettings(SettingsGroup):
     """Settings of a `TokenMemoryMiddleware`."""
 
     name: str = Field(default="TokenMemoryMiddleware", min_length=1)
-    """Key in the state."""
+    """Key in the agent's state."""
     automatic: bool = True
-    """Compact where it is due."""
+    """Compact when it is due."""
     agent_tools: bool | list[str] = False
-    """Tools of the agent."""
+    """Memory tools for the agent: a bool or names."""
     limit_output: Literal[True] | str | None = Field(default=None, examples=[True])
-    """Limit the model's output to what is left."""
+    """Limit the model's output to what the request leaves."""
     shared_threads: bool = False
-    """Threads have no owner."""
+    """Threads are shared and have no owner."""
 
     @field_validator("limit_output", mode="before")
     @classmethod
@@ -394,43 +394,43 @@ class MemorySettings(SettingsGroup):
     trigger: TriggerSettings | None = TriggerSettings()
     """When a summary is due; none: never."""
     max_tail_messages: int | None = Field(default=None, examples=[40])
-    """Most messages after the summary, more than 10."""
+    """Messages after the summary, at most; 11 or more."""
     max_messages: int | None = Field(default=None, ge=2, examples=[20])
-    """Most messages of a request."""
+    """Messages of a request, at most; 2 or more."""
     pin_first: bool = True
-    """Keep the first request."""
+    """Keep the first request in view."""
     dangling: Literal["answer", "drop"] = "answer"
-    """For a tool call without a result."""
+    """A tool call without a result: `answer` or `drop` it."""
     recall_scope: Literal["session", "user"] = "session"
-    """Scope in which recall looks."""
+    """Recall from this `session` or all of the `user`."""
     recall_k: int | None = Field(default=None, examples=[5])
-    """Most messages recalled; 0: none, `none`: the mode's."""
+    """Recalled messages, at most; 0: off, none: by the mode."""
     background: bool = True
-    """Summaries behind the reply."""
+    """Write summaries after the reply."""
     max_wait_s: float = 30.0
-    """Seconds that a turn waits at most: for a summary, recall, notes, a lock, all together."""
+    """Seconds that a turn waits, at most, for everything."""
     summary_timeout_s: float = 120.0
-    """Seconds after which one is given up."""
+    """Seconds after which a summary is given up."""
     max_parallel_summaries: int = Field(default=8, ge=1)
-    """Most of them at once."""
+    """Summaries at once, at most."""
     legality: str = "auto"
-    """Rules of the provider: a profile's name."""
+    """Provider rules: name of a profile."""
     summary_role: Literal["auto", "system", "human"] = "auto"
-    """Message that holds the summary."""
+    """Role of the message with the summary."""
     turn_memory: Literal["when_hidden", "always", "never"] = "when_hidden"
-    """Answers that show what their turn did."""
+    """Answers that show their turn memory."""
     tool_kinds: ToolKindsSettings | None = ToolKindsSettings()
     """Tools that write, run or only read."""
     project_root: str | None = Field(default=None, examples=["/app"])
     """Folder that paths are relative to."""
     include_partial: bool = False
-    """Turn memory of failed turns, too."""
+    """Turn memory of interrupted turns too."""
     mode: ModeSettings | None = ModeSettings()
     """Working notes; none: off."""
     show_times: Literal["human", "all"] | None = Field(default=None, examples=["human"])
-    """Messages that show their time."""
+    """Messages that show their time: `human` or `all`."""
     inject_notes: bool = True
-    """Notes come into the request."""
+    """Add notes to the request."""
     notes: NotebookSettings | None = None
     """Notes; none: off."""
     recall_settings: RecallSettings | None = Field(default=None, alias="recall")

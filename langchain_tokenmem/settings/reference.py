@@ -43,7 +43,7 @@ def settings_table() -> str:
 def _shown_default(setting: Setting) -> str:
     if setting.default is None:
         return "none"
-    return f"`{_text(setting.default)}`" + (" where it is on" if setting.is_optional else "")
+    return f"`{_text(setting.default)}`"
 
 
 def example_file() -> str:

@@ -256,12 +256,10 @@ class Setting:
     Attributes:
         path: Its keys, from the top of the settings down.
         field: Type, default, examples and description.
-        is_optional: Whether it is in a group that is off by default.
     """
 
     path: tuple[str, ...]
     field: FieldInfo
-    is_optional: bool = False
 
     @property
     def name(self) -> str:
@@ -274,17 +272,14 @@ class Setting:
         return self.field.get_default(call_default_factory=True)
 
 
-def settings_in(
-    model: type[BaseModel], path: tuple[str, ...] = (), *, is_optional: bool = False
-) -> Iterator[Setting]:
+def settings_in(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[Setting]:
     """Yield every setting, those of groups after their group."""
     for name, field in fields_of(model).items():
         group = group_in(field.annotation)
         if group is None:
-            yield Setting((*path, name), field, is_optional)
+            yield Setting((*path, name), field)
         else:
-            is_off = is_optional or field.get_default() is None
-            yield from settings_in(group, (*path, name), is_optional=is_off)
+            yield from settings_in(group, (*path, name))
 
 
 def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:

@@ -43,19 +43,20 @@ _OWN_GROUPS = frozenset(
 
 
 class TokenMemorySettings(BaseSettings, MemorySettings):
-    """Every option of every part, by the names that the parts have, and the parts ready-made.
+    """Every option of every part, and the parts configured by them.
 
     A value comes from a keyword, else the environment (`TOKENMEM_MODE`, nested with two
     underscores: `TOKENMEM_BUDGET__TARGET`), else a file (`tokenmem.yaml` or `tokenmem.toml` in the
-    working directory, or the one that `TOKENMEM_CONFIG` names), else it is the part's default; that
-    of `mode` is `conversation`. All parts share one store. docs/settings.md lists every setting.
+    working directory, or the one that `TOKENMEM_CONFIG` names), else the part's default; the
+    default of `mode` is `conversation`. All parts share one store. docs/settings.md lists every
+    setting.
 
     Args:
         values: Settings by name: groups as dicts, such as `budget={"context_window": 8_000}`; a
-            number as `budget` is a window, a text as `store` its URL, one as `mode` its name.
+            number as `budget` is a window, a string as `store` its URL, as `mode` its name.
 
     Raises:
-        ConfigurationError: When a name is none, or a value cannot be; it says where it stands.
+        ConfigurationError: When a name is unknown or a value is invalid; it names the source.
 
     Example:
         >>> settings = TokenMemorySettings(budget=8_000, store="sqlite://")
@@ -106,18 +107,18 @@ class TokenMemorySettings(BaseSettings, MemorySettings):
         return self
 
     def store(self) -> TranscriptStore:
-        """Return the store; it is opened once, and every part shares it."""
+        """Return the store, which all parts share."""
         if self._store is None:
             self._store = TranscriptStore(**self.store_settings.given())
         return self._store
 
     def recall(self, *, embeddings: Embeddings | None = None, **keywords: Any) -> Recall:
-        """Return the recall; without keywords always the same one.
+        """Return the recall; without keywords always the same object.
 
         Args:
-            embeddings: Embeddings of the Chroma that the settings name, where that is an object.
-            keywords: Options of `Recall`, such as `chroma` or `count_tokens`; they beat the
-                settings.
+            embeddings: Embeddings object for the Chroma of the settings.
+            keywords: Options of `Recall`, such as `chroma` or `count_tokens`; they take
+                precedence over the settings.
 
         Raises:
             ConfigurationError: When it is not clear where Chroma is, or with which embeddings.
@@ -129,7 +130,7 @@ class TokenMemorySettings(BaseSettings, MemorySettings):
         return self._recall
 
     def notebook(self, **keywords: Any) -> Notebook:
-        """Return the notes; `store=` takes another place than the database.
+        """Return the notebook; `store=` keeps notes elsewhere than in the database.
 
         Args:
             keywords: Options of `Notebook`.
@@ -143,14 +144,14 @@ class TokenMemorySettings(BaseSettings, MemorySettings):
         """Return a memory.
 
         Args:
-            model: The chat model that is called, or its name: it tells the window where
-                `budget.context_window` is not given. Without it and without a window the memory
-                takes that of each model that is called, where that is told.
+            model: The chat model that is called, or its name; its window is used if
+                `budget.context_window` is not given. Without both the memory uses the window of
+                each model that is called.
             keywords: Options of `TokenMemory`, objects among them, such as `callbacks`, `counter`,
-                `before_store` or a chat model as `summarizer`. They beat the settings.
+                `before_store` or a chat model as `summarizer`. They take precedence.
 
         Raises:
-            ConfigurationError: When the window of a name is not known, or an option cannot work.
+            ConfigurationError: When the window of a name is unknown, or an option is invalid.
         """
         options = {**self._memory_options(), **keywords}
         called = self.budget.model if model is None else model
@@ -173,8 +174,8 @@ class TokenMemorySettings(BaseSettings, MemorySettings):
 
         Args:
             model: The agent's model, or its name: see `memory`.
-            memory: Another memory than `memory(model)`.
-            keywords: Options of `TokenMemoryMiddleware`; they beat the settings.
+            memory: A memory instead of `memory(model)`.
+            keywords: Options of `TokenMemoryMiddleware`; they take precedence.
         """
         from langchain_tokenmem.adapters.agents.middleware import (  # noqa: PLC0415  # a second
             TokenMemoryMiddleware,
@@ -187,7 +188,7 @@ class TokenMemorySettings(BaseSettings, MemorySettings):
         """Return a checkpointer on the store.
 
         Args:
-            keywords: Options of `TokenMemorySaver`, such as `serde`. They beat the settings.
+            keywords: Options of `TokenMemorySaver`, such as `serde`; they take precedence.
         """
         from langchain_tokenmem.adapters.checkpoints.saver import (  # noqa: PLC0415  # LangGraph
             TokenMemorySaver,
@@ -204,7 +205,7 @@ class TokenMemorySettings(BaseSettings, MemorySettings):
         self._recall = self._store = None
 
     def places(self) -> dict[tuple[str, ...], str]:
-        """Return the place that each given value comes from, by the keys of its setting."""
+        """Return the source of each given value, by the keys of its setting."""
         return dict(self._places)
 
     def _limits(self) -> ModelLimits:

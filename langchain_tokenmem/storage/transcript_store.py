@@ -88,26 +88,25 @@ class TranscriptStore(Closeable):
     """Append-only transcripts in SQLite or PostgreSQL, with a memory state for each session.
 
     One store may be shared between threads and event loops; several processes may use one
-    database. Async methods run the sync one in a thread, whatever the driver. A message has a
-    checksum and a session knows how many messages it has: damage is an error, never a shorter
+    database. Async methods run the sync method in a thread. Damage is an error, never a shorter
     history.
 
     Args:
         url: `sqlite:///file.db`, `sqlite://` (in memory), `postgresql+psycopg://...`, or the path
             of a SQLite file. Default: the file `tokenmem.db` in the working directory.
-        pool_size: Most connections at a time; a SQLite file has one more, for all writers.
-        inactive_for: Time after which a session that nobody uses is deleted by `expire`; None for
+        pool_size: Maximum number of connections; a SQLite file has one more, for writing.
+        inactive_for: Time without activity after which `expire` deletes a session; None for
             never.
-        expire_every: With `inactive_for`: let `expire` run by itself, in the background of a
-            commit, at most every so often; None for by hand only.
+        expire_every: With `inactive_for`: run `expire` automatically, in the background of a
+            commit, at most once in this time; None to run it by hand only.
 
     Attributes:
-        database: The database, for the other parts that keep something in it.
-        policy: When sessions expire without being asked for.
-        index: What recall reads and writes beside the transcripts.
+        database: The database, for other parts of the package.
+        policy: When sessions expire automatically.
+        index: The search index, for recall.
 
     Raises:
-        ConfigurationError: When the URL is not supported, or a time cannot be.
+        ConfigurationError: When the URL is not supported, or a time is invalid.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -163,21 +162,20 @@ class TranscriptStore(Closeable):
     ) -> list[str]:
         """Append messages in one transaction, and return the ids of those that were new.
 
-        A message whose id is there already is not new. A batch that begins with what the
-        transcript ends with is a resend, and only what follows is new; messages without an id
-        count as the same when they say the same, provided that one of the overlap has an id that
-        is known, or that the overlap is the whole transcript and more than one turn, or begins a
-        longer batch. So a list that is sent in full at every turn is stored once, and a second
-        "yes", or a second turn in the same words, is stored again.
+        A message whose id is already stored is not new. If a batch begins with the messages that
+        the transcript ends with, only the rest is new. Messages without an id are compared by
+        content, if one message of the overlap has a known id, if the overlap is the whole
+        transcript and more than one turn, or if it begins a longer batch. So a list that is sent in
+        full at every turn is stored once, and a second "yes" is stored again.
 
-        Words that a message with a known id never had supersede those that it has, at its place.
-        Words that it had before are a resend.
+        New content under a known id supersedes the earlier content in its place. Content that the
+        message had before is ignored.
 
         Args:
-            session_id: Names the conversation.
+            session_id: Id of the conversation.
             new: The messages, oldest first. Chunks are stored as whole messages.
-            user_id: Who owns the session; the first one to say so owns it.
-            now: Time of messages that bring none; default: the current time.
+            user_id: Owner of the session; the first user to write owns it.
+            now: Time of messages without one; default: the current time.
 
         Raises:
             ScopeError: When the id is empty or the session belongs to another user.
@@ -203,7 +201,7 @@ class TranscriptStore(Closeable):
     def clear(self, session_id: str, *, user_id: str | None = None) -> int:
         """Delete the messages and the state of a session; return how many messages there were.
 
-        Owner and budget stay, and sequence numbers go on.
+        Owner, settings and documents stay, and sequence numbers continue.
 
         Raises:
             ScopeError: When the session belongs to another user.
@@ -243,24 +241,23 @@ class TranscriptStore(Closeable):
     aclear = in_thread(clear)
 
     def erase(self, session_id: str | None = None, user_id: str | None = None) -> dict[str, int]:
-        """Delete everything of a session, or of all sessions of a user, for good.
+        """Delete everything of a session, or of all sessions of a user.
 
-        Messages, state, summary, leases, documents, notes of `SqlStore` and every index entry go in
-        one transaction; nothing of them stays readable in SQLite's files. Memory blocks of the
-        owner's other sessions that quote them are dropped from their states. `Recall.erase` empties
-        Chroma, too.
+        Messages, state, documents, notes of `SqlStore` and index entries are deleted in one
+        transaction, and are not readable in SQLite's files afterwards. Blocks in the owner's other
+        sessions that quote them are dropped. `Recall.erase` also deletes from Chroma.
 
         Args:
-            session_id: Names the conversation; without it every session of the user is meant.
-            user_id: Whose sessions and documents; beside a session id it must be its owner.
+            session_id: Id of the conversation; without it every session of the user is erased.
+            user_id: Owner of the sessions; with a session id it must be its owner.
 
         Returns:
             How many rows of each kind were deleted.
 
         Raises:
             ScopeError: When neither id is given, or the session belongs to another user.
-            StoreError: When the session is that of a sub-graph: it goes with its thread. Nothing
-                was deleted.
+            StoreError: When the session is that of a sub-graph, which is deleted with its thread.
+                Nothing was deleted.
         """
         with self.database.writing("Erasing") as connection:
             counts, gone = erase(connection, session_id, user_id)
@@ -278,11 +275,11 @@ class TranscriptStore(Closeable):
         """Return every message of a session with number and time, in order.
 
         Args:
-            session_id: Names the conversation.
-            user_id: Who asks; the session must be theirs.
-            include_superseded: Return words that an edit superseded, or that are hidden, as well:
-                in front of those that took their place, with the number of the version (0 for the
-                first words) in `response_metadata["tokenmem"]["superseded"]`.
+            session_id: Id of the conversation.
+            user_id: The user who asks; the session must belong to them.
+            include_superseded: Also return superseded and hidden wordings, before the one that
+                replaced them, with the number of the version (0 for the first) in
+                `response_metadata["tokenmem"]["superseded"]`.
 
         Raises:
             CorruptStoreError: When one of them is damaged or missing.
@@ -301,7 +298,7 @@ class TranscriptStore(Closeable):
     ) -> list[BaseMessage]:
         """Return every message of a session, in order, as the application gave it.
 
-        An edited message has the words of the thread's head; `include_superseded` as for `rows`.
+        An edited message has its current wording; `include_superseded` as for `rows`.
         """
         rows = self.rows(session_id, user_id=user_id, include_superseded=include_superseded)
         return [row.message for row in rows]
@@ -313,8 +310,7 @@ class TranscriptStore(Closeable):
     ) -> tuple[StoredState, list[TranscriptRow]]:
         """Return the state, and the messages that a view under it needs, as of one moment.
 
-        These are the kept messages, the one that the summary's pointer names, and all after it;
-        no other row is read.
+        These are the kept messages, the last one that the summary covers, and all after it.
         """
         with self._reading(session_id) as connection:
             session = find(connection, session_id, user_id)
@@ -339,7 +335,7 @@ class TranscriptStore(Closeable):
     ) -> list[BaseMessage]:
         """Return a message and those before it, in order, back to the human one of its turn.
 
-        Empty where the session has no such message. Earlier rows are not read, but for a few.
+        Empty if the session has no such message.
         """
         with self._reading(session_id) as connection:
             session = find(connection, session_id, user_id)
@@ -357,7 +353,7 @@ class TranscriptStore(Closeable):
                 size *= 4
 
     def last(self, session_id: str, n: int) -> list[BaseMessage]:
-        """Return the newest `n` messages in order, and more where they begin inside a group."""
+        """Return the newest `n` messages in order, and the rest of the group that they begin in."""
         with self._reading(session_id) as connection:
             session = find(connection, session_id)
             if session is None or n < 1:
@@ -371,7 +367,7 @@ class TranscriptStore(Closeable):
     ) -> BaseMessage | None:
         """Return one message in full; None when the session has no such id, or hides it.
 
-        With `include_superseded` it is the message as it was first said, whatever was edited since.
+        With `include_superseded` it is the first wording.
         """
         found = self.named(session_id, [message_id], include_superseded=include_superseded)
         first = min(found, key=_version_of) if found else None
@@ -382,7 +378,7 @@ class TranscriptStore(Closeable):
     def named(
         self, session_id: str, ids: Sequence[str], *, include_superseded: bool = False
     ) -> list[TranscriptRow]:
-        """Return the messages with these ids that there are, in order; options as for `rows`."""
+        """Return the messages with these ids, in order; options as for `rows`."""
         chosen = with_superseded if include_superseded else visible
         with self._reading(session_id) as connection:
             session = find(connection, session_id)
@@ -408,7 +404,7 @@ class TranscriptStore(Closeable):
     # --- states, settings, leases
 
     def state(self, session_id: str) -> StoredState:
-        """Return the memory of a session."""
+        """Return the memory's state of a session."""
         with self._reading(session_id) as connection:
             session = find(connection, session_id)
             return StoredState(None, 0, None) if session is None else state_of(session)
@@ -416,7 +412,7 @@ class TranscriptStore(Closeable):
     astate = in_thread(state)
 
     def save_state(self, session_id: str, state: MemoryState, *, expected: int) -> bool:
-        """Store a new state, if nobody stored one or cleared the session since `expected`.
+        """Store a new state, unless one was stored or the session was cleared since `expected`.
 
         Returns:
             Whether it was stored.
@@ -431,10 +427,10 @@ class TranscriptStore(Closeable):
     asave_state = in_thread(save_state)
 
     def set_budget(self, session_id: str, budget: TokenBudget | None) -> None:
-        """Give a session a budget of its own; None takes it back.
+        """Give a session its own budget; None removes it.
 
         Raises:
-            ConfigurationError: When it is no `TokenBudget`.
+            ConfigurationError: When it is not a `TokenBudget`.
         """
         if not isinstance(budget, TokenBudget | None):
             raise ConfigurationError(f"{budget!r} is no TokenBudget.")
@@ -449,23 +445,22 @@ class TranscriptStore(Closeable):
         user_id: str | None = None,
         **given: Unpack[ScopedSettings],
     ) -> None:
-        """Give a session, or a user, settings of their own, from the next call on.
+        """Give a session or a user its own settings, from the next call on.
 
-        They hold for histories and chains on this store, and for threads of graphs and agents that
-        know it: by their `TokenMemorySaver`, by `store=`, or by their recall. Settings of the call
-        beat those of the session, these those of the user, these those of the memory. A mode of the
-        session takes the place of one that it was switched to; a thread that was switched to one
-        keeps it, as its checkpoints have it.
+        They apply to histories and chains on this store, and to graphs and agents that know it by
+        their `TokenMemorySaver`, by `store=`, or by their recall. In order of precedence: settings
+        of the call, the session, the user, the memory. A thread that was switched to a mode keeps
+        it.
 
         Args:
-            session_id: The session; without it the user's settings are meant.
-            user_id: The user; beside a session id it must be its owner.
+            session_id: The session; without it the user's settings are set.
+            user_id: The user; with a session id it must be its owner.
             given: Keywords `budget`, `mode`, `summarizer` and `enabled`: see `ScopedSettings`. None
-                takes one back, what is left out stays.
+                removes a setting; others stay.
 
         Raises:
             ScopeError: When neither id is given, or the session belongs to another user.
-            ConfigurationError: When a value cannot work.
+            ConfigurationError: When a value is invalid.
         """
         SessionSettings().changed(given)
         if session_id is None:
@@ -488,11 +483,11 @@ class TranscriptStore(Closeable):
     def settings(
         self, session_id: str | None = None, *, user_id: str | None = None
     ) -> SessionSettings:
-        """Return the settings of a session, those of its user where it has none.
+        """Return the settings of a session, completed by those of its user.
 
         Args:
-            session_id: The session; without it the user's own settings are meant.
-            user_id: The user, where the session does not know them yet.
+            session_id: The session; without it the user's own settings are returned.
+            user_id: The user, if the session has no owner yet.
 
         Raises:
             ScopeError: When the session belongs to another user.
@@ -509,15 +504,15 @@ class TranscriptStore(Closeable):
     def lease(self, session_id: str, owner: str, seconds: float) -> bool:
         """Take the lease on summarizing a session, across processes.
 
-        One that would run for longer than the one asked for is void: it is from a clock ahead.
+        A lease that runs longer than `seconds` is ignored: its clock was ahead.
 
         Args:
-            session_id: Names the conversation.
-            owner: Who takes it; the same owner may take it again.
-            seconds: How long it runs if it is not given back.
+            session_id: Id of the conversation.
+            owner: Name of the holder, who may take it again.
+            seconds: How long it runs if it is not released.
 
         Returns:
-            Whether it is this owner's now; False while another's runs, or without a session.
+            Whether this owner holds it now; False while another does, or without a session.
         """
         with self._writing(session_id) as connection:
             session = find(connection, session_id)
@@ -531,7 +526,7 @@ class TranscriptStore(Closeable):
             return is_free
 
     def release(self, session_id: str, owner: str) -> None:
-        """Give the lease back; another owner's stays."""
+        """Release the lease of this owner."""
         with self._writing(session_id) as connection:
             session = find(connection, session_id)
             if session is not None and session.leased_by == owner:
@@ -552,11 +547,10 @@ class TranscriptStore(Closeable):
     ) -> ImportReport:
         """Import the messages of a chat history, page by page.
 
-        It may be run again at any time: what is there stays as it is, what the source has beyond
-        that is appended, and an import that was interrupted goes on. Messages keep their ids; one
-        without an id gets one from its place and content. One whose id the session has for
-        other words is stored under a made-up id. Messages keep the times that they bring; one
-        without has that of the message before it.
+        It can be repeated at any time: only what is new is appended, and an interrupted import
+        continues. Messages keep their ids; one without an id gets one from its position and
+        content, and one whose id belongs to another message gets a new id. Messages keep their
+        times; one without a time has that of the message before it.
 
         A summary at its beginning, as `SummarizationMiddleware` leaves it, becomes the first entry
         of a new session's summary.
@@ -564,18 +558,18 @@ class TranscriptStore(Closeable):
         Args:
             source: Any `BaseChatMessageHistory`, or messages in any form that LangChain takes. A
                 `SQLChatMessageHistory` is read from its table in pages.
-            session_id: Names the session to import into.
+            session_id: Session to import into.
             user_id: Its owner.
             summary: Text of the summary that a `ConversationSummaryMemory` has.
-            summary_covers: How many messages of the source `summary` is about, system messages not
-                counted; 0 where these are not in the source any more.
-            now: Time of messages before the first one that has one; default: the current time.
-            progress: Called after each page with the number of messages that are done.
+            summary_covers: How many messages of the source `summary` covers, without system
+                messages; 0 if they are not in the source.
+            now: Time of the messages before the first one with a time; default: the current time.
+            progress: Called after each page with the number of imported messages.
 
         Raises:
             ScopeError: When the session belongs to another user.
-            ConfigurationError: When the source is no source of messages.
-            HistoryImportError: When it cannot be imported from some place on, which it names.
+            ConfigurationError: When the source has no messages.
+            HistoryImportError: When a message cannot be imported; it names the place.
             StoreError: When the session is a thread with checkpoints.
 
         Example:
@@ -592,18 +586,18 @@ class TranscriptStore(Closeable):
     aimport_history = in_thread(import_history)
 
     def export_session(self, session_id: str, *, user_id: str | None = None) -> Iterator[str]:
-        """Give a whole session as lines of JSON, read in pages.
+        """Yield a session as lines of JSON, read in pages.
 
-        The first line has owner, budget and memory state; each other one a message as it is stored,
-        with id, time and edits. `import_session` makes the same session of them.
+        The first line has owner, budget and memory state, each other one a message with id, time
+        and edits. `import_session` creates the same session from them.
 
         Args:
-            session_id: Names the session.
-            user_id: Who asks; the session must be theirs.
+            session_id: The session.
+            user_id: The user who asks; the session must belong to them.
 
         Raises:
             ScopeError: When there is no such session, or it belongs to another user.
-            CorruptStoreError: When something of it is damaged.
+            CorruptStoreError: When a part of it is damaged.
         """
         return export_lines(self.database, session_id, user_id)
 
@@ -615,21 +609,19 @@ class TranscriptStore(Closeable):
         user_id: str | None = None,
         progress: Progress | None = None,
     ) -> ImportReport:
-        """Make a session of the lines of `export_session`.
+        """Create a session from the lines of `export_session`.
 
-        Messages that the session has are left as they are; the state comes along where the session
-        has none.
+        Known messages stay as they are; the state is imported if the session has none.
 
         Args:
-            lines: The lines of one session; each may be a pair of its place, which errors name, and
-                the line.
-            session_id: Another name for it.
+            lines: The lines of one session, or pairs of a place, which errors name, and the line.
+            session_id: Another id for it.
             user_id: Another owner.
-            progress: Called after each page with the number of messages that are done.
+            progress: Called after each page with the number of imported messages.
 
         Raises:
-            HistoryImportError: When a line is no line of an export; the error says which one, and
-                how many messages are stored.
+            HistoryImportError: When a line is invalid; the error names it, and how many messages
+                are stored.
             ScopeError: When the session belongs to another user.
             StoreError: When the session is a thread with checkpoints.
         """
@@ -652,29 +644,27 @@ class TranscriptStore(Closeable):
         now: datetime | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> ExpiryReport:
-        """Delete whole sessions that nobody has used for some time, for good.
+        """Delete whole sessions that were inactive for some time.
 
-        A session goes with its state, documents, notes of `SqlStore`, index entries, vectors and,
-        as a thread, checkpoints and sub-graphs: all that `erase` deletes. It stays while something
-        is pinned in it, and while it is marked (`keep_session`). The last message, edit,
-        checkpoint, document or note counts, by its own time; a session without any of them stays.
+        Everything that `erase` deletes is deleted, and for a thread its checkpoints and sub-graphs.
+        A session with a pin, and one marked by `keep_session`, stays. Activity is the last message,
+        edit, checkpoint, document or note; a session without any of them stays.
 
-        Sessions go in batches, a transaction each, in which their activity is asked once more: one
-        that somebody has come back to is not lost. Run it again after an interruption: it goes on
-        where it stopped. `Recall.expire` empties Chroma in the same go.
+        Each batch is one transaction, which checks activity again. An interrupted run continues
+        when it is repeated. `Recall.expire` also deletes from Chroma.
 
         Args:
-            inactive_for: How long; default: that of the store.
-            dry_run: Whether it is only said which sessions would go.
+            inactive_for: Time without activity; default: that of the store.
+            dry_run: Only report which sessions would be deleted.
             now: The current time; default: that of the clock.
-            progress: Called after each batch with the number of sessions that are gone.
+            progress: Called after each batch with the number of deleted sessions.
 
         Returns:
-            Which sessions are gone, how many rows of each kind, and what stays for which reason.
+            Which sessions were deleted, how many rows of each kind, and what stays and why.
 
         Raises:
-            ConfigurationError: When no time is given, or it is none.
-            StoreError: When the database cannot delete; batches before it are done.
+            ConfigurationError: When the time is missing or invalid.
+            StoreError: When the database cannot delete; earlier batches are done.
 
         Example:
             >>> from langchain_core.messages import HumanMessage
@@ -700,12 +690,12 @@ class TranscriptStore(Closeable):
     def keep_session(
         self, session_id: str, *, keep: bool = True, user_id: str | None = None
     ) -> None:
-        """Mark a session: `expire` leaves it alone, however long it is inactive.
+        """Mark a session so that `expire` keeps it.
 
         Args:
             session_id: Names the conversation, which may begin later.
-            keep: False takes the mark back.
-            user_id: Who asks; the session must be theirs.
+            keep: False removes the mark.
+            user_id: The user who asks; the session must belong to them.
 
         Raises:
             ScopeError: When the session belongs to another user.
@@ -723,7 +713,7 @@ class TranscriptStore(Closeable):
     akept_sessions = in_thread(kept_sessions)
 
     def stop_expiry(self, seconds: float = _END_SECONDS) -> None:
-        """Let the automatic run end after the batch that is being deleted, if there is one."""
+        """Stop the automatic run after its current batch."""
         self._is_closing = True
         job = self._expiry_runner.job("expiry")
         if job is not None:

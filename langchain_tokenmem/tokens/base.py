@@ -19,8 +19,8 @@ class TokenCount:
 
     Attributes:
         tokens: The count.
-        method: `exact` (the model's own vocabulary), `provider` (asked of the provider),
-            `corrected` (an estimate, corrected by what replies have reported) or `estimate`.
+        method: `exact` (the model's own vocabulary), `provider` (counted by the provider),
+            `corrected` (an estimate, corrected by reported usage) or `estimate`.
         accuracy: Documented relative error of the method as a fraction: 0.0 for exact text.
     """
 
@@ -30,7 +30,7 @@ class TokenCount:
 
     @property
     def is_estimate(self) -> bool:
-        """Whether neither the model's own vocabulary nor its provider has counted."""
+        """Whether it is an estimate, corrected or not."""
         return self.method in {"corrected", "estimate"}
 
     def __int__(self) -> int:
@@ -41,8 +41,8 @@ class TokenCounter(Protocol):
     """Counts the tokens of texts, messages and tool schemas.
 
     `count(messages, tools=t)` is the sum of `message(m)` over `messages`, plus `tools(t)`, plus a
-    constant for the reply's priming, so that callers can add and subtract messages. Nothing is
-    fetched, but by the `count` of a `ProviderCounter`, which is the provider's where it answers.
+    constant for the reply's priming, so that callers can add and subtract messages. Only the
+    `count` of a `ProviderCounter` asks a provider.
 
     Example:
         >>> from langchain_tokenmem.counting import TokenCounter, counter_for
@@ -53,14 +53,14 @@ class TokenCounter(Protocol):
 
     @property
     def id(self) -> str:
-        """Names vocabulary and rules; part of every cache key."""
+        """Name of the vocabulary and rules; part of every cache key."""
 
     @property
     def method(self) -> Method:
         """Method of its counts of messages: see `TokenCount`."""
 
     def text(self, text: str) -> int:
-        """Return the tokens of a bare text."""
+        """Return the tokens of a text."""
 
     def message(self, message: BaseMessage) -> int:
         """Return the tokens of one message with its frame."""

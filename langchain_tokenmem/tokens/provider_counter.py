@@ -64,20 +64,19 @@ class CountJob:
 
 
 class ProviderCounter:
-    """Counts whole requests as the model's provider does, and everything else by estimate.
+    """Counts whole requests by the model's provider, and everything else by estimate.
 
-    As a memory's counter it is asked where its answer decides something: where the estimate of a
-    request is near `compact_at`, `summarize_at` or the limit. A turn asks at most once, and goes on
-    with the estimate where no answer comes. The parts of the request are estimated, times the
-    factor that makes their sum the provider's.
+    As a memory's counter it asks the provider when the estimate of a request is near `compact_at`,
+    `summarize_at` or the limit, at most once per turn, and uses the estimate if no answer comes in
+    time. The parts of the request are scaled so that their sum is the provider's count.
 
-    Where nobody can be asked, `counter_for(model)` counts: models of which the vocabulary is known
-    (OpenAI's), classes without an endpoint of their own, models with fallbacks.
+    If there is nothing to ask, `counter_for(model)` counts: OpenAI's models, classes without an
+    endpoint, models with fallbacks.
 
     Args:
         model: A chat model, also inside bindings.
-        timeout_s: Seconds that a call waits at most.
-        clock: Gives seconds that only grow.
+        timeout_s: Seconds that a call waits, at most.
+        clock: Monotonic clock, in seconds.
 
     Raises:
         ConfigurationError: When `timeout_s` is not above 0, or the model is only a name.
@@ -116,7 +115,7 @@ class ProviderCounter:
 
     @property
     def id(self) -> str:
-        """Names vocabulary and rules of the counts of messages; part of every cache key."""
+        """Name of the vocabulary and rules; part of every cache key."""
         return self._local.id
 
     @property
@@ -130,15 +129,15 @@ class ProviderCounter:
         return bool(self._endpoint)
 
     def text(self, text: str) -> int:
-        """Return the tokens of a bare text; nobody is asked."""
+        """Return the tokens of a text, without asking."""
         return self._local.text(text)
 
     def message(self, message: BaseMessage) -> int:
-        """Return the tokens of one message with its frame; nobody is asked."""
+        """Return the tokens of one message with its frame, without asking."""
         return self._local.message(message)
 
     def tools(self, tools: Sequence[Any] | None) -> int:
-        """Return the tokens of tool schemas, 0 for none; nobody is asked."""
+        """Return the tokens of tool schemas, 0 for none, without asking."""
         return self._local.tools(tools)
 
     def count(
@@ -146,8 +145,7 @@ class ProviderCounter:
     ) -> TokenCount:
         """Return the tokens of a whole request, as the provider counts it.
 
-        It waits `timeout_s` at most. On an event loop it does not wait and asks nobody: there
-        `acount` does.
+        It waits at most `timeout_s`. On an event loop it does not ask: use `acount`.
 
         Args:
             messages: The request, its system message included.
@@ -178,16 +176,16 @@ class ProviderCounter:
         tools: Sequence[Any] | None = None,
         until: float | None = None,
     ) -> CountJob | None:
-        """Start to ask for a request, and return what to wait for.
+        """Start asking for a request, and return the job to wait for.
 
         Args:
             messages: The request.
             tools: Its tools.
-            until: Time at which the caller goes on, by `time.monotonic`; default: in `timeout_s`.
+            until: Time until which the caller waits, by `time.monotonic`; default: in `timeout_s`.
 
         Returns:
-            The job; None where the answer is known, where the request was asked for without one,
-            and where nobody is to be asked now. Hand it to `settle` after the wait.
+            The job, or None if the answer is known, did not come before, or is not to be asked for
+            now. Pass it to `settle` after the wait.
         """
         until = time.monotonic() + self._wait_s if until is None else until
         if self._endpoint is None or not self._endpoint.can_count(messages):
@@ -202,7 +200,7 @@ class ProviderCounter:
         return CountJob(key, self._runner.start(key, work), until)
 
     def settle(self, started: CountJob) -> None:
-        """Note whether an answer came in time; what did not is not asked for again."""
+        """Note whether an answer came in time; otherwise it is not asked for again."""
         with self._lock:
             if started.key in self._answers:
                 return
@@ -215,7 +213,7 @@ class ProviderCounter:
     def known(
         self, messages: Sequence[BaseMessage], tools: Sequence[Any] | None = None
     ) -> int | None:
-        """Return the provider's count of a request that was asked for; None where it is unknown."""
+        """Return the known count of a request by the provider, or None."""
         if self._endpoint is None:
             return None
         key = self._key(messages, tools)

@@ -68,20 +68,19 @@ def counter_for(
     *,
     nameless: str | None = None,
 ) -> TokenCounter:
-    """Return the counter that fits a model.
+    """Return the counter of a model.
 
-    OpenAI's models are counted exactly with their own vocabulary. Models of other vendors are
-    counted with o200k_base times a factor on the safe side, method `estimate`; a model without a
-    name, or with one that nobody knows, with plain o200k_base, also an estimate. Where a call may
-    reach models of several vocabularies (`with_fallbacks`) the dearest is taken, as an estimate.
-    The first call reads the vocabulary (about half a second, blocking); later calls are cheap, and
-    equal names share one counter and its cache.
+    OpenAI's models are counted exactly with their own vocabulary, models of other vendors with
+    o200k_base times a factor on the safe side, and unknown models with plain o200k_base, both as
+    estimates. If a call may reach models of several vocabularies (`with_fallbacks`), the one with
+    the most tokens is used, as an estimate. The first call reads the vocabulary (about half a
+    second, blocking); equal names share one counter and its cache.
 
     Args:
         model: A chat model, also inside bindings, fallbacks or a sequence, or a model's name; None
             for exact counts of o200k_base.
-        nameless: Name of the model whose vocabulary stands in, as an estimate, for that of a chat
-            model without a name.
+        nameless: Name of the model whose vocabulary is used, as an estimate, for a chat model
+            without a name.
 
     Returns:
         The counter.

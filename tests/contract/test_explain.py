@@ -59,7 +59,7 @@ async def test_the_recipe_of_the_docs_shows_what_was_sent(way: Way):
         "model": chat.model,
     }
     exec(recipe, names)  # noqa: S102
-    told: Any = names["told"]
+    told: Any = names["explanation"]
     assert "<conversation_summary" in texts(chat.requests[-1])
     assert [plain(m) for m in told.view.messages] == [plain(m) for m in chat.requests[-1]]
 

@@ -79,35 +79,34 @@ class TokenMemoryAgentState(AgentState[Any]):
 
 
 class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
-    """Gives an agent a memory that fits the window before each of its model calls.
+    """Keeps each request of an agent within the model's window.
 
-    What the model sees is a view; `messages` in the agent's state stay as they are. The memory's
-    own state is private and lives in the checkpoints, so it follows forks and time travel, and a
-    sub-agent has one of its own. The same instance may serve several agents. No superstep is
-    added.
+    The model sees a view; `messages` in the agent's state stay as they are. The memory's state is
+    private and kept in the checkpoints, so it follows forks and time travel, and each sub-agent has
+    its own. One instance can serve several agents. No superstep is added.
 
-    Put it last in the list: there it sees the system text and the tools that others add.
+    Put it last in the list, so that it sees the system text and tools that other middleware adds.
 
     Args:
         memory: Decides what is shown; default: a `TokenMemory()` whose summaries the agent's model
             writes.
-        name: Tells several of these middlewares in one agent apart. In `create_deep_agent`
-            "SummarizationMiddleware", so that it takes the place of the summarizer there.
-        automatic: Compact where it is due. Without, only `compact_conversation` does, and what
+        name: Name of the middleware, different for each one in an agent. Use
+            "SummarizationMiddleware" in `create_deep_agent` to replace its summarizer.
+        automatic: Compact when it is due. Otherwise only `compact_conversation` does, and what
             does not fit is left out with a marker.
-        agent_tools: Give the agent `compact_conversation` and `read_message`, and of a memory with
-            a mode `record_decision` and `set_goal`; names for others: those of `memory_tools`, too,
-            on the memory's own notes.
+        agent_tools: True gives the agent `compact_conversation` and `read_message`, and with a mode
+            `record_decision` and `set_goal`. A set of names chooses among these and
+            `memory_tools`.
         limit_output: Set the model's maximum of output tokens to what the request leaves: True
-            chooses the setting by the provider, a text names it.
-        shared_threads: Several users share their threads: a thread has no owner, and what it
-            recalls is its own.
-        store: Has settings of threads and users (`set_settings`). Default: that of the agent's
-            `TokenMemorySaver`, else that of the memory's recall.
+            chooses the setting by the provider, a string names it.
+        shared_threads: Threads are shared by several users: they have no owner, and recall
+            searches the thread only.
+        store: Store with settings of threads and users (`set_settings`). Default: that of the
+            agent's `TokenMemorySaver`, else that of the memory's recall.
 
     Raises:
-        ScopeError: At a call by another user than the one to whom the thread belongs.
-        BudgetExceededError: At a call whose system text and tools alone exceed the limit.
+        ScopeError: When the thread belongs to another user.
+        BudgetExceededError: When system text and tools alone exceed the limit.
 
     Example:
         >>> from langchain.agents import create_agent

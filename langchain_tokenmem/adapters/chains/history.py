@@ -38,21 +38,21 @@ from langchain_tokenmem.turns.turn import (
 class TokenMemoryChatHistory(BaseChatMessageHistory):
     """A LangChain chat history: `messages` fits the budget, `full_history()` has everything.
 
-    Works wherever a `BaseChatMessageHistory` does, `RunnableWithMessageHistory` first of all,
-    sync and async. The view is frozen from the first read until the next `add_messages`, `clear`
-    or `compact`, so nothing that happens elsewhere changes a list in a caller's hands.
+    Works wherever a `BaseChatMessageHistory` does, such as in `RunnableWithMessageHistory`, sync
+    and async. The view does not change between the first read and the next `add_messages`, `clear`
+    or `compact`.
 
-    A history cannot know the prompt around it: give its size as `overhead_tokens`, or use
+    A history does not see the prompt around it: pass its size as `overhead_tokens`, or use
     `with_token_memory`, which counts the whole request.
 
     Args:
-        session_id: Names the conversation.
+        session_id: Id of the conversation.
         memory: Decides what is shown; default: a `TokenMemory()`.
         store: Keeps the transcript; default: `TranscriptStore()`, a SQLite file.
-        user_id: Who owns the conversation.
+        user_id: Owner of the conversation.
         overhead_tokens: Tokens of the prompt around the history, the next input included.
         tools: Tool schemas that the model call will carry.
-        budget: Beats the session's budget, which beats the memory's.
+        budget: Takes precedence over the session's budget, and that over the memory's.
 
     Example:
         >>> from langchain_tokenmem import TranscriptStore
@@ -91,7 +91,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
-        """View of the conversation for the next model call; compacts first where it is due."""
+        """View of the conversation for the next model call; compacts first if it is due."""
         self._reads.append(self._session.memory.now())
         return _before_input(self.view())
 
@@ -101,11 +101,11 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         return _before_input(await self._aview())
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Append messages to the transcript, all or none; one that is there already stays once.
+        """Append messages to the transcript, all or none; known messages are not added again.
 
-        Other words under a known id supersede those that it has. With a reply among them, the
-        summary that the next call needs is started; a question beside its reply was submitted when
-        `messages` was read.
+        New content under a known id supersedes the earlier one. If a reply is among them, a summary
+        that is due is started; the time of a question added with its reply is that of the last
+        read of `messages`.
         """
         given = self._with_times(self._without_view_forms(messages))
         self._frozen = None
@@ -159,11 +159,11 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
     def full_history(self, *, include_superseded: bool = False) -> list[BaseMessage]:
         """Return every message ever added, in order, after any number of compactions.
 
-        The last message of each turn tells what the turn did, in
+        The last message of each turn has the turn memory in
         `response_metadata["tokenmem"]["turn_memory"]`.
 
         Args:
-            include_superseded: Return words that an edit superseded, too, as
+            include_superseded: Return earlier wordings of edited messages too, as
                 `TranscriptStore.messages` does.
         """
         session = self._session
@@ -175,7 +175,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
     afull_history = in_thread(full_history)
 
     def usage(self) -> TokenUsage:
-        """Return what the next call will hold, in all and part by part."""
+        """Return the tokens of the next call, in total and by part."""
         return self.view().usage
 
     async def ausage(self) -> TokenUsage:
@@ -186,7 +186,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         """Fold everything but the recent share into the summary now.
 
         Args:
-            instruction: What this summary should pay attention to.
+            instruction: Instruction for this summary.
 
         Returns:
             The state of the session afterwards.
@@ -201,7 +201,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         return await acompact_now(self._session, request)
 
     def set_mode(self, mode: str | None) -> None:
-        """Switch the session to another mode of working notes; what others have noted stays.
+        """Switch the session to another mode of working notes; notes of other modes are kept.
 
         Args:
             mode: Name of the mode; None for none.
@@ -215,13 +215,13 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
     aset_mode = in_thread(set_mode)
 
     def pin(self, what: str | int) -> Pin:
-        """Pin a text, or the message of a number: it stands in every request from now on.
+        """Pin a text, or the message with a number: it is in every request from now on.
 
-        It stands in the first human message, for a history does not see the prompt around it; with
-        `with_token_memory`, or where the history has a system message itself, behind that text.
+        It appears in the first human message, because a history does not see the prompt around it;
+        with `with_token_memory`, or if the history has a system message, after the system text.
 
-        It survives every summary, a switch of model or mode, and a restart; it is counted under
-        `pinned`, and all pins together have at most `pinned_share` of the limit.
+        It survives summaries, a change of model or mode, and restarts. All pins together take at
+        most `pinned_share` of the limit.
 
         Args:
             what: The text, or the message's number, counted from 1.

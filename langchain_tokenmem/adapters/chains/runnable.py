@@ -62,18 +62,16 @@ def with_token_memory(
     overhead_tokens: int = 0,
     limit_output: str | Literal[True] | None = None,
 ) -> Runnable[Any, Any]:
-    """Give a chain a memory that fits the window, whatever was said before.
+    """Give a chain a memory that keeps each request within the model's window.
 
-    Where the chain holds a chat prompt the budget is applied behind it: system text, examples,
-    history, the new input and the tools bound to the model are counted as one request. Elsewhere
-    history and input are counted, and `overhead_tokens` stands for the rest.
+    If the chain has a chat prompt, the budget is applied to its result: system text, examples,
+    history, the new input and the tools bound to the model are one request. Otherwise history and
+    input are counted, and `overhead_tokens` reserves the rest.
 
-    The session is named at each call by `config["configurable"]`: `session_id` (required),
-    `user_id`, `token_budget` (a `TokenBudget` for this call, the number of its window or a dict of
-    its fields; it beats the session's, which beats the memory's), and `memory_mode` (the mode of
-    working notes from this call on). The model in the chain, also one that the call chooses, gives
-    the counter of its vocabulary, and its window where that is smaller. Input and output are stored
-    together when the call has ended well.
+    Each call names its session in `config["configurable"]`: `session_id` (required), `user_id`,
+    `token_budget` (a `TokenBudget` for this call, a window or a dict of fields), and `memory_mode`
+    (the mode from this call on). The model of the chain determines the counter, and the window if
+    it is smaller. Input and output are stored together when the call has ended well.
 
     Args:
         runnable: The chain; takes a dict, or messages.
@@ -81,19 +79,19 @@ def with_token_memory(
         store: Keeps the transcript; default: `TranscriptStore()`, a SQLite file.
         input_messages_key: Key of the new input in a dict input.
         history_messages_key: Key under which the chain expects the history; without one the
-            history stands in front of the input messages.
+            history is put before the input messages.
         output_messages_key: Key of the answer in a dict output.
-        overhead_tokens: Tokens of the request that neither prompt nor input shows.
+        overhead_tokens: Tokens of the request that are in neither prompt nor input.
         limit_output: Set the model's maximum of output tokens to what the request leaves: True
-            chooses the setting by the provider, a text names it.
+            chooses the setting by the provider, a string names it.
 
     Returns:
         A runnable with `invoke`, `batch`, `stream` and their async twins.
 
     Raises:
-        ConfigurationError: When an argument is of a class that does not belong there, or when the
-            output of a chain is to be limited in which no chat model is found.
-        ScopeError: At a call without a `session_id`.
+        ConfigurationError: When an argument has a wrong type, or `limit_output` finds no chat
+            model in the chain.
+        ScopeError: When a call has no `session_id`.
 
     Example:
         >>> from langchain_core.language_models import FakeListChatModel

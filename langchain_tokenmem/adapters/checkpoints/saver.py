@@ -58,39 +58,38 @@ OnRemove = Literal["keep", "hide"]
 
 
 class TokenMemorySaver(BaseCheckpointSaver[Any]):
-    """A checkpointer on a transcript store: every message once, in SQLite or PostgreSQL.
+    """A checkpointer on a transcript store that stores every message once.
 
-    A checkpoint holds references to messages; the messages themselves stand once in the store,
-    those of the main channel as the transcript of the thread, where history, recall and search
-    find them. Safe to share between threads, event loops and, as the store is, processes. Async
-    methods run their sync twin in a thread; sync methods may be called anywhere.
+    A checkpoint references messages. Those of the main channel are the transcript of the thread,
+    which history, recall and search read. It can be shared between threads and event loops, and
+    its store between processes. Async methods run the sync method in a thread.
 
     Args:
-        store: Keeps everything; the saver opens and closes nothing of its own.
-        on_conflict: What happens when a run stores a checkpoint whose parent another run has gone
-            on from: "branch" (as with other savers, the last one is the head; logged once) or
-            "raise" (`ThreadConflictError`; nothing is stored and the turn can be made again).
+        store: Keeps everything. The saver does not close it.
+        on_conflict: What to do when another run has already continued from the same checkpoint:
+            "branch" (both are stored, the last one is the head; logged once) or "raise"
+            (`ThreadConflictError`; nothing is stored, and the turn can be repeated).
         serde: LangGraph's serializer, such as an `EncryptedSerializer`. Default: a strict one,
             which loads the safe types of LangGraph and langchain-core, `allowed_types`, and
             Pydantic models, dataclasses, enumerations and named tuples of modules that are
-            imported already (not those under `LANGGRAPH_STRICT_MSGPACK`, where LangGraph names the
-            types of a graph itself). Nothing that a row names is imported.
-        allowed_types: Further types that the state may hold (default serializer only).
-        metadata_keys: Further keys under `configurable` that go into the metadata; all others may
-            be secrets and stay out of it.
+            imported already (not under `LANGGRAPH_STRICT_MSGPACK`). Reading never imports
+            anything.
+        allowed_types: More types that the state may hold (default serializer only).
+        metadata_keys: More keys of `configurable` to store in the metadata; others are not stored,
+            as they may be secrets.
         transcript_channel: The channel whose messages are the thread's transcript; None for none.
-        keep_last: How many of the newest checkpoints of each namespace are kept; None for all.
-        older_than: Age from which checkpoints go; None for never. The head always stays.
-        prune_every: After how many checkpoints of a thread the two are applied.
-        on_remove: What becomes of the transcript's messages that the head of the thread has no
-            more: "keep" (they stay and are recalled) or "hide" (they are read with
-            `include_superseded` only).
-        before_store: Changes messages on their way into the transcript, such as redacts them: takes
-            and returns a list, the same number of messages under the same ids. Checkpoints keep
-            what the graph put.
+        keep_last: How many of the newest checkpoints to keep in each namespace; None for all.
+        older_than: Age at which checkpoints are deleted; None for never. The head always stays.
+        prune_every: Number of checkpoints of a thread after which these two are applied.
+        on_remove: What to do with messages that were removed from the thread: "keep" (they stay in
+            the transcript and are recalled) or "hide" (only `include_superseded` returns
+            them).
+        before_store: Function that changes messages before they enter the transcript, for example
+            to redact them. It returns the same number of messages with the same ids.
+            Checkpoints keep what the graph put.
 
     Raises:
-        ConfigurationError: When the settings cannot work.
+        ConfigurationError: When a setting is invalid.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -159,7 +158,7 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
         return clone
 
     def get_next_version(self, current: Any, channel: None) -> Any:  # noqa: ARG002
-        """Return the version after `current`: a number, or a text where another saver wrote one."""
+        """Return the version after `current`: a number, or a string if another saver wrote one."""
         if isinstance(current, str):
             return f"{int(current.split('.')[0]) + 1:032}.{0:016}"
         return 1 if current is None else int(current) + 1
@@ -174,16 +173,16 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
         """Store a checkpoint.
 
         Args:
-            config: Names thread, namespace, and the checkpoint that this one follows.
+            config: Thread, namespace, and the checkpoint that this one follows.
             checkpoint: The checkpoint.
             metadata: Its metadata.
             new_versions: The channels that changed.
 
         Returns:
-            The config that names the checkpoint.
+            The config of the checkpoint.
 
         Raises:
-            ThreadConflictError: When another run has gone on from the same parent, with
+            ThreadConflictError: When another run has continued from the same parent, with
                 `on_conflict="raise"`.
             ConfigurationError: When a value cannot be stored so that it can be read again.
             StoreError: When the store cannot write.
@@ -247,7 +246,7 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
         """Store pending writes of a checkpoint.
 
         Args:
-            config: Names the checkpoint.
+            config: The checkpoint.
             writes: Channels and values.
             task_id: The task that wrote them.
             task_path: Its place in the step; writes are applied in this order.
@@ -278,20 +277,20 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
         return self._checkpoints.codec.is_plain
 
     def examine(self, progress: Callable[[int, int], None] = lambda _, __: None) -> Examination:
-        """Read every message and every checkpoint, and say what cannot be read.
+        """Read every message and every checkpoint, and report what cannot be read.
 
         Args:
-            progress: Called with how many checkpoints were looked at, and how many there are.
+            progress: Called with the number of checkpoints read, and of all.
         """
         return examine(self._checkpoints, progress)
 
     # --- reading, and whole threads
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return a checkpoint, the head of the thread when the config names none.
+        """Return a checkpoint, by default the head of the thread.
 
         Raises:
-            CorruptStoreError: When something of it is damaged or missing.
+            CorruptStoreError: When a part of it is damaged or missing.
         """
         address = address_of(config)
         found = self._checkpoints.get(address)
@@ -312,12 +311,11 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
         """Yield checkpoints, newest first.
 
         Args:
-            config: Names the thread, and namespace and checkpoint if they matter. None stands for
-                every thread in the store, whoever's it is.
-            filter: What their metadata has to say; keys and values are compared, nothing of them
-                is part of a query.
-            before: Names the checkpoint that those meant are older than.
-            limit: Most that are yielded.
+            config: The thread, and optionally namespace and checkpoint. None for every thread in
+                the store, of any owner.
+            filter: Values that their metadata must have.
+            before: Return checkpoints older than this one.
+            limit: Maximum number of checkpoints.
 
         Raises:
             CorruptStoreError: When something is damaged or missing.
@@ -353,7 +351,7 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
         """Return the writes to delta channels since their last snapshots, along the branch.
 
         Args:
-            config: Names the checkpoint from whose parent on is looked back.
+            config: The checkpoint; the search begins at its parent.
             channels: The channels.
         """
         return self._checkpoints.delta_history(address_of(config), channels)
@@ -364,8 +362,8 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
         """Delete everything of a thread: checkpoints, pending writes, and its transcript.
 
         Raises:
-            CorruptStoreError: When the rows of the thread cannot be told from those of others;
-                nothing was deleted.
+            CorruptStoreError: When the rows of the thread cannot be identified; nothing was
+                deleted.
         """
         delete_thread(self._checkpoints, thread_id)
 
@@ -374,12 +372,12 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of runs with their pending writes; transcripts stay.
 
-        What later checkpoints of a `DeltaChannel` build upon goes as well: this deletes what was
-        named. To thin out a thread that lives on use `prune`.
+        It also deletes what later checkpoints of a `DeltaChannel` need. To shorten a thread that is
+        still in use, call `prune`.
 
         Raises:
-            ConfigurationError: When it is one id instead of several.
-            CorruptStoreError: When a thread of theirs lost a checkpoint; nothing was deleted.
+            ConfigurationError: When a single id is given instead of several.
+            CorruptStoreError: When one of their threads has lost a checkpoint; nothing was deleted.
         """
         names = [str(one) for one in _many(run_ids, "run_ids")]
         delete_for_runs(self._checkpoints, names, now=datetime.now(UTC))
@@ -391,8 +389,8 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
 
         Raises:
             ConfigurationError: When the target has checkpoints or messages of its own.
-            CorruptStoreError: When something of the source is found to be damaged or missing;
-                nothing was copied.
+            CorruptStoreError: When a part of the source is damaged or missing; nothing was
+                copied.
         """
         copy_thread(self._checkpoints, source_thread_id, target_thread_id)
 
@@ -406,21 +404,21 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
         keep_last: int | None = None,
         older_than: timedelta | None = None,
     ) -> None:
-        """Delete old checkpoints of threads, and everything that only they needed.
+        """Delete old checkpoints of threads, and everything that only they need.
 
-        What a kept checkpoint builds upon stays, too: the ancestors of a `DeltaChannel` back to
-        its last snapshot. Checkpoints of a sub-graph go with the one they ran under. The
-        transcript of a thread is never touched.
+        What a kept checkpoint needs stays, too: the ancestors of a `DeltaChannel` back to its last
+        snapshot. Checkpoints of a sub-graph are deleted with the one they ran under. The
+        transcript stays.
 
         Args:
             thread_ids: The threads.
             strategy: "keep_latest" keeps the newest checkpoint of each namespace, "delete" none.
-            keep_last: Keeps so many instead of one.
-            older_than: Only those of this age and older go; the head always stays.
+            keep_last: Number to keep instead of one.
+            older_than: Delete only those of at least this age; the head always stays.
 
         Raises:
-            ConfigurationError: When the strategy is another one, a number cannot be, or one id is
-                given instead of several.
+            ConfigurationError: When the strategy or a number is invalid, or a single id is given
+                instead of several.
             CorruptStoreError: When a thread is damaged; nothing of it was deleted.
         """
         now = datetime.now(UTC)

@@ -178,7 +178,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
 
 
 class SummarizeNode(TurnNode):
-    """Folds the oldest groups into the running summary where it is due, and writes the view.
+    """Folds the oldest groups into the running summary when it is due, and writes the view.
 
     Args:
         memory: Decides what is shown, and has the summarizer.
@@ -201,19 +201,19 @@ class MemoryNode(TurnNode):
 
     Args:
         memory: Decides what is shown, and has the summarizer.
-        name: Tells several memories of one graph apart: its state keys are derived from it.
-        model: The chat model that is called; without it the memory's own settings hold, and a
-            `TokenMemory()` does not know its window.
-        system: System text that the model node sends, if it does not stand in the messages.
+        name: Name of the memory; its state keys are derived from it.
+        model: The chat model that is called. Without it the memory's own settings apply, and a
+            `TokenMemory()` does not know the window.
+        system: System text that the model node sends, if it is not in the messages.
         tools: Tool schemas that the model node sends.
-        overhead_tokens: Tokens around the conversation that are in neither of these.
+        overhead_tokens: Other tokens of the request.
         input_messages_key: State key of the messages.
         output_messages_key: State key of the view; default: by the name.
         state_key: State key of the memory's state; default: the name.
-        shared_threads: Several users share their threads: a thread has no owner, and what it
-            recalls is its own.
-        store: Has settings of threads and users (`set_settings`). Default: that of the graph's
-            `TokenMemorySaver`, else that of the memory's recall.
+        shared_threads: Threads are shared by several users: they have no owner, and recall
+            searches the thread only.
+        store: Store with settings of threads and users (`set_settings`). Default: that of the
+            graph's `TokenMemorySaver`, else that of the memory's recall.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -227,10 +227,10 @@ class MemoryNode(TurnNode):
 
 
 class RecallNode(TurnNode):
-    """Brings verbatim old messages back because they match the newest question.
+    """Recalls old messages that match the newest question.
 
-    They ride in a memory block inside that question, made once and kept in the memory's state; the
-    view itself is written by the nodes behind. Without `TokenMemory(recall=...)` nothing happens.
+    They are added to that question as a block, created once and kept in the memory's state; later
+    nodes write the view. Without `TokenMemory(recall=...)` it does nothing.
 
     Args:
         memory: Has the recall.
@@ -252,14 +252,14 @@ class RecallNode(TurnNode):
 class AfterModelNode(TurnNode):
     """Starts the summary that the next model call needs, right after the model's reply.
 
-    It writes nothing: the summary is made in the background, beside the agent's tools or while the
-    user reads, and the memory's node takes it in at the next call. `memory_nodes` puts it behind
-    the model's node, where the memory makes summaries in the background; in `create_react_agent`
-    it is the `post_model_hook`. Where times are shown it notes when the reply was complete.
+    It writes nothing: the summary is made in the background, and the memory's node uses it at the
+    next call. `memory_nodes` adds it after the model's node if the memory makes summaries in the
+    background; in `create_react_agent` it is the `post_model_hook`. If times are shown, it notes
+    when the reply was complete.
 
     Args:
         memory: The memory of the node in front of the model's.
-        keywords: Those of `MemoryNode`, as given to that one.
+        keywords: Those of `MemoryNode`, as given to that node.
 
     Example:
         >>> from langchain_core.messages import AIMessage
@@ -297,23 +297,23 @@ class AfterModelNode(TurnNode):
 
 
 class CompactNode(TurnNode):
-    """Shortens old tool results where it is due, without any model call, and writes the view.
+    """Shortens old tool results when it is due, without a model call, and writes the view.
 
     By default the graph's messages stay as they are. With an archive and `prune` the state stays
     bounded: messages that the running summary covers are written to the transcript store, read
-    back, and only then removed, one by one by their ids; never a system message, a pinned one or
-    one that the view still shows. Code that counts on an append-only list must not prune.
+    back, and then removed by their ids; never a system message, a pinned one or one that the view
+    still shows. Do not prune if your code relies on an append-only list.
 
     Args:
         memory: Decides what is shown.
-        folding_follows: Leave it to a `SummarizeNode` behind this one where shortening is not
+        folding_follows: A `SummarizeNode` follows: leave the change to it if shortening is not
             enough, so that the prefix changes once.
         archive: Keeps the transcript, under the thread's id.
         prune: Remove covered messages from the graph's state.
         keywords: Those of `MemoryNode`.
 
     Raises:
-        ConfigurationError: When `prune` is asked for without an archive.
+        ConfigurationError: When `prune` is given without an archive.
 
     Example:
         >>> from langchain_core.messages import HumanMessage

@@ -153,12 +153,12 @@ class MemoryMessagesState(TypedDict):
     """LangGraph's `MessagesState` with the mode of the session.
 
     The memory's nodes add the channels that they need. These are private: they are in the
-    checkpoints, but an input of the graph cannot write them, and its output does not have them.
+    checkpoints, but not in the graph's input and output.
 
     Attributes:
         messages: The conversation; nothing is removed from it by default.
-        memory_mode: Name of the mode that the session is switched to, empty for none; an input or
-            an update of any node switches it.
+        memory_mode: Mode that the session is switched to, empty for none; an input or an update
+            of any node switches it.
 
     Example:
         >>> from langgraph.graph import StateGraph
@@ -171,12 +171,12 @@ class MemoryMessagesState(TypedDict):
 
 
 class MemoryAgentState(MemoryMessagesState):
-    """The same for `create_react_agent(pre_model_hook=MemoryNode(memory))`.
+    """State of `create_react_agent(pre_model_hook=MemoryNode(memory))`.
 
     Attributes:
         llm_input_messages: The view for the next model call, of this run only.
         llm_input_stamp: What the view was made from.
-        remaining_steps: How many supersteps are left, which that agent asks for.
+        remaining_steps: How many supersteps are left, which that agent needs.
     """
 
     llm_input_messages: NotRequired[Annotated[list[AnyMessage], UntrackedValue]]
@@ -241,10 +241,10 @@ def memory_input(
 ) -> list[BaseMessage]:
     """Return what a model node sends: the view of the memory's node, or a new one.
 
-    A view is missing after a resume, because it is never checkpointed; it is stale where messages
-    or pins were added behind the memory's node. Then it is made anew, by the state as it stands:
-    that fits in any case and calls no model. The state needs `messages` only: what the memory keeps
-    beside them is read from the running graph where the node's own schema does not have it.
+    A view is missing after a resume, because it is never checkpointed; it is stale if messages or
+    pins were added after the memory's node. Then a new one is created from the state, without a
+    model call. The state needs `messages` only: the memory's other channels are read from the
+    running graph.
 
     Args:
         state: The graph's state.

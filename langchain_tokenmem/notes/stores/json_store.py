@@ -25,18 +25,17 @@ _FLUSH = "flush"
 class JsonStore(ItemStore, Closeable):
     """A LangGraph `BaseStore` in a folder of readable JSON files, fit for git.
 
-    There is one file for each namespace up to its fifth label: of notes one for each project, for
-    each session, and for the global notes of a user. Puts are written together, in the background;
-    a read sees them at once. `flush`, `close` and the end of the process write what is left; a
-    process that is killed loses what it put in the last `max_delay_s`, and never leaves half a
-    file. Several processes may use one folder on a local disk: each write is on top of what the
-    others have written. A damaged file is set aside under another name, and the log says so. A
-    query is not ranked: a search returns items by filter, newest first.
+    There is one file per namespace, up to its fifth label: for notes one per project, per session,
+    and for the global notes of a user. Puts are written together in the background; a read sees
+    them at once. `flush`, `close` and the end of the process write what is left; a killed process
+    loses what it put in the last `max_delay_s`, and never leaves half a file. Several processes may
+    use one folder on a local disk. A damaged file is renamed and logged. There are no vectors: a
+    search returns items by filter, newest first.
 
     Args:
-        folder: The folder; made on the first write.
-        debounce_s: Seconds without another put after which is written.
-        max_delay_s: Most seconds that a put waits to be written.
+        folder: The folder, created by the first write.
+        debounce_s: Seconds without another put after which puts are written.
+        max_delay_s: Seconds that a put waits to be written, at most.
 
     Raises:
         ConfigurationError: When a time is below 0.
@@ -127,10 +126,10 @@ class JsonStore(ItemStore, Closeable):
             )
 
     def flush(self) -> None:
-        """Write what was put.
+        """Write all pending puts.
 
         Raises:
-            StoreError: When it cannot be written; it is kept, and the next flush tries again.
+            StoreError: When they cannot be written; they are kept, and the next flush tries again.
         """
         with self._writes:
             changes = self._changes()
@@ -146,7 +145,7 @@ class JsonStore(ItemStore, Closeable):
     aflush = in_thread(flush)
 
     def close(self) -> None:
-        """Write what was put; the store can be used again.
+        """Write all pending puts; the store can be used again.
 
         Raises:
             StoreError: When it cannot be written.
@@ -156,19 +155,18 @@ class JsonStore(ItemStore, Closeable):
     aclose = in_thread(close)
 
     def erase(self, namespace_prefix: Sequence[str]) -> dict[str, int]:
-        """Delete everything under a prefix from every file, and make sure that it is gone.
+        """Delete everything under a prefix from every file, and check that it is gone.
 
         Args:
             namespace_prefix: Such as `core.note_namespaces.notes_of_user(user_id)`.
 
         Returns:
-            How many `items` and `files` held something, how many `damaged_files` that were set
-            aside were deleted, and how many are `damaged_files_left`: they may hold items under the
-            prefix, and the log names them.
+            How many `items` were deleted in how many `files`, how many renamed `damaged_files` were
+            deleted, and how many are `damaged_files_left`: they may hold items under the prefix,
+            and the log names them.
 
         Raises:
-            StoreError: When it cannot be done, or something is still there, such as what another
-                process puts right now.
+            StoreError: When it fails, or something is still there, for example a concurrent put.
         """
         prefix = tuple(namespace_prefix)
         gone = {item.item_id for item in self._items_under(prefix, None)}

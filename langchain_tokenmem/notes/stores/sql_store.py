@@ -19,15 +19,14 @@ class SqlStore(ItemStore):
     """A LangGraph `BaseStore` in the SQLite or PostgreSQL database of a `TranscriptStore`.
 
     Notes in it are erased by `TranscriptStore.erase`, in the same transaction as everything else of
-    a user or session. Every put is a transaction: acknowledged is written. Several processes may
-    use one database. A query is not ranked, there are no vectors: a search returns items by filter,
-    newest first.
+    a user or session. Every put is a durable transaction. Several processes may use one database.
+    There are no vectors: a search returns items by filter, newest first.
 
     Args:
-        store: Whose database it is. It stays open when this store is closed.
+        store: The store with the database. It stays open when this store is closed.
 
     Raises:
-        ConfigurationError: When `store` is no `TranscriptStore`.
+        ConfigurationError: When `store` is not a `TranscriptStore`.
 
     Example:
         >>> from langchain_tokenmem import TranscriptStore
@@ -59,7 +58,7 @@ class SqlStore(ItemStore):
             items.put(connection, values)
 
     def erase(self, namespace_prefix: Sequence[str]) -> dict[str, int]:
-        """Delete everything under a prefix for good, and make sure that it is gone.
+        """Delete everything under a prefix, and check that it is gone.
 
         Args:
             namespace_prefix: Such as `core.note_namespaces.notes_of_user(user_id)`.
@@ -68,7 +67,7 @@ class SqlStore(ItemStore):
             How many items there were.
 
         Raises:
-            StoreError: When something is still there, such as what somebody puts right now.
+            StoreError: When something is still there, for example a concurrent put.
         """
         prefix = tuple(namespace_prefix)
         with self.store.database.writing(_ABOUT) as connection:
