@@ -91,4 +91,4 @@ def own_words(message: BaseMessage) -> str:
     """Return what a message itself says in a view: its text without the blocks of the log."""
     content = message.content
     blocks = [content] if isinstance(content, str) else [str(part.get("text")) for part in content]
-    return "\n\n".join(b for b in blocks if "<conversation_summary " not in b and b != LEFT_OUT)
+    return "\n\n".join(b for b in blocks if "<conversation_summary" not in b and b != LEFT_OUT)

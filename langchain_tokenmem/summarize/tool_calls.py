@@ -35,6 +35,8 @@ _MOST_ARGUMENTS = 6
 _GISTS = (40, 40, 100, 240)
 """Characters of a result in these lengths."""
 _FAILURE = 160
+_FEW_WORDS = 4
+"""Words from which a value is prose, which is shown only where somebody used it."""
 _SCALAR, _LINE = 60, 80
 """Characters of a value in JSON, and of a line of a text, that may be shown."""
 _NO_ARGUMENTS = frozenset({"", "{}", "[]", "null"})
@@ -144,19 +146,15 @@ class ToolCall:
         """
         if self.failure or not self.result:
             return
-        plain: list[str] = []
         for key, text in self.pairs or ():
-            names, said = (
-                {one.text for one in find_identifiers(text)},
-                f"{key}={text}" if key else text,
-            )
-            if names or text in used:
-                yield said, not (names or {text}).isdisjoint(used)
-            else:
-                plain.append(said)
-        yield from ((said, False) for said in plain)
-        for line in dict.fromkeys(self.result.splitlines()) if self.pairs is None else ():
-            found = [one for one in find_identifiers(line) if one.text in used]
+            names = {one.text for one in find_identifiers(text)}
+            is_used = not (names or {text}).isdisjoint(used)
+            if is_used or len(text.split()) <= _FEW_WORDS:
+                yield (f"{key}={text}" if key else text), is_used
+        shown: set[str] = set()
+        for line in self.result.splitlines() if self.pairs is None else ():
+            found = [one for one in find_identifiers(line) if one.text in used - shown]
+            shown.update(one.text for one in found)
             if found and len(whole := on_one_line(line)) <= _LINE:
                 yield whole, True
             else:
