@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, fields
 
 from _price_bound import is_bound, keys_in
 from _price_citing import CitingModel, SummaryCall
+from _price_recordings import time_of_last
 from _price_systems import Ask, without_summary
 from langchain_core.messages import BaseMessage, ToolMessage
 
@@ -40,6 +41,8 @@ from langchain_tokenmem.cli.replay import lengths_at_calls
 
 WRITTEN, BLOCK_WRITE = 5.0, 1.25
 SMALLEST_CACHE = 1_024
+CACHE_LIVES_S = 300
+"""Seconds after which a cached prefix is gone, with `--gaps`: then every token costs 1."""
 
 
 @dataclass(slots=True)
@@ -141,6 +144,8 @@ class Run:
         tokens, whole = texts.tokens(request), texts.tokens(history)
         before = texts.tokens(self._history)
         shared, blocks, keeps = texts.shared(self._request, request)
+        if self._is_cold(history):
+            before = shared = blocks = 0
         writing = sum(map(self._price_of_summary, calls))
         tally.tokens = tokens
         tally.cost = price(tokens, shared) + writing
@@ -159,6 +164,12 @@ class Run:
             if named is not None:
                 self.reasons[" + ".join(dict.fromkeys(named)) or "no reason"] += tally.resent
         self._request, self._history = request, history
+
+    def _is_cold(self, history: Sequence[BaseMessage]) -> bool:
+        """Return whether the call comes after a pause that no cache outlives."""
+        last, now = time_of_last(self._history), time_of_last(history)
+        pause = (now - last).total_seconds() if last and now else 0
+        return pause > CACHE_LIVES_S
 
     def _price_of_summary(self, call: SummaryCall) -> float:
         shared = self.texts.shared(self._request, call.prompt)[0] if call.with_tools else 0

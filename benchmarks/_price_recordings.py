@@ -7,10 +7,11 @@ import json
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
 from langchain_tokenmem.adapters.migration.message_files import message_of
 from langchain_tokenmem.cli.measures import ReferenceCounter
@@ -54,6 +55,32 @@ def read_recordings(path: Path) -> list[Recording]:
         )
         for number, row in enumerate(rows)
     ]
+
+
+GAPS_S = (301, 3_600)
+"""Seconds of a pause: longer than most caches live, and an hour."""
+
+GAP_SHARE = 0.1
+"""Share of the calls with a pause in front."""
+
+
+def with_gaps(messages: Sequence[BaseMessage], seed: int) -> list[BaseMessage]:
+    """Return messages with times: a second between two, and before some calls a pause."""
+    draw, moment, found = random.Random(seed), datetime(2026, 11, 2, 9, tzinfo=UTC), []
+    for message in messages:
+        is_asking = not isinstance(message, AIMessage)
+        pause = draw.choice(GAPS_S) if is_asking and draw.random() < GAP_SHARE else 1
+        moment += timedelta(seconds=pause)
+        marks = {"tokenmem": {"created_at": moment.isoformat()}}
+        metadata = {**message.response_metadata, **marks}
+        found.append(message.model_copy(update={"response_metadata": metadata}))
+    return found
+
+
+def time_of_last(messages: Sequence[BaseMessage]) -> datetime | None:
+    """Return the time of the last message; None where it has none."""
+    marks = messages[-1].response_metadata.get("tokenmem") if messages else None
+    return datetime.fromisoformat(marks["created_at"]) if marks else None
 
 
 def sampled(recordings: Sequence[Recording], count: int | None, seed: int) -> list[Recording]:

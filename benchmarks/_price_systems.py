@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 from _price_citing import TOOLS, CitingModel
+from _price_recordings import time_of_last
 from langchain.agents.middleware import ModelRequest, ModelResponse, SummarizationMiddleware
 from langchain_core.messages import (
     AIMessage,
@@ -71,9 +73,9 @@ class TokenMemoryRun(CompactCallbacks):
         writer = ModelSummarizer(model, window=window, reuse_prefix=how) if writes else None
         budget = TokenBudget(window, **fields)
         given: dict[str, Any] = {"mode": mode} if mode else {}
-        memory = TokenMemory(
-            budget, summarizer=writer, counter=counter_for(), callbacks=[self], **given
-        )
+        self._now = datetime(2026, 11, 2, tzinfo=UTC)
+        given |= {"counter": counter_for(), "callbacks": [self], "now": lambda: self._now}
+        memory = TokenMemory(budget, summarizer=writer, **given)
         # One model answers and summarizes: the memory is told so, as an agent's middleware tells
         # it. The model has no name, so the vocabulary is given; else counts would be estimates.
         self._memory = memory.for_model(model) if writes else memory
@@ -84,6 +86,7 @@ class TokenMemoryRun(CompactCallbacks):
     def __call__(self, history: History) -> list[BaseMessage]:
         """Return the request for the history so far."""
         self.reasons.clear()
+        self._now = time_of_last(history) or self._now
         self._state = self._memory.compact(history, self._state, tools=TOOLS)
         return self._memory.view(history, self._state, tools=TOOLS).messages
 

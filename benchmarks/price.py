@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from _price_citing import CitingModel
 from _price_measure import Run, Tally
-from _price_recordings import Recording, joined, read_recordings, sampled
+from _price_recordings import Recording, joined, read_recordings, sampled, with_gaps
 from _price_systems import SYSTEMS, missing_package, with_fields
 
 from langchain_tokenmem.cli.measures import MessageTexts, ReferenceCounter, reference_counter
@@ -75,15 +75,17 @@ def counter() -> ReferenceCounter:
     return reference_counter()
 
 
-Task = tuple[Recording, Sequence[int], Sequence[str]]
+Task = tuple[Recording, Sequence[int], Sequence[str], int | None]
 
 
 def play(task: Task) -> list[Played]:
     """Play one recording through every system at every window."""
-    recording, windows, names = task
+    recording, windows, names, gaps = task
     logging.disable(logging.WARNING)  # what other systems warn of is counted
     warnings.simplefilter("ignore")
     messages, texts = recording.messages(), MessageTexts(counter())
+    if gaps is not None:
+        messages = with_gaps(messages, gaps)
     found = []
     for window in windows:
         for name in names:
@@ -248,6 +250,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, help="recordings of each file; default: all")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--join", type=int, help="join recordings of a source to so many tokens")
+    parser.add_argument("--gaps", type=int, help="seed of pauses after which nothing is cached")
     parser.add_argument("--least", type=int, default=200, help="calls of a source with a table")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", type=Path, help="file for the figures")
@@ -262,7 +265,7 @@ def main() -> None:
         drawn = sampled(read_recordings(path), options.sample, options.seed)
         recordings += joined(drawn, options.join, counter()) if options.join else drawn
     recordings.sort(key=lambda one: -one.size)
-    tasks: list[Task] = [(recording, windows, names) for recording in recordings]
+    tasks: list[Task] = [(recording, windows, names, options.gaps) for recording in recordings]
     started = time.perf_counter()
     if options.workers > 1:
         with ProcessPoolExecutor(options.workers) as pool:

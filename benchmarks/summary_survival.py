@@ -1,11 +1,10 @@
 """What the running summary still tells after 10 and 50 folds of a long run, without a model.
 
 Recordings of one source are joined to long runs. Into the beginning of each are planted: decisions
-of the user, changed files, commands that failed, and a to-do list with open items. The run is played
-call by call, as an application does; after 10 and after 50 folds it is counted what of them the
-next request still holds: the words of a decision that matter, the path of a file,
-a failed command with `failed`, an open item. Messages that the request holds whole do not count as
-summary, but as told; none of those that are planted is there any more after ten folds.
+of the user, changed files, commands that failed, and a to-do list with open items. The run is
+played call by call, as an application does. After 10 and after 50 folds it is counted what the next
+request still holds: the port in a decision, the path of a file, a failed command with `failed`, an
+open item.
 
 Run: python benchmarks/summary_survival.py FILE... [--window 8000] [--join 400000] [--runs 4]
 """

@@ -66,6 +66,9 @@ class TokenBudget:
         result_chars: Characters that it is shortened to; None for no limit in characters. Where
             both are given, the smaller one wins.
         error_chars: Characters kept of an old tool result that reports an error.
+        cache_ttl_s: Seconds that a provider keeps a cached prefix. After a longer pause nothing is
+            cached any more, so a change of the prefix costs nothing: above `compact_at` it is made
+            at once. None: pauses do not matter.
         model: Name of the model that is counted for; None counts with o200k_base.
 
     Raises:
@@ -92,6 +95,7 @@ class TokenBudget:
     result_tokens: int = field(default=-1, kw_only=True)
     result_chars: int | None = field(default=None, kw_only=True)
     error_chars: int = field(default=10_000, kw_only=True)
+    cache_ttl_s: float | None = field(default=300.0, kw_only=True)
     model: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -122,6 +126,12 @@ class TokenBudget:
         for name in ("reserve_output", "error_chars"):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 0:
                 raise ConfigurationError(f"{name} is {getattr(self, name)!r}; it is 0 or more.")
+        if self.cache_ttl_s is not None and not (
+            isinstance(self.cache_ttl_s, (int, float)) and self.cache_ttl_s > 0
+        ):
+            raise ConfigurationError(
+                f"cache_ttl_s is {self.cache_ttl_s!r}; it is a number of seconds over 0, or None."
+            )
         if not isinstance(self.result_tokens, int) or self.result_tokens < 1:
             raise ConfigurationError(f"result_tokens is {self.result_tokens!r}; it is 1 or more.")
         if self.result_chars is not None and not _is_count(self.result_chars):

@@ -29,7 +29,7 @@ from langchain_tokenmem.core.size_caps import (
 from langchain_tokenmem.core.trigger import TAIL_BATCH, SummaryPolicy
 from langchain_tokenmem.state import Cut
 
-Reason = Literal["compact_at", "summarize_at", "limit", "tail", "manual"]
+Reason = Literal["compact_at", "summarize_at", "limit", "tail", "manual", "cold"]
 
 DEFAULT_POLICY = SummaryPolicy()
 
@@ -92,6 +92,7 @@ def plan(
     policy: SummaryPolicy = DEFAULT_POLICY,
     steps: Steps = "all",
     may_condense: bool = True,
+    is_cold: bool = False,
 ) -> Plan:
     """Return the plan for the next model call.
 
@@ -102,6 +103,7 @@ def plan(
         policy: When a summary is due.
         steps: Which steps may be taken.
         may_condense: Whether older entries of the running summary may be condensed.
+        is_cold: Whether no provider's cache has the prefix any more: a change of it is free.
 
     Returns:
         The plan; without a reason when only a message that was never sent is cut, or nothing.
@@ -113,13 +115,13 @@ def plan(
     before = request_tokens(context)
     idle = Plan(None, context.cuts, 0, before, before)
     messages = context.counter.group_sizes(context.tail, context.cuts).message_count
-    due = _fold_reason(messages, before, budget, policy, force=force)
+    due = _fold_reason(messages, before, budget, policy, force=force, is_cold=is_cold)
     if due is None and before <= budget.compact_tokens:
         return idle
     recent = _recent_start(context, budget)
     shorter = _shorten_old_results(context, budget, recent)
     after = request_tokens(shorter)
-    pays = _pays(before, after, budget)
+    pays = _pays(before, after, budget) or (is_cold and after < before)
     enough = steps == "shorten" or after <= budget.target_tokens
     may_suffice = steps != "all" or due is None or not (due.to_recent or due.messages)
     if pays and enough and may_suffice:
@@ -146,7 +148,13 @@ def _pays(before: int, after: int, budget: TokenBudget) -> bool:
 
 
 def _fold_reason(
-    messages: int, before: int, budget: TokenBudget, policy: SummaryPolicy, *, force: bool
+    messages: int,
+    before: int,
+    budget: TokenBudget,
+    policy: SummaryPolicy,
+    *,
+    force: bool,
+    is_cold: bool,
 ) -> _FoldReason | None:
     """Return the reason for folding groups; None where there is none."""
     over = messages - (policy.max_tail_messages or messages)
@@ -159,11 +167,12 @@ def _fold_reason(
         return _FoldReason("limit", forced=True)
     if over > 0:
         return _FoldReason("tail", forced=True, messages=over + TAIL_BATCH)
-    if trigger.is_due(before, messages, budget):
-        return _FoldReason(
-            "summarize_at", forced=not trigger.is_default, to_recent=not trigger.is_default
-        )
-    return None
+    is_cold = is_cold and trigger.is_default and before > budget.compact_tokens
+    if not (is_cold or trigger.is_due(before, messages, budget)):
+        return None
+    is_own = not trigger.is_default
+    reason: Reason = "cold" if is_cold else "summarize_at"
+    return _FoldReason(reason, forced=is_own or is_cold, to_recent=is_own)
 
 
 def _plan_change(

@@ -1,17 +1,25 @@
-"""Compaction: the generator that carries out a plan, from a memory state to the next one."""
+"""Compaction: carries out a plan, from a memory state to the next one."""
 
 from __future__ import annotations
 
+import asyncio
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.background import TimedCalls, in_own_thread, seconds_left
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.message_times import time_of
+from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.planning import Plan, Steps, plan
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
@@ -19,7 +27,6 @@ from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.turns import no_turns
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.events import CompactCallbacks, CompactEvent, notify
-from langchain_tokenmem.memory.drivers import Work
 from langchain_tokenmem.memory.summary_log import (
     NO_SUMMARY,
     LogWriter,
@@ -29,10 +36,71 @@ from langchain_tokenmem.memory.summary_log import (
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary, Totals
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
+from langchain_tokenmem.summarize.model_call import without_streaming
+
+Summarize = Callable[[SummaryRequest], Summary]
+"""Calls a summarizer, and waits for its answer; it raises `SummaryError` alone."""
+
+T = TypeVar("T")
 
 _MAX_SUMMARIES = 3
 """Summaries of one compaction; the second and third only where the request is still over the
 limit after the one before, which planning rules out as far as counts add up."""
+
+
+def summaries_by(summarizer: Summarizer, calls: TimedCalls | None = None) -> Summarize:
+    """Return the function by which a compaction calls a summarizer in its own thread.
+
+    Args:
+        summarizer: Writes the entries.
+        calls: Limits how long a summarizer is waited for that may take its time.
+    """
+
+    def summarize(request: SummaryRequest) -> Summary:
+        with _as_summary_errors(), without_streaming():
+            if calls is None or summarizer.is_quick:
+                return summarizer.summarize(request)
+            return calls.run(partial(summarizer.summarize, request))
+
+    return summarize
+
+
+async def with_async_summaries(summarizer: Summarizer, work: Callable[[Summarize], T]) -> T:
+    """Return what `work` returns: it runs in a thread, the summarizer on this event loop.
+
+    Where the caller is cancelled, so is the call of the summarizer.
+    """
+    loop = asyncio.get_running_loop()
+    calls: list[Future[Summary]] = []
+
+    async def asummarize(request: SummaryRequest) -> Summary:
+        left = seconds_left()
+        with without_streaming():
+            answer = summarizer.asummarize(request)
+            return await asyncio.wait_for(answer, None if left == math.inf else left)
+
+    def summarize(request: SummaryRequest) -> Summary:
+        with _as_summary_errors():
+            calls.append(asyncio.run_coroutine_threadsafe(asummarize(request), loop))
+            return calls[-1].result()
+
+    try:
+        return await in_own_thread(work, summarize)
+    finally:
+        for call in calls:
+            call.cancel()
+
+
+@contextmanager
+def _as_summary_errors() -> Iterator[None]:
+    """Raise whatever an application's own summarizer raises as a `SummaryError`."""
+    try:
+        yield
+    except SummaryError:
+        raise
+    except Exception as error:
+        fault = str(error) or "it took too long"  # a timeout of asyncio has no text
+        raise SummaryError(f"The summarizer failed: {type(error).__name__}: {fault}") from error
 
 
 @dataclass(frozen=True)
@@ -41,7 +109,9 @@ class Compaction:
 
     Attributes:
         policy: Conditions under which a summary is due.
-        summarizer: Writes it.
+        wants: Whether the summarizer thinks that a batch is worth a summary.
+        summarize: Calls it.
+        is_quick: Whether it needs no time, so that a summary may be made before it is due.
         callbacks: Are told of every change.
         now: Gives the time of a summary, in UTC.
         count_text: Counts the tokens of a text.
@@ -56,7 +126,8 @@ class Compaction:
     """
 
     policy: SummaryPolicy
-    summarizer: Summarizer
+    wants: Callable[[Sequence[BaseMessage]], bool]
+    summarize: Summarize
     callbacks: Sequence[CompactCallbacks]
     now: Callable[[], datetime]
     count_text: Callable[[str], int]
@@ -65,13 +136,12 @@ class Compaction:
     steps: Steps = "all"
     instruction: str | None = None
     may_condense: bool = True
+    is_quick: bool = False
     called: Any = None
     options: RequestOptions = field(default_factory=RequestOptions)
     sections: Sequence[str] = ()
 
-    def run(
-        self, context: ContextParts, budget: TokenBudget, state: MemoryState
-    ) -> Work[MemoryState]:
+    def run(self, context: ContextParts, budget: TokenBudget, state: MemoryState) -> MemoryState:
         """Do what the plan asks for, and return the new state; as it is where nothing was due."""
         compaction = self
         if context.summary is not state["summary"]:  # some of what it covers is no longer there
@@ -83,7 +153,7 @@ class Compaction:
                 self.warn(warning)
             if not planned.fold and (self.instruction is None or context.summary is None):
                 return self._shorten(context, state, planned)
-            state = yield from self._summarize(context, state, planned)
+            state = self._summarize(context, state, planned)
             summary, cuts = state["summary"], state["cuts"]
             context = replace(context.with_folded(planned.fold), summary=summary, cuts=cuts)
             if self.instruction is not None or request_tokens(context) <= budget.limit:
@@ -112,12 +182,22 @@ class Compaction:
             policy=self.policy,
             steps=self.steps,
             may_condense=self.may_condense,
+            is_cold=self._is_cold(context, budget),
         )
         batch = messages_to_fold(context, planned, cuts)
-        if planned.reason == "summarize_at" and not self.summarizer.wants(batch):
+        if planned.reason == "summarize_at" and not self.wants(batch):
             before = planned.before
             planned = replace(planned, reason=None, fold=0, cuts=context.cuts, after=before)
         return context, planned
+
+    def _is_cold(self, context: ContextParts, budget: TokenBudget) -> bool:
+        """Return whether the last reply is so old that no provider has its prefix cached."""
+        if budget.cache_ttl_s is None or not self.is_quick:
+            return False
+        newest = reversed([m for group in context.tail for m in group.source.messages])
+        reply = next((message for message in newest if role_of(message) == "ai"), None)
+        moment = time_of(reply, context.seen) if reply is not None else None
+        return moment is not None and (self.now() - moment).total_seconds() > budget.cache_ttl_s
 
     def _shorten(self, context: ContextParts, state: MemoryState, planned: Plan) -> MemoryState:
         """Return the state with the plan's cuts; only a change of what was sent is an event."""
@@ -132,9 +212,7 @@ class Compaction:
         kept = _kept_ids(context, planned)
         return {**state, "cuts": cuts, "kept": kept, "totals": totals}
 
-    def _summarize(
-        self, context: ContextParts, state: MemoryState, planned: Plan
-    ) -> Work[MemoryState]:
+    def _summarize(self, context: ContextParts, state: MemoryState, planned: Plan) -> MemoryState:
         """Return the state with an entry for the groups that are folded."""
         batch = messages_to_fold(context, planned, state["cuts"])
         ids = _changed_ids(context, planned, batch)
@@ -143,7 +221,7 @@ class Compaction:
         notify(self.callbacks, "start", event)
         started = time.perf_counter()
         try:
-            log, made = yield from self._log_after(context, planned, batch)
+            log, made = self._log_after(context, planned, batch)
         except SummaryError as error:
             took = time.perf_counter() - started
             notify(self.callbacks, "error", replace(event, duration_s=took, error=str(error)))
@@ -166,7 +244,7 @@ class Compaction:
 
     def _log_after(
         self, context: ContextParts, planned: Plan, batch: Sequence[BaseMessage]
-    ) -> Work[tuple[RunningSummary | None, list[Summary]]]:
+    ) -> tuple[RunningSummary | None, list[Summary]]:
         """Return the running summary with the new entry, and what summarizers have made for it.
 
         The new entry is written with all earlier ones in view; only then are these condensed.
@@ -187,13 +265,13 @@ class Compaction:
         if planned.fold:
             folded, most = context.tail[: planned.fold], planned.summary_tokens
             request = writer.request(folded, batch, most, self.instruction)
-            summary = (yield from self._summary(request)) if most else NO_SUMMARY
+            summary = self._summary(request) if most else NO_SUMMARY
             made.append(summary)
             log = writer.appended(folded, batch, summary)
         if self.instruction is not None and log is not None and context.summary is not None:
             count, tokens = len(log["entries"]), sum(entry["tokens"] for entry in log["entries"])
             request = writer.condensing_request(log, count, tokens, self.instruction)
-            made.append(((yield request) or NO_SUMMARY) if tokens else NO_SUMMARY)
+            made.append(self.summarize(request) if tokens else NO_SUMMARY)
             log = writer.condensed(log, count, made[-1])
         elif planned.condense and log is not None:
             # By lines that are chosen, not rewritten: no fact wears away, and no model is paid.
@@ -203,11 +281,11 @@ class Compaction:
             log = writer.condensed(log, planned.condense, summary)
         return log, made
 
-    def _summary(self, request: SummaryRequest) -> Work[Summary]:
+    def _summary(self, request: SummaryRequest) -> Summary:
         """Return the summarizer's entry; an extractive one where it does not want the batch."""
-        if self.instruction is None and not self.summarizer.wants(request.messages):
+        if self.instruction is None and not self.wants(request.messages):
             return ExtractiveSummarizer().summarize(request)
-        return (yield request) or NO_SUMMARY
+        return self.summarize(request)
 
     def _finished(
         self, event: CompactEvent, planned: Plan, made: Sequence[Summary], seconds: float

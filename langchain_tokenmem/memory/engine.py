@@ -1,7 +1,4 @@
-"""The engine of a memory: its settings, and its decisions for one conversation.
-
-A compaction is a generator; the drivers of `memory.drivers` make the calls that it asks for.
-"""
+"""The engine of a memory: its settings, and its decisions for one conversation."""
 
 from __future__ import annotations
 
@@ -42,9 +39,8 @@ from langchain_tokenmem.core.view import Explanation, View
 from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings
 from langchain_tokenmem.core.working_notes.outcomes import turn_reading
 from langchain_tokenmem.events import CompactCallbacks, notify
-from langchain_tokenmem.memory.compaction import Compaction
+from langchain_tokenmem.memory.compaction import Compaction, Summarize
 from langchain_tokenmem.memory.corrected_summary import with_current_words
-from langchain_tokenmem.memory.drivers import Work
 from langchain_tokenmem.memory.prepared_call import (
     PreparedCall,
     answers_in,
@@ -280,7 +276,9 @@ class Engine:
 
     def plan(self, call: PreparedCall) -> Plan:
         """Return what a compaction would do."""
-        return self._compaction(call).plan(call.context, call.budget, call.state["cuts"])[1]
+        return self._compaction(call, summarize=self.summarizer.summarize).plan(
+            call.context, call.budget, call.state["cuts"]
+        )[1]
 
     def explanation(
         self,
@@ -305,19 +303,21 @@ class Engine:
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None,
+        summarize: Summarize,
         **options: Unpack[CompactionOptions],
-    ) -> Work[MemoryState]:
+    ) -> MemoryState:
         """Do what the plan asks for, and return the new state; no request is made under it yet."""
-        return (yield from self._compacted(messages, state, **options))[1]
+        return self._compacted(messages, state, summarize, **options)[1]
 
     def compaction_to_send(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None,
+        summarize: Summarize,
         **options: Unpack[CompactionOptions],
-    ) -> Work[MemoryState]:
+    ) -> MemoryState:
         """Do the same for the request that is sent next."""
-        call, new, around = yield from self._compacted(messages, state, **options)
+        call, new, around = self._compacted(messages, state, summarize, **options)
         if not self._watches_prefix(call):
             return with_sent(new, None)
         return self._as_sent(messages, self._prepared_for(messages, new, call, around), around)[0]
@@ -326,10 +326,11 @@ class Engine:
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None,
+        summarize: Summarize,
         **options: Unpack[CompactionOptions],
-    ) -> Work[tuple[MemoryState, View]]:
+    ) -> tuple[MemoryState, View]:
         """Do the same, and return the view under the new state with it."""
-        call, new, around = yield from self._compacted(messages, state, **options)
+        call, new, around = self._compacted(messages, state, summarize, **options)
         return self._as_sent(messages, self._prepared_for(messages, new, call, around), around)
 
     def _prepared_for(
@@ -383,18 +384,20 @@ class Engine:
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None,
+        summarize: Summarize,
         *,
         force: bool = False,
         instruction: str | None = None,
         steps: Steps = "all",
         **options: Unpack[RequestOptions],
-    ) -> Work[tuple[PreparedCall, MemoryState, RequestOptions]]:
+    ) -> tuple[PreparedCall, MemoryState, RequestOptions]:
         """Return the prepared call, the state after its compaction, and the request's options."""
         prepared = self.prepare(messages, state, **options)
         call, notes = self._with_notes(messages, prepared, options)
         asked = {"force": force, "instruction": instruction, "steps": steps, "options": options}
-        work = self._compaction(call, **asked).run(call.context, call.budget, call.state)
-        new = notes.after_fold(call.context, call.state, (yield from work))
+        compaction = self._compaction(call, summarize=summarize, **asked)
+        new = compaction.run(call.context, call.budget, call.state)
+        new = notes.after_fold(call.context, call.state, new)
         new = without_void_notes(new, call.state)
         model, ratio = self._model_counted_for(call.budget), call.ratio
         new = with_reports(prepared.state, new, call.context, model=model, ratio=ratio)
@@ -428,7 +431,8 @@ class Engine:
             policy = policy.with_window(mode.window, summarizes=mode.summarization)
         return Compaction(
             policy=policy,
-            summarizer=self.summarizer,
+            wants=self.summarizer.wants,
+            is_quick=self.summarizer.is_quick,
             callbacks=self.callbacks,
             now=self.now,
             count_text=call.counter.text,

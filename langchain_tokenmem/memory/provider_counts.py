@@ -17,12 +17,11 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.budget import ESTIMATE_MARGIN, TokenBudget
 from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
 from langchain_tokenmem.errors import BudgetExceededError
-from langchain_tokenmem.memory.drivers import PendingJob, Work
 from langchain_tokenmem.memory.prepared_call import PreparedCall
 from langchain_tokenmem.memory.reported_counts import LEAST_RATIO, MOST_RATIO, with_ratio
 from langchain_tokenmem.tokens.base import TokenCounter
 from langchain_tokenmem.tokens.counters import CORRECTED_ACCURACY, CorrectedCounter
-from langchain_tokenmem.tokens.provider_counter import ProviderCounter
+from langchain_tokenmem.tokens.provider_counter import CountJob, ProviderCounter
 
 logger = logging.getLogger(__name__)
 
@@ -61,16 +60,9 @@ class CountQuestion:
         """Tokens, as the provider has counted them; None where it has not."""
         return self.counter.known(self.messages, self.tools)
 
-    def ask(self, until: float) -> Work[None]:
-        """Ask the provider; its answer is known then, if there is one.
-
-        Args:
-            until: Time at which the call goes on without it, by `time.monotonic`, in seconds.
-        """
-        started = self.counter.start(self.messages, self.tools)
-        if started is not None:
-            yield PendingJob(started.job, min(until, started.until))
-            self.counter.settle(started)
+    def ask(self) -> CountJob | None:
+        """Start to ask the provider; None where its answer is known, or none is to be had."""
+        return self.counter.start(self.messages, self.tools)
 
 
 def with_known_count(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import copy
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.background import TimedCalls, in_own_thread
+from langchain_tokenmem.background import TimedCalls, await_for, in_own_thread, wait_for
 from langchain_tokenmem.core.argument_checks import (
     as_budget,
     as_messages,
@@ -24,12 +25,14 @@ from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, TokenBudget
 from langchain_tokenmem.core.chat_models import ModelLimits
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.message_times import ShownTimes, without_stamp
+from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
 from langchain_tokenmem.core.repair import Dangling
-from langchain_tokenmem.core.request_options import SummaryRole
+from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions, SummaryRole
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.trigger import SummaryPolicy, Trigger
 from langchain_tokenmem.core.turn_memory import TurnMemoryShown
+from langchain_tokenmem.core.view import Explanation, View
 from langchain_tokenmem.core.working_notes.mode_profiles import (
     AnnotationSettings,
     ModeProfile,
@@ -39,10 +42,11 @@ from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.events import CompactCallbacks, checked_callbacks
 from langchain_tokenmem.memory.background import BackgroundSummarizer
-from langchain_tokenmem.memory.decisions import MemoryDecisions
+from langchain_tokenmem.memory.compaction import summaries_by, with_async_summaries
 from langchain_tokenmem.memory.engine import Engine, utc_now
 from langchain_tokenmem.memory.erasing import ErasableMemory
 from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
+from langchain_tokenmem.memory.provider_counts import CountQuestion
 from langchain_tokenmem.memory.recalled_blocks import (
     Recaller,
     RecallScope,
@@ -52,14 +56,18 @@ from langchain_tokenmem.memory.recalled_blocks import (
 from langchain_tokenmem.memory.session_engine import configured_engine
 from langchain_tokenmem.memory.sources import EntrySources, sources_of
 from langchain_tokenmem.state import MemoryState, SummaryEntry, load_state
+from langchain_tokenmem.summarize.base import Summarizer
 from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
-from langchain_tokenmem.tokens.base import TokenCounter, checked_counter
+from langchain_tokenmem.tokens.base import TokenCount, TokenCounter, checked_counter
+from langchain_tokenmem.tokens.provider_counter import CountJob, ProviderCounter
 
 if TYPE_CHECKING:
     from langchain_tokenmem.notes.notebook import Notebook
 
+T = TypeVar("T")
 
-class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
+
+class TokenMemory(ErasableMemory, Closeable):
     """Decides what a model call sees of a conversation, within a token budget.
 
     The transcript is never changed: `compact` returns a new state (a summary, a pointer, the
@@ -214,6 +222,16 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
         return self.notes if self.inject_notes else None
 
     @property
+    def budget(self) -> TokenBudget:
+        """The window and its thresholds, within the called model's own window."""
+        return self.engine.budget_for(None)
+
+    @property
+    def summarizer(self) -> Summarizer:
+        """Writer of running summaries."""
+        return self.engine.summarizer
+
+    @property
     def policy(self) -> SummaryPolicy:
         """Conditions under which a summary is due."""
         return self.engine.policy
@@ -257,6 +275,193 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
     def without_stamps(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
         """Return messages without the times that a model has copied from its earlier answers."""
         return [*map(without_stamp, messages)] if self.show_times == "all" else messages
+
+    def view(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> View:
+        """Return the request for the next model call. Pure: no I/O, the same for equal inputs.
+
+        It fits even where `compact` has not run: then the oldest groups are left out, with one
+        marker in their place and a warning.
+
+        Args:
+            messages: The conversation, oldest first; system messages may stand in it.
+            state: What was decided so far; None for nothing.
+            options: Keywords `system`, `tools`, `budget` and others: see `RequestOptions`.
+
+        Raises:
+            BudgetExceededError: When the fixed parts alone exceed the limit.
+        """
+        return self.engine.view(messages, state, **options)
+
+    def plan(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Plan:
+        """Return what `compact` would do, without doing it. Pure; arguments as for `view`."""
+        return self.engine.plan(self.engine.prepare(messages, state, **options))
+
+    def compact(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **options: Unpack[CompactionOptions],
+    ) -> MemoryState:
+        """Do what the plan asks for, and return the new state; `state` itself if nothing was due.
+
+        For a model whose reasoning is bound to its prefix the state also knows the request that is
+        sent next, so it changes with every call.
+
+        Args:
+            messages: The conversation, oldest first.
+            state: What was decided so far; None for nothing.
+            options: Keywords `force`, `instruction`, `steps` and those of `view`: see
+                `CompactionOptions`.
+
+        Raises:
+            BudgetExceededError: When the fixed parts alone exceed the limit.
+            SummaryError: When the summarizer failed and has no fallback; nothing is changed then.
+        """
+        return self._compacted(self.engine.compaction_to_send, messages, state, options)
+
+    def compact_behind(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState,
+        **options: Unpack[CompactionOptions],
+    ) -> MemoryState:
+        """Do the same in the background: other requests are sent before one under the new state."""
+        return self._compacted(self.engine.compaction, messages, state, options)
+
+    async def acompact(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **options: Unpack[CompactionOptions],
+    ) -> MemoryState:
+        """Do the same as `compact` without blocking the event loop."""
+        return await self._acompacted(self.engine.compaction_to_send, messages, state, options)
+
+    def compact_and_view(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **options: Unpack[CompactionOptions],
+    ) -> tuple[MemoryState, View]:
+        """Do `compact` and `view` in one go, which parses the conversation only once."""
+        return self._compacted(self.engine.compaction_and_view, messages, state, options)
+
+    async def acompact_and_view(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **options: Unpack[CompactionOptions],
+    ) -> tuple[MemoryState, View]:
+        """Do the same as `compact_and_view` without blocking the event loop."""
+        return await self._acompacted(self.engine.compaction_and_view, messages, state, options)
+
+    def start_count(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> CountJob | None:
+        """Start to ask the provider for the size of a request, where that decides something.
+
+        What is decided next about the same request knows the answer. Only a `ProviderCounter` asks.
+
+        Args:
+            messages: The conversation, oldest first.
+            state: What was decided so far; None for nothing.
+            options: As for `view`.
+
+        Returns:
+            The job to wait for, and to hand to `settle_count` then; None where none is asked.
+        """
+        counter = self.engine.counter
+        if not isinstance(counter, ProviderCounter) or not counter.asks:
+            return None
+        call = self.engine.prepare(messages, state, **options)
+        question = CountQuestion.of(call, counter, options.get("tools"))
+        return question.ask() if question else None
+
+    def settle_count(self, count: CountJob) -> None:
+        """Note whether the provider's answer came in time, after the wait for it."""
+        if isinstance(self.engine.counter, ProviderCounter):
+            self.engine.counter.settle(count)
+
+    def _compacted(
+        self,
+        decide: Callable[..., T],
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        options: CompactionOptions,
+    ) -> T:
+        """Ask the provider for its count where it decides something, then compact."""
+        count = self.start_count(messages, state, **_without_orders(options))
+        if count is not None:
+            wait_for(count.job, count.until - time.monotonic())
+            self.settle_count(count)
+        return decide(messages, state, summaries_by(self.summarizer), **options)
+
+    async def _acompacted(
+        self,
+        decide: Callable[..., T],
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        options: CompactionOptions,
+    ) -> T:
+        around = _without_orders(options)
+        count = await in_own_thread(self.start_count, messages, state, **around)
+        if count is not None:
+            await await_for(count.job, count.until - time.monotonic())
+            self.settle_count(count)
+        return await with_async_summaries(
+            self.summarizer, lambda summarize: decide(messages, state, summarize, **options)
+        )
+
+    def count(
+        self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
+    ) -> TokenCount:
+        """Return the tokens of messages and tool schemas as one request."""
+        return self.counter_of(self.budget).count(as_messages(messages), tools=tools)
+
+    def counter_of(self, budget: TokenBudget) -> TokenCounter:
+        """Return the counter that this memory uses under a budget."""
+        return self.engine.counter_of(budget)
+
+    def limit_of(self, options: RequestOptions) -> int:
+        """Return the limit of a call, in tokens, from its keywords for `view`."""
+        return self.engine.limit_of(options)
+
+    def mode_of(self, state: MemoryState | None, asked: str | None = None) -> ModeProfile | None:
+        """Return the mode that is on in a conversation; None for none.
+
+        Args:
+            state: What was decided so far; None for nothing.
+            asked: Name of the mode that a call asks for, empty for none; None for no change.
+
+        Raises:
+            ConfigurationError: When there is no mode of the name that is asked for.
+        """
+        return self.engine.annotations.mode_of(load_state(state).get("modes"), asked)
+
+    def explain(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Explanation:
+        """Return the exact list of the next model call, its parts, and what `compact` would do.
+
+        Nothing is called or changed. The list is that of `view`; arguments and errors as there.
+        """
+        return self.engine.explanation(messages, state, **options)
 
     def sources(
         self,
@@ -315,3 +520,12 @@ class TokenMemory(MemoryDecisions, ErasableMemory, Closeable):
             own.catches_up = False
         own.background = own.catches_up and not own.summarizer.is_quick
         return own
+
+
+def _without_orders(options: CompactionOptions) -> RequestOptions:
+    """Return the options of the request, without those of the compaction."""
+    around: Any = {
+        key: options.get(key) for key in RequestOptions.__annotations__ if key in options
+    }
+    request: RequestOptions = around
+    return request

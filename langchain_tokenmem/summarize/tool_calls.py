@@ -153,7 +153,9 @@ class ToolCall:
                 yield (f"{key}={text}" if key else text), is_used
         shown: set[str] = set()
         for line in self.result.splitlines() if self.pairs is None else ():
-            found = [one for one in find_identifiers(line) if one.text in used - shown]
+            found = [
+                one for one in find_identifiers(line) if one.text in used and one.text not in shown
+            ]
             shown.update(one.text for one in found)
             if found and len(whole := on_one_line(line)) <= _LINE:
                 yield whole, True

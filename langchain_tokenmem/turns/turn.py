@@ -5,26 +5,29 @@
         -> compact and view -> commit -> start the summary that is due soon
     the model's reply -> start the summary that the next call needs
 
-`Turn.take` is the generator that holds this order for every adapter; `take_turn` and `atake_turn`
-drive it, and `after_reply` and `aafter_reply` call `Turn.after_reply`.
+A turn waits twice at most: for the provider's count and for a summary. `Turn.take` and `Turn.atake`
+are these waits, sync and async; all that comes before, between and behind them is the same.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
-from langchain_tokenmem.background import in_own_thread, waiting_at_most
+from langchain_tokenmem.background import await_for, in_own_thread, wait_for, waiting_at_most
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import StoreError, SummaryError, TokenMemoryError
-from langchain_tokenmem.memory.drivers import PendingJob, Work, arun, run
+from langchain_tokenmem.memory.compaction import Summarize, summaries_by, with_async_summaries
 from langchain_tokenmem.memory.prepared_call import with_sent
 from langchain_tokenmem.memory.question_recall import with_recalled
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.tokens.provider_counter import CountJob
 from langchain_tokenmem.turns.backlog import newest_messages
 from langchain_tokenmem.turns.conversation import (
     ATTEMPTS,
@@ -41,16 +44,13 @@ Due = Literal["at once", "soon"]
 def take_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:
     """Compact where it is due, and return the view of the next model call."""
     with waiting_at_most(conversation.memory.max_wait_s):
-        conversation = conversation.configured()
-        memory = conversation.memory
-        return run(Turn(conversation, request).take(), memory.summarizer, memory.summary_calls)
+        return Turn(conversation.configured(), request).take()
 
 
 async def atake_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:
     """Do the same as `take_turn` without blocking the event loop."""
     with waiting_at_most(conversation.memory.max_wait_s):
-        conversation = await in_own_thread(conversation.configured)
-        return await arun(Turn(conversation, request).take(), conversation.memory.summarizer)
+        return await Turn(await in_own_thread(conversation.configured), request).atake()
 
 
 def compact_now(conversation: Conversation, request: TurnRequest) -> MemoryState:
@@ -60,14 +60,12 @@ def compact_now(conversation: Conversation, request: TurnRequest) -> MemoryState
         SummaryError: When the summarizer failed; nothing is changed then.
         StoreError: When other writers committed first, again and again.
     """
-    conversation = conversation.configured()
-    return run(Turn(conversation, request).compact_now(), conversation.memory.summarizer)
+    return Turn(conversation.configured(), request).compact_now()
 
 
 async def acompact_now(conversation: Conversation, request: TurnRequest) -> MemoryState:
     """Do the same as `compact_now` without blocking the event loop."""
-    conversation = await in_own_thread(conversation.configured)
-    return await arun(Turn(conversation, request).compact_now(), conversation.memory.summarizer)
+    return await Turn(await in_own_thread(conversation.configured), request).acompact_now()
 
 
 def after_reply(conversation: Conversation, request: TurnRequest) -> None:
@@ -87,8 +85,27 @@ async def aafter_reply(conversation: Conversation, request: TurnRequest) -> None
 
 
 @dataclass(frozen=True)
+class _Begun:
+    """A turn before its waits.
+
+    Attributes:
+        snapshot: The conversation as it was loaded.
+        count: The provider's count that the call waits for; nothing else is decided until then.
+        due: When a summary is due.
+        summary: The summary that the call waits for.
+        late: State and view of the call where that one does not come in time.
+    """
+
+    snapshot: Snapshot
+    count: CountJob | None = None
+    due: Due | None = None
+    summary: Future[None] | None = None
+    late: tuple[MemoryState, View] | None = None
+
+
+@dataclass(frozen=True)
 class Turn:
-    """The steps of one turn; those in which a call may wait are generators.
+    """The steps of one turn.
 
     Attributes:
         conversation: Loads and keeps the conversation.
@@ -105,38 +122,81 @@ class Turn:
         """Memory that decides what is shown."""
         return self.conversation.memory
 
-    @property
-    def until(self) -> float:
-        """Time at which the call stops to wait, also for a thread or for its turn."""
-        return self.started + self.memory.max_wait_s
-
-    def take(self) -> Work[TurnResult]:
+    def take(self) -> TurnResult:
         """Compact where it is due, and return the view of the next model call.
 
         A summary that takes its time is made in the background; at the hard limit the call waits
         for it, at most `max_wait_s`. A summarizer that fails never fails the turn.
         """
+        begun = self._begin()
+        if begun.count is not None:
+            wait_for(begun.count.job, self._seconds_until(begun.count.until))
+            begun = self._counted(begun.snapshot, begun.count)
+        if begun.summary is not None:
+            wait_for(begun.summary, self._seconds_until())
+        memory = self.memory
+        return self._finish(begun, summaries_by(memory.summarizer, memory.summary_calls))
+
+    async def atake(self) -> TurnResult:
+        """Do the same as `take` without blocking the event loop."""
+        begun = await in_own_thread(self._begin)
+        if begun.count is not None:
+            await await_for(begun.count.job, self._seconds_until(begun.count.until))
+            begun = await in_own_thread(self._counted, begun.snapshot, begun.count)
+        if begun.summary is not None:
+            await await_for(begun.summary, self._seconds_until())
+        return await with_async_summaries(self.memory.summarizer, partial(self._finish, begun))
+
+    def _seconds_until(self, until: float = math.inf) -> float:
+        """Return how long this call may wait until a time, by `time.monotonic`."""
+        return max(0.0, min(until, self.started + self.memory.max_wait_s) - time.monotonic())
+
+    def _begin(self) -> _Begun:
+        """Load the conversation, and ask the provider for its count where that decides."""
         snapshot = self._load()
+        count = None
         if snapshot.newest is None:
             messages, state, options = snapshot.messages, snapshot.state, snapshot.options
-            yield from self.memory.ask_provider(messages, state, self.until, **options)
+            count = self.memory.start_count(messages, state, **options)
+        return _Begun(snapshot, count) if count else self._with_summary(snapshot)
+
+    def _counted(self, snapshot: Snapshot, count: CountJob) -> _Begun:
+        """Go on after the wait for the provider's count."""
+        self.memory.settle_count(count)
+        return self._with_summary(snapshot)
+
+    def _with_summary(self, snapshot: Snapshot) -> _Begun:
+        """Start the summary that the call waits for, and make the view without it.
+
+        The view is made before the wait: at its end there may be many calls, and no time.
+        """
         due = self._due_summary(snapshot)
-        job = self._awaited_summary(snapshot, due)
-        if job is not None:
-            late = yield from self._wait_for(job, snapshot)
-            if late is not None:
-                return late
+        summary = self._awaited_summary(snapshot, due)
+        late = None
+        if summary is not None and self.request.instruction is None:
+            summarize = summaries_by(self.memory.summarizer)
+            late = self._compact(snapshot, "shorten_if_enough", summarize)
+        return _Begun(snapshot, None, due, summary, late)
+
+    def _finish(self, begun: _Begun, summarize: Summarize) -> TurnResult:
+        """Compact and view after all waits, and commit the new state."""
+        snapshot = begun.snapshot
+        if begun.summary is not None:
+            if begun.late is not None and not begun.summary.done():
+                state, view = begun.late
+                if self.conversation.commit(snapshot, state):
+                    return self._result(snapshot, state, view)
             snapshot = self._load(snapshot)
         # A summary that is made in the background is not made here as well.
-        steps = self.request.steps if due is None else "shorten_if_enough"
+        steps = self.request.steps if begun.due is None else "shorten_if_enough"
         for _ in range(ATTEMPTS):
             try:
-                state, view = yield from self._compact(snapshot, steps)
+                state, view = self._compact(snapshot, steps, summarize)
             except SummaryError as error:
                 return self._without_summary(snapshot, error)
             if self.conversation.commit(snapshot, state):
-                if due == "soon":  # it reads what this turn has committed
-                    self._start_summary(snapshot, due)
+                if begun.due == "soon":  # it reads what this turn has committed
+                    self._start_summary(snapshot, begun.due)
                 return self._result(snapshot, state, view)
             snapshot = self._load(snapshot)
         self._warn("others commit all the time.")
@@ -162,16 +222,27 @@ class Turn:
         if due is not None:
             self._start_summary(snapshot, due)
 
-    def compact_now(self) -> Work[MemoryState]:
+    def compact_now(self) -> MemoryState:
         """Fold everything but the recent share into the summary; errors as in `compact_now`."""
         running = self._running_summary()
         if running is not None:  # no batch is paid for twice
-            yield PendingJob(running, self.until)
+            wait_for(running, self._seconds_until())
+        return self._compact_now(summaries_by(self.memory.summarizer))
+
+    async def acompact_now(self) -> MemoryState:
+        """Do the same as `compact_now` without blocking the event loop."""
+        running = self._running_summary()
+        if running is not None:
+            await await_for(running, self._seconds_until())
+        return await with_async_summaries(self.memory.summarizer, self._compact_now)
+
+    def _compact_now(self, summarize: Summarize) -> MemoryState:
         for _ in range(ATTEMPTS):
             snapshot = self.conversation.load(self.request)
-            state = yield from self.memory.engine.compaction(
+            state = self.memory.engine.compaction(
                 snapshot.messages,
                 snapshot.state,
+                summarize,
                 force=True,
                 instruction=self.request.instruction,
                 **snapshot.options,
@@ -206,20 +277,6 @@ class Turn:
             return snapshot
         limit = memory.limit_of(snapshot.options)
         return replace(snapshot, newest=newest_messages(snapshot.messages, snapshot.state, limit))
-
-    def _wait_for(self, job: Future[None], snapshot: Snapshot) -> Work[TurnResult | None]:
-        """Wait for a summary; return the result without it where it does not come in time.
-
-        That one is made before the wait: at its end there may be many calls, and no time.
-        """
-        if self.request.instruction is not None:
-            yield PendingJob(job, self.until)
-            return None
-        state, view = yield from self._compact(snapshot, "shorten_if_enough")
-        yield PendingJob(job, self.until)
-        if job.done() or not self.conversation.commit(snapshot, state):
-            return None
-        return self._result(snapshot, state, view)
 
     def _due_summary(self, snapshot: Snapshot) -> Due | None:
         """Return when a summary is due: at once where the request cannot be made without it.
@@ -259,21 +316,23 @@ class Turn:
     def _running_summary(self) -> Future[None] | None:
         return self.memory.background_summaries.running(self.conversation.key)
 
-    def _compact(self, snapshot: Snapshot, steps: Steps | None) -> Work[tuple[MemoryState, View]]:
+    def _compact(
+        self, snapshot: Snapshot, steps: Steps | None, summarize: Summarize
+    ) -> tuple[MemoryState, View]:
         instruction = self.request.instruction
         if instruction is None and snapshot.unread:
             return snapshot.state, self._view(snapshot)
         if instruction is None and steps is None:
             return self.memory.engine.noted(snapshot.messages, snapshot.state, **snapshot.options)
-        work = self.memory.engine.compaction_and_view(
+        state, view = self.memory.engine.compaction_and_view(
             snapshot.messages,
             snapshot.state,
+            summarize,
             force=instruction is not None,
             instruction=instruction,
             steps="all" if instruction is not None or steps is None else steps,
             **snapshot.options,
         )
-        state, view = yield from work
         if not self.request.is_sent:
             state = with_sent(state, snapshot.state.get("sent"))
         return state, view

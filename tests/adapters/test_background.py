@@ -23,7 +23,6 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.events import CompactCallbacks
-from langchain_tokenmem.memory.drivers import run
 from langchain_tokenmem.summarize.model import ModelSummarizer
 from langchain_tokenmem.turns.conversation import TurnRequest
 from langchain_tokenmem.turns.stored_session import StoredSession
@@ -463,7 +462,7 @@ def test_the_wait_for_a_thread_counts_as_waiting(store):
     fill(store, 9_000)
     session = StoredSession(memory, store, "s")
     late = Turn(session, TurnRequest(), started=time.monotonic() - 60)
-    result = run(late.take(), memory.summarizer)
+    result = late.take()
     assert result.view.left_out > 0
     gate.open.set()
     memory.close()

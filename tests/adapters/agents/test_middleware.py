@@ -277,8 +277,8 @@ def test_everything_around_the_conversation_is_counted():
         seen = []
 
         class Probe(Engine):
-            def compaction_and_view(self, messages, state=None, **around):
-                state, view = yield from super().compaction_and_view(messages, state, **around)
+            def compaction_and_view(self, *given, **around):
+                state, view = super().compaction_and_view(*given, **around)
                 seen.append(view.usage.parts)
                 return state, view
 
