@@ -92,23 +92,17 @@ def test_images_of_low_detail_count_the_base_tokens():
         *(pictures.webp_lossy, pictures.webp_lossless, pictures.webp_extended),
     ],
 )
-@pytest.mark.parametrize("size", [(640, 480), (1, 1), (3000, 2000)])
-def test_image_sizes_are_read_from_headers(picture, size):
-    data = picture(*size)
-    assert media.image_size(data) == size
-    assert media.image_size(data_url(data)) == size
-    assert media.image_size(encoded(data)[: len(encoded(data)) // 4 * 4]) == size
+def test_image_sizes_are_read_from_headers(picture):
+    data = picture(640, 480)
+    assert media.image_size(data) == media.image_size(data_url(data)) == (640, 480)
+    assert media.image_size(encoded(data)[: len(encoded(data)) // 4 * 4]) == (640, 480)
 
 
 @pytest.mark.parametrize(
-    "data", ["", "data:", "data:image/png;base64,", "!!!", "é" * 300, b"", b"\xff\xd8\xff", "iVBOR"]
+    "data", ["", "data:image/png;base64,", "!!!", b"\xff\xd8\xff", pictures.png(2**31, 1)]
 )
-def test_damaged_image_headers_give_no_size(data):
+def test_damaged_and_absurd_image_headers_give_no_size(data):
     assert media.image_size(data) is None
-
-
-def test_an_absurd_image_size_is_unknown():
-    assert media.image_size(pictures.png(2**31, 1)) is None
 
 
 @given(
@@ -198,8 +192,7 @@ def test_documents_of_plain_text_count_as_text():
 
 
 HEAD = "0123456789abcdef" * 20
-PROSE = "The quick brown fox jumps over the lazy dog. " * 2_000
-HIDDEN = HEAD + PROSE
+PROSE = "The quick brown fox jumps over the lazy dog. " * 200
 TEXT_PLACES = {
     "unknown block": lambda s: {"type": "hologram", "payload": s},
     "key of an unknown block": lambda s: {"type": "hologram", s: 1},
@@ -229,29 +222,14 @@ TEXT_PLACES = {
     },
     "non_standard": lambda s: {"type": "non_standard", "value": {"type": "mcp_call", "output": s}},
 }
-HEADS = {
-    "hex": HEAD,
-    "base64": encoded(bytes(range(256)) * 2),
-    "path": "/usr/lib/python3/site-packages/" * 12,
-    "letters": "A" * 300,
-}
+HEADS = [HEAD, encoded(bytes(range(256)) * 2), "/usr/lib/site-packages/" * 12, "A" * 300]
 
 
 @pytest.mark.parametrize("place", TEXT_PLACES)
-@pytest.mark.parametrize("head", HEADS)
-def test_text_that_begins_like_data_counts_as_text(place, head):
-    text = HEADS[head] + PROSE
-    assert part(TEXT_PLACES[place](text)) >= 0.95 * counter_for("gpt-4o").text(text)
-
-
-@given(
-    place=st.sampled_from(sorted(TEXT_PLACES)),
-    head=st.text(alphabet="ABCabc0123+/=_-", min_size=256, max_size=400),
-    words=st.integers(1, 400),
-)
-def test_no_block_that_is_no_media_counts_a_constant(place, head, words):
-    text = head + " and then some more words" * words
-    assert part(TEXT_PLACES[place](text)) >= 0.95 * counter_for("gpt-4o").text(text)
+def test_text_that_begins_like_data_counts_as_text(place):
+    for head in HEADS:
+        text = head + PROSE
+        assert part(TEXT_PLACES[place](text)) >= 0.95 * counter_for("gpt-4o").text(text)
 
 
 def test_only_media_in_its_place_counts_as_media():
