@@ -11,7 +11,7 @@ import pytest
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import RecallError
-from tests.recall.dense_helpers import CountingEmbeddings, made, seqs, talk
+from tests.recall.samples import CountingEmbeddings, days, made, seqs
 from tests.recall.test_indexing import active, assert_whole, in_chroma
 
 pytestmark = pytest.mark.slow  # a real Chroma; `make test` does without
@@ -22,8 +22,8 @@ SCOPE = Scope("s")
 @pytest.fixture
 def store(tmp_path):
     with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
-        store.add("s", talk(25))
-        store.add("t", talk(5))
+        store.add("s", days(25))
+        store.add("t", days(5))
         yield store
 
 
@@ -102,8 +102,8 @@ def test_messages_added_during_a_rebuild_are_in_the_new_index(store, indexed):
 
     def adds(texts):
         if len(embeddings.texts) == 8:
-            store.add("s", talk(3, 100))
-            store.add("new", talk(2, 200))
+            store.add("s", days(3, 100))
+            store.add("new", days(2, 200))
         return asked(texts)
 
     embeddings.embed_documents = adds
@@ -127,16 +127,6 @@ def test_a_rebuild_that_is_given_up_is_made_anew_of_the_first_models_vectors(
     assert_whole(back, store)
 
 
-def test_rebuild_shows_how_far_it_is(store, indexed, capsys):
-    indexed().rebuild(progress=True)
-    said = capsys.readouterr().err
-    assert "Indexing: 100%" in said
-    assert "2/2" in said
-    assert "messages=30" in said
-    indexed().rebuild()
-    assert capsys.readouterr().err == ""
-
-
 def heals(store, index, caplog, *, embeddings):
     with caplog.at_level(logging.WARNING):
         index.index()
@@ -154,21 +144,6 @@ def test_missing_entries_are_noticed_at_open_and_made_anew(store, indexed, caplo
     embeddings = CountingEmbeddings()
     said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
     assert "has 23 vectors, the store has 30" in said
-
-
-def test_a_missing_collection_is_made_anew(store, indexed, caplog):
-    first = indexed()
-    first._place.clear(active(first).name)
-    first.close()
-    embeddings = CountingEmbeddings()
-    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-    assert "is not there" in said
-
-
-def test_an_emptied_folder_is_filled_again(store, indexed, tmp_path, caplog):
-    shutil.rmtree(tmp_path / "chroma")
-    embeddings = CountingEmbeddings()
-    heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
 
 
 @pytest.mark.parametrize("file", ["header.bin", "data_level0.bin", "length.bin"])
@@ -195,18 +170,6 @@ def test_a_damaged_chroma_database_is_dropped_and_rebuilt(store, indexed, tmp_pa
     embeddings = CountingEmbeddings()
     said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
     assert "changed since" in said
-
-
-def test_overwritten_bytes_of_a_chroma_database_are_noticed_and_healed(
-    store, indexed, tmp_path, caplog
-):
-    """The sizes are as they were: Chroma itself says that it cannot read it."""
-    (database,) = (tmp_path / "chroma").rglob("chroma.sqlite3")
-    with database.open("r+b") as opened:
-        opened.write(b"\0" * 100_000)
-    embeddings = CountingEmbeddings()
-    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-    assert "made anew from the store" in said
 
 
 def test_a_process_killed_while_writing_to_chroma_is_noticed_and_healed(
@@ -250,20 +213,13 @@ def test_damage_that_shows_in_a_search_is_healed_behind_it(store, indexed, monke
     assert len(seqs(index, store, "day", SCOPE, k=50)) == 25
 
 
-def test_a_note_about_sizes_that_cannot_be_read_is_a_fault(store, indexed, tmp_path, caplog):
-    first = indexed()
-    (tmp_path / "chroma" / "tokenmem" / f"{active(first).name}.sizes").write_text("{")
-    embeddings = CountingEmbeddings()
-    heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-
-
 def test_a_folder_that_is_deleted_under_a_running_process_is_filled_again(store, indexed, tmp_path):
     index = indexed(exact_most=0)
     index.index()
     shutil.rmtree(tmp_path / "chroma" / "tokenmem")
     for _ in range(3):  # it is noticed by the first answer that fails
         with suppress(RecallError):
-            store.add("s", talk(1, store.count("s")))
+            store.add("s", days(1, store.count("s")))
             index.index()
     index.close()
     again = indexed(exact_most=0)
@@ -277,7 +233,7 @@ def test_a_collection_begun_by_another_process_before_an_acknowledgement_is_fill
     """What went into the old collection must not be acknowledged for the new one."""
     embeddings = CountingEmbeddings()
     index, other = indexed(embeddings, batch=8), indexed(batch=8)
-    store.add("new", talk(3, 300))
+    store.add("new", days(3, 300))
     acknowledge = store.index.acknowledge_vectors
     begun = []
 
@@ -293,52 +249,3 @@ def test_a_collection_begun_by_another_process_before_an_acknowledgement_is_fill
     assert_whole(index, store)
     assert len(embeddings.texts) == 3
     assert store.index.backlog()["vectors"] == 0
-
-
-def test_what_another_process_stores_during_the_comparison_is_no_damage(
-    store, indexed, monkeypatch, caplog
-):
-    index, other = indexed(), indexed()
-    name = active(index).name
-    count = index._filler._count_stored
-    written = []
-
-    def and_another_writes(version):
-        found = count(version)
-        if not written:
-            written.append(store.add("late", talk(2, 400)))
-            other.index()
-        return found
-
-    monkeypatch.setattr(index._filler, "_count_stored", and_another_writes)
-    index.index()
-    assert written
-    assert active(index).name == name
-    assert "made anew" not in caplog.text
-    assert_whole(index, store)
-
-
-def test_a_collection_that_breaks_while_it_is_filled_is_dropped_and_filled_again(
-    store, indexed, monkeypatch
-):
-    embeddings = CountingEmbeddings()
-    index = indexed(embeddings)
-    index.index()
-    name = active(index).name
-    store.add("new", talk(3, 300))
-    import chromadb
-
-    upsert = chromadb.api.models.Collection.Collection.upsert
-    faults = [chromadb.errors.NotFoundError("deleted by somebody")]
-
-    def deleted(*args, **options):
-        if faults:
-            raise faults.pop()
-        return upsert(*args, **options)
-
-    monkeypatch.setattr("chromadb.api.models.Collection.Collection.upsert", deleted)
-    index.index()
-    assert active(index).name != name
-    assert len(in_chroma(index)) == 33
-    assert_whole(index, store)
-    assert len(embeddings.texts) == 3

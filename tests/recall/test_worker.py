@@ -62,16 +62,3 @@ def test_a_fault_of_our_own_is_logged_and_the_next_work_is_done(caplog):
     worker.wait(10)
     assert done == [1, 2]
     assert "a bug" in caplog.text
-
-
-def test_a_stopped_worker_does_nothing_until_it_is_started():
-    done = []
-    worker = Worker(lambda: done.append(1), "test")
-    worker.stop()
-    worker.wake()
-    assert worker.wait(1)
-    assert done == []
-    worker.start()
-    worker.wake()
-    assert worker.wait(10)
-    assert done == [1]
