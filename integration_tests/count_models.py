@@ -17,12 +17,6 @@ def anthropic(url: str) -> Any:
     return ChatAnthropic(model="claude-sonnet-4-5", base_url=url, api_key="none", max_retries=0)
 
 
-def anthropic_with_retries(url: str) -> Any:
-    from langchain_anthropic import ChatAnthropic
-
-    return ChatAnthropic(model="claude-sonnet-4-5", base_url=url, api_key="none")
-
-
 def google(url: str) -> Any:
     from langchain_google_genai import ChatGoogleGenerativeAI
 

@@ -9,15 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from sqlalchemy import Text, cast, select
 
 from langchain_tokenmem import (
     Recall,
-    TokenBudget,
-    TokenMemory,
-    TokenMemoryChatHistory,
     TokenMemorySaver,
     TranscriptStore,
 )
@@ -68,61 +65,6 @@ def count_edits(store: TranscriptStore) -> int:
     with store.database.reading("edits") as connection:
         hidden = select(messages.c.number).where(messages.c.is_shown == 0)
         return len(connection.execute(hidden).all())
-
-
-def test_an_edit_supersedes_in_search_history_and_recall(store):
-    recall = Recall(store)
-    store.add("t", [fact(OLD), AIMessage("Noted.", id="a")], user_id="ann")
-    store.add("t", [fact(NEW)], user_id="ann")
-    memory = TokenMemory(TokenBudget(8_000), recall=recall)
-    history = TokenMemoryChatHistory("t", user_id="ann", memory=memory, store=store)
-
-    assert texts(store.messages("t", user_id="ann")) == [NEW, "Noted."]
-    assert texts(history.messages) == [NEW, "Noted."]
-    assert texts(history.full_history()) == [NEW, "Noted."]
-    assert texts([row.message for row in store.conversation("t", user_id="ann")[1]])[0] == NEW
-    assert found(recall) == found(recall, scope="user") == [NEW]
-    assert found(recall, "another", scope="user") == [NEW]
-    assert recall.search("QUOKKA", session_id="t", user_id="ann") == []
-    assert recall.history_search("quokka", session_id="t", user_id="ann") == []
-    assert len(recall.history_search("wombat", session_id="t", user_id="ann")) == 1
-    assert "tokenmem_terms" not in tables_with(store, "quokka")
-
-    assert texts(history.full_history(include_superseded=True)) == [OLD, NEW, "Noted."]
-    assert store.get("t", "fact", include_superseded=True).content == OLD
-    everywhere = recall.history_search(
-        "quokka", session_id="t", user_id="ann", include_superseded=True
-    )
-    assert [hit.text for hit in everywhere] == [OLD]
-
-
-def test_each_branch_of_a_thread_shows_its_own_words(store, url):
-    recall = Recall(store)
-    graph = chat(store)
-    graph.invoke({"messages": [fact(OLD)]}, THREAD)
-    before = graph.get_state(THREAD).config
-    edited = graph.update_state(THREAD, {"messages": [fact(NEW)]})
-    assert (found(recall), texts(store.messages("t", user_id="ann"))[0]) == ([NEW], NEW)
-    graph.invoke({"messages": [HumanMessage("Go on.", id="fork")]}, before)
-    assert (found(recall), texts(store.messages("t", user_id="ann"))[0]) == ([OLD], OLD)
-    graph.invoke({"messages": [HumanMessage("Go on.", id="back")]}, edited)
-    assert found(recall) == [NEW]
-    with TranscriptStore(url) as other:  # as another process opens it
-        assert found(Recall(other)) == [NEW]
-        assert graph.get_state(before).values["messages"][0].content == OLD
-        assert chat(other).get_state(THREAD).values["messages"][0].content == NEW
-
-
-@pytest.mark.parametrize("on_remove", ["keep", "hide"])
-def test_a_removed_message_is_hidden_where_removals_hide(store, on_remove):
-    recall = Recall(store)
-    graph = chat(store, on_remove=on_remove)
-    graph.invoke({"messages": [fact(OLD)]}, THREAD)
-    graph.update_state(THREAD, {"messages": [RemoveMessage(id="fact")]})
-    kept = [OLD] if on_remove == "keep" else []
-    assert found(recall) == kept
-    assert texts(store.messages("t", user_id="ann")) == [*kept, "Noted."]
-    assert texts(store.messages("t", user_id="ann", include_superseded=True)) == [OLD, "Noted."]
 
 
 @pytest.mark.parametrize("how", ["erase", "erase user", "delete thread", "clear"])

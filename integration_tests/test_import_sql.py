@@ -1,4 +1,4 @@
-"""A long SQL history is imported in pages: quickly, in little memory, and again after a kill."""
+"""A long SQL history is imported in pages, and goes on after a kill and where its source grew."""
 
 from __future__ import annotations
 
@@ -9,21 +9,12 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-from import_worker import MAX_WAIT_S
 from langchain_core.messages import AIMessage, HumanMessage, message_to_dict
 
 from langchain_tokenmem import TranscriptStore
 
 WORKER = Path(__file__).with_name("import_worker.py")
 WORDS = "the order number is noted and the customer asks about the delivery on friday morning "
-
-MOST_SECONDS = 60.0
-"""CPU time for 100,000 messages."""
-SLACK_S = 2.0
-"""A call at the limit waits up to `max_wait_s` for its summary; its view is made before that."""
-MOST_GROWTH_MB = 60
-"""As much for 100,000 messages as for 10,000; all of them at once take some 300."""
 
 
 def history(path: Path, count: int) -> str:
@@ -44,7 +35,7 @@ def history(path: Path, count: int) -> str:
     return f"sqlite:///{path}"
 
 
-def figures_of(source: str, target: str) -> dict[str, float]:
+def figures_of(source: str, target: str) -> dict[str, int]:
     """Import in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-W", "error", str(WORKER), source, target],
@@ -54,17 +45,6 @@ def figures_of(source: str, target: str) -> dict[str, float]:
     )
     assert done.returncode == 0, done.stderr[-2_000:]
     return json.loads(done.stdout)
-
-
-@pytest.mark.slow
-def test_a_hundred_thousand_messages_are_imported_in_time_and_constant_memory(tmp_path):
-    source = history(tmp_path / "old.db", 100_000)
-    figures = figures_of(source, f"sqlite:///{tmp_path}/new.db")
-    print(figures)
-    assert figures["added"] == 100_000
-    assert figures["cpu_s"] <= MOST_SECONDS
-    assert figures["grown_mb"] <= MOST_GROWTH_MB
-    assert figures["turn_s"] <= MAX_WAIT_S + SLACK_S
 
 
 def test_an_import_that_is_killed_goes_on_in_another_process(url, tmp_path):

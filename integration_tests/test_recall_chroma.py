@@ -6,7 +6,6 @@ import gc
 import json
 import os
 import random
-import shutil
 import signal
 import socket
 import subprocess
@@ -175,20 +174,6 @@ def test_a_server_that_dies_fails_no_turn_and_catches_up(tmp_path, port):
     store.close()
 
 
-def test_a_server_that_never_answers_holds_nobody_up(tmp_path):
-    with socket.socket() as deaf:
-        deaf.bind(("127.0.0.1", 0))
-        deaf.listen()
-        chroma = ChromaIndex(
-            host="127.0.0.1",
-            port=deaf.getsockname()[1],
-            embeddings=HashingEmbeddings(16),
-            timeout_s=0.5,
-        )
-        with pytest.raises(RecallError, match=r"cannot be used now.*Timeout"):
-            chroma.connect("tokenmem-test")
-
-
 def test_a_server_that_stops_in_its_tracks_holds_nobody_up(tmp_path, port):
     with chroma_server(tmp_path / "server", port) as server:
         store = TranscriptStore(f"sqlite:///{tmp_path}/memory.db")
@@ -208,64 +193,6 @@ def test_a_server_that_stops_in_its_tracks_holds_nobody_up(tmp_path, port):
         assert recall_worker.state_of(store, recall)["found"] == 2
         recall.close()
         store.close()
-
-
-def test_chroma_files_truncated_or_deleted_at_random_are_rebuilt(tmp_path):
-    """Every file of an embedded Chroma with a graph on the disk (over 1,000 entries)."""
-    whole = tmp_path / "whole"
-    store, recall = recall_worker.opened(whole)
-    store.add("s0", [recall_worker.sentence(f"m{n}") for n in range(1_100)])
-    recall.index()
-    recall.close()
-    store.close()
-    chance = random.Random(5)
-    files = [
-        one.relative_to(whole)
-        for one in sorted((whole / "chroma").rglob("*"))
-        if one.is_file() and one.suffix not in {".sizes", ".lock"}
-    ]
-    assert {"chroma.sqlite3", "header.bin", "index_metadata.pickle"} <= {one.name for one in files}
-    for number, file in enumerate([*files, *files]):
-        home = tmp_path / f"cut{number}"
-        shutil.copytree(whole, home)
-        kept = chance.randrange((home / file).stat().st_size) if number < len(files) else None
-        if kept is None:
-            (home / file).unlink()
-        else:
-            os.truncate(home / file, kept)
-        check_healed(home, f"{file} cut to {kept}")
-
-
-def check_healed(home: Path, damage: str) -> None:
-    store, recall = recall_worker.opened(home)
-    assert recall.search("message m7 thing", session_id="s0", k=3), damage
-    recall.index()
-    state = recall_worker.state_of(store, recall)
-    assert state["entries"] == state["vectors"] == 1_100, damage
-    # A graph is approximate, and one of over 1,000 that was built anew may miss an entry or two.
-    assert 0.99 * 1_100 <= state["found"] <= 1_100, damage
-    recall.close()
-    store.close()
-    shutil.rmtree(home)
-
-
-def test_erased_text_is_in_no_file_of_store_or_chroma_and_others_keep_theirs(tmp_path):
-    canary = "Donaudampfschiff4711"
-    store, recall = recall_worker.opened(tmp_path)
-    said = [HumanMessage(f"{canary} number {n}", id=f"{canary}-{n}") for n in range(50)]
-    store.add(f"s-{canary}", said, user_id=f"u-{canary}")
-    store.add("other", [HumanMessage("my own words", id="o")], user_id="other")
-    recall.index()
-    assert any(canary.encode() in one.read_bytes() for one in files_of(tmp_path))
-    counts = recall.erase(user_id=f"u-{canary}")
-    assert counts["chroma"] == 50
-    assert recall.search("words", session_id="other")[0].message_id == "o"
-    state = recall_worker.state_of(store, recall)
-    assert state["ids"] == ["o"]
-    assert state["entries"] == state["found"] == state["vectors"] == 1
-    recall.close()
-    store.close()
-    assert [one for one in files_of(tmp_path) if canary.encode() in one.read_bytes()] == []
 
 
 def files_of(folder: Path) -> list[Path]:

@@ -110,12 +110,6 @@ def plain_fts5(texts: list[str], question: str, most: int) -> list[str]:
     return [row[0] for row in found]
 
 
-@pytest.mark.parametrize(("text", "question"), PLANTED)
-def test_unspaced_scripts_file_names_and_codes_are_found_among_other_talk(recall, text, question):
-    hits = recall.search(question, session_id="s", k=3)
-    assert text in [hit.text for hit in hits]
-
-
 def test_two_hundred_unrelated_questions_recall_next_to_nothing(recall):
     benchmarks = Path(__file__).parents[1] / "benchmarks"
     asked = (benchmarks / "_unrelated.txt").read_text(encoding="utf-8").splitlines()
@@ -124,25 +118,3 @@ def test_two_hundred_unrelated_questions_recall_next_to_nothing(recall):
     print(f"of {len(asked)} unrelated questions {len(answered)} bring something back: {answered}")
     assert len(asked) == 200
     assert len(answered) <= len(asked) * 0.02
-
-
-def test_the_same_question_has_the_same_answer(recall):
-    for question, _, _ in FACTS:
-        first = recall.search(question, session_id="s", k=30)
-        assert recall.search(question, session_id="s", k=30) == first
-        assert recall.search(question, session_id="s", k=5) == first[:5]
-
-
-def test_sqlite_and_postgres_find_the_same(recall, postgres_url):
-    questions = [question for question, _, _ in FACTS] + [question for _, question in PLANTED]
-    with TranscriptStore(postgres_url) as store, Recall(store) as other:
-        store.add("quality", conversation(7), user_id="u")
-        compared = 0
-        for question in questions:
-            ours = recall.search(question, session_id="s", k=20)
-            theirs = other.search(question, session_id="quality", k=20)
-            assert [hit.message_id for hit in theirs] == [hit.message_id for hit in ours]
-            assert [hit.score for hit in theirs] == pytest.approx([hit.score for hit in ours])
-            assert [hit.text for hit in theirs] == [hit.text for hit in ours]
-            compared += len(ours)
-    assert compared > 60

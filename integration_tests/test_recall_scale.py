@@ -13,7 +13,6 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from langchain_tokenmem import Recall, TranscriptStore
-from langchain_tokenmem.recall.words import ReadLimits
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
@@ -75,33 +74,3 @@ def test_an_append_writes_as_little_to_a_long_history_as_to_a_short_one(store):
             asked[session_id] = len(seen)
     print(asked)
     assert asked["long"] <= asked["short"]
-
-
-def test_a_sentence_is_found_under_thousands(store):
-    with Recall(store) as recall:
-        for scope in ("session", "user"):
-            hits = recall.search(
-                "Which phrase opens the vault?", session_id="long", user_id="u", scope=scope, k=2
-            )
-            assert PLANTED in [hit.text for hit in hits]
-
-
-def test_reading_less_of_the_common_words_hardly_changes_the_best_hits(store):
-    with Recall(store) as recall:
-        questions = [_about(str(message.content)) for message in store.messages("long")[10::200]]
-        quick = [recall.search(question, session_id="long", k=5) for question in questions]
-        recall.lexical.effort = ReadLimits(postings=10**6, candidates=10**6)
-        whole = [recall.search(question, session_id="long", k=5) for question in questions]
-    same = sum(
-        len({hit.seq for hit in some} & {hit.seq for hit in every})
-        for some, every in zip(quick, whole, strict=True)
-    )
-    there = sum(map(len, whole))
-    print(f"{same} of {there} of the best five hits are the same")
-    assert there > 60  # else nothing was compared
-    assert same >= 0.9 * there
-
-
-def _about(text: str) -> str:
-    """Return a question of half the words of a message, the common ones, too."""
-    return " ".join(text.rstrip(".").split()[::2]) + "?"

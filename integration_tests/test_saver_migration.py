@@ -21,7 +21,6 @@ from typer.testing import CliRunner
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.adapters.migration.checkpoints import migrate_checkpoints
 from langchain_tokenmem.cli.app import app
-from langchain_tokenmem.errors import StoreError
 
 RUN = CliRunner()
 THREADS = ("ann", "bob/2")
@@ -151,22 +150,3 @@ def test_a_migration_that_was_interrupted_goes_on(tmp_path, target, monkeypatch,
             assert report.known > 0
             for thread in THREADS:
                 assert read(saver, thread) == read(source, thread)
-
-
-def test_a_target_that_differs_is_refused(target):
-    with closing(sqlite3.connect(":memory:", check_same_thread=False)) as connection:
-        source = SqliteSaver(connection)
-        fill(source)
-        with TranscriptStore(target) as store:
-            saver = TokenMemorySaver(store)
-            head = source.get_tuple(at("ann"))
-            assert head is not None
-            other = {**head.checkpoint, "channel_values": {"n": "another"}}
-            versions = {"n": head.checkpoint["channel_versions"]["n"]}
-            parent = head.parent_config or at("ann")
-            saver.put(parent, other, head.metadata, versions)  # type: ignore[arg-type]
-            with pytest.raises(StoreError, match="another one under this name"):
-                migrate_checkpoints(source, saver)
-            with pytest.raises(StoreError, match="'ann'"):
-                migrate_checkpoints(source, saver, threads=["ann"])
-            assert migrate_checkpoints(source, saver, threads=["bob/2"]).copied == EACH

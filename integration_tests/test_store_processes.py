@@ -19,12 +19,6 @@ def check_one_session(url: str, writers: int, each: int) -> None:
         assert mine == [f"w{writer}-{number}" for number in range(each)]
 
 
-def test_two_processes_write_a_thousand_messages_each_to_one_session(tmp_path):
-    url = f"sqlite:///{tmp_path}/memory.db"
-    finish([start("singles", url, "s", f"w{n}", 1_000) for n in range(2)], 1_000)
-    check_one_session(url, 2, 1_000)
-
-
 def test_eight_processes_write_two_hundred_messages_each_to_one_sqlite_file(tmp_path):
     url = f"sqlite:///{tmp_path}/memory.db"
     finish([start("singles", url, "s", f"w{n}", 200) for n in range(8)], 200)

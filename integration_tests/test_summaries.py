@@ -14,10 +14,7 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from summary_worker import BUDGET, due, go, start
 
-from benchmarks.summary_survival import faithful_writer, pinned_survival, survival_of
 from langchain_tokenmem import TokenMemory, TokenMemoryChatHistory, TranscriptStore
-from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
-from tests.summarize.survival import KINDS
 
 LEASE_S = 2.0
 MOST_CALLS = 1_000
@@ -135,20 +132,6 @@ def test_ten_turns_at_once_make_one_call(url, said):
         memory.close()
     assert len(writer.asked) == 1
     assert statistics.median(taken) < 1, "turns waited for the summary"
-
-
-def test_planted_literals_survive_ten_summaries():
-    faithful = survival_of(faithful_writer(4_096), 10)
-    extractive = survival_of(ExtractiveSummarizer(), 10)
-    print(f"\nfaithful model\n{faithful.table()}\nextractive\n{extractive.table()}")
-    assert faithful.totals == [len(KINDS)] * 10
-    assert extractive.mean >= 7
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_constraints_of_the_first_request_survive_five_summaries(seed):
-    constraints, shown = pinned_survival(seed, 3_000)
-    assert [one for one in constraints if one not in shown] == []
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
