@@ -9,10 +9,10 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 from _price_bound import is_bound, keys_in
-from _price_citing import TOOLS, CitingModel, cite
+from _price_citing import TOOLS, CitingModel
 from _price_measure import Run, Tally
-from _price_recordings import Recording, joined, sampled
-from _price_systems import langchain, with_fields, without_summary
+from _price_recordings import Recording, joined
+from _price_systems import langchain, without_summary
 from price import Played, figures, rows_of
 
 from langchain_tokenmem.cli.measures import MessageTexts, ReferenceCounter
@@ -102,17 +102,6 @@ def test_lift_is_what_only_the_summary_holds():
     )
 
 
-def test_a_cut_result_is_not_whole():
-    cut = ToolMessage("user_id: [...]", id="r1", tool_call_id="c1")
-    tally = played(lambda history: [*history[:3], *([cut] if len(history) > 3 else [])])
-    assert (tally.with_results, tally.whole_results) == (1, 0)
-
-
-def test_the_writer_cites_the_lines_with_the_most_literals_within_what_is_asked():
-    texts = ["Hello.\nread a/b.py\nran x_y on a/b.py", "Write at most 6 words."]
-    assert cite(texts, COUNTER) == "## Done\n- ran x_y on a/b.py"
-
-
 def test_a_summary_is_read_at_the_cached_price_only_with_the_same_tools():
     run = run_of(list)
     prompt = [HumanMessage(WORDS)]
@@ -132,18 +121,6 @@ def test_langchains_middleware_goes_on_from_its_own_summary():
     assert long not in request
     more = [AIMessage("Yes.", id="y"), HumanMessage("And now?", id="n")]
     assert ask([*HISTORY[:4], long, *request[-2:], *more]) == [*request, *more]
-
-
-def test_settings_of_this_package_are_read_from_a_text():
-    name, system = with_fields("target=.3,model")
-    assert name == "ours (target=.3,model)"
-    assert system.keywords == {"target": 0.3, "writes": True}
-
-
-def test_a_sample_is_the_same_for_the_same_seed():
-    recordings = [Recording(str(number), "a", []) for number in range(20)]
-    assert sampled(recordings, 5, 1) == sampled(recordings, 5, 1) != sampled(recordings, 5, 2)
-    assert sampled(recordings, None, 1) == recordings
 
 
 def test_joined_recordings_keep_one_system_text_and_their_own_call_ids():

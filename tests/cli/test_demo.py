@@ -6,10 +6,8 @@ import runpy
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.cli.measures import reference_counter
 from langchain_tokenmem.cli.replay import load_conversations
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -23,20 +21,6 @@ def demo():
 @pytest.fixture(scope="module")
 def recording():
     return load_conversations(EXAMPLES / "recorded_agent.jsonl")[0]
-
-
-def test_the_recording_is_a_real_stretch_of_work(recording):
-    assert len(recording.messages) >= 40
-    assert sum(isinstance(message, HumanMessage) for message in recording.messages) >= 6
-    assert reference_counter().messages(recording.messages) >= 15_000
-    said = "\n".join(message.text for message in recording.messages)
-    assert "Error: no such file or folder" in said
-    assert "Traceback" in said
-
-
-def test_the_recording_names_no_folder_of_the_machine_that_made_it():
-    text = (EXAMPLES / "recorded_agent.jsonl").read_text("utf-8")
-    assert not any(folder in text for folder in ("/work/", "/root/", "/home/"))
 
 
 @pytest.mark.slow
