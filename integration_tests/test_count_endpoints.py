@@ -23,7 +23,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_tokenmem.counting import ProviderCounter, counter_for
 from langchain_tokenmem.tokens.provider_counter import FAILURES, MOST_REQUESTS, TIMEOUT_S
 
-for module in ("anthropic", "aws", "google_genai", "google_vertexai", "litellm", "mistralai"):
+for module in ("anthropic", "aws", "google_genai", "google_vertexai", "mistralai"):
     pytest.importorskip(f"langchain_{module}", reason="pip install 'langchain-tokenmem[peers]'")
 
 # of the integrations themselves

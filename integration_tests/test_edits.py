@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -93,39 +90,3 @@ def test_no_table_keeps_edited_words_of_what_is_deleted(store, how):
         assert found(recall) == []
         assert count_edits(store) == 1
         assert texts(store.messages("other", user_id="bob")) == ["Of somebody else, edited."]
-
-
-EDIT = """
-import sys
-from langchain_core.messages import HumanMessage
-from langchain_tokenmem import TranscriptStore
-url, writer = sys.argv[1:]
-with TranscriptStore(url) as store:
-    for number in range(15):
-        store.add("t", [HumanMessage(f"words {writer} {number}", id="fact")])
-"""
-
-
-def edit_in_a_process(url: str, writer: int) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", EDIT, url, str(writer)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-
-
-def test_of_edits_by_several_processes_all_are_kept_and_one_is_current(store, url):
-    store.add("t", [fact(OLD)])
-    with ThreadPoolExecutor(3) as threads:
-        for done in threads.map(lambda writer: edit_in_a_process(url, writer), range(3)):
-            assert done.returncode == 0, done.stderr
-    (current,) = texts(store.messages("t"))
-    versions = texts(store.messages("t", include_superseded=True))
-    said = {f"words {writer} {number}" for writer in range(3) for number in range(15)}
-    assert versions[-1] == current
-    assert current in {f"words {writer} 14" for writer in range(3)}
-    assert sorted(versions) == sorted([OLD, *said])
-    with Recall(store) as recall:
-        assert [hit.text for hit in recall.search("words", session_id="t")] == [current]

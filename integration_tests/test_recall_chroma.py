@@ -154,26 +154,6 @@ def test_two_processes_share_a_chroma_server(tmp_path, port):
         store.close()
 
 
-def test_a_server_that_dies_fails_no_turn_and_catches_up(tmp_path, port):
-    folder = tmp_path / "server"
-    store, recall = served(tmp_path / "home", port)
-    with chroma_server(folder, port):
-        store.add("s", [recall_worker.sentence(f"a{n}") for n in range(20)])
-        recall.index()
-    for number in range(5):
-        assert store.add("s", [recall_worker.sentence(f"b{number}")])
-    assert "b3" in {hit.message_id for hit in recall.search("message b3", session_id="s")}
-    with pytest.raises(RecallError):
-        recall.index()
-    assert recall.backlog()["vectors"] == 1
-    with chroma_server(folder, port):
-        recall.index()
-        state = recall_worker.state_of(store, recall)
-        assert state["entries"] == state["found"] == 25
-    recall.close()
-    store.close()
-
-
 def test_a_server_that_stops_in_its_tracks_holds_nobody_up(tmp_path, port):
     with chroma_server(tmp_path / "server", port) as server:
         store = TranscriptStore(f"sqlite:///{tmp_path}/memory.db")
@@ -193,40 +173,3 @@ def test_a_server_that_stops_in_its_tracks_holds_nobody_up(tmp_path, port):
         assert recall_worker.state_of(store, recall)["found"] == 2
         recall.close()
         store.close()
-
-
-def files_of(folder: Path) -> list[Path]:
-    return [one for one in folder.rglob("*") if one.is_file()]
-
-
-def test_the_embedding_model_is_never_asked_for_text_by_chroma(tmp_path, port):
-    """Over HTTP, too, nothing but vectors and numbers leaves the process."""
-    with chroma_server(tmp_path / "server", port):
-        canary = "Rindfleischetikett"
-        store = TranscriptStore(f"sqlite:///{tmp_path}/memory.db")
-        chroma = ChromaIndex(host="127.0.0.1", port=port, embeddings=HashingEmbeddings(16))
-        with Recall(store, chroma=chroma) as recall:
-            store.add(canary, [HumanMessage(canary, id=canary)], user_id=canary)
-            recall.index()
-    found = [one for one in files_of(tmp_path / "server") if canary.encode() in one.read_bytes()]
-    assert found == []
-
-
-def test_vectors_in_postgresql_are_the_same(tmp_path, postgres_url):
-    found = []
-    for url in (f"sqlite:///{tmp_path}/memory.db", postgres_url):
-        chroma = ChromaIndex(tmp_path / f"chroma{len(found)}", embeddings=HashingEmbeddings(16))
-        with TranscriptStore(url) as store, Recall(store, chroma=chroma) as recall:
-            messages = [recall_worker.sentence(f"pg{n}") for n in range(150)]
-            store.add("pg-chroma", messages, user_id="pg-user")
-            recall.index()
-            assert recall.rebuild() >= 150
-            state = recall_worker.state_of(store, recall)
-            assert state["owed"] == 0
-            # The server holds what other tests have said, too.
-            assert state["entries"] == state["vectors"] >= 150
-            hits = recall.search("message pg77 thing", session_id="pg-chroma", k=10)
-            found.append([(hit.message_id, round(hit.score, 4)) for hit in hits])
-            assert recall.erase(user_id="pg-user")["chroma"] == 150
-    assert found[0] == found[1]
-    assert found[0]

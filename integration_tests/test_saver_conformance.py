@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.conformance import checkpointer_test, validate
-from saver_checks import DELTA_CHECKS, MISSED_CHECKS
+from saver_checks import CHECKS
 from savers import Threaded
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
@@ -48,6 +48,6 @@ async def test_conformance_81_of_81(store, use):
     assert sum(passed.values()) == 81
 
 
-@pytest.mark.parametrize("check", [*DELTA_CHECKS, *MISSED_CHECKS], ids=lambda c: c.__name__)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 def test_what_the_suite_misses(store, check):
     check(TokenMemorySaver(store), "thread")

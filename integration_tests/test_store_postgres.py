@@ -10,22 +10,17 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from sqlalchemy import create_engine, text
 from store_worker import finish, start, turn
 
-from langchain_tokenmem import TokenBudget, TranscriptStore
+from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import (
     CorruptStoreError,
     StoreError,
 )
-from langchain_tokenmem.state import new_state
-from tests.storage.samples import state
 
 
 @pytest.fixture
 def store(url: str) -> Iterator[TranscriptStore]:
     with TranscriptStore(url) as store:
         yield store
-
-
-POINTING = state("w-3-4", "w-0-0", text="NUL \x00, half \ud800, 😀")
 
 
 def test_transcripts(store, url):
@@ -45,21 +40,6 @@ def test_transcripts(store, url):
     assert store.messages("s") == []
     store.add("s", said[:1])
     assert [row.seq for row in store.rows("s")] == [26]
-
-
-def test_state_budget_and_conversation(store):
-    said = [message for number in range(5) for message in turn("w", number)]
-    store.add("s", said)
-    assert store.save_state("s", POINTING, expected=0)
-    assert not store.save_state("s", new_state(), expected=0)
-    store.set_budget("s", TokenBudget(context_window=4_000))
-    stored, rows = store.conversation("s")
-    assert stored.state == POINTING
-    assert stored.budget == TokenBudget(context_window=4_000)
-    assert [row.message for row in rows] == [said[0], *said[19:]]
-    store.clear("s")
-    assert not store.save_state("s", new_state(), expected=1)
-    assert store.state("s").state is None
 
 
 ODD = ["\\x00", "😀" * 249, "x' OR '1'='1", "../x", "%", "1", "=1", "ä" * 499]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import threading
 import time
 import uuid
@@ -11,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 from summary_worker import BUDGET, due, go, start
 
 from langchain_tokenmem import TokenMemory, TokenMemoryChatHistory, TranscriptStore
@@ -106,32 +105,6 @@ def test_two_processes_with_a_summary_due_make_one_call(url, said):
     with TranscriptStore(url) as store:
         assert store.messages("s") == said
         assert store.state("s").state["totals"]["summaries"] == 1
-
-
-def test_ten_turns_at_once_make_one_call(url, said):
-    writer = Slow(sleep_s=1)
-    together = threading.Barrier(10)
-    with TranscriptStore(url) as store, memory_of(writer) as memory:
-
-        def turn(number: int) -> float:
-            mine = history(memory, store)
-            together.wait()
-            started = time.monotonic()
-            assert mine.view().left_out == 0
-            mine.add_messages([HumanMessage(f"turn {number}"), AIMessage("noted")])
-            return time.monotonic() - started
-
-        with ThreadPoolExecutor(10) as pool:
-            taken = list(pool.map(turn, range(10)))
-        memory.close()
-        assert len(writer.asked) == 1
-        assert store.state("s").state["totals"]["summaries"] == 1
-        assert store.count("s") == len(said) + 20
-        assert store.messages("s")[: len(said)] == said
-        assert history(memory, store).view().left_out == 0
-        memory.close()
-    assert len(writer.asked) == 1
-    assert statistics.median(taken) < 1, "turns waited for the summary"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

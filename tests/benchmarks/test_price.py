@@ -13,7 +13,7 @@ from _price_citing import TOOLS, CitingModel
 from _price_measure import Run, Tally
 from _price_recordings import Recording, joined
 from _price_systems import langchain, without_summary
-from price import Played, figures, rows_of
+from price import figures
 
 from langchain_tokenmem.cli.measures import MessageTexts, ReferenceCounter
 
@@ -67,11 +67,6 @@ def test_a_changed_prefix_is_paid_again():
     assert calls[1].cost == pytest.approx(0.1 * system + first + result)
     assert calls[1].whole == pytest.approx(0.1 * (system + human) + first + result)
     assert calls[1].cost_1024 == system + first + result
-
-
-def test_literals_of_the_system_text_and_unknown_ones_are_not_asked_for():
-    calls = list(run_of(lambda history: history[-1:]).play(HISTORY))
-    assert (calls[1].covering, calls[1].covered) == (1, 0.5)
 
 
 def test_far_literals_are_outside_of_the_newest_part_of_the_window():
@@ -139,11 +134,3 @@ def test_joined_recordings_keep_one_system_text_and_their_own_call_ids():
     assert [one.get("tool_call_id") for one in found.recorded if one["role"] == "tool"] == [
         *("c-x", "c-y")
     ]
-
-
-def test_a_report_gives_the_price_as_a_part_of_langchains():
-    runs = [
-        Played(8, name, "a", "r", Tally(calls=1, cost=cost, whole=2.0), {}, 0.0)
-        for name, cost in (("ours", 1.0), ("LangChain 80-30", 2.0))
-    ]
-    assert [row["of_baseline"] for row in rows_of(runs, ["ours", "LangChain 80-30"])] == [0.5, 1.0]

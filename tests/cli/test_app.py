@@ -62,15 +62,6 @@ def test_replay_prints_the_numbers_and_writes_them(recording, tmp_path):
         assert re.search(rf"^ *{line} +[\d.-]+", done.output, re.MULTILINE), line
 
 
-def test_a_conversation_that_cannot_fit_is_counted_apart(tmp_path):
-    path = tmp_path / "said.json"
-    path.write_text(json.dumps([{"role": "system", "content": "rule " * 3_000}, *turns(1)[1:]]))
-    done = RUN.invoke(app, ["replay", str(path), "--window", "1000", "--verbose"])
-    assert done.exit_code == 0, done.output
-    assert "refused" in done.output
-    assert "1 more" in done.output
-
-
 def test_a_broken_promise_ends_with_1(recording, monkeypatch):
     def spoiled(messages, **options):
         report = replay_conversation(messages, **options)

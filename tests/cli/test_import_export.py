@@ -65,12 +65,6 @@ def test_one_session_of_one_user_goes_to_the_output(full):
     assert "There is no file" in run("export", f"{full}.none")[1]
 
 
-def test_a_failed_export_leaves_no_file(full, tmp_path):
-    file = tmp_path / "out.jsonl"
-    assert run("export", full, "--session", "s1", "--session", "none", "--out", file)[0] == 2
-    assert not file.exists()
-
-
 def test_a_file_is_a_session_of_its_name_or_of_the_one_given(tmp_path, target):
     file = tmp_path / "chat.json"
     file.write_text(json.dumps(messages_to_dict(turn(1))))
@@ -108,17 +102,3 @@ def test_a_sql_history_is_found_in_a_database(tmp_path, target):
     assert "1 sessions: 0 messages." in run("import", given, target, "--session", "bob")[1]
     code, output = run("import", given, target, "--table", "talks")
     assert (code, "neither a table 'talks' of histories" in output) == (2, True)
-
-
-def test_an_option_that_would_not_be_followed_is_refused(full, tmp_path, target):
-    file = tmp_path / "out.jsonl"
-    run("export", full, "--out", file)
-    for kind, option in (
-        ("checkpoints", "--user"),
-        ("sql", "--summary"),
-        ("messages", "--summary"),
-    ):
-        code, output = run("import", file, target, "--from", kind, option, "x")
-        assert (code, option in output) == (2, True), output
-    with TranscriptStore(target) as store:
-        assert store.sessions() == []

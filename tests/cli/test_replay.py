@@ -9,8 +9,8 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem.cli.measures import ReferenceCounter
-from langchain_tokenmem.cli.replay import allowance, replay_conversation
-from langchain_tokenmem.cli.report import ReplayTotals, as_json
+from langchain_tokenmem.cli.replay import replay_conversation
+from langchain_tokenmem.cli.report import ReplayTotals
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.state import new_state
@@ -85,15 +85,6 @@ def test_a_declared_change_is_a_change_but_no_pair():
     assert report.calls[1].cached == len("Be brief.")
 
 
-def test_a_cut_of_what_was_shown_is_declared_and_a_cut_of_something_new_is_not():
-    old = {**new_state(), "cuts": {"m1": {"head": 1, "tail": 0}}}
-    new = {**new_state(), "cuts": {"m3": {"head": 1, "tail": 0}}}
-    assert [c.declared for c in play(Scripted(remembers=[None, old])).calls] == [False, True, False]
-    report = play(Scripted(remembers=[None, new]))
-    assert [call.declared for call in report.calls] == [False, False, False]
-    assert [call.compacted for call in report.calls] == [False, True, False]
-
-
 def test_requests_over_limit_and_window_are_counted_from_outside():
     report = play(Scripted(limit=30))
     found = ReplayTotals([report])
@@ -126,15 +117,6 @@ def test_a_refused_conversation_is_counted_apart():
     assert report.fixed_tokens == 3 + 4 + len("Be brief.")
 
 
-def test_sending_everything_costs_one_and_holds_what_the_answers_need():
-    said = [*SAID[:5], HumanMessage("Edit src/app.py.", id="m5"), AIMessage("src/app.py", id="m6")]
-    tool = {"type": "function", "function": {"name": "f", "description": "d"}}
-    found = ReplayTotals([play(Scripted(), said, tools=[tool])])
-    assert (found.price, found.sent_again) == (1, 0)
-    assert (found.coverage, found.covering) == (1, 1)
-    assert (found.far, found.having_far) == (None, 0)
-
-
 def test_a_changed_prefix_is_paid_again():
     calls = play(Scripted(shows=[None, None, [SAID[1], SAID[5]]])).calls
     sizes = [4 + len(message.content) for message in SAID]
@@ -160,14 +142,3 @@ def test_coverage_is_of_what_the_answer_needs_and_the_request_holds():
     found = ReplayTotals([play(Scripted(), said)])
     assert (found.coverage, found.far, found.having_far) == (1, 1, 1)
     assert (found.fresh_whole, found.with_results) == (1, 1)
-
-
-def test_the_allowance_is_the_promised_formula():
-    budget = TokenBudget(context_window=1_000, summarize_at=0.8, target=0.5)
-    assert allowance(0, budget) == 1
-    assert allowance(300, budget) == pytest.approx(1 + 300 / 150)
-
-
-def test_the_report_is_plain_json():
-    data = as_json(play(Scripted()))
-    assert data["totals"]["calls"] == len(data["calls"]) == 3

@@ -9,7 +9,6 @@ from decimal import Decimal
 import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base.id import uuid6
-from langgraph.checkpoint.sqlite import SqliteSaver
 from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
@@ -147,17 +146,3 @@ def test_a_path_may_hold_any_sign(file, tmp_path):
     assert done.exit_code == 0, done.output
     found = RUN.invoke(app, ["doctor", str(target)])
     assert "2 sessions, 10 checkpoints: nothing is wrong." in found.output
-
-
-def test_a_blank_thread_is_left_out_and_said(tmp_path):
-    path, target = tmp_path / "a#?%41.db", str(tmp_path / "new.db")
-    with SqliteSaver.from_conn_string(str(path)) as saver:
-        for thread in ("", "ann"):
-            put(saver, at(thread), 1)
-    done = RUN.invoke(app, ["migrate-checkpoints", str(path), target])
-    assert done.exit_code == 0, done.output
-    assert "1 threads: 1 checkpoints" in done.output
-    assert "1 left out, no thread can be named so here: ''." in done.output
-    assert (
-        RUN.invoke(app, ["migrate-checkpoints", str(path), target, "--thread", ""]).exit_code == 2
-    )

@@ -108,12 +108,6 @@ def test_a_search_brings_the_last_put_first_page_by_page(store):
     assert [item.key for item in wanted] == ["k4", "k3"]
 
 
-def test_a_search_with_a_query_is_as_one_without(store):
-    store.put(("a",), "k", {"text": "green tea"})
-    (item,) = store.search(("a",), query="black coffee")
-    assert (item.key, item.score) == ("k", None)
-
-
 def test_a_value_that_was_returned_can_be_changed_without_harm(store):
     store.put(("a",), "k", value := {"tags": ["x"]})
     value["tags"].append("y")

@@ -13,7 +13,7 @@ from langgraph.store.base import SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import Notebook, TokenMemory, TranscriptStore
-from langchain_tokenmem.core.thread_names import namespace_label, notes_of_user
+from langchain_tokenmem.core.thread_names import namespace_label
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.notes import JsonStore, SqlStore
 from tests.notes.conftest import NOON, notebook_on
@@ -234,26 +234,6 @@ def test_the_owner_is_checked_on_what_comes_back(store):
     notebook.add("session tabs", level="session", user_id="ann", session_id="s1")
     assert [note.content for note in notebook.list(user_id="ann")] == ["ann uses tabs"]
     assert [note.content for note in notebook.search("tabs", user_id="bob")] == ["bob uses tabs"]
-
-
-def test_a_value_moved_to_another_user_is_not_theirs(notebook, store):
-    notebook.add("secret", level="global", user_id="ann")
-    (item,) = store.search((*notes_of_user("ann"), "global"))
-    store.put((*notes_of_user("bob"), "global"), item.key, item.value)
-    assert notebook.list(user_id="bob") == []
-
-
-def test_a_store_that_pages_by_three_hides_nothing():
-    class Small(InMemoryStore):
-        def batch(self, ops):
-            small = [op._replace(limit=3) if isinstance(op, SearchOp) else op for op in ops]
-            return super().batch(small)
-
-    notebook = notebook_on(Small())
-    for number in range(25):
-        notebook.add(f"note {number}", **ANN)
-    assert len(notebook.list(**ANN)) == 25
-    assert notebook.search("note 0", **ANN)[0].content == "note 0"
 
 
 def test_async_methods_do_the_same(notebook):

@@ -71,12 +71,6 @@ def test_a_named_date_moves_its_notes_up(store):
     assert found[0] == "Ann went swimming again."
 
 
-def test_the_same_content_at_two_levels_comes_once(notebook):
-    for level in ("global", "project"):
-        notebook.add("Use tabs.", level=level, **ANN)
-    assert [note.type for note in notebook.search("tabs", **ANN)] == ["project"]
-
-
 def test_earlier_questions_come_behind_the_newest_one(store):
     found = filled(store).search(["Which database?", "tabs or spaces"], **ANN)
     assert contents(found) == [NOTES[3], NOTES[1]]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from langchain_core.messages import HumanMessage
 from sqlalchemy import text
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.core.thread_names import notes_of_session, notes_of_user
-from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
+from langchain_tokenmem.errors import CorruptStoreError, ScopeError
 from langchain_tokenmem.notes import SqlStore
 
 ANN = (*notes_of_user("ann@example.com"), "global")
@@ -96,17 +94,3 @@ def test_a_damaged_item_is_an_error_until_it_is_put_anew_or_deleted(store, trans
     store.put(ANN, "a", {"x": 2})
     store.delete(ANN, "b")
     assert [item.value for item in store.search(ANN)] == [{"x": 2}]
-
-
-def test_a_namespace_that_no_key_can_hold_is_refused(store):
-    with pytest.raises(ConfigurationError, match="fewer or shorter"):
-        store.put(tuple("x" * 99 for _ in range(21)), "k", {"x": 1})
-    with pytest.raises(ConfigurationError, match="a shorter one"):
-        store.put(ANN, "k" * 2_001, {"x": 1})
-    assert left(store) == set()
-
-
-def test_threads_that_put_lose_nothing(store):
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda n: store.put(ANN, f"k{n}", {"n": n}), range(40)))
-    assert len(store.search(ANN, limit=100)) == 40

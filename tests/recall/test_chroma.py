@@ -5,8 +5,6 @@ from __future__ import annotations
 import builtins
 import os
 import socket
-import subprocess
-import sys
 
 import chromadb
 import numpy as np
@@ -91,17 +89,6 @@ def test_a_server_that_is_not_there_is_said():
         chroma.connect(NAME)
 
 
-def test_a_client_of_the_application_stays_open(tmp_path):
-    client = chromadb.PersistentClient(
-        str(tmp_path), settings=chromadb.config.Settings(anonymized_telemetry=False)
-    )
-    index = ChromaIndex(client=client, embeddings=EMBEDDINGS)
-    filled(index)
-    index.close()
-    assert client.count_collections() == 1
-    client.close()
-
-
 class FakeClient:
     is_closed = False
 
@@ -117,45 +104,6 @@ def test_chroma_cloud_is_asked_through_its_own_client_without_telemetry(monkeypa
     assert chroma.connect(NAME) is client
     assert (given["tenant"], given["api_key"]) == ("t", "k")
     assert given["settings"].anonymized_telemetry is False
-
-
-HOLDER = """
-import sys
-from langchain_tokenmem.recall.embedded_folder import EmbeddedFolder
-from pathlib import Path
-folder = EmbeddedFolder(Path(sys.argv[1]))
-folder.lock()
-print("taken", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_a_second_process_on_one_chroma_folder_is_refused_with_advice(tmp_path):
-    other = subprocess.Popen(  # noqa: S603
-        [sys.executable, "-c", HOLDER, str(tmp_path / "chroma")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    try:
-        assert other.stdout.readline() == "taken\n"
-        index = ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS)
-        with pytest.raises(RecallError, match=r"Another process.*chroma run --path.*host="):
-            index.connect(NAME)
-    finally:
-        other.communicate(timeout=20)
-    index.connect(NAME)  # it has ended
-    index.close()
-
-
-def test_two_indexes_of_one_process_share_a_chroma_folder(tmp_path):
-    one, two = (ChromaIndex(tmp_path / "chroma", embeddings=EMBEDDINGS) for _ in range(2))
-    filled(one)
-    assert two.count(NAME) == 60
-    one.close()
-    assert two.count(NAME) == 60
-    two.close()
 
 
 def test_a_forked_process_may_not_use_its_parents_chroma(chroma, monkeypatch):

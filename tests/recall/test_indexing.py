@@ -16,7 +16,7 @@ from langchain_tokenmem.core.search_units import Scope, pack_unit
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall.vector_math import blended, to_matrix
 from langchain_tokenmem.recall.vectors import VectorIndex
-from tests.recall.samples import CountingEmbeddings, days, made, partitions_of, seqs
+from tests.recall.samples import CountingEmbeddings, days, made, partitions_of
 
 pytestmark = pytest.mark.slow  # a real Chroma; `make test` does without
 
@@ -89,20 +89,6 @@ def test_however_messages_come_the_index_is_the_same(tmp_path_factory, sizes, ba
 
 
 @pytest.mark.parametrize("exact_most", [0, 100])
-def test_search_is_the_same_exactly_and_by_chroma(store, tmp_path, embeddings, exact_most):
-    store.add("s", days(60))
-    index, _ = made(store, tmp_path / "chroma", embeddings, exact_most=exact_most)
-    index.index()
-    whole, _ = made(store, tmp_path / "chroma", embeddings)
-    scope = Scope("s")
-    assert seqs(index, store, "day number7", scope) == seqs(whole, store, "day number7", scope)
-    assert len(seqs(index, store, "day number7", scope, k=200)) == 60
-    assert seqs(index, store, "day", scope, k=0) == []
-    index.close()
-    whole.close()
-
-
-@pytest.mark.parametrize("exact_most", [0, 100])
 def test_a_scope_never_shows_what_is_outside(store, tmp_path, embeddings, exact_most):
     for session, user in (("a", "u"), ("b", "u"), ("c", "v"), ("d", None)):
         messages = [HumanMessage("the same words", id=f"{session}{n}") for n in range(5)]
@@ -121,17 +107,6 @@ def test_a_scope_never_shows_what_is_outside(store, tmp_path, embeddings, exact_
             sources = reader.sources(found)
         assert {source.session_id for source in sources.values()} == sessions
         assert len(found) == 5 * len(sessions) == len(sources)
-    index.close()
-
-
-def test_a_session_that_is_claimed_later_is_found_for_its_user(store, tmp_path, embeddings):
-    index, _ = made(store, tmp_path / "chroma", embeddings, exact_most=0)
-    store.add("s", days(4))
-    index.index()
-    store.add("s", days(1, 4), user_id="u")
-    index.index()
-    assert len(seqs(index, store, "day", Scope("s", "u", whole_user=True), k=9)) == 5
-    assert len(embeddings.texts) == 5
     index.close()
 
 
@@ -290,11 +265,3 @@ def test_no_word_that_was_said_is_in_the_files_of_chroma(store, index, tmp_path)
     assert any(one.name == "chroma.sqlite3" for one in files)
     assert [one for one in files if canary.encode() in one.read_bytes()] == []
     assert canary.encode() in b"".join(one.read_bytes() for one in tmp_path.glob("memory.db*"))
-
-
-def test_a_model_that_answers_a_question_wrongly_is_said(store, index, embeddings):
-    store.add("s", days(2))
-    index.index()
-    embeddings.embed_query = lambda _text: [float("nan")] * 32
-    with pytest.raises(RecallError, match="lexical"):
-        index.question("day")

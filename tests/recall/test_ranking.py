@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +11,7 @@ from langchain_core.messages import HumanMessage
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.search_units import pack_unit
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall import ChromaIndex, analysis
+from langchain_tokenmem.recall import ChromaIndex
 from langchain_tokenmem.recall.analysis import NamedDate, TextAnalyser, dates_in
 from langchain_tokenmem.recall.embeddings import (
     Fingerprint,
@@ -31,7 +27,7 @@ from langchain_tokenmem.recall.text_parts import (
     parts_of,
     rough_tokens,
 )
-from langchain_tokenmem.recall.vector_math import blended, nearest
+from langchain_tokenmem.recall.vector_math import blended
 from langchain_tokenmem.recall.words import Scores
 from tests.recall.samples import FILLER, talk
 
@@ -55,22 +51,6 @@ analyser = TextAnalyser()
 )
 def test_terms_of_a_text(text, terms):
     assert analyser.terms(text) == terms
-
-
-def test_threads_that_share_an_analyser_get_the_terms_of_their_own_words(monkeypatch):
-    interval = sys.getswitchinterval()
-    monkeypatch.setattr(analysis, "_stem", analysis._stem.__wrapped__)
-    monkeypatch.setattr(analysis, "_terms_of_chain", analysis._terms_of_chain.__wrapped__)
-    shared = TextAnalyser()
-    words = ["relational", "conditional", "rationalization", "hopefulness", "electricity"]
-    alone = [shared.terms(word) for word in words]
-    sys.setswitchinterval(1e-6)
-    try:
-        with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(lambda n: shared.terms(words[n % 5]), range(400)))
-    finally:
-        sys.setswitchinterval(interval)
-    assert [found[n] for n in range(400) if found[n] != alone[n % 5]] == []
 
 
 @given(st.text(max_size=200))
@@ -109,13 +89,6 @@ def test_dates_of_a_question(question, dates):
     assert dates_in(question) == dates
 
 
-def test_a_day_has_one_day_of_grace():
-    moment = datetime(2023, 5, 8, tzinfo=UTC)
-    assert NamedDate(2023, 5, 7).fits(moment)
-    assert not NamedDate(2023, 5, 5).fits(moment)
-    assert not NamedDate(2022, 5, 8).fits(moment)
-
-
 @pytest.mark.parametrize(
     ("question", "terms"),
     [
@@ -137,16 +110,6 @@ def test_any_text_has_one_finite_vector_of_length_one(text, dim):
     assert vector.shape == (dim,)
     assert np.isclose(np.linalg.norm(vector), 1.0)
     assert HashingEmbeddings(dim).embed_documents([text]) == [vector.tolist()]
-
-
-def test_what_shares_words_is_nearer_and_what_only_means_the_same_is_not():
-    embeddings = HashingEmbeddings(512)
-    question, same, stranger = map(
-        np.array,
-        embeddings.embed_documents(["the red car", "a red car was sold", "an automobile went by"]),
-    )
-    assert question @ same > 0.25
-    assert abs(question @ stranger) < 0.1
 
 
 def test_a_service_that_rounds_is_still_the_same_model():
@@ -203,18 +166,6 @@ def test_the_fast_way_is_the_definition(chosen, share, reach):
     vectors = vectors_for(len(chosen))
     expected = blended_slowly(chosen, vectors, share, reach)
     assert np.allclose(blended(units, vectors, share=share, neighbours=reach), expected, atol=1e-5)
-
-
-@given(st.integers(1, 40), st.integers(1, 50), st.integers(0, 5))
-def test_nearest_is_the_sorted_list_of_all_cosines(count, limit, seed):
-    units = np.arange(count, dtype=np.int64)
-    vectors, question = vectors_for(count, seed=seed), vectors_for(1, seed=99)[0]
-    found = nearest(units, vectors, question, limit)
-    cosines = vectors @ question
-    assert found == [
-        (int(unit), float(cosines[unit]))
-        for unit in sorted(units, key=lambda unit: (-cosines[unit], unit))[:limit]
-    ]
 
 
 def scores_of(*rows: tuple[int, float, float, int], known: float = 1.0) -> Scores:

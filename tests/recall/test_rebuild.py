@@ -113,20 +113,6 @@ def test_messages_added_during_a_rebuild_are_in_the_new_index(store, indexed):
     assert_whole(index, store)
 
 
-def test_a_rebuild_that_is_given_up_is_made_anew_of_the_first_models_vectors(
-    store, indexed, tmp_path
-):
-    index = indexed(CountingEmbeddings(64), batch=4)
-    index._filler.start()
-    index.close()
-    embeddings = CountingEmbeddings(32)
-    back = indexed(embeddings)
-    assert back.rebuild() == 30
-    assert embeddings.texts == []
-    assert len(collections_in(tmp_path)) == 1
-    assert_whole(back, store)
-
-
 def heals(store, index, caplog, *, embeddings):
     with caplog.at_level(logging.WARNING):
         index.index()
@@ -192,25 +178,6 @@ def test_what_others_keep_in_the_folder_stays(store, indexed, tmp_path, caplog):
     embeddings = CountingEmbeddings()
     heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
     assert (theirs / "data.bin").read_bytes() == b"theirs"
-
-
-def test_damage_that_shows_in_a_search_is_healed_behind_it(store, indexed, monkeypatch):
-    index = indexed(exact_most=0)
-    index.index()
-    name = active(index).name
-
-    def damaged(*_args, **_kwargs):
-        import chromadb
-
-        raise chromadb.errors.InternalError("hnsw")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("chromadb.api.models.Collection.Collection.query", damaged)
-        with pytest.raises(RecallError, match="made anew"):
-            seqs(index, store, "day", SCOPE)
-    assert index._worker.wait(30)
-    assert active(index).name != name
-    assert len(seqs(index, store, "day", SCOPE, k=50)) == 25
 
 
 def test_a_folder_that_is_deleted_under_a_running_process_is_filled_again(store, indexed, tmp_path):

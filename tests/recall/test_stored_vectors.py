@@ -71,19 +71,6 @@ def test_what_is_no_index_is_refused_at_construction(store):
         Recall(store, embeddings=HashingEmbeddings(8), on_model_change="ask")
 
 
-def test_large_scopes_are_searched_exactly_and_page_by_page(store, monkeypatch):
-    monkeypatch.setattr("langchain_tokenmem.recall.vectors._PAGE", 7)
-    for name in ("s", "t"):
-        store.add(name, days(40, topic=name), user_id="u")
-    with Recall(store, embeddings=CountingEmbeddings()) as recall:
-        recall.index()
-        for scope in (Scope("s"), Scope("s", "u", whole_user=True)):
-            at_once = seqs(recall._dense, store, "s number7", scope, k=30)
-            recall._dense._exact_most = 0
-            assert seqs(recall._dense, store, "s number7", scope, k=30) == at_once
-            recall._dense._exact_most = 1_000
-
-
 def test_another_model_is_refused_and_a_rebuild_heals_it(store):
     store.add("s", days(5))
     with Recall(store, embeddings=CountingEmbeddings(name="old")) as recall:
@@ -114,16 +101,6 @@ def test_on_model_change_rebuild_embeds_everything_anew_behind_the_turn(store, c
     with Recall(store, embeddings=other) as recall:
         recall.index()
     assert len(other.texts) == 5  # once for good
-
-
-def test_the_same_model_behind_another_name_embeds_nothing_anew(store):
-    store.add("s", days(5))
-    with Recall(store, embeddings=CountingEmbeddings(name="gpt-embed")) as recall:
-        recall.index()
-    alias = CountingEmbeddings(name="openai/gpt-embed")
-    with Recall(store, embeddings=alias, on_model_change="rebuild") as recall:
-        recall.index()
-        assert alias.texts == []
 
 
 def test_erased_sessions_leave_no_vector(store):

@@ -80,19 +80,6 @@ def test_entries_of_others_in_the_same_vector_store_are_never_hits(store, vector
     assert all(hit.session_id == "s" and "stranger" not in hit.text for hit in found)
 
 
-def test_erased_and_cleared_words_leave_the_vector_store(store, vectors):
-    with recalled(store, vectors) as recall:
-        for name in ("s", "t", "u"):
-            store.add(name, days(3, topic=name))
-        recall.index()
-        recall.erase(session_id="s")
-        store.clear("t")
-        recall.index()
-        assert words_in(vectors) == {message.text for message in days(3, topic="u")}
-        index = recall._dense
-        assert len(index._place.units(index._filler.collection().name)) == 3
-
-
 def test_what_could_not_be_erased_is_erased_by_the_next_process(store, vectors, monkeypatch):
     with recalled(store, vectors) as recall:
         store.add("s", days(3, topic="s"))
@@ -122,18 +109,6 @@ def test_a_vector_store_that_names_entries_itself_is_refused_and_left_empty(
     assert words_in(vectors) == set()
 
 
-def test_a_vector_store_that_says_it_did_not_delete_is_asked_again(store, vectors, monkeypatch):
-    with recalled(store, vectors) as recall:
-        store.add("s", days(3))
-        recall.index()
-        with monkeypatch.context() as patch:
-            patch.setattr(vectors, "delete", lambda *_args, **_options: False)
-            with pytest.raises(RecallError, match="did not delete"):
-                recall.erase(session_id="s")
-        recall.index()
-        assert words_in(vectors) == set()
-
-
 def test_foreign_errors_become_recall_errors_and_words_go_on(store, vectors, monkeypatch, caplog):
     store.add("s", days(5))
     with recalled(store, vectors) as recall:
@@ -150,17 +125,6 @@ def test_foreign_errors_become_recall_errors_and_words_go_on(store, vectors, mon
         with pytest.raises(RecallError, match="messages are indexed later"):
             recall.index()
         assert store.index.backlog()["vectors"] == 1
-
-
-def test_a_search_that_hangs_ends_in_time(store, vectors, monkeypatch):
-    import time
-
-    store.add("s", days(3))
-    with recalled(store, vectors, timeout_s=0.05) as recall:
-        recall.index()
-        monkeypatch.setattr(vectors, "similarity_search", lambda *_a, **_o: time.sleep(1))
-        with pytest.raises(RecallError, match="TimeoutError"):
-            seqs(recall._dense, store, "day", Scope("s"))
 
 
 def test_a_vector_store_that_has_lost_its_entries_is_filled_again(store):

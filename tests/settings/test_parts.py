@@ -14,7 +14,6 @@ from langchain_tokenmem import (
     TokenMemorySettings,
 )
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.types import Trigger
 
 STORE = {"store": "sqlite://"}
 
@@ -86,16 +85,6 @@ def test_without_a_window_the_memory_follows_the_model_that_is_called():
     assert called == replace(settings.budget.made("glm-4.7", GLM), model=None)
     fixed = settings.memory(FakeListChatModel(responses=["x"], profile={"max_input_tokens": 9_000}))
     assert windows_of(fixed) == [9_000, 9_000, 9_000]
-
-
-def test_options_that_are_objects_go_to_the_part():
-    settings = TokenMemorySettings(trigger={"messages": 40}, summarizer="extractive", **STORE)
-    memory = settings.memory()
-    assert memory.policy.trigger == Trigger(messages=40)
-    assert settings.memory(trigger=None).policy.trigger is None
-    assert settings.recall(count_tokens=len).count_tokens("four") == 4
-    assert settings.recall() is settings.recall()
-    settings.close()
 
 
 def test_a_mode_of_ones_own_and_a_changed_one():

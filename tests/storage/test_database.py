@@ -20,13 +20,6 @@ from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.storage import database
 from tests.storage.samples import turn
 
-
-def test_a_folder_that_is_not_there_is_a_store_error(tmp_path: Path):
-    store = TranscriptStore(f"sqlite:///{tmp_path}/no/such/memory.db")
-    with pytest.raises(StoreError, match="unable to open"):
-        store.add("s", turn(1))
-
-
 # --- the connection that writes
 
 

@@ -179,13 +179,6 @@ def test_a_mark_is_of_its_owner_is_listed_taken_back_and_erased(store):
     assert store.kept_sessions() == []
 
 
-def test_an_expired_session_may_begin_again(store):
-    said(store, "s", 40, user_id="ann")
-    store.expire(MONTH, now=NOW)
-    said(store, "s", 0, user_id="bob")
-    assert store.count("s") == 2
-
-
 @pytest.mark.parametrize("wrong", [timedelta(0), timedelta(days=-1), 30, timedelta.max])
 def test_a_time_that_cannot_be_is_refused(store, wrong):
     with pytest.raises(ConfigurationError, match="inactive_for is"):
@@ -237,15 +230,6 @@ def test_use_of_a_store_lets_sessions_expire_at_most_every_so_often(path):
         graph_of(store).invoke({"messages": ["hi"]}, thread("t"))
         waited(store)
         assert store.sessions() == ["new", "t"]
-
-
-def test_without_expire_every_nothing_expires_by_itself(path):
-    old_and_new(path)
-    with TranscriptStore(path, inactive_for=MONTH) as store:
-        store.add("new", [HumanMessage("hi")])
-        waited(store)
-        assert store.sessions() == ["new", "old"]
-        assert store.expire().expired == ("old",)
 
 
 def test_an_automatic_run_that_fails_is_logged_and_fails_no_turn(path, monkeypatch, caplog):

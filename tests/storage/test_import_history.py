@@ -77,13 +77,6 @@ def test_an_import_that_was_killed_goes_on(store, monkeypatch):
     assert texts(store.messages("s")) == [f"m{n}" for n in range(11)]
 
 
-def test_what_was_said_after_an_import_stays_in_its_place(store):
-    store.import_history(chat(2), "s")
-    store.add("s", [HumanMessage("here", id="h")])
-    store.import_history(chat(4), "s")
-    assert texts(store.messages("s")) == ["m0", "m1", "here", "m2", "m3"]
-
-
 def test_answers_under_one_id_are_all_kept(store):
     said = [AIMessage(f"answer {n}", id="run-1") for n in range(5)]
     assert store.import_history(said, "s").renamed == 4
@@ -217,12 +210,3 @@ def test_a_summary_may_be_about_the_first_messages_of_the_source(store):
     for wrong in ({"summary_covers": 2}, {"summary": TEXT, "summary_covers": -1}):
         with pytest.raises(ConfigurationError, match="summary_covers is"):
             store.import_history(said, "s", **wrong)
-
-
-def test_the_state_of_a_session_is_never_replaced(store):
-    store.import_history([MIDDLEWARE, *chat(2)], "s")
-    held = store.state("s")
-    changed = {**held.state, "kept": ["x"]}
-    assert store.save_state("s", changed, expected=held.version)
-    store.import_history([MIDDLEWARE, *chat(4)], "s")
-    assert store.state("s").state == changed

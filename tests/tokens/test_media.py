@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem.tokens import media
 from langchain_tokenmem.tokens.resolve import counter_for
@@ -142,12 +142,6 @@ def test_audio_without_a_header_or_by_url_counts_a_documented_default():
     assert part({"type": "audio", "url": "https://example.com/a.mp3"}) == 60 * 32
 
 
-def test_a_spoken_reply_counts_by_its_transcript():
-    said = AIMessage("", additional_kwargs={"audio": {"data": "A" * 9_000, "transcript": "Hello."}})
-    counter = counter_for("gpt-4o")
-    assert counter.message(said) == counter.message(AIMessage("Hello."))
-
-
 def test_video_counts_by_its_seconds():
     block = {"type": "video", "base64": encoded(MEGABYTE), "mime_type": "video/mp4"}
     assert part(block) == pytest.approx(8 * 295, abs=2)
@@ -241,17 +235,3 @@ def test_only_media_in_its_place_counts_as_media():
     drawn = {"type": "image_generation_call", "id": "ig_1", "result": encoded(MEGABYTE)}
     assert part(drawn) < 2_000
     assert part({"type": "hologram", "blob": b"ab" * 5_000}) > 1_000
-
-
-def test_reasoning_details_of_openrouter_count_as_what_they_hold():
-    text = counter_for("gpt-4o").text(PROSE)
-    details = [
-        {"type": "reasoning.text", "text": PROSE, "signature": HEAD, "format": "x", "index": 0},
-        {"type": "reasoning.encrypted", "data": HEAD * 10, "index": 1},
-    ]
-    bare = AIMessage("yes")
-    count = counter_for("gpt-4o").message
-    held = AIMessage("yes", additional_kwargs={"reasoning_details": details})
-    assert text < count(held) - count(bare) < text + 1_100
-    twice = {"reasoning_details": details, "reasoning": PROSE}
-    assert count(AIMessage("yes", additional_kwargs=twice)) == count(held)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import threading
-import time
 
 import pytest
 from langchain_core.language_models import FakeListChatModel
@@ -205,13 +203,6 @@ def test_a_failing_provider_is_left_alone_for_a_while():
     assert counter.count(REQUEST).method == "provider"
 
 
-def test_a_request_without_an_answer_is_not_asked_for_again_at_once():
-    model = CountedModel(answer=RuntimeError("once"))
-    counter = ProviderCounter(model)
-    assert [counter.count(REQUEST).is_estimate for _ in range(3)] == [True] * 3
-    assert len(model.asked) == 1
-
-
 def silenced(model: CountedModel, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Have a model answer only when the event is set; a count gives up when it has been asked."""
     asked, released = threading.Event(), threading.Event()
@@ -277,26 +268,3 @@ async def test_of_many_at_once_three_ask():
     counts = await asyncio.gather(*map(counter.acount, requests))
     assert model.most_at_once == MOST_REQUESTS
     assert {count.method for count in counts} == {"provider"}
-
-
-def test_a_request_that_only_waited_for_its_turn_says_nothing_about_the_provider():
-    model = CountedModel()
-    released = threading.Event()
-    model.answer = lambda *_: released.wait(60) and 50
-    counter = ProviderCounter(model, timeout_s=60)
-    first = [
-        threading.Thread(target=counter.count, args=([HumanMessage(str(number))],))
-        for number in range(MOST_REQUESTS)
-    ]
-    for thread in first:
-        thread.start()
-    while len(model.asked) < MOST_REQUESTS:
-        time.sleep(0.01)
-    hurried = copy.copy(counter)
-    hurried._wait_s = 0.01
-    for number in range(FAILURES + 1):
-        assert hurried.count([HumanMessage(f"more {number}")]).is_estimate
-    assert not counter._breaker.is_open
-    released.set()
-    for thread in first:
-        thread.join()
