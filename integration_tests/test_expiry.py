@@ -16,7 +16,6 @@ from langchain_tokenmem import (
     Recall,
     TranscriptStore,
 )
-from langchain_tokenmem.recall import ChromaIndex, HashingEmbeddings
 from langchain_tokenmem.storage.tables import metadata
 
 MONTH = timedelta(days=30)
@@ -110,23 +109,3 @@ def test_two_processes_expire_at_once_and_each_session_goes_once(store, url):
         gone = [name for run in runs for name in run.result().expired]
     assert sorted(gone) == [f"s{n:04}" for n in range(120)]
     assert store.sessions() == []
-
-
-def chroma_of(path):
-    return ChromaIndex(str(path / "chroma"), embeddings=HashingEmbeddings())
-
-
-def test_chroma_forgets_what_expired_while_it_was_closed(tmp_path):
-    with TranscriptStore(tmp_path / "memory.db") as store:
-        with Recall(store, chroma=chroma_of(tmp_path)) as recall:
-            old(store, 3)
-            store.add("new", [HumanMessage("silver")])
-            recall.index()
-        store.expire(MONTH)
-    with (
-        TranscriptStore(tmp_path / "memory.db") as store,
-        Recall(store, chroma=chroma_of(tmp_path)) as recall,
-    ):
-        recall.index()
-        collection = recall._dense._filler.collection()
-        assert recall._dense._place.count(collection.name) == 1

@@ -45,11 +45,6 @@ def indexed(store, tmp_path):
         index.close()
 
 
-def graph_folder(tmp_path):
-    (file,) = (tmp_path / "chroma" / "tokenmem").rglob("header.bin")
-    return file.parent
-
-
 def collections_in(tmp_path):
     return [one for one in (tmp_path / "chroma" / "tokenmem").iterdir() if one.is_dir()]
 
@@ -113,70 +108,59 @@ def test_messages_added_during_a_rebuild_are_in_the_new_index(store, indexed):
     assert_whole(index, store)
 
 
-def heals(store, index, caplog, *, embeddings):
+def missing_entries(index, _folder):
+    index._place.delete(active(index).name, sorted(in_chroma(index))[:7])
+    return "has 23 vectors, the store has 30"
+
+
+def cut_file(name, share):
+    """Chroma answers with nothing, with something else, or with a segmentation fault."""
+
+    def damage(_index, folder):
+        (file,) = folder.rglob(name)
+        whole = file.read_bytes()
+        file.write_bytes(whole[: int(len(whole) * share)])
+        return "changed since"
+
+    return damage
+
+
+def killed_while_writing(index, folder):
+    (folder / "tokenmem" / f"{active(index).name}.sizes").unlink()
+    return "left by a process that died"
+
+
+def folder_deleted(_index, folder):
+    shutil.rmtree(folder / "tokenmem")
+    return "is not there"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(missing_entries, killed_while_writing, folder_deleted),
+        *(cut_file("header.bin", 0), cut_file("data_level0.bin", 0.5)),
+        *(cut_file("chroma.sqlite3", 0.1), cut_file("chroma.sqlite3", 0.6)),
+    ],
+)
+def test_damage_of_chroma_is_noticed_and_healed_from_the_store(
+    store, indexed, tmp_path, caplog, damage
+):
+    theirs = tmp_path / "chroma" / "their-collection"
+    theirs.mkdir()
+    (theirs / "data.bin").write_bytes(b"theirs")
+    first = indexed()
+    said = damage(first, tmp_path / "chroma")
+    first.close()
+    embeddings = CountingEmbeddings()
+    index = indexed(embeddings, exact_most=0)
     with caplog.at_level(logging.WARNING):
         index.index()
+    assert said in caplog.text
     assert embeddings.texts == []
     assert len(in_chroma(index)) == 30
     assert len(seqs(index, store, "day number3", SCOPE, k=50)) == 25
     assert_whole(index, store)
-    return caplog.text
-
-
-def test_missing_entries_are_noticed_at_open_and_made_anew(store, indexed, caplog):
-    first = indexed()
-    first._place.delete(active(first).name, sorted(in_chroma(first))[:7])
-    first.close()
-    embeddings = CountingEmbeddings()
-    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-    assert "has 23 vectors, the store has 30" in said
-
-
-@pytest.mark.parametrize("file", ["header.bin", "data_level0.bin", "length.bin"])
-@pytest.mark.parametrize("kept", [0.0, 0.5])
-def test_a_truncated_chroma_file_is_noticed_before_chroma_opens_it(
-    store, indexed, tmp_path, caplog, file, kept
-):
-    """Chroma answers with nothing, with something else, or with a segmentation fault."""
-    cut = graph_folder(tmp_path) / file
-    size = cut.stat().st_size
-    assert size
-    with cut.open("r+b") as opened:
-        opened.truncate(int(size * kept))
-    embeddings = CountingEmbeddings()
-    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-    assert "changed since" in said
-
-
-@pytest.mark.parametrize("kept", [0.1, 0.6])
-def test_a_damaged_chroma_database_is_dropped_and_rebuilt(store, indexed, tmp_path, caplog, kept):
-    (database,) = (tmp_path / "chroma").rglob("chroma.sqlite3")
-    whole = database.read_bytes()
-    database.write_bytes(whole[: int(len(whole) * kept)])
-    embeddings = CountingEmbeddings()
-    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-    assert "changed since" in said
-
-
-def test_a_process_killed_while_writing_to_chroma_is_noticed_and_healed(
-    store, indexed, tmp_path, caplog
-):
-    first = indexed()
-    name = active(first).name
-    (tmp_path / "chroma" / "tokenmem" / f"{name}.sizes").unlink()
-    embeddings = CountingEmbeddings()
-    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-    assert "left by a process that died" in said
-    assert active(indexed(embeddings)).name != name
-
-
-def test_what_others_keep_in_the_folder_stays(store, indexed, tmp_path, caplog):
-    theirs = tmp_path / "chroma" / "their-collection"
-    theirs.mkdir()
-    (theirs / "data.bin").write_bytes(b"theirs")
-    shutil.rmtree(tmp_path / "chroma" / "tokenmem")
-    embeddings = CountingEmbeddings()
-    heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
     assert (theirs / "data.bin").read_bytes() == b"theirs"
 
 
