@@ -10,7 +10,7 @@ from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.recall import ChromaIndex, worker
-from tests.recall.samples import FILLER, CountingEmbeddings, filled
+from tests.recall.samples import CountingEmbeddings, filled
 
 
 @pytest.fixture
@@ -101,20 +101,4 @@ def test_a_model_is_never_asked_while_a_connection_is_held(store, tmp_path):
     assert recall.search("Where is the key?", session_id="s")
     assert model.used
     assert set(model.used) == {0}
-    recall.close()
-
-
-def test_a_model_is_not_asked_where_nothing_can_be_found(store, tmp_path):
-    recall, model = dense(store, tmp_path)
-    filled(store, "s", "The key is under the blue mat.")
-    ids = [message.id for message in store.messages("s")]
-    assert recall.search("key", session_id="elsewhere") == []
-    recall.index()
-    assert recall._dense._worker.wait(30)
-    model.questions.clear()
-    assert recall.search("key", session_id="s", exclude=set(ids)) == []
-    assert recall.search("key", session_id="s", among=set()) == []
-    assert model.questions == []
-    assert recall.search("key", session_id="s", exclude=set(ids[: len(FILLER)]))
-    assert len(model.questions) == 1
     recall.close()

@@ -34,11 +34,6 @@ def test_the_parts_work_together_on_one_store():
     settings.close()
 
 
-def test_memory_opens_no_store_where_nothing_needs_one(tmp_path):
-    TokenMemorySettings().memory()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_model_without_a_profile_takes_its_limits_from_models():
     models = {"glm-*": {"max_input_tokens": 128_000, "max_output_tokens": 4_096}}
     settings = TokenMemorySettings(models=models)

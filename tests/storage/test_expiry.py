@@ -150,21 +150,6 @@ def test_a_session_that_becomes_active_while_it_is_expiring_is_not_lost(store, m
     assert report.pinned == 1
 
 
-def test_a_run_that_stopped_half_way_goes_on(store, monkeypatch):
-    for number in range(7):
-        said(store, f"s{number}", 40)
-    monkeypatch.setattr(expiring, "_MOST_SESSIONS", 2)
-
-    def stop(done):
-        if done == 4:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        store.expire(MONTH, now=NOW, progress=stop)
-    assert len(store.sessions()) == 3
-    assert len(store.expire(MONTH, now=NOW).expired) == 3
-
-
 def test_a_mark_is_of_its_owner_is_listed_taken_back_and_erased(store):
     said(store, "s", 40, user_id="ann")
     with pytest.raises(ScopeError):
@@ -199,37 +184,6 @@ def waited(store):
     job = store._expiry_runner.job("expiry")
     if job is not None:
         job.future.result(10)
-
-
-def old_and_new(path):
-    with TranscriptStore(path) as store:
-        said(store, "old", 400)
-        store.add("new", [HumanMessage("hi")])  # the clock is right
-
-
-def test_use_of_a_store_lets_sessions_expire_at_most_every_so_often(path):
-    old_and_new(path)
-    policy = {"inactive_for": MONTH, "expire_every": timedelta(hours=1)}
-    with TranscriptStore(path, **policy) as store:
-        assert store.sessions() == ["new", "old"]
-        store.add("new", [HumanMessage("hi")])
-        waited(store)
-        assert store.sessions() == ["new"]
-    old_and_new(path)
-    for _ in range(2):  # another process, within the hour
-        with TranscriptStore(path, **policy) as store:
-            store.add("new", [HumanMessage("hi")])
-            waited(store)
-            assert store.sessions() == ["new", "old"]
-    with store.database.writing("Test") as connection:
-        connection.exec_driver_sql(
-            "UPDATE tokenmem_facts SET value = CAST(value AS INTEGER) - 4000 "
-            "WHERE name = 'expired_at'"
-        )
-    with TranscriptStore(path, **policy) as store:
-        graph_of(store).invoke({"messages": ["hi"]}, thread("t"))
-        waited(store)
-        assert store.sessions() == ["new", "t"]
 
 
 def test_an_automatic_run_that_fails_is_logged_and_fails_no_turn(path, monkeypatch, caplog):
