@@ -71,13 +71,15 @@ def test_what_is_no_index_is_refused_at_construction(store):
         Recall(store, embeddings=HashingEmbeddings(8), on_model_change="ask")
 
 
-def test_another_model_is_refused_and_a_rebuild_heals_it(store):
+@pytest.mark.parametrize(
+    "other", [CountingEmbeddings(64, name="new"), CountingEmbeddings(32, salt="x", name="old")]
+)
+def test_another_model_is_refused_and_a_rebuild_heals_it(store, other):
     store.add("s", days(5))
     with Recall(store, embeddings=CountingEmbeddings(name="old")) as recall:
         recall.index()
-    other = CountingEmbeddings(64, name="new")
     with Recall(store, embeddings=other) as recall:
-        with pytest.raises(RecallError, match=r"old .*new .*recall\.rebuild\(\)"):
+        with pytest.raises(RecallError, match=rf"old .*{other.model} .*recall\.rebuild\(\)"):
             recall.index()
         assert other.texts == []
         assert recall.rebuild() == 10  # words and vectors
@@ -98,9 +100,10 @@ def test_on_model_change_rebuild_embeds_everything_anew_behind_the_turn(store, c
         assert sorted(other.texts) == sorted(message.text for message in days(5))
         assert recall.search("day number3", session_id="s", k=1)[0].cosine is not None
     assert caplog.text.count("they are made anew") == 1
-    with Recall(store, embeddings=other) as recall:
+    alias = CountingEmbeddings(64, name="provider/new")  # another name, the same model
+    with Recall(store, embeddings=alias, on_model_change="rebuild") as recall:
         recall.index()
-    assert len(other.texts) == 5  # once for good
+    assert (len(other.texts), alias.texts) == (5, [])  # once for good
 
 
 def test_erased_sessions_leave_no_vector(store):

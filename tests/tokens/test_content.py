@@ -141,6 +141,21 @@ def test_visible_reasoning_counts_as_text():
     assert extra(AIMessage("", additional_kwargs={"reasoning_content": thought})) == text
 
 
+def test_signatures_transcripts_and_details_count_as_what_they_hold():
+    hello, thought = COUNTER.text("Hello."), COUNTER.text("I call the tool. " * 30)
+    signed = {"type": "text", "text": "Hello.", "extras": {"signature": BLOB}}
+    assert extra(AIMessage([signed])) == hello
+    assert extra(AIMessage([{"text": "Hello.", "thoughtSignature": BLOB}])) == hello
+    spoken = {"audio": {"data": "A" * 9_000, "transcript": "Hello."}}
+    assert extra(AIMessage("", additional_kwargs=spoken)) == hello
+    details = [
+        {"type": "reasoning.text", "text": "I call the tool. " * 30, "signature": BLOB},
+        {"type": "reasoning.encrypted", "data": BLOB},
+    ]
+    tokens = extra(AIMessage("", additional_kwargs={"reasoning_details": details}))
+    assert thought < tokens < thought + 1_100
+
+
 def test_reported_usage_of_a_plain_reply_does_not_change_its_count():
     usage = {"input_tokens": 9, "output_tokens": 505, "total_tokens": 514}
     said = AIMessage("Hello.", usage_metadata={**usage, "output_token_details": {"reasoning": 500}})
