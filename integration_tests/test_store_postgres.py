@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from store_worker import finish, start, turn
+from store_worker import turn
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import (
@@ -45,16 +45,6 @@ def test_reads_beside_writers_are_whole(store):
     for reader in readers:
         reader.join()
     assert failures == []
-
-
-def test_four_processes_write_to_one_session_on_postgresql(postgres):
-    finish([start("turns", postgres, "s", f"w{number}", 40) for number in range(4)], 40)
-    with TranscriptStore(postgres) as store:
-        rows = store.rows("s")
-    assert [row.seq for row in rows] == list(range(1, 801))
-    for number in range(4):
-        mine = [row.message for row in rows if str(row.message.id).startswith(f"w{number}-")]
-        assert mine == [message for n in range(40) for message in turn(f"w{number}", n)]
 
 
 def test_a_server_that_is_not_there_is_a_store_error(tmp_path):

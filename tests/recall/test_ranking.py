@@ -9,16 +9,12 @@ from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import Recall, TranscriptStore
-from langchain_tokenmem.core.search_units import pack_unit
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall import ChromaIndex
 from langchain_tokenmem.recall.analysis import NamedDate, TextAnalyser, dates_in
 from langchain_tokenmem.recall.embeddings import (
-    Fingerprint,
     HashingEmbeddings,
     embed_texts,
-    fingerprint_of,
-    unit_rows,
 )
 from langchain_tokenmem.recall.fusion import Floor, fused
 from langchain_tokenmem.recall.text_parts import (
@@ -27,7 +23,6 @@ from langchain_tokenmem.recall.text_parts import (
     parts_of,
     rough_tokens,
 )
-from langchain_tokenmem.recall.vector_math import blended
 from langchain_tokenmem.recall.words import Scores
 from tests.recall.samples import FILLER, talk
 
@@ -112,13 +107,6 @@ def test_any_text_has_one_finite_vector_of_length_one(text, dim):
     assert HashingEmbeddings(dim).embed_documents([text]) == [vector.tolist()]
 
 
-def test_a_service_that_rounds_is_still_the_same_model():
-    one = fingerprint_of(HashingEmbeddings(256), "1")
-    noise = np.random.default_rng(0).normal(0, 1e-3, len(one.probe))
-    probe = tuple(float(x) for x in np.array(one.probe) + noise)
-    assert one.is_same_model(Fingerprint("m", 256, "1", probe))
-
-
 @pytest.mark.parametrize("wrong", [[[1.0, 2.0]], [[1.0] * 4], [[float("nan")] * 4] * 2, []])
 def test_what_is_no_vector_for_each_text_is_refused(wrong):
     class Wrong(HashingEmbeddings):
@@ -127,45 +115,6 @@ def test_what_is_no_vector_for_each_text_is_refused(wrong):
 
     with pytest.raises(RecallError, match="Nothing was stored"):
         embed_texts(Wrong(4), ["a", "b"], 4)
-
-
-places = st.sets(
-    st.tuples(st.integers(1, 3), st.integers(1, 12), st.integers(0, 2)), min_size=1, max_size=25
-)
-
-
-def vectors_for(count: int, dim: int = 5, seed: int = 0) -> np.ndarray:
-    random = np.random.default_rng(seed).standard_normal((count, dim))
-    return unit_rows(random.astype(np.float32))
-
-
-def blended_slowly(chosen, vectors, share, reach):
-    """The definition, one unit after the other."""
-    means = {}
-    for partition, seq, _ in chosen:
-        own = [
-            v for (a, b, _), v in zip(chosen, vectors, strict=True) if (a, b) == (partition, seq)
-        ]
-        means[partition, seq] = unit_rows(np.sum(own, axis=0)[None])[0]
-    made = []
-    for (partition, seq, _), vector in zip(chosen, vectors, strict=True):
-        around = [
-            means[partition, seq + step]
-            for step in range(-reach, reach + 1)
-            if step and (partition, seq + step) in means
-        ]
-        context = unit_rows(np.sum(around, axis=0)[None])[0] if around else 0 * vector
-        made.append((1 - share) * vector + share * context)
-    return unit_rows(np.array(made, np.float32))
-
-
-@given(places, st.floats(0, 0.9), st.integers(0, 3))
-def test_the_fast_way_is_the_definition(chosen, share, reach):
-    chosen = sorted(chosen)
-    units = np.array([pack_unit(*place) for place in chosen], np.int64)
-    vectors = vectors_for(len(chosen))
-    expected = blended_slowly(chosen, vectors, share, reach)
-    assert np.allclose(blended(units, vectors, share=share, neighbours=reach), expected, atol=1e-5)
 
 
 def scores_of(*rows: tuple[int, float, float, int], known: float = 1.0) -> Scores:

@@ -15,7 +15,6 @@ from langchain_tokenmem.core.search_units import Scope, pack_unit
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.recall import HashingEmbeddings
 from tests.recall.samples import filled, partitions_of
-from tests.storage.samples import state
 
 WORDS = ["river", "lamp", "stone", "violin", "copper", "meadow", "anchor", "falcon", "ginger"]
 
@@ -108,40 +107,6 @@ CANARY = "xyzzy7319canary"
 
 def bytes_of(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
-
-
-def planted(store: TranscriptStore, recall: Recall, session_id: str, user_id: str | None) -> None:
-    """Put a token wherever a session can keep text."""
-    text = f"Remember {CANARY}, and spell it right. "
-    store.add(session_id, [HumanMessage(text, id=f"{CANARY}-{session_id}", name=CANARY)])
-    store.add(session_id, [HumanMessage(text * 400, id=f"long-{session_id}")], user_id=user_id)
-    recall.add_documents(
-        [Document(text, id=CANARY, metadata={CANARY: CANARY})], session_id=session_id
-    )
-    store.save_state(session_id, state(CANARY, text=text), expected=store.state(session_id).version)
-    store.lease(session_id, CANARY, 60)
-    number = partitions_of(store, session_id).partitions[0]
-    vectors = {pack_unit(number, 1): CANARY.encode() * 4}
-    store.index.put_vectors("model", vectors, unless_edited=(number, 0))
-
-
-def test_no_byte_of_an_erased_session_is_left(tmp_path):
-    with TranscriptStore(tmp_path / "memory.db") as store, Recall(store) as recall:
-        filled(store, "other", "The key is under the mat.", user_id="bob")
-        before = recall.search("key", session_id="other")
-        for number in range(2):
-            planted(store, recall, f"{CANARY}-{number}", user_id="ann")
-        recall.add_documents([Document(CANARY, id="own")], user_id="ann")
-        assert CANARY.encode() in bytes_of(tmp_path)
-        counts = recall.erase(session_id=f"{CANARY}-0")
-        wanted = {"messages": 2, "documents": 1, "sessions": 1, "vectors": 1}
-        assert {name: counts[name] for name in wanted} == wanted
-        assert counts["terms"] > 10
-        counts = recall.erase(user_id="ann")
-        assert (counts["messages"], counts["sessions"], counts["documents"]) == (2, 1, 2)
-        assert CANARY.encode() not in bytes_of(tmp_path)
-        assert recall.search("key", session_id="other") == before
-        assert store.sessions() == ["other"]
 
 
 def test_no_byte_of_a_cleared_session_or_of_a_deleted_document_is_left(tmp_path):

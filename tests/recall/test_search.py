@@ -275,12 +275,6 @@ def test_history_search_gives_the_newest_matches_in_order(store, recall):
         recall.history_search("(", session_id="s")
 
 
-def test_a_pattern_that_runs_away_is_stopped(store, recall):
-    store.add("s", [HumanMessage("a" * 5_000 + "b", id="m")])
-    with pytest.raises(RecallError, match="took too long"):
-        recall.history_search(r"^(a|aa|a*)*(a|aa)*$", session_id="s", timeout_s=0.05)
-
-
 def test_the_limit_of_history_search_is_wall_clock_time_for_all_messages(
     store, recall, monkeypatch
 ):
