@@ -10,13 +10,11 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from itertools import count
 from pathlib import Path
 
-import langchain_tokenmem
 from langchain_tokenmem import Notebook, TranscriptStore
 from langchain_tokenmem.notes import JsonStore, SqlStore
 
@@ -35,18 +33,6 @@ def value_of(name: str) -> dict[str, object]:
 def open_store(place: str) -> JsonStore | SqlStore:
     """Return the store of a place."""
     return SqlStore(TranscriptStore(place)) if "://" in place else JsonStore(place)
-
-
-def start(kind: str, place: str, writer: str, number: int) -> subprocess.Popen[str]:
-    """Start a writer on the package that this process uses."""
-    package = Path(langchain_tokenmem.__file__).parents[1]
-    return subprocess.Popen(
-        [sys.executable, __file__, kind, place, writer, str(number)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(package)},
-    )
 
 
 def main() -> None:

@@ -8,9 +8,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
+import expiry_worker
 import pytest
-from expiry_worker import start
 from langchain_core.messages import AIMessage, HumanMessage
+from processes import start
 
 from langchain_tokenmem import (
     Recall,
@@ -52,7 +53,7 @@ def test_a_run_that_is_killed_half_way_goes_on_and_leaves_no_half_session(url):
         old(store, 120)
     kills = 0
     for _ in range(6):
-        worker = start(url)
+        worker = start(expiry_worker.__file__, url)
         assert worker.stdout is not None
         if not worker.stdout.readline():
             worker.wait(30)

@@ -8,8 +8,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import item_worker
 import pytest
-from item_worker import NAMESPACE, OWNER, SHARED, open_store, start, value_of
+from item_worker import NAMESPACE, OWNER, SHARED, open_store, value_of
+from processes import start
 
 from langchain_tokenmem import Notebook, TranscriptStore
 from langchain_tokenmem.notes import JsonStore, SqlStore
@@ -26,7 +28,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_eight_processes_add_60_notes_each_and_identical_ones_once(place):
-    workers = [start("notes", place, str(number), EACH) for number in range(WRITERS)]
+    workers = [
+        start(item_worker.__file__, "notes", place, str(number), EACH) for number in range(WRITERS)
+    ]
     said: set[str] = set()
     for worker in workers:
         out, err = worker.communicate(timeout=500)
@@ -47,7 +51,7 @@ def test_eight_processes_add_60_notes_each_and_identical_ones_once(place):
 
 def test_100_kills_during_writes_leave_no_half_file_and_lose_nothing_that_was_flushed(tmp_path):
     folder = tmp_path / "notes"
-    worker = start("kills", str(folder), "19", 100)
+    worker = start(item_worker.__file__, "kills", str(folder), "19", 100)
     out, err = worker.communicate(timeout=300)
     assert worker.returncode == 0, err
     acknowledged, unfinished = map(int, out.split())

@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 import recall_worker
 from langchain_core.messages import HumanMessage
+from processes import start
 
-import langchain_tokenmem
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall import ChromaIndex, HashingEmbeddings
@@ -39,15 +39,7 @@ def chromas_own_connections() -> Iterator[None]:
 
 
 def worker(*arguments: object) -> subprocess.Popen[str]:
-    package = Path(langchain_tokenmem.__file__).parents[1]
-    return subprocess.Popen(
-        [sys.executable, recall_worker.__file__, *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(package)},
-    )
+    return start(recall_worker.__file__, *arguments)
 
 
 def test_a_hundred_kills_of_an_indexing_process_lose_no_message_and_no_vector(tmp_path):

@@ -102,3 +102,17 @@ def test_a_sql_history_is_found_in_a_database(tmp_path, target):
     assert "1 sessions: 0 messages." in run("import", given, target, "--session", "bob")[1]
     code, output = run("import", given, target, "--table", "talks")
     assert (code, "neither a table 'talks' of histories" in output) == (2, True)
+
+
+def test_an_option_that_would_not_be_followed_is_refused(full, tmp_path, target):
+    file = tmp_path / "out.jsonl"
+    run("export", full, "--out", file)
+    for kind, option in (
+        ("checkpoints", "--user"),
+        ("sql", "--summary"),
+        ("messages", "--summary"),
+    ):
+        code, output = run("import", file, target, "--from", kind, option, "x")
+        assert (code, option in output) == (2, True), output
+    with TranscriptStore(target) as store:
+        assert store.sessions() == []

@@ -80,13 +80,14 @@ def test_a_file_is_readable_and_fit_for_git(folder):
     "value", ["\ud800", 2**64, 2**80, -(2**70), 1e16, 1e-300, -0.0, "\0\u2028\x7f", [[], {}, ""]]
 )
 def test_a_value_is_read_as_it_was_put_and_the_file_is_what_json_writes(folder, value):
+    below = (*PROJECT, "deep", "er")
     with JsonStore(folder) as store:
-        store.put(("a",), "k", {"x": value})
+        store.put(below, "k", {"x": value})
     (file,) = folder.glob("*.json")
     content = file.read_text(encoding="utf-8")
     again = json.dumps(json.loads(content), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     assert again.encode("utf-8", "backslashreplace").decode() == content
-    assert repr(JsonStore(folder).get(("a",), "k").value) == repr({"x": value})
+    assert repr(JsonStore(folder).get(below, "k").value) == repr({"x": value})
 
 
 def test_100_quick_puts_are_at_most_2_writes(folder, writes):
@@ -192,6 +193,10 @@ DAMAGED = [
     b"[" * 100_000,
     b'{"format": "tokenmem-items", "version": 1, "namespace": ["a"], "items": []}',
     b'{"format": "tokenmem-items", "version": 1, "namespace": ["a"], "items": [{"key": 1}]}',
+    (
+        b'{"format": "tokenmem-items", "version": 1, "namespace": ["a"], "items": [{"key": "k", '
+        b'"value": {}, "created_at": "2026-01-31T12:00:00", "updated_at": "now"}]}'
+    ),
 ]
 
 

@@ -13,7 +13,7 @@ from langgraph.store.base import SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import Notebook, TokenMemory, TranscriptStore
-from langchain_tokenmem.core.thread_names import namespace_label
+from langchain_tokenmem.core.thread_names import namespace_label, notes_of_user
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.notes import JsonStore, SqlStore
 from tests.notes.conftest import NOON, notebook_on
@@ -249,6 +249,13 @@ def test_async_methods_do_the_same(notebook):
         assert await notebook.aerase(user_id="ann") == 1
 
     asyncio.run(use())
+
+
+def test_a_value_moved_to_another_user_is_not_theirs(notebook, store):
+    notebook.add("secret", level="global", user_id="ann")
+    (item,) = store.search((*notes_of_user("ann"), "global"))
+    store.put((*notes_of_user("bob"), "global"), item.key, item.value)
+    assert notebook.list(user_id="bob") == []
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from pytest_socket import SocketBlockedError
 
 from langchain_tokenmem.core.search_units import ScopePartitions, pack_unit
-from langchain_tokenmem.errors import RecallError
+from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.chroma import ChromaIndex
 from langchain_tokenmem.recall.embeddings import HashingEmbeddings, unit_rows
 from langchain_tokenmem.recall.place import Question
@@ -81,6 +81,31 @@ def test_chromas_default_embedding_function_can_be_chosen_by_name(monkeypatch):
     )
     chosen = ChromaIndex(client=object(), embeddings="chroma-default").embeddings
     assert chosen.embed_query("a") == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({}, "none"),
+        ({"path": "a", "host": "b"}, "path and host"),
+        *(({"path": "a", "collection": name}, "collection is") for name in ("ab", "a b c", "näme")),
+        *(({"path": "a", "embeddings": one}, "HashingEmbeddings") for one in (None, "openai", 3)),
+    ],
+)
+def test_arguments_that_cannot_work_are_refused_when_the_index_is_made(wrong, said):
+    with pytest.raises(ConfigurationError, match=said):
+        ChromaIndex(**{"embeddings": EMBEDDINGS, **wrong})
+
+
+def test_a_client_of_the_application_stays_open(tmp_path):
+    settings = chromadb.config.Settings(anonymized_telemetry=False)
+    client = chromadb.PersistentClient(str(tmp_path), settings=settings)
+    index = ChromaIndex(client=client, embeddings=EMBEDDINGS)
+    filled(index)
+    index.close()
+    assert client.count_collections() == 1
+    index.clear(NAME)
+    client.close()
 
 
 def test_a_server_that_is_not_there_is_said():

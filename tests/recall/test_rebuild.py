@@ -6,6 +6,7 @@ import logging
 import shutil
 from contextlib import suppress
 
+import chromadb
 import pytest
 
 from langchain_tokenmem import TranscriptStore
@@ -162,6 +163,23 @@ def test_damage_of_chroma_is_noticed_and_healed_from_the_store(
     assert len(seqs(index, store, "day number3", SCOPE, k=50)) == 25
     assert_whole(index, store)
     assert (theirs / "data.bin").read_bytes() == b"theirs"
+
+
+def test_damage_that_shows_in_a_search_is_healed_behind_it(store, indexed, monkeypatch):
+    index = indexed(exact_most=0)
+    index.index()
+    name = active(index).name
+
+    def damaged(*_args, **_kwargs):
+        raise chromadb.errors.InternalError("hnsw")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("chromadb.api.models.Collection.Collection.query", damaged)
+        with pytest.raises(RecallError, match="made anew"):
+            seqs(index, store, "day", SCOPE)
+    assert index._worker.wait(30)
+    assert active(index).name != name
+    assert len(seqs(index, store, "day", SCOPE, k=50)) == 25
 
 
 def test_a_folder_that_is_deleted_under_a_running_process_is_filled_again(store, indexed, tmp_path):

@@ -92,6 +92,7 @@ def test_what_was_added_to_a_copy_stays(store):
         (1, lambda line: line.replace('"state": null', '"state": {"version": 1e9}'), "line 1: "),
         (2, lambda line: line[:-9], "line 2: It is no JSON.*Nothing was imported"),
         (3, lambda line: line.replace('"seq": 2', '"seq": 7'), "line 3: This is message 7, 2 is"),
+        (3, lambda line: line.replace('"seq": 2', '"seq": "2"'), r"line 3: .*\(seq: "),
         (3, lambda line: line.replace('"type": "ai", "data"', '"type": "os", "data"'), "line 3: "),
         (
             3,
