@@ -233,6 +233,8 @@ def test_the_owner_is_checked_on_what_comes_back(store):
         notebook.add(f"{user} uses tabs", level="global", user_id=user)
     notebook.add("session tabs", level="session", user_id="ann", session_id="s1")
     assert [note.content for note in notebook.list(user_id="ann")] == ["ann uses tabs"]
+    shown = notebook.list(level="session", user_id="ann", session_id="s2")
+    assert [note.content for note in shown] == []
     assert [note.content for note in notebook.search("tabs", user_id="bob")] == ["bob uses tabs"]
 
 
