@@ -38,6 +38,7 @@ def test_without_a_scope_of_ones_own_nothing_is_searched(store, options):
         Recall(store).search("river", **options)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(0, 5), st.lists(st.sampled_from(WORDS), min_size=1, max_size=6)),
@@ -119,6 +120,7 @@ def test_no_byte_of_a_cleared_session_or_of_a_deleted_document_is_left(tmp_path)
         assert CANARY.encode() not in bytes_of(tmp_path)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3)), max_size=8), st.integers(0, 3))
 def test_erasing_one_user_leaves_the_others_as_they_were(said, gone):
     with TranscriptStore("sqlite://") as store:

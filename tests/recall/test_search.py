@@ -224,6 +224,7 @@ def test_statistics_are_those_of_the_scope(store, recall):
     assert recall.search("zebra", session_id="a") == before != []
 
 
+@pytest.mark.slow
 def test_common_terms_are_looked_up_for_the_best_only(store):
     texts = [f"the report of day {number} and of team {number % 7}" for number in range(400)]
     texts[123] = "the report of the walrus"

@@ -98,6 +98,7 @@ def test_a_cut_file_is_damage(filled):
             store.messages("s")
 
 
+@pytest.mark.slow
 def test_flipped_bytes_of_messages_are_never_taken_for_data(filled, tmp_path):
     with TranscriptStore(f"sqlite:///{filled}") as store:
         right = store.messages("s")
@@ -136,6 +137,7 @@ def test_a_copy_made_by_sqlite_is_a_backup(filled, tmp_path):
         assert other.count("s") == 12
 
 
+@pytest.mark.slow
 def test_a_decompression_bomb_is_refused_before_it_takes_the_memory():
     made = zlib.compressobj()
     parts = [made.compress(bytes(1_000_000)) for _ in range(50)]

@@ -65,6 +65,7 @@ def rows(store):
     return found
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 90), st.sampled_from("-pk")), max_size=5))
 @settings(max_examples=10)
 def test_only_what_is_inactive_and_neither_pinned_nor_marked_expires(sessions):

@@ -49,6 +49,7 @@ def session_of(store, session_id="s"):
     return rows, store.rows(session_id), held.state, own, store.sessions(user_id="ann")
 
 
+@pytest.mark.slow
 @given(odd_conversations(), odd_conversations(), st.booleans(), SETTINGS)
 def test_the_import_of_an_export_is_the_same_session(first, second, is_cleared, own):
     with TranscriptStore("sqlite://") as store, TranscriptStore("sqlite://") as copy:

@@ -224,6 +224,7 @@ def test_a_session_belongs_to_the_first_user_who_claims_it(store):
 # --- one file, many users of it
 
 
+@pytest.mark.slow
 def test_threads_share_a_store_without_losing_a_message(file_store):
     def write(writer: int) -> None:
         for number in range(10):

@@ -188,6 +188,7 @@ GARBAGE = st.recursive(
 KINDS = st.sampled_from([HumanMessage, AIMessage, SystemMessage, ToolMessage, FunctionMessage])
 
 
+@pytest.mark.slow
 @given(
     kind=KINDS,
     content=GARBAGE,
