@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
 from typing import Any
-
-# Else the import of LiteLLM fetches a list of prices.
-os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 
 def anthropic(url: str) -> Any:
     from langchain_anthropic import ChatAnthropic
 
     return ChatAnthropic(model="claude-sonnet-4-5", base_url=url, api_key="none", max_retries=0)
-
-
-def anthropic_with_retries(url: str) -> Any:
-    from langchain_anthropic import ChatAnthropic
-
-    return ChatAnthropic(model="claude-sonnet-4-5", base_url=url, api_key="none")
 
 
 def google(url: str) -> Any:
@@ -73,36 +63,10 @@ def bedrock(url: str) -> Any:
     return ChatBedrock(model="us.anthropic.claude-sonnet-4-20250514-v1:0", **_aws(url))
 
 
-def bedrock_without_endpoint(url: str) -> Any:
-    from langchain_aws import ChatBedrockConverse
-
-    return ChatBedrockConverse(model="amazon.nova-pro-v1:0", **_aws(url))
-
-
-def anthropic_bedrock(url: str) -> Any:
-    from langchain_aws import ChatAnthropicBedrock
-
-    own = {name: value for name, value in _aws(url).items() if name.startswith("aws_")}
-    return ChatAnthropicBedrock(
-        model="us.anthropic.claude-sonnet-4-20250514-v1:0",
-        region_name="us-east-1",
-        base_url=url,
-        **own,
-    )
-
-
 def mistral(url: str) -> Any:
     from langchain_mistralai import ChatMistralAI
 
     return ChatMistralAI(model="mistral-large-latest", endpoint=url, api_key="none")
-
-
-def litellm(url: str) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from langchain_litellm import ChatLiteLLM
-
-        return ChatLiteLLM(model="anthropic/claude-sonnet-4-5", api_base=url, api_key="none")
 
 
 def openai(url: str) -> Any:
@@ -147,10 +111,7 @@ ASKED: dict[str, Make] = {
 """Integrations with an endpoint that counts."""
 
 NOT_ASKED: dict[str, Make] = {
-    "ChatBedrockConverse of Nova": bedrock_without_endpoint,
-    "ChatAnthropicBedrock": anthropic_bedrock,
     "ChatMistralAI": mistral,
-    "ChatLiteLLM": litellm,
     "ChatOpenAI": openai,
     "ChatOpenAI, another server": openai_compatible,
 }

@@ -1,8 +1,8 @@
-"""A process that puts items into a store; tests start several, and kill some.
+"""Processes that keep notes: tests start several, and kill some.
 
-Run: python item_worker.py puts PLACE WRITER COUNT, where PLACE is a database URL or a folder, or
-python item_worker.py kills FOLDER SEED COUNT. The latter forks each writer that it kills: a new
-interpreter for each would spend minutes on imports.
+Run: python item_worker.py notes PLACE WRITER COUNT, where PLACE is a database URL or a folder, adds
+COUNT notes by a notebook, and some that every writer adds. python item_worker.py kills FOLDER SEED
+COUNT forks each writer that it kills: a new interpreter for each would spend minutes on imports.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from itertools import count
 from pathlib import Path
 
-import langchain_tokenmem
-from langchain_tokenmem import TranscriptStore
+from langchain_tokenmem import Notebook, TranscriptStore
 from langchain_tokenmem.notes import JsonStore, SqlStore
+
+OWNER = {"user_id": "ann", "session_id": "s1"}
+SHARED = 20
+"""Notes that every writer adds."""
 
 NAMESPACE = ("tokenmem", "notes", "=ann", "project", "=app")
 
@@ -33,27 +35,19 @@ def open_store(place: str) -> JsonStore | SqlStore:
     return SqlStore(TranscriptStore(place)) if "://" in place else JsonStore(place)
 
 
-def start(kind: str, place: str, writer: str, number: int) -> subprocess.Popen[str]:
-    """Start a writer on the package that this process uses."""
-    package = Path(langchain_tokenmem.__file__).parents[1]
-    return subprocess.Popen(
-        [sys.executable, __file__, kind, place, writer, str(number)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(package)},
-    )
-
-
 def main() -> None:
     kind, place, writer, number = sys.argv[1:]
-    if kind == "puts":
-        store = open_store(place)
-        for each in range(int(number)):
-            store.put(NAMESPACE, f"{writer}-{each}", value_of(f"{writer}-{each}"))
-            print(f"{writer}-{each}", flush=True)
-        return  # without close(): what is left is written at the end of the process
-    kill_writers(Path(place), random.Random(writer), int(number))
+    if kind == "kills":
+        kill_writers(Path(place), random.Random(writer), int(number))
+        return
+    notebook = Notebook(open_store(place), project="shop", limit=10_000)
+    for each in range(int(number)):
+        notebook.add(f"Writer {writer} wrote note {each}.", **OWNER)
+        print(f"Writer {writer} wrote note {each}.")
+        if each < SHARED:
+            notebook.add(f"Everybody wrote note {each}.", **OWNER)
+            print(f"Everybody wrote note {each}.")
+    # Without close(): what is left is written at the end of the process.
 
 
 def kill_writers(folder: Path, chosen: random.Random, kills: int) -> None:

@@ -1,6 +1,6 @@
 """Eight processes that write checkpoints to one database.
 
-Run: python saver_worker.py turns|stock-turns|puts URL COUNT FOLDER. It is a process of its own,
+Run: python saver_worker.py turns|puts URL COUNT FOLDER. It is a process of its own,
 without threads, that forks the writers: an interpreter for each would spend its time on imports.
 What a writer has acknowledged stands in FOLDER, in a file of the writer's name.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,7 +18,6 @@ from typing import Annotated, Any, TypedDict
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from savers import at, put
@@ -62,7 +60,7 @@ def turns(saver: BaseCheckpointSaver[Any], writer: str, count: int, say: Say) ->
     """Take turns, again where another process was first."""
     graph = compiled(saver)
     again = retry(
-        retry=retry_if_exception_type((ThreadConflictError, sqlite3.OperationalError)),
+        retry=retry_if_exception_type(ThreadConflictError),
         wait=wait_random_exponential(multiplier=0.05, max=2),
     )
     ask = again(turn)
@@ -92,11 +90,6 @@ def work(kind: str, url: str, writer: str, count: int, folder: Path) -> None:
             file.write(line + "\n")
             file.flush()
 
-        if kind == "stock-turns":
-            # The longest patience that it can be given: errors would hide what is lost.
-            connection = sqlite3.connect(url, check_same_thread=False, timeout=60)
-            turns(SqliteSaver(connection), writer, count, say)
-            return
         with TranscriptStore(url) as store:
             saver = TokenMemorySaver(store, on_conflict="raise")
             {"turns": turns, "puts": puts}[kind](saver, writer, count, say)

@@ -5,14 +5,11 @@ Run: python store_worker.py singles|turns URL SESSION WRITER COUNT
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-import langchain_tokenmem
 from langchain_tokenmem import TranscriptStore
 
 
@@ -30,18 +27,6 @@ def turn(writer: str, number: int) -> list[BaseMessage]:
         ToolMessage("z", tool_call_id=f"{name}-c1", id=f"{name}-3"),
         AIMessage(f"answer {name}", id=f"{name}-4"),
     ]
-
-
-def start(kind: str, url: str, session: str, writer: str, count: int) -> subprocess.Popen[str]:
-    """Start a writer on the same package that this process uses, installed or not."""
-    package = Path(langchain_tokenmem.__file__).parents[1]
-    return subprocess.Popen(
-        [sys.executable, __file__, kind, url, session, writer, str(count)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(package)},
-    )
 
 
 def finish(workers: list[subprocess.Popen[str]], each: int) -> None:

@@ -8,15 +8,13 @@ Run: python summary_worker.py URL SESSION SLEEP_S LEASE_S
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
+import processes
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-import langchain_tokenmem
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
 
 BUDGET = TokenBudget(context_window=4_000)
@@ -37,15 +35,7 @@ def due(memory: TokenMemory) -> list[BaseMessage]:
 
 def start(url: str, session: str, *, sleep_s: float, lease_s: float) -> subprocess.Popen[str]:
     """Start a worker on the same package that this process uses; return it when it is ready."""
-    package = Path(langchain_tokenmem.__file__).parents[1]
-    worker = subprocess.Popen(
-        [sys.executable, __file__, url, session, str(sleep_s), str(lease_s)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(package)},
-    )
+    worker = processes.start(__file__, url, session, sleep_s, lease_s)
     assert worker.stdout is not None
     assert worker.stdout.readline() == "ready\n", worker.communicate()[1]
     return worker

@@ -8,21 +8,15 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
+import expiry_worker
 import pytest
-from expiry_worker import start
-from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.graph import START, MessagesState, StateGraph
+from processes import start
 
 from langchain_tokenmem import (
-    Notebook,
     Recall,
-    TokenMemoryChatHistory,
-    TokenMemorySaver,
     TranscriptStore,
 )
-from langchain_tokenmem.notes import SqlStore
-from langchain_tokenmem.recall import ChromaIndex, HashingEmbeddings
 from langchain_tokenmem.storage.tables import metadata
 
 MONTH = timedelta(days=30)
@@ -52,28 +46,6 @@ def left(store):
         }
 
 
-def test_sessions_and_threads_expire_whole_on_either_database(store):
-    recall = Recall(store)
-    old(store, 7)
-    recall.add_documents([Document("The lamp.")], session_id="doc")
-    Notebook(SqlStore(store)).add("A note.", session_id="doc", level="session")
-    builder = StateGraph(MessagesState).add_node("answer", lambda _: {"messages": ["42"]})
-    graph = builder.add_edge(START, "answer").compile(checkpointer=TokenMemorySaver(store))
-    graph.invoke({"messages": ["hi"]}, {"configurable": {"thread_id": "t"}})
-    TokenMemoryChatHistory("s0001", store=store).pin("Stay.")
-    store.keep_session("s0002")
-    report = store.expire(MONTH)
-    assert len(report.expired) == 5
-    assert (report.pinned, report.kept) == (1, 1)
-    assert store.sessions() == ["doc", "s0001", "s0002", "t"]
-    later = datetime.now(UTC) + timedelta(days=60)
-    assert set(store.expire(MONTH, now=later).expired) == {"doc", "t"}
-    store.keep_session("s0002", keep=False)
-    TokenMemoryChatHistory("s0001", store=store).unpin("Stay.")
-    assert len(store.expire(MONTH).expired) == 2
-    assert left(store) == {}
-
-
 def test_a_run_that_is_killed_half_way_goes_on_and_leaves_no_half_session(url):
     chosen = random.Random(7)
     with TranscriptStore(url) as store:
@@ -81,7 +53,7 @@ def test_a_run_that_is_killed_half_way_goes_on_and_leaves_no_half_session(url):
         old(store, 120)
     kills = 0
     for _ in range(6):
-        worker = start(url)
+        worker = start(expiry_worker.__file__, url)
         assert worker.stdout is not None
         if not worker.stdout.readline():
             worker.wait(30)
@@ -138,54 +110,3 @@ def test_two_processes_expire_at_once_and_each_session_goes_once(store, url):
         gone = [name for run in runs for name in run.result().expired]
     assert sorted(gone) == [f"s{n:04}" for n in range(120)]
     assert store.sessions() == []
-
-
-def test_one_process_of_many_does_the_automatic_run(url):
-    with TranscriptStore(url) as store:
-        old(store, 10)
-        store.add("new", [HumanMessage("hi", id="h0")])  # the clock is right
-    policy = {"inactive_for": MONTH, "expire_every": timedelta(hours=1)}
-    stores = [TranscriptStore(url, **policy) for _ in range(4)]
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda one: one.add("new", [HumanMessage("hi", id="h")]), stores))
-    for one in stores:
-        job = one._expiry_runner.job("expiry")
-        if job is not None:
-            job.future.result(30)
-    assert stores[0].sessions() == ["new"]
-    for one in stores:
-        one.close()
-
-
-def chroma_of(path):
-    return ChromaIndex(str(path / "chroma"), embeddings=HashingEmbeddings())
-
-
-def test_recall_empties_chroma_of_what_expires(tmp_path):
-    with (
-        TranscriptStore(tmp_path / "memory.db") as store,
-        Recall(store, chroma=chroma_of(tmp_path)) as recall,
-    ):
-        old(store, 3)
-        store.add("new", [HumanMessage("silver")], user_id="u0")
-        recall.index()
-        report = recall.expire(MONTH)
-        assert report.counts["vectors"] == report.counts["chroma"] == 12
-        hits = recall.search("copper silver", session_id="new", user_id="u0", scope="user")
-        assert [hit.text for hit in hits] == ["silver"]
-
-
-def test_chroma_forgets_what_expired_while_it_was_closed(tmp_path):
-    with TranscriptStore(tmp_path / "memory.db") as store:
-        with Recall(store, chroma=chroma_of(tmp_path)) as recall:
-            old(store, 3)
-            store.add("new", [HumanMessage("silver")])
-            recall.index()
-        store.expire(MONTH)
-    with (
-        TranscriptStore(tmp_path / "memory.db") as store,
-        Recall(store, chroma=chroma_of(tmp_path)) as recall,
-    ):
-        recall.index()
-        collection = recall._dense._filler.collection()
-        assert recall._dense._place.count(collection.name) == 1

@@ -13,11 +13,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langchain_tokenmem import MemoryNode, TokenMemory, TokenMemoryMiddleware
 from langchain_tokenmem.graphs import MemoryAgentState
 from langchain_tokenmem.types import MemoryState
-from tests.adapters.graphs.test_nodes import config, memory_of
+from tests.contract.chats import Talker
+from tests.fakes import CharCounter, ListSummarizer
 from tests.legality import problems
-from tests.summarize.models import Scripted
 
 TURNS = 60
+CONFIG: Any = {"configurable": {"thread_id": "t"}}
 WARNING = "The memory's state was not kept"
 
 
@@ -27,11 +28,15 @@ class KeptState(MemoryAgentState):
     memory: NotRequired[MemoryState]
 
 
+def memory_of(window: int) -> TokenMemory:
+    return TokenMemory(window, counter=CharCounter(), summarizer=ListSummarizer())
+
+
 def question(number: int) -> dict[str, list[HumanMessage]]:
     return {"messages": [HumanMessage(f"Question {number}? " * 30)]}
 
 
-class Speaker(Scripted):
+class Speaker(Talker):
     """A model that takes tools and knows nothing of them."""
 
     def bind_tools(self, *_tools: Any, **_keywords: Any) -> Any:
@@ -58,7 +63,7 @@ class Talk:
     def play(self, graph: Any) -> list[BaseMessage]:
         result: dict[str, Any] = {}
         for self.turn in range(TURNS):
-            result = graph.invoke(question(self.turn), config())
+            result = graph.invoke(question(self.turn), CONFIG)
         return result["messages"]
 
     def check(self, memory: TokenMemory) -> None:

@@ -6,7 +6,6 @@ import gc
 import json
 import os
 import random
-import shutil
 import signal
 import socket
 import subprocess
@@ -20,8 +19,8 @@ from pathlib import Path
 import pytest
 import recall_worker
 from langchain_core.messages import HumanMessage
+from processes import start
 
-import langchain_tokenmem
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall import ChromaIndex, HashingEmbeddings
@@ -40,15 +39,7 @@ def chromas_own_connections() -> Iterator[None]:
 
 
 def worker(*arguments: object) -> subprocess.Popen[str]:
-    package = Path(langchain_tokenmem.__file__).parents[1]
-    return subprocess.Popen(
-        [sys.executable, recall_worker.__file__, *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(package)},
-    )
+    return start(recall_worker.__file__, *arguments)
 
 
 def test_a_hundred_kills_of_an_indexing_process_lose_no_message_and_no_vector(tmp_path):
@@ -155,40 +146,6 @@ def test_two_processes_share_a_chroma_server(tmp_path, port):
         store.close()
 
 
-def test_a_server_that_dies_fails_no_turn_and_catches_up(tmp_path, port):
-    folder = tmp_path / "server"
-    store, recall = served(tmp_path / "home", port)
-    with chroma_server(folder, port):
-        store.add("s", [recall_worker.sentence(f"a{n}") for n in range(20)])
-        recall.index()
-    for number in range(5):
-        assert store.add("s", [recall_worker.sentence(f"b{number}")])
-    assert "b3" in {hit.message_id for hit in recall.search("message b3", session_id="s")}
-    with pytest.raises(RecallError):
-        recall.index()
-    assert recall.backlog()["vectors"] == 1
-    with chroma_server(folder, port):
-        recall.index()
-        state = recall_worker.state_of(store, recall)
-        assert state["entries"] == state["found"] == 25
-    recall.close()
-    store.close()
-
-
-def test_a_server_that_never_answers_holds_nobody_up(tmp_path):
-    with socket.socket() as deaf:
-        deaf.bind(("127.0.0.1", 0))
-        deaf.listen()
-        chroma = ChromaIndex(
-            host="127.0.0.1",
-            port=deaf.getsockname()[1],
-            embeddings=HashingEmbeddings(16),
-            timeout_s=0.5,
-        )
-        with pytest.raises(RecallError, match=r"cannot be used now.*Timeout"):
-            chroma.connect("tokenmem-test")
-
-
 def test_a_server_that_stops_in_its_tracks_holds_nobody_up(tmp_path, port):
     with chroma_server(tmp_path / "server", port) as server:
         store = TranscriptStore(f"sqlite:///{tmp_path}/memory.db")
@@ -208,98 +165,3 @@ def test_a_server_that_stops_in_its_tracks_holds_nobody_up(tmp_path, port):
         assert recall_worker.state_of(store, recall)["found"] == 2
         recall.close()
         store.close()
-
-
-def test_chroma_files_truncated_or_deleted_at_random_are_rebuilt(tmp_path):
-    """Every file of an embedded Chroma with a graph on the disk (over 1,000 entries)."""
-    whole = tmp_path / "whole"
-    store, recall = recall_worker.opened(whole)
-    store.add("s0", [recall_worker.sentence(f"m{n}") for n in range(1_100)])
-    recall.index()
-    recall.close()
-    store.close()
-    chance = random.Random(5)
-    files = [
-        one.relative_to(whole)
-        for one in sorted((whole / "chroma").rglob("*"))
-        if one.is_file() and one.suffix not in {".sizes", ".lock"}
-    ]
-    assert {"chroma.sqlite3", "header.bin", "index_metadata.pickle"} <= {one.name for one in files}
-    for number, file in enumerate([*files, *files]):
-        home = tmp_path / f"cut{number}"
-        shutil.copytree(whole, home)
-        kept = chance.randrange((home / file).stat().st_size) if number < len(files) else None
-        if kept is None:
-            (home / file).unlink()
-        else:
-            os.truncate(home / file, kept)
-        check_healed(home, f"{file} cut to {kept}")
-
-
-def check_healed(home: Path, damage: str) -> None:
-    store, recall = recall_worker.opened(home)
-    assert recall.search("message m7 thing", session_id="s0", k=3), damage
-    recall.index()
-    state = recall_worker.state_of(store, recall)
-    assert state["entries"] == state["vectors"] == 1_100, damage
-    # A graph is approximate, and one of over 1,000 that was built anew may miss an entry or two.
-    assert 0.99 * 1_100 <= state["found"] <= 1_100, damage
-    recall.close()
-    store.close()
-    shutil.rmtree(home)
-
-
-def test_erased_text_is_in_no_file_of_store_or_chroma_and_others_keep_theirs(tmp_path):
-    canary = "Donaudampfschiff4711"
-    store, recall = recall_worker.opened(tmp_path)
-    said = [HumanMessage(f"{canary} number {n}", id=f"{canary}-{n}") for n in range(50)]
-    store.add(f"s-{canary}", said, user_id=f"u-{canary}")
-    store.add("other", [HumanMessage("my own words", id="o")], user_id="other")
-    recall.index()
-    assert any(canary.encode() in one.read_bytes() for one in files_of(tmp_path))
-    counts = recall.erase(user_id=f"u-{canary}")
-    assert counts["chroma"] == 50
-    assert recall.search("words", session_id="other")[0].message_id == "o"
-    state = recall_worker.state_of(store, recall)
-    assert state["ids"] == ["o"]
-    assert state["entries"] == state["found"] == state["vectors"] == 1
-    recall.close()
-    store.close()
-    assert [one for one in files_of(tmp_path) if canary.encode() in one.read_bytes()] == []
-
-
-def files_of(folder: Path) -> list[Path]:
-    return [one for one in folder.rglob("*") if one.is_file()]
-
-
-def test_the_embedding_model_is_never_asked_for_text_by_chroma(tmp_path, port):
-    """Over HTTP, too, nothing but vectors and numbers leaves the process."""
-    with chroma_server(tmp_path / "server", port):
-        canary = "Rindfleischetikett"
-        store = TranscriptStore(f"sqlite:///{tmp_path}/memory.db")
-        chroma = ChromaIndex(host="127.0.0.1", port=port, embeddings=HashingEmbeddings(16))
-        with Recall(store, chroma=chroma) as recall:
-            store.add(canary, [HumanMessage(canary, id=canary)], user_id=canary)
-            recall.index()
-    found = [one for one in files_of(tmp_path / "server") if canary.encode() in one.read_bytes()]
-    assert found == []
-
-
-def test_vectors_in_postgresql_are_the_same(tmp_path, postgres_url):
-    found = []
-    for url in (f"sqlite:///{tmp_path}/memory.db", postgres_url):
-        chroma = ChromaIndex(tmp_path / f"chroma{len(found)}", embeddings=HashingEmbeddings(16))
-        with TranscriptStore(url) as store, Recall(store, chroma=chroma) as recall:
-            messages = [recall_worker.sentence(f"pg{n}") for n in range(150)]
-            store.add("pg-chroma", messages, user_id="pg-user")
-            recall.index()
-            assert recall.rebuild() >= 150
-            state = recall_worker.state_of(store, recall)
-            assert state["owed"] == 0
-            # The server holds what other tests have said, too.
-            assert state["entries"] == state["vectors"] >= 150
-            hits = recall.search("message pg77 thing", session_id="pg-chroma", k=10)
-            found.append([(hit.message_id, round(hit.score, 4)) for hit in hits])
-            assert recall.erase(user_id="pg-user")["chroma"] == 150
-    assert found[0] == found[1]
-    assert found[0]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import Recall, TranscriptStore
-from langchain_tokenmem.core.search_units import Scope, pack_unit
-from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.core.search_units import Scope
 
 TOPICS = (
     "copper lamp",
@@ -88,41 +86,3 @@ def test_many_writers_index_every_message(url):
         with store.index.reading(Scope("s0", "u", whole_user=True)) as reader:
             assert reader.totals()[0] == 6 * 20 + 20
             assert reader.counts(["lamp"]) == {"lamp": 6 * 20 + 20}
-
-
-def test_a_session_that_is_claimed_moves_to_its_user(url):
-    with TranscriptStore(url) as store:
-        recall = Recall(store)
-        store.add("s", [HumanMessage("the copper lamp", id="1")])
-        recall.add_documents([Document("a copper kettle", id="d")], session_id="s")
-        store.add("s", [HumanMessage("hello", id="2")], user_id="u")
-        hits = recall.search("copper", session_id="t", user_id="u", scope="user")
-        assert {hit.message_id for hit in hits} >= {"1", "d"}
-        with pytest.raises(ScopeError):
-            recall.search("copper", session_id="s", user_id="v")
-
-
-def test_vectors_as_rows(url):
-    with TranscriptStore(url) as store:
-        Recall(store)
-        store.add("s", [HumanMessage("one", id="1"), HumanMessage("two", id="2")], user_id="u")
-        (pending,) = store.index.pending("vectors")
-        number = pending.partition
-        units = {pack_unit(number, n): bytes([n]) * 8 for n in (1, 2)}
-        for some in ({pack_unit(number, 1): b"old"}, units):
-            store.index.put_vectors("m", some, unless_edited=(number, 0))
-        assert store.index.acknowledge_vectors(number, 2, start=1, edits=0) == 3
-        assert store.index.pending("vectors") == []
-        with store.index.reading_vectors() as reader:
-            assert reader.vectors("m", list(units)) == units
-            assert reader.vectors("other", list(units)) == {}
-            assert reader.vector_units("m") == sorted(units)
-            assert reader.count_vectors("m") == 2
-        with store.index.reading(Scope("s")) as reader:
-            assert list(reader.vector_pages("m", 10)) == [units]
-        store.index.delete_vectors(keep="m")
-        with store.index.reading_vectors() as reader:
-            assert reader.count_vectors("m") == 2
-        store.index.delete_vectors(keep="other")
-        with store.index.reading_vectors() as reader:
-            assert reader.count_vectors("m") == 0

@@ -1,10 +1,8 @@
-"""The right old message comes back: in any script, by its codes, on both databases."""
+"""The right old message comes back, and nothing for an unrelated question."""
 
 from __future__ import annotations
 
 import random
-import re
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,45 +24,21 @@ _TALK = (
     "The library has moved its opening hours once more.",
 )
 
-# Question, what answers it, what stands around the answer.
-FACTS = (
-    ("Which allergy does Tomasz have?", "Hazelnuts, they make him wheeze.", "Tomasz's allergy"),
-    ("What is the wifi password of the cabin?", "It is owl-lantern-77.", "the cabin wifi"),
-    ("Where did we hide the spare key?", "Under the third flowerpot.", "the spare key"),
-    ("Who repaired the violin?", "Old Brandt on Mill Lane repaired it.", "the violin"),
-    ("How much did the kayak cost?", "I paid 640 euros for the kayak.", "the kayak"),
-    ("When is the dentist appointment?", "The dentist is on 14 March at nine.", "the dentist"),
-    ("Which vaccine did the dog get?", "The dog got the leptospirosis shot.", "the dog"),
-    ("What did Ingrid name her boat?", "She calls the boat Silver Tern.", "Ingrid's boat"),
-    ("Which file held the bug in the parser?", "It was in lexer_tables.py.", "the parser bug"),
-    ("What broke during the payroll migration?", "The payroll job hit ORA-01555.", "payroll"),
-    ("Which trail did we choose for October?", "The ridge trail over Kestrel Gap.", "October"),
-    ("Who is the godmother of Lena?", "Her godmother is aunt Philippa.", "Lena's christening"),
-)
-
-PLANTED = (
-    ("我的护照放在书房左边的抽屉里。", "护照在哪里?"),
-    ("下个月我们要去成都看大熊猫。", "大熊猫在哪个城市?"),
-    ("来週の火曜日に京都で会議があります。", "京都の会議はいつですか?"),
-    ("冷蔵庫の修理代は三万円でした。", "冷蔵庫の修理はいくらでしたか?"),
-    ("The crash comes from src/payments/retry_queue.py, line 88.", "What was in retry_queue.py?"),
-    ("We renamed parseHTTPResponse because it lied.", "Why did we touch parseHTTPResponse?"),
-    ("The gateway answered with ERR-4711 all night.", "What about ERR-4711?"),
-    ("The build stopped with TS2345 in the checkout form.", "Where did we see TS2345?"),
-    ("Open C:\\tools\\flash\\burn.cfg and set the baud rate.", "What do we set in burn.cfg?"),
-)
+FACTS = {
+    "Which allergy does Tomasz have?": "Tomasz is allergic to hazelnuts, they make him wheeze.",
+    "What is the wifi password of the cabin?": "The cabin's wifi password is owl-lantern-77.",
+    "How much did the kayak cost?": "I paid 640 euros for the kayak.",
+    "When is the dentist appointment?": "The dentist is on 14 March at nine.",
+    "What broke during the payroll migration?": "The payroll job hit ORA-01555.",
+    "Who is the godmother of Lena?": "Lena's godmother is aunt Philippa.",
+}
 
 
 def conversation(seed: int) -> list[BaseMessage]:
-    """Return small talk in which the facts and the planted sentences stand, in random places."""
+    """Return small talk in which the facts stand, in random places."""
     chance = random.Random(seed)
-    said: list[tuple[str, ...]] = [
-        (chance.choice(_TALK), chance.choice(_TALK)) for _ in range(SMALL_TALK)
-    ]
-    said += [(f"Before I forget, a word about {about}.", answer) for _, answer, about in FACTS]
-    said += [(text, "Noted.") for text, _ in PLANTED]
-    chance.shuffle(said)
-    texts = [text for pair in said for text in pair]
+    texts = [*chance.choices(_TALK, k=2 * SMALL_TALK), *FACTS.values()]
+    chance.shuffle(texts)
     return [
         (HumanMessage if number % 2 == 0 else AIMessage)(text, id=f"m{number}")
         for number, text in enumerate(texts)
@@ -85,35 +59,19 @@ def recall(store: TranscriptStore) -> Iterator[Recall]:
         yield opened
 
 
-def test_facts_come_back_more_often_than_by_plain_fts5(store, recall):
-    ours = sum(
-        answer in [hit.text for hit in recall.search(question, session_id="s", k=3)]
-        for question, answer, _ in FACTS
-    )
-    texts = [str(message.content) for message in store.messages("s")]
-    plain = sum(answer in plain_fts5(texts, question, 3) for question, answer, _ in FACTS)
-    print(f"of {len(FACTS)} answers among the first 3 hits: {ours}, by plain FTS5 {plain}")
-    assert ours >= 10
-    assert ours >= plain
-
-
-def plain_fts5(texts: list[str], question: str, most: int) -> list[str]:
-    """Return what SQLite's own search gives."""
-    connection = sqlite3.connect(":memory:")
-    connection.execute("CREATE VIRTUAL TABLE said USING fts5(body, tokenize='porter unicode61')")
-    connection.executemany("INSERT INTO said VALUES (?)", [(text,) for text in texts])
-    asked = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", question))
-    found = connection.execute(
-        "SELECT body FROM said WHERE said MATCH ? ORDER BY rank LIMIT ?", (asked, most)
-    ).fetchall()
-    connection.close()
-    return [row[0] for row in found]
-
-
-@pytest.mark.parametrize(("text", "question"), PLANTED)
-def test_unspaced_scripts_file_names_and_codes_are_found_among_other_talk(recall, text, question):
-    hits = recall.search(question, session_id="s", k=3)
-    assert text in [hit.text for hit in hits]
+def test_facts_come_back_first_and_the_same_on_both_databases(recall, postgres_url):
+    with TranscriptStore(postgres_url) as store, Recall(store) as other:
+        store.add("quality", conversation(7), user_id="u")
+        found = 0
+        for question, answer in FACTS.items():
+            ours = recall.search(question, session_id="s", k=20)
+            theirs = other.search(question, session_id="quality", k=20)
+            found += answer in [hit.text for hit in ours[:3]]
+            assert [(hit.message_id, hit.text) for hit in theirs] == [
+                (hit.message_id, hit.text) for hit in ours
+            ]
+            assert [hit.score for hit in theirs] == pytest.approx([hit.score for hit in ours])
+        assert found >= len(FACTS) - 1
 
 
 def test_two_hundred_unrelated_questions_recall_next_to_nothing(recall):
@@ -124,25 +82,3 @@ def test_two_hundred_unrelated_questions_recall_next_to_nothing(recall):
     print(f"of {len(asked)} unrelated questions {len(answered)} bring something back: {answered}")
     assert len(asked) == 200
     assert len(answered) <= len(asked) * 0.02
-
-
-def test_the_same_question_has_the_same_answer(recall):
-    for question, _, _ in FACTS:
-        first = recall.search(question, session_id="s", k=30)
-        assert recall.search(question, session_id="s", k=30) == first
-        assert recall.search(question, session_id="s", k=5) == first[:5]
-
-
-def test_sqlite_and_postgres_find_the_same(recall, postgres_url):
-    questions = [question for question, _, _ in FACTS] + [question for _, question in PLANTED]
-    with TranscriptStore(postgres_url) as store, Recall(store) as other:
-        store.add("quality", conversation(7), user_id="u")
-        compared = 0
-        for question in questions:
-            ours = recall.search(question, session_id="s", k=20)
-            theirs = other.search(question, session_id="quality", k=20)
-            assert [hit.message_id for hit in theirs] == [hit.message_id for hit in ours]
-            assert [hit.score for hit in theirs] == pytest.approx([hit.score for hit in ours])
-            assert [hit.text for hit in theirs] == [hit.text for hit in ours]
-            compared += len(ours)
-    assert compared > 60

@@ -19,9 +19,7 @@ from savers import at, put
 from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.adapters.migration.checkpoints import migrate_checkpoints
 from langchain_tokenmem.cli.app import app
-from langchain_tokenmem.errors import StoreError
 
 RUN = CliRunner()
 THREADS = ("ann", "bob/2")
@@ -117,56 +115,3 @@ def test_threads_come_along_with_history_writes_and_metadata(stock, target, tmp_
     with TranscriptStore(f"sqlite:///{two}") as store:
         assert read(TokenMemorySaver(store), "bob/2") == before["bob/2"]
         assert read(TokenMemorySaver(store), "ann") == []
-
-
-class StopError(Exception):
-    """Stands for a crash."""
-
-
-@pytest.mark.parametrize("place", ["put", "put_writes", "get_tuple"])
-def test_a_migration_that_was_interrupted_goes_on(tmp_path, target, monkeypatch, place):
-    with closing(sqlite3.connect(":memory:", check_same_thread=False)) as connection:
-        source = SqliteSaver(connection)
-        fill(source)
-        with TranscriptStore(target) as store:
-            crashes = 0
-            for calls in (1, 3, 8, 13):
-                saver = TokenMemorySaver(store)
-                left, real = [calls], getattr(saver, place)
-
-                def broken(*given: Any, left: Any = left, real: Any = real) -> Any:
-                    left[0] -= 1
-                    if left[0] < 0:
-                        raise StopError
-                    return real(*given)
-
-                monkeypatch.setattr(saver, place, broken)
-                try:
-                    migrate_checkpoints(source, saver)
-                except StopError:
-                    crashes += 1
-            assert crashes >= 2
-            saver = TokenMemorySaver(store)
-            report = migrate_checkpoints(source, saver)
-            assert report.known > 0
-            for thread in THREADS:
-                assert read(saver, thread) == read(source, thread)
-
-
-def test_a_target_that_differs_is_refused(target):
-    with closing(sqlite3.connect(":memory:", check_same_thread=False)) as connection:
-        source = SqliteSaver(connection)
-        fill(source)
-        with TranscriptStore(target) as store:
-            saver = TokenMemorySaver(store)
-            head = source.get_tuple(at("ann"))
-            assert head is not None
-            other = {**head.checkpoint, "channel_values": {"n": "another"}}
-            versions = {"n": head.checkpoint["channel_versions"]["n"]}
-            parent = head.parent_config or at("ann")
-            saver.put(parent, other, head.metadata, versions)  # type: ignore[arg-type]
-            with pytest.raises(StoreError, match="another one under this name"):
-                migrate_checkpoints(source, saver)
-            with pytest.raises(StoreError, match="'ann'"):
-                migrate_checkpoints(source, saver, threads=["ann"])
-            assert migrate_checkpoints(source, saver, threads=["bob/2"]).copied == EACH

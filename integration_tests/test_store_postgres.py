@@ -4,142 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
-from sqlalchemy import create_engine, text
-from store_worker import finish, start, turn
+from store_worker import turn
 
-from langchain_tokenmem import TokenBudget, TranscriptStore
+from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import (
-    ConfigurationError,
-    CorruptStoreError,
-    ScopeError,
     StoreError,
 )
-from langchain_tokenmem.state import MemoryState, new_state
 
 
 @pytest.fixture
 def store(url: str) -> Iterator[TranscriptStore]:
     with TranscriptStore(url) as store:
         yield store
-
-
-def pointing(to: str, *kept: str) -> MemoryState:
-    return {
-        **new_state(),
-        "summary": {
-            "entries": [
-                {
-                    "id": "1",
-                    "text": "NUL \x00, half \ud800, 😀",
-                    "first": "743116",
-                    "last": 1,
-                    "covered": 1,
-                    "since": None,
-                    "until": None,
-                    "last_ids": [to],
-                    "tokens": 1,
-                    "model": "m",
-                    "prompt_version": "1",
-                    "reason": "limit",
-                    "created_at": "2026-11-21T12:00:00+00:00",
-                    "failures": [],
-                }
-            ],
-            "covers_to": to,
-            "covered": 1,
-        },
-        "kept": list(kept),
-    }
-
-
-def test_transcripts(store, url):
-    said = [message for number in range(5) for message in turn("w", number)]
-    store.add("s", said[:10])
-    store.add("s", said)
-    assert store.add("s", said) == []
-    assert store.messages("s") == said
-    assert [row.seq for row in store.rows("s")] == list(range(1, 26))
-    assert store.count("s") == 25
-    assert store.last("s", 2) == said[-4 - 0 :]
-    assert store.get("s", "w-3-2") == said[17]
-    assert store.get("s", "nobody") is None
-    with TranscriptStore(url) as other:
-        assert other.messages("s") == said
-    assert store.clear("s") == 25
-    assert store.messages("s") == []
-    store.add("s", said[:1])
-    assert [row.seq for row in store.rows("s")] == [26]
-
-
-def test_resends_without_ids(store):
-    said = [HumanMessage("is it there?"), AIMessage("no"), HumanMessage("and now?")]
-    for _ in range(3):
-        store.add("s", said)
-    assert store.count("s") == 3
-    store.add("s", [HumanMessage("yes")])
-    store.add("s", [HumanMessage("yes")])
-    assert store.count("s") == 5
-
-
-def test_state_budget_and_conversation(store):
-    said = [message for number in range(5) for message in turn("w", number)]
-    store.add("s", said)
-    assert store.save_state("s", pointing("w-3-4", "w-0-0"), expected=0)
-    assert not store.save_state("s", new_state(), expected=0)
-    store.set_budget("s", TokenBudget(context_window=4_000))
-    stored, rows = store.conversation("s")
-    assert stored.state == pointing("w-3-4", "w-0-0")
-    assert stored.budget == TokenBudget(context_window=4_000)
-    assert [row.message for row in rows] == [said[0], *said[19:]]
-    store.clear("s")
-    assert not store.save_state("s", new_state(), expected=1)
-    assert store.state("s").state is None
-
-
-def test_owners(store):
-    store.add("s", turn("w", 1), user_id="ann")
-    store.add("t", turn("w", 1))
-    with pytest.raises(ScopeError):
-        store.messages("s", user_id="bob")
-    assert store.sessions(user_id="ann") == ["s"]
-    assert store.sessions() == ["s", "t"]
-
-
-ODD = ["\\x00", "😀" * 249, "x' OR '1'='1", "../x", "%", "1", "=1", "ä" * 499]
-
-
-def test_odd_ids_and_texts_round_trip_on_both_databases(store):
-    for name in ODD:
-        message = HumanMessage(name, id=name, additional_kwargs={name: name}, name=name)
-        tool = ToolMessage(name, tool_call_id=name, artifact={"a": [name]}, id=f"{name}t")
-        store.add(name, [message, tool], user_id=name)
-        assert store.messages(name, user_id=name) == [message, tool]
-        assert store.get(name, name) == message
-    assert store.sessions() == sorted(ODD)
-    assert store.sessions(user_id="ä" * 499) == ["ä" * 499]
-
-
-def test_refusals(store):
-    for bad in ("", " ", None, 5):
-        with pytest.raises(ScopeError):
-            store.messages(bad)
-    with pytest.raises(ConfigurationError):
-        store.add("s", [HumanMessage("a"), RemoveMessage("b")])
-    assert store.sessions() == []
-
-
-def test_damage_is_an_error(store, url):
-    store.add("s", turn("w", 1))
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE tokenmem_messages SET message = '{}' WHERE seq = 2"))
-    engine.dispose()
-    with pytest.raises(CorruptStoreError):
-        store.messages("s")
 
 
 def test_reads_beside_writers_are_whole(store):
@@ -167,24 +45,6 @@ def test_reads_beside_writers_are_whole(store):
     for reader in readers:
         reader.join()
     assert failures == []
-
-
-def test_new_sessions_at_the_same_time(store):
-    """Making and missing sessions side by side is no damage."""
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda n: store.add(f"s{n % 20}", turn(f"w{n}", n)), range(80)))
-    assert store.sessions() == sorted(f"s{n}" for n in range(20))
-    assert sum(store.count(f"s{n}") for n in range(20)) == 400
-
-
-def test_four_processes_write_to_one_session_on_postgresql(postgres):
-    finish([start("turns", postgres, "s", f"w{number}", 40) for number in range(4)], 40)
-    with TranscriptStore(postgres) as store:
-        rows = store.rows("s")
-    assert [row.seq for row in rows] == list(range(1, 801))
-    for number in range(4):
-        mine = [row.message for row in rows if str(row.message.id).startswith(f"w{number}-")]
-        assert mine == [message for n in range(40) for message in turn(f"w{number}", n)]
 
 
 def test_a_server_that_is_not_there_is_a_store_error(tmp_path):

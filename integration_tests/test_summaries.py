@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import threading
 import time
 import uuid
@@ -11,13 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 from summary_worker import BUDGET, due, go, start
 
-from benchmarks.summary_survival import faithful_writer, pinned_survival, survival_of
 from langchain_tokenmem import TokenMemory, TokenMemoryChatHistory, TranscriptStore
-from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
-from tests.summarize.survival import KINDS
 
 LEASE_S = 2.0
 MOST_CALLS = 1_000
@@ -109,46 +105,6 @@ def test_two_processes_with_a_summary_due_make_one_call(url, said):
     with TranscriptStore(url) as store:
         assert store.messages("s") == said
         assert store.state("s").state["totals"]["summaries"] == 1
-
-
-def test_ten_turns_at_once_make_one_call(url, said):
-    writer = Slow(sleep_s=1)
-    together = threading.Barrier(10)
-    with TranscriptStore(url) as store, memory_of(writer) as memory:
-
-        def turn(number: int) -> float:
-            mine = history(memory, store)
-            together.wait()
-            started = time.monotonic()
-            assert mine.view().left_out == 0
-            mine.add_messages([HumanMessage(f"turn {number}"), AIMessage("noted")])
-            return time.monotonic() - started
-
-        with ThreadPoolExecutor(10) as pool:
-            taken = list(pool.map(turn, range(10)))
-        memory.close()
-        assert len(writer.asked) == 1
-        assert store.state("s").state["totals"]["summaries"] == 1
-        assert store.count("s") == len(said) + 20
-        assert store.messages("s")[: len(said)] == said
-        assert history(memory, store).view().left_out == 0
-        memory.close()
-    assert len(writer.asked) == 1
-    assert statistics.median(taken) < 1, "turns waited for the summary"
-
-
-def test_planted_literals_survive_ten_summaries():
-    faithful = survival_of(faithful_writer(4_096), 10)
-    extractive = survival_of(ExtractiveSummarizer(), 10)
-    print(f"\nfaithful model\n{faithful.table()}\nextractive\n{extractive.table()}")
-    assert faithful.totals == [len(KINDS)] * 10
-    assert extractive.mean >= 7
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_constraints_of_the_first_request_survive_five_summaries(seed):
-    constraints, shown = pinned_survival(seed, 3_000)
-    assert [one for one in constraints if one not in shown] == []
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

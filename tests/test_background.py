@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -12,16 +11,9 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.background import BackgroundRunner, ForkSafeLock, in_own_thread, wait_for
+from langchain_tokenmem.background import BackgroundRunner, ForkSafeLock, wait_for
 from langchain_tokenmem.tokens import encodings
-from langchain_tokenmem.turns.conversation import TurnRequest
-from langchain_tokenmem.turns.graph_thread import GraphThread
-from langchain_tokenmem.turns.turn import take_turn
-from tests.fakes import CharCounter
-from tests.summarize.models import Gate
 
 
 class PanicError(BaseException):
@@ -45,23 +37,6 @@ def test_a_job_that_panics_ends_for_who_waits_and_the_next_one_runs(monkeypatch)
     assert raised == [PanicError]
     assert wait_for(runner.start("k", lambda: done.append(1)), 10)
     assert done == [1]
-
-
-def test_a_job_that_is_given_up_leaves_its_successor_alone():
-    runner = BackgroundRunner("test")
-    first_may_end, second_may_end = threading.Event(), threading.Event()
-    first = runner.start("k", lambda: first_may_end.wait(10))
-    given_up = runner.job("k")
-    assert given_up is not None
-    runner.give_up("k", given_up)
-    second = runner.start("k", lambda: second_may_end.wait(10))
-    runner.give_up("k", given_up)  # again, by another caller: it is not the one that runs now
-    first_may_end.set()
-    assert wait_for(first, 10)
-    assert not second.done()
-    assert runner.start("k", lambda: None) is second
-    second_may_end.set()
-    assert wait_for(second, 10)
 
 
 def test_jobs_over_the_most_wait_for_their_turn_and_one_that_is_given_up_makes_room():
@@ -131,21 +106,6 @@ def test_a_vocabulary_that_the_parent_is_loading_does_not_block_the_child():
 
 
 @forks
-def test_a_lock_that_the_forking_thread_holds_is_let_go_in_both():
-    lock = ForkSafeLock()
-    child = -1
-    with lock:
-        child = os.fork()
-    if child == 0:
-        signal.alarm(10)
-        with lock:
-            os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    with lock:
-        pass
-
-
-@forks
 def test_a_job_of_the_parent_is_given_up_in_the_child_and_goes_on_in_the_parent():
     runner, may_end = BackgroundRunner("test"), threading.Event()
     future = runner.start("k", lambda: may_end.wait(30))
@@ -162,49 +122,6 @@ def test_a_job_of_the_parent_is_given_up_in_the_child_and_goes_on_in_the_parent(
     assert runner.job("k") is not None
     may_end.set()
     assert wait_for(future, 10)
-
-
-@forks
-def test_a_job_that_waits_in_the_parent_keeps_no_place_in_the_child():
-    runner, may_end = BackgroundRunner("test", 1), threading.Event()
-    runner.start("a", lambda: may_end.wait(30))
-    waiting = runner.start("b", lambda: None)
-
-    def work_in_child() -> None:
-        assert wait_for(runner.start("b", lambda: None), 5)
-        assert asyncio.run(in_own_thread(len, "abc")) == 3
-
-    assert asyncio.run(in_own_thread(len, "ab")) == 2  # its threads stay behind in the parent
-    assert succeeds_in_child(work_in_child)
-    assert not waiting.done()
-    may_end.set()
-    assert wait_for(waiting, 10)
-
-
-@pytest.mark.slow
-@forks
-def test_a_summary_that_the_parent_is_making_is_made_anew_in_the_child():
-    gate = Gate()
-    memory = TokenMemory(TokenBudget(4_000), counter=CharCounter(), summarizer=gate.model)
-    said = []
-    for number in range(60):
-        said.append(HumanMessage(f"question {number} " * 8, id=f"h{number}"))
-        said.append(AIMessage(f"reply {number} " * 12, id=f"a{number}"))
-    thread = GraphThread(memory, said, None, key=("t", "", "memory"))
-    assert memory.plan(said).fold
-    assert memory.plan(said).before < memory.budget.limit
-    take_turn(thread, TurnRequest())
-    assert gate.asked.wait(10)
-
-    def work_in_child() -> None:
-        gate.open.set()
-        take_turn(thread, TurnRequest())
-        memory.close()
-        assert take_turn(thread, TurnRequest()).state["summary"]
-
-    assert succeeds_in_child(work_in_child)
-    gate.open.set()
-    memory.close()
 
 
 AT_EXIT = """

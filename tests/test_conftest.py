@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 
 import pytest
@@ -12,7 +11,3 @@ from pytest_socket import SocketBlockedError
 def test_a_socket_cannot_be_made():
     with pytest.raises(SocketBlockedError):
         socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-
-
-async def test_an_event_loop_still_runs():
-    assert await asyncio.to_thread(lambda: "done") == "done"

@@ -30,3 +30,8 @@ def test_an_example_runs(name, words, capsys, monkeypatch):
     module.main()
     printed = capsys.readouterr().out
     assert [word for word in words if word not in printed] == []
+
+
+def test_the_recording_names_no_folder_of_the_machine_that_made_it():
+    text = (EXAMPLES / "recorded_agent.jsonl").read_text("utf-8")
+    assert not any(folder in text for folder in ("/work/", "/root/", "/home/"))

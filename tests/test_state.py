@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 
 import pytest
 from hypothesis import given
@@ -103,13 +102,10 @@ def test_malformed_states_raise_corrupt_store_error_and_never_another_one(data):
     "damage",
     [
         {"cuts": {"m1": {"head": "8", "tail": 8}}},
-        {"cuts": {"m1": {"head": -8, "tail": 8}}},
         {"cuts": {"m1": None}},
         {"kept": [1]},
-        {"kept": None},
         {"blocks": {"m2": {"text": None, "ids": []}}},
         {"summary": {"text": "no pointer"}},
-        {"summary": {"entries": [], "covers_to": "m0", "covered": 1}},
         {"summary": {"entries": [{"text": "no place"}], "covers_to": "m0", "covered": 1}},
         {"pruned": [[1]]},
         {"totals": {}},
@@ -125,13 +121,6 @@ def test_the_error_for_a_malformed_state_names_the_place_and_shows_no_words():
     with pytest.raises(CorruptStoreError, match=r"damaged at cuts\.m1\.head") as caught:
         load_state({**filled(), "cuts": {"m1": {"head": "secret", "tail": 1}}})
     assert "secret" not in str(caught.value)
-
-
-def test_a_state_is_returned_itself_and_survives_json():
-    state = filled()
-    assert load_state(state) is state
-    assert load_state(json.loads(json.dumps(state))) == state
-    assert load_state({"version": STATE_VERSION}) == new_state()
 
 
 @pytest.mark.parametrize("version", [STATE_VERSION - 1, STATE_VERSION + 1])

@@ -9,11 +9,11 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 from _price_bound import is_bound, keys_in
-from _price_citing import TOOLS, CitingModel, cite
+from _price_citing import TOOLS, CitingModel
 from _price_measure import Run, Tally
-from _price_recordings import Recording, joined, sampled
-from _price_systems import langchain, with_fields, without_summary
-from price import Played, figures, rows_of
+from _price_recordings import Recording, joined
+from _price_systems import langchain, without_summary
+from price import figures
 
 from langchain_tokenmem.cli.measures import MessageTexts, ReferenceCounter
 
@@ -69,11 +69,6 @@ def test_a_changed_prefix_is_paid_again():
     assert calls[1].cost_1024 == system + first + result
 
 
-def test_literals_of_the_system_text_and_unknown_ones_are_not_asked_for():
-    calls = list(run_of(lambda history: history[-1:]).play(HISTORY))
-    assert (calls[1].covering, calls[1].covered) == (1, 0.5)
-
-
 def test_far_literals_are_outside_of_the_newest_part_of_the_window():
     newest_only = played(lambda history: history[-1:], window=40)
     assert (newest_only.having_far, newest_only.far) == (1, 0.5)
@@ -102,17 +97,6 @@ def test_lift_is_what_only_the_summary_holds():
     )
 
 
-def test_a_cut_result_is_not_whole():
-    cut = ToolMessage("user_id: [...]", id="r1", tool_call_id="c1")
-    tally = played(lambda history: [*history[:3], *([cut] if len(history) > 3 else [])])
-    assert (tally.with_results, tally.whole_results) == (1, 0)
-
-
-def test_the_writer_cites_the_lines_with_the_most_literals_within_what_is_asked():
-    texts = ["Hello.\nread a/b.py\nran x_y on a/b.py", "Write at most 6 words."]
-    assert cite(texts, COUNTER) == "## Done\n- ran x_y on a/b.py"
-
-
 def test_a_summary_is_read_at_the_cached_price_only_with_the_same_tools():
     run = run_of(list)
     prompt = [HumanMessage(WORDS)]
@@ -134,18 +118,6 @@ def test_langchains_middleware_goes_on_from_its_own_summary():
     assert ask([*HISTORY[:4], long, *request[-2:], *more]) == [*request, *more]
 
 
-def test_settings_of_this_package_are_read_from_a_text():
-    name, system = with_fields("target=.3,model")
-    assert name == "ours (target=.3,model)"
-    assert system.keywords == {"target": 0.3, "writes": True}
-
-
-def test_a_sample_is_the_same_for_the_same_seed():
-    recordings = [Recording(str(number), "a", []) for number in range(20)]
-    assert sampled(recordings, 5, 1) == sampled(recordings, 5, 1) != sampled(recordings, 5, 2)
-    assert sampled(recordings, None, 1) == recordings
-
-
 def test_joined_recordings_keep_one_system_text_and_their_own_call_ids():
     messages = [
         {"role": "system", "content": "s"},
@@ -162,11 +134,3 @@ def test_joined_recordings_keep_one_system_text_and_their_own_call_ids():
     assert [one.get("tool_call_id") for one in found.recorded if one["role"] == "tool"] == [
         *("c-x", "c-y")
     ]
-
-
-def test_a_report_gives_the_price_as_a_part_of_langchains():
-    runs = [
-        Played(8, name, "a", "r", Tally(calls=1, cost=cost, whole=2.0), {}, 0.0)
-        for name, cost in (("ours", 1.0), ("LangChain 80-30", 2.0))
-    ]
-    assert [row["of_baseline"] for row in rows_of(runs, ["ours", "LangChain 80-30"])] == [0.5, 1.0]

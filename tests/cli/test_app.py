@@ -62,15 +62,6 @@ def test_replay_prints_the_numbers_and_writes_them(recording, tmp_path):
         assert re.search(rf"^ *{line} +[\d.-]+", done.output, re.MULTILINE), line
 
 
-def test_a_conversation_that_cannot_fit_is_counted_apart(tmp_path):
-    path = tmp_path / "said.json"
-    path.write_text(json.dumps([{"role": "system", "content": "rule " * 3_000}, *turns(1)[1:]]))
-    done = RUN.invoke(app, ["replay", str(path), "--window", "1000", "--verbose"])
-    assert done.exit_code == 0, done.output
-    assert "refused" in done.output
-    assert "1 more" in done.output
-
-
 def test_a_broken_promise_ends_with_1(recording, monkeypatch):
     def spoiled(messages, **options):
         report = replay_conversation(messages, **options)
@@ -103,22 +94,9 @@ def test_wrong_use_ends_with_2_and_one_line(tmp_path, content, window, error):
 
 
 @pytest.mark.slow
-def test_the_module_is_the_command():
-    done = subprocess.run(
-        [sys.executable, "-m", "langchain_tokenmem", "replay", "--help"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0
-    assert "--window" in done.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("library", ["typer", "rich"])
-def test_a_missing_library_is_one_clear_line(library):
+def test_a_missing_library_is_one_clear_line():
     code = (
-        f"import sys; sys.modules[{library!r}] = None\n"
+        "import sys; sys.modules['typer'] = None\n"
         "from langchain_tokenmem.__main__ import main; main()"
     )
     done = subprocess.run(  # noqa: S603  our own interpreter and text

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import warnings
-from contextlib import closing
 
 import pytest
 from langchain_core.messages import HumanMessage, messages_to_dict
-from langgraph.checkpoint.sqlite import SqliteSaver
 from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenBudget, TranscriptStore
@@ -44,7 +42,6 @@ def full(tmp_path):
     return path
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", ["jsonl", "json"])
 def test_what_is_exported_is_imported_again(full, target, tmp_path, form):
     file = tmp_path / "out.json"
@@ -66,12 +63,6 @@ def test_one_session_of_one_user_goes_to_the_output(full):
     assert (code, output.count("tokenmem_export")) == (0, 1)
     assert run("export", full, "--session", "s1", "--user", "bob")[0] == 2
     assert "There is no file" in run("export", f"{full}.none")[1]
-
-
-def test_a_failed_export_leaves_no_file(full, tmp_path):
-    file = tmp_path / "out.jsonl"
-    assert run("export", full, "--session", "s1", "--session", "none", "--out", file)[0] == 2
-    assert not file.exists()
 
 
 def test_a_file_is_a_session_of_its_name_or_of_the_one_given(tmp_path, target):
@@ -125,14 +116,3 @@ def test_an_option_that_would_not_be_followed_is_refused(full, tmp_path, target)
         assert (code, option in output) == (2, True), output
     with TranscriptStore(target) as store:
         assert store.sessions() == []
-
-
-@pytest.mark.slow
-def test_a_checkpointer_is_migrated(tmp_path, target):
-    from tests.cli.test_saver_commands import at, put
-
-    with SqliteSaver.from_conn_string(str(tmp_path / "old.db")) as saver, closing(saver.conn):
-        put(saver, at("ann"), 2)
-    code, output = run("import", tmp_path / "old.db", target)
-    assert (code, "1 threads: 1 checkpoints" in output) == (0, True), output
-    assert ids_in(target, "ann") == ["m0", "m1"]

@@ -9,11 +9,12 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem.cli.measures import ReferenceCounter
-from langchain_tokenmem.cli.replay import allowance, replay_conversation
-from langchain_tokenmem.cli.report import ReplayTotals, as_json
+from langchain_tokenmem.cli.replay import replay_conversation
+from langchain_tokenmem.cli.report import ReplayTotals
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.state import new_state
+from tests.storage.samples import state
 
 READ = {"name": "read", "args": {}, "id": "c"}
 LETTERS = ReferenceCounter(len)
@@ -26,26 +27,6 @@ SAID = [
     HumanMessage("five", id="m5"),
     AIMessage("six", id="m6"),
 ]
-
-
-def summary(text, covers_to):
-    entry = {
-        "id": "e1",
-        "text": text,
-        "first": 1,
-        "last": 1,
-        "covered": 1,
-        "since": None,
-        "until": None,
-        "last_ids": [covers_to],
-        "tokens": len(text),
-        "model": "stub",
-        "prompt_version": "1",
-        "reason": "summarize_at",
-        "created_at": "",
-        "failures": [],
-    }
-    return {"entries": [entry], "covers_to": covers_to, "covered": 1}
 
 
 @dataclass
@@ -88,41 +69,20 @@ def test_a_memory_that_sends_everything_is_well_and_keeps_its_prefix():
     assert not found.failed
 
 
-def test_the_conversation_before_anything_was_said_is_no_call():
-    assert len(play(Scripted(), [SAID[0], AIMessage("Hello!", id="m1"), *SAID[1:3]]).calls) == 1
-
-
-def test_tools_are_given_and_counted():
-    tool = {"type": "function", "function": {"name": "f", "description": "d"}}
-    memory = Scripted()
-    found = ReplayTotals([play(memory, tools=[tool])])
-    assert memory.given[0] == (2, [tool])
-    assert found.largest == ReplayTotals([play(Scripted())]).largest + 7 + len("f:d") + 12
-
-
 def test_a_change_that_nobody_declared_is_no_stable_pair():
     found = ReplayTotals([play(Scripted(shows=[None, None, [SAID[1], SAID[5]]]))])
     assert (found.pairs, found.stable, found.changes) == (2, 1, 1)
 
 
 def test_a_declared_change_is_a_change_but_no_pair():
-    state = {**new_state(), "summary": summary("so far", "m2")}
+    told = {**new_state(), "summary": state("m2", text="so far")["summary"]}
     shows = [None, [SystemMessage("Be brief.\n\nso far"), SAID[1], SAID[3]]]
-    report = play(Scripted(shows=shows, remembers=[None, state]))
+    report = play(Scripted(shows=shows, remembers=[None, told]))
     found = ReplayTotals([report])
     assert [call.declared for call in report.calls] == [False, True, False]
     assert (found.summaries, found.pairs, found.stable, found.changes) == (1, 1, 0, 2)
     assert report.calls[1].fill == report.calls[1].whole / 1_000
     assert report.calls[1].cached == len("Be brief.")
-
-
-def test_a_cut_of_what_was_shown_is_declared_and_a_cut_of_something_new_is_not():
-    old = {**new_state(), "cuts": {"m1": {"head": 1, "tail": 0}}}
-    new = {**new_state(), "cuts": {"m3": {"head": 1, "tail": 0}}}
-    assert [c.declared for c in play(Scripted(remembers=[None, old])).calls] == [False, True, False]
-    report = play(Scripted(remembers=[None, new]))
-    assert [call.declared for call in report.calls] == [False, False, False]
-    assert [call.compacted for call in report.calls] == [False, True, False]
 
 
 def test_requests_over_limit_and_window_are_counted_from_outside():
@@ -157,15 +117,6 @@ def test_a_refused_conversation_is_counted_apart():
     assert report.fixed_tokens == 3 + 4 + len("Be brief.")
 
 
-def test_sending_everything_costs_one_and_holds_what_the_answers_need():
-    said = [*SAID[:5], HumanMessage("Edit src/app.py.", id="m5"), AIMessage("src/app.py", id="m6")]
-    tool = {"type": "function", "function": {"name": "f", "description": "d"}}
-    found = ReplayTotals([play(Scripted(), said, tools=[tool])])
-    assert (found.price, found.sent_again) == (1, 0)
-    assert (found.coverage, found.covering) == (1, 1)
-    assert (found.far, found.having_far) == (None, 0)
-
-
 def test_a_changed_prefix_is_paid_again():
     calls = play(Scripted(shows=[None, None, [SAID[1], SAID[5]]])).calls
     sizes = [4 + len(message.content) for message in SAID]
@@ -191,21 +142,3 @@ def test_coverage_is_of_what_the_answer_needs_and_the_request_holds():
     found = ReplayTotals([play(Scripted(), said)])
     assert (found.coverage, found.far, found.having_far) == (1, 1, 1)
     assert (found.fresh_whole, found.with_results) == (1, 1)
-
-
-def test_a_request_over_the_window_holds_nothing():
-    said = [HumanMessage(f"{'x' * 300} src/app.py", id="m0"), AIMessage("src/app.py", id="m1")]
-    tight = TokenBudget(context_window=256)
-    assert [call.coverage for call in play(Scripted(budget=tight), said).calls] == [0]
-
-
-def test_the_allowance_is_the_promised_formula():
-    budget = TokenBudget(context_window=1_000, summarize_at=0.8, target=0.5)
-    assert allowance(0, budget) == 1
-    assert allowance(300, budget) == pytest.approx(1 + 300 / 150)
-
-
-def test_the_report_is_plain_json():
-    data = as_json(play(Scripted()))
-    assert data["totals"]["calls"] == len(data["calls"]) == 3
-    assert data["calls"][0]["warnings"] == ("said",)

@@ -9,7 +9,6 @@ from decimal import Decimal
 import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base.id import uuid6
-from langgraph.checkpoint.sqlite import SqliteSaver
 from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
@@ -110,32 +109,12 @@ def test_migration_from_a_store_to_another_one(file, tmp_path):
     assert done.exit_code == 0, done.output
     assert "2 threads: 10 checkpoints with 10 pending writes copied" in done.output
     assert ids(target, "ann") == ids(file, "ann")
-    shutil.copy(file, tmp_path / "copy.db")
     again = RUN.invoke(app, ["migrate-checkpoints", str(file), str(target), "--thread", "bob"])
     assert "0 checkpoints" in again.output
     assert "5 were there already" in again.output
-    refused = RUN.invoke(
-        app, ["migrate-checkpoints", str(file), str(target), "--from", "langgraph"]
-    )
-    assert refused.exit_code == 2
-    refused = RUN.invoke(
-        app, ["migrate-checkpoints", str(file), str(target), "--allow", "nonsense"]
-    )
-    assert refused.exit_code == 2
-
-
-def test_a_thread_that_is_not_there_is_no_migration(file, tmp_path):
-    done = RUN.invoke(
-        app, ["migrate-checkpoints", str(file), str(tmp_path / "new.db"), "--thread", "bop"]
-    )
-    assert done.exit_code == 2
-    assert "'bop' has no checkpoints in the source" in done.output
-    assert ids(tmp_path / "new.db", "ann") == []
-    one = RUN.invoke(
-        app, ["migrate-checkpoints", str(file), str(tmp_path / "new.db"), "--thread", "bob"]
-    )
-    assert one.exit_code == 0, one.output
-    assert ids(tmp_path / "new.db", "bob") == ids(file, "bob") != []
+    for wrong in (["--from", "langgraph"], ["--allow", "nonsense"], ["--thread", "bop"]):
+        command = ["migrate-checkpoints", str(file), str(target), *wrong]
+        assert RUN.invoke(app, command).exit_code == 2
 
 
 class Plan(Decimal):
@@ -143,12 +122,11 @@ class Plan(Decimal):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["auto", "tokenmem"])
-def test_a_type_is_allowed_in_both_stores(file, tmp_path, kind):
+def test_a_type_is_allowed_in_both_stores(file, tmp_path):
     with TranscriptStore(f"sqlite:///{file}") as store:
         saver = TokenMemorySaver(store, allowed_types=[Plan])
         saver.put_writes(saver.get_tuple(at("bob")).config, [("plan", Plan(1))], "other")
-    command = ["migrate-checkpoints", str(file), str(tmp_path / "new.db"), "--from", kind]
+    command = ["migrate-checkpoints", str(file), str(tmp_path / "new.db")]
     refused = RUN.invoke(app, command)
     assert refused.exit_code == 2
     assert f"--allow {__name__}:Plan" in " ".join(refused.output.split())
@@ -161,26 +139,10 @@ def test_a_type_is_allowed_in_both_stores(file, tmp_path, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sign", ["#", "?", "%41", " "])
-@pytest.mark.parametrize("kind", ["auto", "tokenmem"])
-def test_a_path_may_hold_any_sign(file, tmp_path, sign, kind):
-    source, target = tmp_path / f"a{sign}b.db", tmp_path / f"new{sign}b.db"
+def test_a_path_may_hold_any_sign(file, tmp_path):
+    source, target = tmp_path / "a#? %41b.db", tmp_path / "new#? %41b.db"
     shutil.copy(file, source)
-    done = RUN.invoke(app, ["migrate-checkpoints", str(source), str(target), "--from", kind])
+    done = RUN.invoke(app, ["migrate-checkpoints", str(source), str(target)])
     assert done.exit_code == 0, done.output
     found = RUN.invoke(app, ["doctor", str(target)])
     assert "2 sessions, 10 checkpoints: nothing is wrong." in found.output
-
-
-def test_a_blank_thread_is_left_out_and_said(tmp_path):
-    path, target = tmp_path / "a#?%41.db", str(tmp_path / "new.db")
-    with SqliteSaver.from_conn_string(str(path)) as saver:
-        for thread in ("", "ann"):
-            put(saver, at(thread), 1)
-    done = RUN.invoke(app, ["migrate-checkpoints", str(path), target])
-    assert done.exit_code == 0, done.output
-    assert "1 threads: 1 checkpoints" in done.output
-    assert "1 left out, no thread can be named so here: ''." in done.output
-    assert (
-        RUN.invoke(app, ["migrate-checkpoints", str(path), target, "--thread", ""]).exit_code == 2
-    )

@@ -1,16 +1,20 @@
-"""A notebook on a store in memory, with a clock that goes on by a minute at each look."""
+"""Notebooks whose clock goes on by a minute at each look, and stores to keep them in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import SqliteStore
 
-from langchain_tokenmem import Notebook
+from langchain_tokenmem import Notebook, TranscriptStore
+from langchain_tokenmem.notes import JsonStore, SqlStore
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -32,3 +36,31 @@ def store() -> InMemoryStore:
 @pytest.fixture
 def notebook(store: InMemoryStore) -> Notebook:
     return notebook_on(store)
+
+
+@pytest.fixture(params=["sql", "json"])
+def own_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseStore]:
+    """Each store of this package."""
+    if request.param == "sql":
+        with TranscriptStore(tmp_path / "notes.db") as transcripts:
+            yield SqlStore(transcripts)
+    else:
+        with JsonStore(tmp_path / "notes", debounce_s=60, max_delay_s=60) as files:
+            yield files
+
+
+@pytest.fixture(params=["memory", "sqlite", "sql", "json"])
+def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseStore]:
+    """LangGraph's own stores and those of this package."""
+    if request.param == "memory":
+        yield InMemoryStore()
+    elif request.param == "sqlite":
+        with SqliteStore.from_conn_string(str(tmp_path / "store.db")) as theirs:
+            theirs.setup()
+            yield theirs
+    elif request.param == "sql":
+        with TranscriptStore("sqlite://") as transcripts:
+            yield SqlStore(transcripts)
+    else:
+        with JsonStore(tmp_path / "notes") as files:
+            yield files

@@ -8,9 +8,8 @@ import pytest
 from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
 
-from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import ScopeError, StoreError
-from langchain_tokenmem.notes import JsonStore, SqlStore
+from langchain_tokenmem.notes import JsonStore
 from tests.notes.conftest import notebook_on
 
 
@@ -26,27 +25,18 @@ def texts(store):
     return sorted(item.value["content"] for item in store.search(("tokenmem",), limit=100))
 
 
-def test_erasing_a_user_reaches_all_levels_projects_and_sessions(notebook, store):
+def test_erasing_reaches_all_of_a_session_or_a_user_and_nothing_else(notebook, store):
     fill(notebook)
     notebook_on(store, project="bakery").add("bread", user_id="ann")
-    assert notebook.erase(user_id="ann") == 5
-    assert not [text for text in texts(store) if text.startswith(("ann", "bread", "second"))]
-    assert len(texts(store)) == 7
-    assert notebook.erase(user_id="ann") == 0
-
-
-def test_erasing_a_session_leaves_what_lives_longer(notebook, store):
-    fill(notebook)
-    assert notebook.erase(session_id="ann-1") == 1
-    assert "ann session" not in texts(store)
+    store.put(("memories", "ann"), "1", {"text": "of the application"})
+    assert notebook.erase(session_id="ann-1", user_id="bob") == 0
+    assert notebook.erase(session_id="ann-1") == notebook.erase(session_id="lonely") == 1
     assert {"ann project", "ann global", "second"} <= set(texts(store))
-
-
-def test_a_session_is_erased_whoever_its_user_is(notebook, store):
-    fill(notebook)
-    assert notebook.erase(session_id="lonely") == 1
-    assert notebook.erase(session_id="bob-1", user_id="ann") == 0
-    assert "bob session" in texts(store)
+    assert notebook.erase(user_id="ann") == 4
+    assert store.get(("memories", "ann"), "1")
+    assert not [text for text in texts(store) if text.startswith(("ann", "bread", "second"))]
+    assert len(texts(store)) == 6
+    assert notebook.erase(user_id="ann") == 0
 
 
 def test_erasing_needs_a_user_or_a_session(notebook):
@@ -68,33 +58,14 @@ def test_a_store_that_keeps_what_it_was_told_to_delete_is_found_out():
         notebook.erase(user_id="ann")
 
 
-def test_other_items_of_the_application_stay(notebook, store):
-    store.put(("memories", "ann"), "1", {"text": "mine"})
-    notebook.add("x", user_id="ann")
-    notebook.erase(user_id="ann")
-    assert store.get(("memories", "ann"), "1").value == {"text": "mine"}
-
-
-@pytest.fixture(params=["json", "sql"])
-def own(request, tmp_path):
-    """Each store of this package, and the bytes that it has on the disk."""
-
-    def on_disk():
-        return b"".join(file.read_bytes() for file in tmp_path.rglob("*.*") if file.is_file())
-
-    if request.param == "json":
-        with JsonStore(tmp_path / "notes", debounce_s=60, max_delay_s=60) as store:
-            yield store, on_disk
-    else:
-        with TranscriptStore(f"sqlite:///{tmp_path}/notes.db") as transcripts:
-            yield SqlStore(transcripts), on_disk
-
-
 @pytest.mark.parametrize(
     "what", [{"user_id": "ann"}, {"session_id": "s"}, {"user_id": "ann", "session_id": "s"}]
 )
-def test_what_was_erased_is_not_on_the_disk_when_erase_returns(own, what):
-    store, on_disk = own
+def test_what_was_erased_is_not_on_the_disk_when_erase_returns(own_store, tmp_path, what):
+    def on_disk():
+        return b"".join(file.read_bytes() for file in tmp_path.rglob("*.*") if file.is_file())
+
+    store = own_store
     notebook = notebook_on(store)
     owner = {"user_id": "ann", "session_id": "s"}
     notebook.add("the secret word", level="session", **owner)
@@ -107,16 +78,3 @@ def test_what_was_erased_is_not_on_the_disk_when_erase_returns(own, what):
     assert b"the secret word" not in on_disk()
     assert notebook.list(**owner) == []
     assert asyncio.run(notebook.aerase(**what)) == 0
-
-
-def test_erasing_reaches_damaged_json_files_that_were_set_aside(tmp_path):
-    with JsonStore(tmp_path) as store:
-        notebook = notebook_on(store)
-        notebook.add("the secret word", user_id="ann")
-        store.flush()
-        (file,) = tmp_path.glob("*.json")
-        file.write_text(file.read_text()[:-20])
-        assert notebook.list(user_id="ann") == []
-        assert [*tmp_path.glob("*.damaged-*")] != []
-        notebook.erase(user_id="ann")
-        assert [*tmp_path.glob("*.json*")] == []

@@ -9,9 +9,6 @@ from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
-from langchain_tokenmem import TranscriptStore
-from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.notes import JsonStore, SqlStore
 from tests.notes.conftest import NOON, notebook_on
 
 ANN = {"user_id": "ann", "session_id": "s1"}
@@ -19,22 +16,16 @@ LEVELS = ("session", "project", "global")
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture(params=["memory", "sql", "json", "sqlite", "sqlite with a default_ttl"])
+@pytest.fixture(params=["its own lifetime", "a default_ttl of the store"])
 def place(request, tmp_path):
     """A store, and what its notebook is told of the lifetime of notes."""
-    if request.param.startswith("sqlite"):
-        ttl = {"default_ttl": 60} if "default_ttl" in request.param else None
+    if request.param == "its own lifetime":
+        yield InMemoryStore(), {"session_lifetime": HOUR}
+    else:
+        ttl = {"default_ttl": 60}
         with SqliteStore.from_conn_string(str(tmp_path / "store.db"), ttl=ttl) as store:
             store.setup()
-            yield store, {} if ttl else {"session_lifetime": HOUR}
-    elif request.param == "sql":
-        with TranscriptStore("sqlite://") as transcripts:
-            yield SqlStore(transcripts), {"session_lifetime": HOUR}
-    elif request.param == "json":
-        with JsonStore(tmp_path / "notes") as store:
-            yield store, {"session_lifetime": HOUR}
-    else:
-        yield InMemoryStore(), {"session_lifetime": HOUR}
+            yield store, {}
 
 
 def test_a_sessions_note_that_has_expired_is_not_shown(place):
@@ -67,31 +58,21 @@ def test_a_new_note_deletes_the_expired_ones_of_its_level(place):
     assert {item.value["content"] for item in items} == {"project", "three"}
 
 
-def test_a_store_that_sweeps_may_sweep_notes_of_sessions_only(place, monkeypatch):
-    store, options = place
-    puts, batch = [], type(store).batch
+def test_a_store_that_sweeps_may_sweep_notes_of_sessions_only(tmp_path, monkeypatch):
+    puts, batch = [], SqliteStore.batch
 
     def recorded(self, ops):
         puts.extend(op for op in ops if isinstance(op, PutOp))
         return batch(self, ops)
 
-    monkeypatch.setattr(type(store), "batch", recorded)
-    notebook = notebook_on(store, **options)
-    for level in LEVELS:
-        notebook.add(level, level=level, **ANN)
+    monkeypatch.setattr(SqliteStore, "batch", recorded)
+    ttl = {"default_ttl": 60}
+    with SqliteStore.from_conn_string(str(tmp_path / "store.db"), ttl=ttl) as store:
+        store.setup()
+        for level in LEVELS:
+            notebook_on(store).add(level, level=level, **ANN)
     minutes = {op.namespace[3]: op.ttl for op in puts}
-    own = 60 if store.supports_ttl else None
-    assert minutes == {"session": own, "project": None, "global": None}
-
-
-@pytest.mark.parametrize("end", ["soon", "2026-11-22T12:00:00", 3])
-def test_an_end_that_cannot_be_read_is_no_note_and_no_error(end):
-    store = InMemoryStore()
-    notebook = notebook_on(store)
-    notebook.add("tabs", level="session", **ANN)
-    (item,) = store.search(("tokenmem",))
-    store.put(item.namespace, item.key, {**item.value, "expires_at": end})
-    assert notebook.list(**ANN) == []
+    assert minutes == {"session": 60, "project": None, "global": None}
 
 
 def test_without_a_lifetime_notes_of_a_session_stay_until_it_is_erased():
@@ -101,8 +82,3 @@ def test_without_a_lifetime_notes_of_a_session_stay_until_it_is_erased():
     clock[0] += timedelta(days=4_000)
     assert len(notebook.list(**ANN)) == 1
     assert notebook.erase(session_id="s1") == 1
-
-
-def test_a_lifetime_of_nothing_is_refused():
-    with pytest.raises(ConfigurationError, match="session_lifetime"):
-        notebook_on(InMemoryStore(), session_lifetime=timedelta())

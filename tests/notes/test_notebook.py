@@ -1,42 +1,130 @@
-"""The rules of a notebook: levels, keys, limits, owners."""
+"""The rules of a notebook on every store: levels, keys, limits, owners, tags."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from langgraph.store.base import SearchOp
 from langgraph.store.memory import InMemoryStore
 
-from langchain_tokenmem import Notebook, TokenMemory
-from langchain_tokenmem.core.thread_names import notes_of_user
+from langchain_tokenmem import Notebook, TokenMemory, TranscriptStore
+from langchain_tokenmem.core.thread_names import namespace_label, notes_of_user
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from langchain_tokenmem.notes import JsonStore, SqlStore
 from tests.notes.conftest import NOON, notebook_on
 
 ANN = {"user_id": "ann", "session_id": "s1"}
 
 
-def test_a_note_has_the_fields_that_were_given(notebook):
-    note = notebook.add("Use make.", key="build", kind="fact", tags=["ci"], source=7, **ANN)
-    assert (note.type, note.key, note.kind, note.source) == ("project", "build", "fact", 7)
-    assert (note.tags, note.project.label) == (("ci",), "shop")
-    assert note.created_at == note.updated_at == NOON
-    assert notebook.get("build", **ANN) == note
-    assert notebook.get(note.id, **ANN) == note
-
-
-def test_tags_in_the_content_stand_behind_the_given_ones(notebook):
-    note = notebook.add("Edit src/app.py", tags=["ui", "src/app.py"], **ANN)
-    assert note.tags == ("ui", "src/app.py")
-
-
-def test_the_same_key_at_the_same_level_and_scope_overwrites(notebook):
+def test_a_notebook_keeps_its_rules_on_every_store(any_store):
+    notebook = notebook_on(any_store, limit=12)
     first = notebook.add("Use make.", key="build", **ANN)
     second = notebook.add("Use just.", key="build", **ANN)
     assert notebook.list(**ANN) == [second]
-    assert second.id != first.id
-    assert (second.created_at, second.updated_at > first.updated_at) == (first.created_at, True)
+    assert second.created_at == first.created_at
+    tabs = notebook.add("Use tabs.", level="global", kind="preference", **ANN)
+    assert notebook.add("Use tabs.", level="global", **ANN) == tabs
+    for number in range(14):
+        notebook.add(f"Item {number} stands on shelf {number}.", **ANN)
+    assert len(notebook.list(level="project", **ANN)) == 12
+    assert notebook.get("build", **ANN) is None
+    assert notebook.get(tabs.id, **ANN) == tabs
+    assert notebook.search("tabs or spaces?", **ANN)[0] == tabs
+    assert len(notebook.search("Which item stands on a shelf?", limit=50, **ANN)) == 12
+    assert notebook.list(user_id="bob") == []
+    assert notebook.remove(tabs.id, **ANN) == tabs
+    assert notebook.remove(tabs.id, **ANN) is None
+
+
+def test_what_another_process_adds_changes_removes_or_erases_is_seen_at_once(own_store, tmp_path):
+    if isinstance(own_store, JsonStore):
+        theirs = JsonStore(tmp_path / "notes")
+    else:
+        theirs = SqlStore(TranscriptStore(tmp_path / "notes.db"))
+    notebook, other = notebook_on(own_store), notebook_on(theirs)
+    seen = []
+    for change in (
+        lambda: other.add("one", key="k", **ANN),
+        lambda: other.add("two", **ANN),
+        lambda: other.add("uno", key="k", **ANN),
+        lambda: other.remove("k", **ANN),
+        lambda: other.erase(user_id="ann"),
+        lambda: other.add("two", **ANN),
+    ):
+        change()
+        if isinstance(theirs, JsonStore):
+            theirs.flush()
+        seen.append(sorted(note.content for note in notebook.list(**ANN)))
+    assert seen == [["one"], ["one", "two"], ["two", "uno"], ["two"], [], ["two"]]
+    (theirs if isinstance(theirs, JsonStore) else theirs.store).close()
+
+
+# --- fields, keys, ids
+
+
+def test_a_note_has_the_fields_that_were_given_and_tags_of_its_content_behind_them(notebook):
+    note = notebook.add(
+        "Edit src/app.py",
+        key="build",
+        kind="fact",
+        tags=["ui", " ui", "src/app.py"],
+        source=7,
+        **ANN,
+    )
+    assert (note.type, note.key, note.kind, note.source) == ("project", "build", "fact", 7)
+    assert (note.tags, note.project.label) == (("ui", "src/app.py"), "shop")
+    assert note.created_at == note.updated_at == NOON
+    assert notebook.get("build", **ANN) == notebook.get(note.id, **ANN) == note
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "see github.com/foo/bar.py and https://example.com/a/b.py",
+        "on 2026/11/22, 22.11.2026 or 11/22/2026",
+        "either/or, his/her/their, and/or, n/a, 24/7, TCP/IP, km/h",
+        "The function works as the package arrived: a function that returns, a module of its own",
+    ],
+)
+def test_addresses_dates_and_pairs_of_words_are_no_tags(notebook, text):
+    assert notebook.add(text, **ANN).tags == ()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"content": 3},
+        {"created_at": "soon"},
+        {"kind": "rumour"},
+        {"tags": None},
+        {"project": "x"},
+        {"expires_at": "soon"},
+        {"expires_at": "2026-11-22T12:00:00"},
+    ],
+)
+def test_what_an_application_has_put_there_is_no_note(notebook, store, damage):
+    notebook.add("tabs", **ANN)
+    (item,) = store.search(("tokenmem",))
+    store.put(item.namespace, item.key, {**item.value, **damage})
+    assert notebook.list(**ANN) == []
+
+
+def test_a_project_is_the_same_with_a_slash_at_its_end(store):
+    note = notebook_on(store, project="/work/shop/").add("Use tabs.", **ANN)
+    assert notebook_on(store, project="/work/shop").list(**ANN) == [note]
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_two_names_never_share_a_label_and_every_store_takes_it(one, other):
+    label = namespace_label(one)
+    assert label
+    assert "." not in label
+    assert (label == namespace_label(other)) == (one == other)
 
 
 def test_the_same_key_at_another_level_or_scope_does_not(notebook, store):
@@ -55,12 +143,6 @@ def test_the_same_key_at_another_level_or_scope_does_not(notebook, store):
     assert len(notebook.list(user_id="bob")) == 1
 
 
-def test_identical_content_without_a_key_is_stored_once(notebook):
-    first = notebook.add("Use tabs.", kind="preference", **ANN)
-    assert notebook.add("Use tabs.", **ANN) == first
-    assert notebook.list(**ANN) == [first]
-
-
 def test_identical_content_that_gets_a_key_stays_one_note(notebook):
     notebook.add("Use tabs.", **ANN)
     keyed = notebook.add("Use tabs.", key="indent", **ANN)
@@ -76,17 +158,6 @@ def test_identical_content_under_two_keys_has_two_ids(notebook):
     assert notebook.get(two.id, **ANN) == two
 
 
-def test_an_id_that_another_content_has_gets_longer(notebook, monkeypatch):
-    def same_digits(content, taken=()):
-        ids = ["mem_00000000", "mem_000000000", "mem_0000000000"]
-        return next(each for each in ids if each not in taken)
-
-    monkeypatch.setattr("langchain_tokenmem.notes.scoped_notes.note_id", same_digits)
-    ids = [notebook.add(text, **ANN).id for text in ("one", "two", "three")]
-    assert ids == ["mem_00000000", "mem_000000000", "mem_0000000000"]
-    assert len(notebook.list(**ANN)) == 3
-
-
 def test_over_the_limit_the_oldest_goes_and_that_is_said(store, caplog):
     notebook = notebook_on(store, limit=3)
     first = notebook.add("0", key="old", **ANN)
@@ -98,22 +169,6 @@ def test_over_the_limit_the_oldest_goes_and_that_is_said(store, caplog):
     assert [note.content for note in notebook.list(**ANN)] == ["3", "00", "2"]
     assert "more than 3 notes" in caplog.text
     assert first.id not in {note.id for note in notebook.list(**ANN)}
-
-
-def test_the_limit_is_of_each_level_and_scope(store):
-    notebook = notebook_on(store, limit=1)
-    for level in ("session", "project", "global"):
-        notebook.add(level, level=level, **ANN)
-    notebook.add("bob", level="global", user_id="bob")
-    assert len(notebook.list(**ANN)) == 3
-
-
-def test_remove_is_idempotent(notebook):
-    note = notebook.add("Use tabs.", key="indent", **ANN)
-    assert notebook.remove("indent", **ANN) == note
-    assert notebook.remove("indent", **ANN) is None
-    assert notebook.remove(note.id, **ANN) is None
-    assert notebook.list(**ANN) == []
 
 
 def test_the_nearest_level_answers_to_a_name(notebook):
@@ -139,23 +194,6 @@ def test_without_a_user_only_notes_of_the_session_can_be_had(notebook, level, ca
     given = () if call == "list" else ("x",)
     with pytest.raises(ScopeError, match="local_user"):
         getattr(notebook, call)(*given, level=level, session_id="s1")
-
-
-def test_without_a_session_there_are_no_session_notes(notebook):
-    with pytest.raises(ScopeError, match="session_id"):
-        notebook.add("x", level="session", user_id="ann")
-
-
-def test_without_user_and_session_nothing_is_listed(notebook):
-    with pytest.raises(ScopeError, match="user_id"):
-        notebook.list()
-
-
-def test_a_session_without_a_user_has_notes_of_its_own(notebook):
-    note = notebook.add("x", level="session", session_id="s1")
-    assert notebook.list(session_id="s1") == [note]
-    assert notebook.list(session_id="s2") == []
-    assert notebook.list(level="session", **ANN) == []
 
 
 def test_a_declared_local_user_stands_for_calls_that_name_none(store):
@@ -195,27 +233,9 @@ def test_the_owner_is_checked_on_what_comes_back(store):
         notebook.add(f"{user} uses tabs", level="global", user_id=user)
     notebook.add("session tabs", level="session", user_id="ann", session_id="s1")
     assert [note.content for note in notebook.list(user_id="ann")] == ["ann uses tabs"]
+    shown = notebook.list(level="session", user_id="ann", session_id="s2")
+    assert [note.content for note in shown] == []
     assert [note.content for note in notebook.search("tabs", user_id="bob")] == ["bob uses tabs"]
-
-
-def test_a_value_moved_to_another_user_is_not_theirs(notebook, store):
-    notebook.add("secret", level="global", user_id="ann")
-    (item,) = store.search((*notes_of_user("ann"), "global"))
-    store.put((*notes_of_user("bob"), "global"), item.key, item.value)
-    assert notebook.list(user_id="bob") == []
-
-
-def test_a_store_that_pages_by_three_hides_nothing():
-    class Small(InMemoryStore):
-        def batch(self, ops):
-            small = [op._replace(limit=3) if isinstance(op, SearchOp) else op for op in ops]
-            return super().batch(small)
-
-    notebook = notebook_on(Small())
-    for number in range(25):
-        notebook.add(f"note {number}", **ANN)
-    assert len(notebook.list(**ANN)) == 25
-    assert notebook.search("note 0", **ANN)[0].content == "note 0"
 
 
 def test_async_methods_do_the_same(notebook):
@@ -233,16 +253,34 @@ def test_async_methods_do_the_same(notebook):
     asyncio.run(use())
 
 
-@pytest.mark.parametrize("arguments", [{"store": 3}, {"limit": 0}, {"project": ""}])
-def test_a_setting_that_cannot_work_is_refused(arguments):
-    with pytest.raises(ConfigurationError):
-        Notebook(**{"store": InMemoryStore(), **arguments})
+def test_a_value_moved_to_another_user_is_not_theirs(notebook, store):
+    notebook.add("secret", level="global", user_id="ann")
+    (item,) = store.search((*notes_of_user("ann"), "global"))
+    store.put((*notes_of_user("bob"), "global"), item.key, item.value)
+    assert notebook.list(user_id="bob") == []
 
 
-@pytest.mark.parametrize("options", [{"level": "team"}, {"kind": "rumour"}, {"key": " "}])
-def test_an_argument_that_is_none_is_refused(notebook, options):
-    with pytest.raises(ConfigurationError):
-        notebook.add("x", **options, **ANN)
+@pytest.mark.parametrize(
+    "setting", [{"store": 3}, {"limit": 0}, {"project": " "}, {"session_lifetime": timedelta()}]
+)
+def test_a_setting_that_cannot_work_is_refused(setting):
+    with pytest.raises(ConfigurationError, match=next(iter(setting))):
+        Notebook(**{"store": InMemoryStore(), **setting})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"level": "team"},
+        {"kind": "rumour"},
+        *({"key": key} for key in (" ", 3, "k" * 201, "a\nb", "mem_12345678")),
+        *({"content": content} for content in ("", " \n", None, "x" * 10_001)),
+        {"tags": [3]},
+    ],
+)
+def test_an_argument_that_cannot_be_used_is_refused(notebook, wrong):
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        notebook.add(**{"content": "x", **wrong, **ANN})
 
 
 def test_a_store_of_its_own_goes_before_a_given_one(notebook, store):

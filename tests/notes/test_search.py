@@ -6,7 +6,6 @@ import pytest
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem.recall import HashingEmbeddings
-from langchain_tokenmem.recall.analysis import TextAnalyser
 from tests.notes.conftest import notebook_on
 
 ANN = {"user_id": "ann"}
@@ -50,10 +49,6 @@ def test_a_store_without_an_index_does_not_answer_by_itself(store):
     assert len(notebook.search("Which item stands on a shelf?", **ANN, limit=50)) == 20
 
 
-def test_the_limit_is_kept(store):
-    assert len(filled(store).search("item shelf", limit=7, **ANN)) == 7
-
-
 def test_key_and_tags_are_found_too(notebook):
     notebook.add("make all", key="build command", tags=["compiler"], **ANN)
     assert contents(notebook.search("What is the build command?", **ANN)) == ["make all"]
@@ -76,59 +71,20 @@ def test_a_named_date_moves_its_notes_up(store):
     assert found[0] == "Ann went swimming again."
 
 
-def test_the_same_content_at_two_levels_comes_once(notebook):
-    for level in ("global", "project"):
-        notebook.add("Use tabs.", level=level, **ANN)
-    assert [note.type for note in notebook.search("tabs", **ANN)] == ["project"]
-
-
 def test_earlier_questions_come_behind_the_newest_one(store):
     found = filled(store).search(["Which database?", "tabs or spaces"], **ANN)
     assert contents(found) == [NOTES[3], NOTES[1]]
 
 
-class CountedEmbeddings(HashingEmbeddings):
-    """Cars and automobiles are one thing; remembers what was asked."""
-
-    def __init__(self):
-        super().__init__(dim=256)
-        self.asked = []
+class Meaning(HashingEmbeddings):
+    """Cars and automobiles are one thing."""
 
     def embed_documents(self, texts):
         return super().embed_documents([text.replace("automobile", "car") for text in texts])
 
-    def embed_query(self, text):
-        self.asked.append(text)
-        return super().embed_query(text)
-
-
-def test_the_vectors_of_a_store_are_asked_where_it_has_an_index():
-    meaning = CountedEmbeddings()
-    notebook = filled(InMemoryStore(index={"dims": 256, "embed": meaning}))
-    found = contents(notebook.search("Which database do customers use?", **ANN))
-    assert found[0] == NOTES[3]
-    assert meaning.asked[-1] == "Which database do customers use?"
-    assert len(meaning.asked) == len(NOTES) + 1
-
 
 def test_meaning_alone_brings_a_note_that_shares_no_word():
-    notebook = notebook_on(InMemoryStore(index={"dims": 256, "embed": CountedEmbeddings()}))
+    notebook = notebook_on(InMemoryStore(index={"dims": 256, "embed": Meaning(256)}))
     for text in ("automobile automobile", "The kettle is blue."):
         notebook.add(text, level="global", **ANN)
     assert contents(notebook.search("car", **ANN))[:1] == ["automobile automobile"]
-
-
-def test_the_words_of_a_note_are_analysed_once(notebook, monkeypatch):
-    analysed = []
-    terms = TextAnalyser.terms
-    monkeypatch.setattr(
-        TextAnalyser, "terms", lambda self, text: analysed.append(text) or terms(self, text)
-    )
-    for number in range(20):
-        notebook.add(f"Word {number}.", level="global", **ANN)
-    assert notebook.search("word 3", level="global", **ANN)
-    analysed.clear()
-    notebook.add("Another word.", level="global", **ANN)
-    assert notebook.search("word 4", level="global", **ANN)
-    assert [text for text in analysed if "Word" in text] == []
-    assert [text for text in analysed if "Another" in text] != []

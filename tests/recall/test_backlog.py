@@ -10,8 +10,7 @@ from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.recall import ChromaIndex, worker
-from tests.recall.dense_helpers import CountingEmbeddings
-from tests.recall.talk import FILLER, filled, talk
+from tests.recall.samples import CountingEmbeddings, filled
 
 
 @pytest.fixture
@@ -50,39 +49,6 @@ def test_a_first_search_takes_in_a_bounded_number_and_leaves_the_rest_to_a_threa
     assert recall._lexical_backlog.wait(30)
     assert recall.backlog() == {"lexical": 0}
     assert recall.search("report 850", session_id="s", k=1)[0].message_id == "s850"
-    recall.close()
-
-
-@pytest.mark.slow
-def test_index_takes_in_everything_before_it_returns(store, small):
-    old(store, "s", 900)
-    with Recall(store) as recall:
-        assert recall.index() == 900
-        assert recall.backlog() == {"lexical": 0}
-        assert recall.search("report 850", session_id="s", k=1)[0].message_id == "s850"
-
-
-def test_of_a_users_sessions_the_one_that_asks_comes_first(store, small, monkeypatch):
-    for name in ("a", "b", "z"):
-        old(store, name, 200, user_id="u")
-    recall = Recall(store)
-    monkeypatch.setattr(recall._lexical_backlog._worker, "wake", lambda: None)
-    found = recall.search("z report 7", session_id="z", user_id="u", scope="user", k=1)
-    assert found[0].message_id == "z7"
-    assert recall.backlog() == {"lexical": 2}
-
-
-@pytest.mark.slow
-def test_what_is_said_while_the_rest_is_taken_in_is_found_afterwards(store, small, monkeypatch):
-    old(store, "s", 900)
-    recall = Recall(store)
-    with monkeypatch.context() as patch:
-        patch.setattr(recall._lexical_backlog._worker, "wake", lambda: None)
-        recall.search("report", session_id="s")
-        store.add("s", talk("The walrus sleeps in the harbour.", start=5_000))
-    recall.search("walrus", session_id="s")
-    assert recall._lexical_backlog.wait(30)
-    assert recall.search("walrus", session_id="s", k=1)[0].message_id == "m5000"
     recall.close()
 
 
@@ -135,20 +101,4 @@ def test_a_model_is_never_asked_while_a_connection_is_held(store, tmp_path):
     assert recall.search("Where is the key?", session_id="s")
     assert model.used
     assert set(model.used) == {0}
-    recall.close()
-
-
-def test_a_model_is_not_asked_where_nothing_can_be_found(store, tmp_path):
-    recall, model = dense(store, tmp_path)
-    filled(store, "s", "The key is under the blue mat.")
-    ids = [message.id for message in store.messages("s")]
-    assert recall.search("key", session_id="elsewhere") == []
-    recall.index()
-    assert recall._dense._worker.wait(30)
-    model.questions.clear()
-    assert recall.search("key", session_id="s", exclude=set(ids)) == []
-    assert recall.search("key", session_id="s", among=set()) == []
-    assert model.questions == []
-    assert recall.search("key", session_id="s", exclude=set(ids[: len(FILLER)]))
-    assert len(model.questions) == 1
     recall.close()

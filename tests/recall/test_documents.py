@@ -1,49 +1,60 @@
-"""Documents beside the transcript: added, replaced, filtered, deleted."""
+"""Documents beside the transcript: added, split, replaced, filtered, deleted, in their scope."""
 
 from __future__ import annotations
+
+import sqlite3
+from datetime import UTC, date, datetime
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage
+from langchain_text_splitters import CharacterTextSplitter
 
-from langchain_tokenmem.core.search_units import Scope
-from langchain_tokenmem.errors import ConfigurationError, ScopeError
-from tests.recall.talk import filled
+from langchain_tokenmem import Recall, TranscriptRetriever, TranscriptStore
+from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
+from langchain_tokenmem.recall import HashingEmbeddings
+from tests.recall.samples import NOON
+
+WARRANTY = Document("The warranty covers two years.", id="w", metadata={"page": 3})
+SECTIONS = (
+    "The warranty covers two years of use.",
+    "The heron nests on the third island.",
+    "The ladder stands in the northern barn.",
+)
+HANDBOOK = Document(
+    "\n\n".join(SECTIONS), metadata={"document_id": "handbook", "source": "handbook.md"}
+)
+SPLITTER = CharacterTextSplitter(separator="\n\n", chunk_size=40, chunk_overlap=0)
+PARTS = SPLITTER.split_documents([HANDBOOK])
 
 
 def found(recall, query, **options):
     return [hit.document_id for hit in recall.search(query, session_id="s", **options)]
 
 
-def test_a_document_is_found_with_its_metadata(recall):
-    ids = recall.add_documents(
-        [Document("The warranty covers two years.", id="w", metadata={"page": 3})], session_id="s"
-    )
-    assert ids == ["w"]
+def test_a_document_is_found_and_read_with_its_metadata(recall):
+    assert recall.add_documents([WARRANTY], session_id="s") == ["w"]
     (hit,) = recall.search("How long is the warranty?", session_id="s")
-    assert (hit.text, hit.role, hit.document_id) == (
-        "The warranty covers two years.",
-        "document",
-        "w",
-    )
-    assert hit.metadata == {"page": 3}
-    assert hit.session_id == "s"
+    assert (hit.text, hit.role, hit.document_id) == (WARRANTY.page_content, "document", "w")
+    assert (hit.metadata, hit.session_id) == ({"page": 3}, "s")
+    assert recall.document("w", session_id="s") == WARRANTY
+    assert recall.document("w", session_id="t") is recall.document("x", session_id="s") is None
 
 
-def test_a_known_id_takes_the_place_of_the_earlier_one(store, recall):
-    for text in ("The warranty covers two years.", "The guarantee lasts five winters."):
-        recall.add_documents([Document(text, id="w")], session_id="s")
+def test_a_known_id_takes_the_place_of_the_earlier_one(recall):
+    recall.add_documents([WARRANTY], session_id="s")
+    new = Document("The guarantee lasts five winters.", id="w", metadata={"page": 4})
+    recall.add_documents([new], session_id="s")
     assert found(recall, "warranty years") == []
-    assert found(recall, "guarantee of five winters") == ["w"]
-    with store.index.reading(Scope("s")) as reader:
-        assert reader.totals()[0] == 1
+    (hit,) = recall.search("guarantee of five winters", session_id="s")
+    assert (hit.document_id, hit.metadata) == ("w", {"page": 4})
+    assert recall.count(session_id="s") == 1
 
 
 def test_without_an_id_the_words_name_it(recall):
     document = Document("The warranty covers two years.")
-    assert recall.add_documents([document, document], session_id="s") == (
-        recall.add_documents([document], session_id="s") * 2
-    )
+    first = recall.add_documents([document, document], session_id="s")
+    assert first == recall.add_documents([document], session_id="s") * 2
     assert len(found(recall, "warranty")) == 1
 
 
@@ -60,39 +71,18 @@ def test_the_filter_matches_exactly(store, recall):
     assert found(recall, "warranty", filter={"kind": "car"}) == ["2"]
     assert set(found(recall, "warranty", filter={"year": 2024})) == {"1", "2"}
     assert found(recall, "warranty", filter={"kind": "car", "year": 2025}) == []
+    assert found(recall, "warranty", filter={"document_id": "3"}) == ["3"]
     spoken = recall.search("warranty", session_id="s", filter={"role": "human"})
     assert [hit.message_id for hit in spoken] == ["m"]
 
 
-def test_deleting_is_idempotent(store, recall):
-    recall.add_documents([Document("The warranty covers two years.", id="w")], session_id="s")
-    recall.add_documents([Document("The warranty of another.", id="w")], session_id="t")
-    assert recall.delete("w", session_id="s") is True
-    assert recall.delete("w", session_id="s") is False
+def test_deleting_is_idempotent_and_of_one_scope(recall):
+    for session in ("s", "t"):
+        recall.add_documents([WARRANTY], session_id=session)
+    assert [recall.delete("w", session_id="s") for _ in range(2)] == [True, False]
     assert recall.delete("nothing", user_id="nobody") is False
     assert found(recall, "warranty") == []
-    assert [hit.text for hit in recall.search("warranty", session_id="t")] == [
-        "The warranty of another."
-    ]
-    with store.index.reading(Scope("s")) as reader:
-        assert reader.totals() == (0, 0)
-
-
-def test_documents_of_a_user_are_found_in_the_users_scope(store, recall):
-    store.add("s", [HumanMessage("hello")], user_id="u")
-    recall.add_documents([Document("The warranty covers two years.", id="w")], user_id="u")
-    assert found(recall, "warranty") == []
-    assert found(recall, "warranty", user_id="u", scope="user") == ["w"]
-    hit = recall.search("warranty", session_id="new", user_id="u", scope="user")[0]
-    assert hit.session_id is None
-
-
-def test_documents_are_no_neighbours_of_one_another(recall):
-    recall.add_documents(
-        [Document("The warranty covers two years.", id="1"), Document("Bread.", id="2")],
-        session_id="s",
-    )
-    assert found(recall, "warranty") == ["1"]
+    assert recall.search("warranty", session_id="t")
 
 
 @pytest.mark.slow
@@ -105,28 +95,151 @@ def test_a_long_document_is_found_by_its_middle(recall):
     assert len(hit.text) < 3_000
 
 
-def test_clear_keeps_the_documents(store, recall):
-    filled(store, "s", "a warranty")
-    recall.add_documents([Document("The warranty covers two years.", id="w")], session_id="s")
+def test_clear_keeps_documents_and_erase_deletes_them_with_all_parts(store, recall):
+    store.add("s", [HumanMessage("a warranty")])
+    recall.add_documents([WARRANTY, *PARTS], session_id="s")
     store.clear("s")
-    assert found(recall, "warranty") == ["w"]
+    assert found(recall, "warranty")
+    assert recall.erase(session_id="s")["documents"] == 1 + len(PARTS)
+    assert found(recall, "warranty") == []
 
 
-def test_rebuild_takes_documents_in(store, recall):
-    recall.add_documents([Document("The warranty covers two years.", id="w")], session_id="s")
-    recall.add_documents([Document("The ladder is in the barn.", id="l")], session_id="s")
-    assert recall.rebuild() == 2
-    assert found(recall, "warranty") == ["w"]
-    recall.add_documents([Document("A third one, of copper.", id="c")], session_id="s")
-    assert found(recall, "copper") == ["c"]
+@pytest.mark.parametrize(
+    ("given", "time"),
+    [
+        *((one, NOON) for one in (NOON, NOON.replace(tzinfo=None), NOON.timestamp())),
+        *((one, NOON) for one in (NOON.isoformat(), "2026-03-05T13:00+01:00")),
+        (date(2026, 3, 5), datetime(2026, 3, 5, tzinfo=UTC)),
+    ],
+)
+def test_created_at_of_the_metadata_is_honoured(recall, given, time):
+    document = Document("the heron nests", id="h", metadata={"created_at": given})
+    recall.add_documents([document], session_id="s")
+    assert recall.search("heron nests", session_id="s")[0].created_at == time
 
 
-def test_without_a_home_a_document_is_refused(recall):
+def test_what_cannot_be_added_is_refused_whole(recall):
+    soon = Document("x", metadata={"created_at": "soon"})
+    for wrong, message in ((soon, "created_at"), ("text", "no document")):
+        with pytest.raises(ConfigurationError, match=message):
+            recall.add_documents([Document("y"), wrong], session_id="s")
     with pytest.raises(ScopeError, match="belong"):
         recall.add_documents([Document("x")])
-    with pytest.raises(ScopeError, match="belong"):
-        recall.add_documents([])
-    with pytest.raises(ConfigurationError, match="no document"):
-        recall.add_documents(["text"], session_id="s")
+    assert recall.count() == 0
+
+
+async def test_async_methods_do_the_same(recall):
+    await recall.aadd_documents([WARRANTY], session_id="s")
+    assert await recall.adocument("w", session_id="s") == WARRANTY
+    assert await recall.acount(session_id="s") == 1
+
+
+# --- of a user
+
+
+def test_documents_of_a_user_are_found_in_the_users_scope_and_by_no_other(store, recall):
+    for user in ("u", "v"):
+        store.add(f"of {user}", [HumanMessage("hello")], user_id=user)
+        recall.add_documents([Document(f"The heron of {user}.", id="h"), *PARTS], user_id=user)
+    recall.delete("h", user_id="u")
+    recall.delete("handbook", user_id="u")
+    assert recall.document("h", user_id="u") is None
+    assert recall.document("h", user_id="v").page_content == "The heron of v."
+    assert recall.search("heron", session_id="s", user_id="u", scope="user") == []
+    hits = recall.search("heron", session_id="new", user_id="v", scope="user")
+    assert hits[0].session_id is None
+    assert recall.search("heron", session_id="of v", user_id="v") == []
+    assert [recall.count(user_id=user) for user in "uv"] == [0, 1 + len(PARTS)]
+
+
+def test_a_document_without_a_scope_or_of_another_user_is_an_error(recall):
+    recall.add_documents([WARRANTY], session_id="s", user_id="u")
+    for ask in (recall.document, recall.delete):
+        with pytest.raises(ScopeError):
+            ask("w")
     with pytest.raises(ScopeError):
-        recall.delete("x")
+        recall.document("w", session_id="s", user_id="v")
+    with pytest.raises(ScopeError):
+        recall.count(session_id="s", user_id="v")
+
+
+# --- split by the caller
+
+
+@pytest.fixture(params=["words", "vectors"])
+def handbook(request, store):
+    embeddings = HashingEmbeddings() if request.param == "vectors" else None
+    with Recall(store, embeddings=embeddings) as recall:
+        assert len(set(recall.add_documents(PARTS, session_id="s"))) == len(SECTIONS)
+        recall.index()
+        yield recall
+
+
+def test_a_part_keeps_its_document(handbook):
+    hit = handbook.search("where does the heron nest?", session_id="s")[0]
+    assert (hit.document_id, hit.text, hit.metadata) == ("handbook", SECTIONS[1], PARTS[1].metadata)
+    assert handbook.document(hit.message_id, session_id="s").page_content == SECTIONS[1]
+    retriever = TranscriptRetriever(recall=handbook, session_id="s", k=1)
+    (one,) = retriever.invoke("where does the heron nest?")
+    assert one.metadata["document_id"] == "handbook"
+
+
+def test_deleting_a_document_deletes_its_parts(handbook):
+    handbook.add_documents([Document("Another warranty.", id="other")], session_id="s")
+    assert handbook.delete("handbook", session_id="t") is False
+    assert [handbook.delete("handbook", session_id="s") for _ in range(2)] == [True, False]
+    assert found(handbook, "heron warranty") == ["other"]
+    assert handbook.erase(session_id="s").get("vectors", 0) <= 1
+
+
+def test_parts_of_one_document_are_neighbours_and_two_documents_are_not(recall):
+    for text, name in (
+        ("The heron lives here.", "birds"),
+        ("It nests on stones.", "birds"),
+        ("It nests on stones.", "food"),
+    ):
+        recall.add_documents([Document(text, metadata={"document_id": name})], session_id="s")
+    hits = recall.search("where does the heron live?", session_id="s")
+    assert [(hit.text, hit.document_id) for hit in hits] == [
+        ("The heron lives here.", "birds"),
+        ("It nests on stones.", "birds"),
+    ]
+
+
+def test_an_unchanged_part_is_not_embedded_again(store):
+    texts: list[str] = []
+
+    def embedding(given: list[str]) -> list[list[float]]:
+        texts.extend(given)
+        return HashingEmbeddings(8).embed_documents(given)
+
+    with Recall(store, embeddings=embedding) as recall:
+        for _ in range(3):
+            recall.add_documents(PARTS, session_id="s")
+            recall.index()
+    assert [text for text in texts if text in SECTIONS] == list(SECTIONS)
+
+
+def test_rebuild_and_an_index_that_comes_later_take_parts_in(store, recall):
+    recall.add_documents(PARTS, session_id="s")
+    assert recall.rebuild() == len(PARTS)
+    assert recall.search("heron nests", session_id="s")[0].text == SECTIONS[1]
+    with Recall(store, embeddings=HashingEmbeddings()) as later:
+        later.index()
+        assert later.search("heron nests", session_id="s")[0].cosine is not None
+
+
+def test_a_damaged_document_is_an_error_and_can_be_added_again(tmp_path):
+    path = tmp_path / "memory.db"
+    with TranscriptStore(path) as store, Recall(store) as recall:
+        recall.add_documents([WARRANTY], session_id="s")
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE tokenmem_messages SET message = '??' WHERE message_id = 'w'")
+    connection.commit()
+    connection.close()
+    with TranscriptStore(path) as store, Recall(store) as recall:
+        with pytest.raises(CorruptStoreError, match="add it again"):
+            recall.document("w", session_id="s")
+        recall.add_documents([WARRANTY], session_id="s")
+        assert recall.document("w", session_id="s") == WARRANTY
+        assert recall.count() == 1

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 from collections import ChainMap
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain_core.documents import Document
-from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.messages import HumanMessage
 
-from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.core.search_units import Scope, pack_unit
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.chroma import ChromaIndex
 from langchain_tokenmem.recall.vector_math import blended, to_matrix
 from langchain_tokenmem.recall.vectors import VectorIndex
-from tests.recall.dense_helpers import CountingEmbeddings, made, seqs, talk
-from tests.recall.talk import partitions_of
+from tests.recall.samples import CountingEmbeddings, days, made, partitions_of
 
 pytestmark = pytest.mark.slow  # a real Chroma; `make test` does without
 
@@ -71,17 +67,6 @@ def assert_whole(index: VectorIndex, store: TranscriptStore) -> None:
     assert np.allclose(np.array([found[unit] for unit in units.tolist()]), expected, atol=1e-5)
 
 
-def test_everything_is_embedded_once_and_neighbours_are_brought_up_to_date(
-    store, index, embeddings
-):
-    for start in range(0, 30, 3):
-        store.add("s", talk(3, start))
-        index.index()
-        assert_whole(index, store)
-    assert len(embeddings.texts) == 30
-    assert store.index.backlog()["vectors"] == 0
-
-
 @settings(max_examples=settings.default.max_examples // 4)
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=6),
@@ -93,7 +78,7 @@ def test_however_messages_come_the_index_is_the_same(tmp_path_factory, sizes, ba
         index, _ = made(store, folder / "chroma", CountingEmbeddings(8), batch=batch)
         start = 0
         for number, size in enumerate(sizes):
-            store.add(f"s{number % 2}", talk(size, start))
+            store.add(f"s{number % 2}", days(size, start))
             start += size
             if number % 2:
                 index.index()
@@ -101,30 +86,6 @@ def test_however_messages_come_the_index_is_the_same(tmp_path_factory, sizes, ba
         assert len(in_chroma(index)) == start
         assert_whole(index, store)
         index.close()
-
-
-def test_the_worker_takes_in_what_is_added(store, index):
-    stop = store.index.listen(index.wake)
-    store.add("s", talk(5))
-    store.add("s", talk(5, 5))
-    assert index._worker.wait(20)
-    assert store.index.backlog()["vectors"] == 0
-    assert len(in_chroma(index)) == 10
-    stop()
-
-
-@pytest.mark.parametrize("exact_most", [0, 100])
-def test_search_is_the_same_exactly_and_by_chroma(store, tmp_path, embeddings, exact_most):
-    store.add("s", talk(60))
-    index, _ = made(store, tmp_path / "chroma", embeddings, exact_most=exact_most)
-    index.index()
-    whole, _ = made(store, tmp_path / "chroma", embeddings)
-    scope = Scope("s")
-    assert seqs(index, store, "day number7", scope) == seqs(whole, store, "day number7", scope)
-    assert len(seqs(index, store, "day number7", scope, k=200)) == 60
-    assert seqs(index, store, "day", scope, k=0) == []
-    index.close()
-    whole.close()
 
 
 @pytest.mark.parametrize("exact_most", [0, 100])
@@ -149,40 +110,6 @@ def test_a_scope_never_shows_what_is_outside(store, tmp_path, embeddings, exact_
     index.close()
 
 
-def test_a_session_that_is_claimed_later_is_found_for_its_user(store, tmp_path, embeddings):
-    index, _ = made(store, tmp_path / "chroma", embeddings, exact_most=0)
-    store.add("s", talk(4))
-    index.index()
-    store.add("s", talk(1, 4), user_id="u")
-    index.index()
-    assert len(seqs(index, store, "day", Scope("s", "u", whole_user=True), k=9)) == 5
-    assert len(embeddings.texts) == 5
-    index.close()
-
-
-def test_documents_of_a_session_that_is_claimed_later_are_found_for_its_user(
-    store, tmp_path, embeddings
-):
-    chroma = ChromaIndex(tmp_path / "chroma", embeddings=embeddings)
-    with Recall(store, chroma=chroma) as recall:
-        recall.add_documents([Document("the warranty", id="w")], session_id="s")
-        recall.index()
-        store.add("s", talk(1), user_id="u")
-        recall.index()
-        recall._dense._exact_most = 0
-        assert len(seqs(recall._dense, store, "day", Scope("s", "u", whole_user=True))) == 2
-
-
-def test_system_messages_blanks_and_what_the_memory_added_are_not_embedded(
-    store, index, embeddings
-):
-    added = HumanMessage("<recalled_messages>old news</recalled_messages>")
-    store.add("s", [SystemMessage("be kind"), HumanMessage(" "), added, HumanMessage("hello")])
-    index.index()
-    assert embeddings.texts == ["hello"]
-    assert store.index.backlog()["vectors"] == 0
-
-
 def test_a_failing_model_fails_no_turn_and_what_is_owed_is_taken_in_later(
     store, index, embeddings, caplog
 ):
@@ -190,7 +117,7 @@ def test_a_failing_model_fails_no_turn_and_what_is_owed_is_taken_in_later(
     embeddings.fails = True
     with caplog.at_level(logging.WARNING):
         for start in range(4):
-            assert store.add("s", talk(1, start)) == [f"day-{start}"]
+            assert store.add("s", days(1, start)) == [f"day-{start}"]
             index._worker.wait(20)
     assert len([r for r in caplog.records if r.levelno >= logging.WARNING]) == 1
     assert "the embedding service is away" in caplog.text
@@ -198,7 +125,7 @@ def test_a_failing_model_fails_no_turn_and_what_is_owed_is_taken_in_later(
     with pytest.raises(RecallError, match="messages are indexed later"):
         index.index()
     embeddings.fails = False
-    store.add("s", talk(1, 4))
+    store.add("s", days(1, 4))
     index._worker.wait(20)
     assert store.index.backlog()["vectors"] == 0
     assert_whole(index, store)
@@ -208,7 +135,7 @@ def test_a_failing_chroma_fails_no_turn_and_nothing_is_embedded_twice(
     store, index, embeddings, monkeypatch, caplog
 ):
     store.index.listen(index.wake)
-    store.add("s", talk(3))
+    store.add("s", days(3))
     index._worker.wait(20)
 
     def away(*_args, **_kwargs):
@@ -216,91 +143,21 @@ def test_a_failing_chroma_fails_no_turn_and_nothing_is_embedded_twice(
 
     with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
         patch.setattr("chromadb.api.models.Collection.Collection.upsert", away)
-        store.add("s", talk(3, 3))
+        store.add("s", days(3, 3))
         index._worker.wait(20)
         assert "disk full" in caplog.text
         assert store.index.backlog()["vectors"] == 1
-    store.add("s", talk(1, 6))
+    store.add("s", days(1, 6))
     index._worker.wait(20)
     assert store.index.backlog()["vectors"] == 0
     assert len(embeddings.texts) == 7
     assert_whole(index, store)
 
 
-def test_messages_are_stored_while_chroma_is_away_with_one_warning(store, embeddings, caplog):
-    nowhere = ChromaIndex(host="127.0.0.1", port=9, embeddings=embeddings)
-    index = VectorIndex(store.index, embeddings, nowhere)
-    store.index.listen(index.wake)
-    with caplog.at_level(logging.WARNING):
-        for start in range(3):
-            assert store.add("s", talk(1, start))
-            index._worker.wait(20)
-    assert caplog.text.count("cannot be used now") == 1
-    assert store.index.backlog()["vectors"] == 1
-    index.close()
-
-
-def test_an_embedding_model_of_another_dimension_is_refused_with_both_names(store, tmp_path):
-    check_refused(store, tmp_path, CountingEmbeddings(64, name="new-model"))
-
-
-def test_another_embedding_model_of_the_same_dimension_is_refused(store, tmp_path):
-    check_refused(store, tmp_path, CountingEmbeddings(32, salt="x", name="new-model"))
-
-
-def check_refused(store, tmp_path, other):
-    first = CountingEmbeddings(32, name="old-model")
-    store.add("s", talk(5))
-    index, _ = made(store, tmp_path / "chroma", first)
-    index.index()
-    index.close()
-    changed, _ = made(store, tmp_path / "chroma", other)
-    store.index.listen(changed.wake)
-    message = r"old-model \(32 .*new-model \(\d+ .*recall\.rebuild\(\)"
-    with pytest.raises(RecallError, match=message):
-        changed.question("day")
-    with store.index.reading(Scope("s")) as reader, pytest.raises(RecallError, match=message):
-        changed.search(other.embed_query("day"), reader, 3)
-    with pytest.raises(RecallError, match=message):
-        changed.index()
-    assert store.add("s", talk(1, 5))  # the conversation goes on
-    changed._worker.wait(20)
-    assert other.texts == []
-    assert changed.rebuild() == 6
-    assert seqs(changed, store, "day number3", Scope("s"), k=9)
-    assert len(other.texts) == 6
-    changed.close()
-
-
-def test_an_alias_of_the_same_embedding_model_needs_no_rebuild(store, tmp_path):
-    store.add("s", talk(5))
-    index, _ = made(store, tmp_path / "chroma", CountingEmbeddings(32, name="gpt-embed"))
-    index.index()
-    name = active(index).name
-    index.close()
-    alias = CountingEmbeddings(32, name="openai/gpt-embed")
-    again, _ = made(store, tmp_path / "chroma", alias)
-    store.add("s", talk(1, 5))
-    again.index()
-    assert len(seqs(again, store, "day", Scope("s"), k=9)) == 6
-    assert active(again).name == name
-    assert len(alias.texts) == 1
-    again.close()
-
-
-def test_collection_and_store_both_record_the_embedding_models_fingerprint(store, index):
-    store.add("s", talk(2))
-    index.index()
-    version = active(index)
-    assert version.fingerprint.model == "counting"
-    stored, _ = index._place._opened(version.name)
-    assert stored.metadata == {"fingerprint": str(version.fingerprint), "dimension": 32}
-
-
 def test_an_entry_of_chroma_that_the_store_does_not_know_is_never_returned(
     store, tmp_path, embeddings
 ):
-    store.add("s", talk(3))
+    store.add("s", days(3))
     index, chroma = made(store, tmp_path / "chroma", embeddings, exact_most=0)
     index.index()
     partitions = partitions_of(store, "s")
@@ -322,7 +179,7 @@ def test_an_entry_of_chroma_that_the_store_does_not_know_is_never_returned(
 def test_cleared_and_erased_sessions_leave_chroma_and_the_others_stay(store, index):
     store.index.listen(index.wake)
     for name in ("s", "t", "u"):
-        store.add(name, talk(5))
+        store.add(name, days(5))
     index._worker.wait(20)
     (kept,) = partitions_of(store, "s").partitions
     (gone,) = partitions_of(store, "u").partitions
@@ -337,19 +194,22 @@ def test_cleared_and_erased_sessions_leave_chroma_and_the_others_stay(store, ind
     assert_whole(index, store)
 
 
-def test_a_deleted_document_leaves_chroma_and_the_others_stay(store, tmp_path, embeddings):
-    chroma = ChromaIndex(tmp_path / "chroma", embeddings=embeddings)
-    with Recall(store, chroma=chroma) as recall:
-        for name in ("a", "b", "c"):
-            recall.add_documents([Document(f"text {name}", id=name)], session_id="s")
-        recall.add_documents([Document("another text a", id="a")], session_id="s")
-        recall.index()
-        assert len(in_chroma(recall._dense)) == 3
-        recall.delete("b", session_id="s")
-        recall._dense._worker.wait(20)
-        assert len(in_chroma(recall._dense)) == 2
-        found = recall.search("text", session_id="s")
-        assert {hit.document_id for hit in found} == {"a", "c"}
+def test_words_that_are_edited_while_they_are_embedded_leave_no_vector(store, index, embeddings):
+    asked, edited = embeddings.embed_documents, []
+
+    def edits(texts):
+        if "first" in texts and not edited:
+            edited.append(store.add("s", [HumanMessage("second", id="m")]))
+        return asked(texts)
+
+    embeddings.embed_documents = edits
+    store.add("s", [HumanMessage("first", id="m")])
+    index.index()
+    index.index()
+    assert embeddings.texts == ["first", "second"]
+    (vector,) = in_store(index, store).values()
+    assert np.allclose(to_matrix({1: vector})[1][0], embeddings.embed_query("second"), atol=1e-2)
+    assert_whole(index, store)
 
 
 def test_a_session_erased_while_it_is_embedded_does_not_come_back(store, index, embeddings):
@@ -359,9 +219,9 @@ def test_a_session_erased_while_it_is_embedded_does_not_come_back(store, index, 
         store.erase("t")
         return asked(texts)
 
-    store.add("s", talk(3))
+    store.add("s", days(3))
     index.index()
-    store.add("t", talk(3, topic="night"))
+    store.add("t", days(3, topic="night"))
     key = active(index).key
     store.index.listen(index.wake)
     embeddings.embed_documents = erases
@@ -383,8 +243,8 @@ def test_a_text_that_the_model_refuses_does_not_keep_other_sessions_waiting(
         return asked(texts)
 
     embeddings.embed_documents = refuses
-    store.add("a", talk(2, topic="poison"))
-    store.add("b", talk(2))
+    store.add("a", days(2, topic="poison"))
+    store.add("b", days(2))
     for _ in range(2):
         with pytest.raises(RecallError, match="400 Bad Request"):
             index.index()
@@ -396,25 +256,6 @@ def test_a_text_that_the_model_refuses_does_not_keep_other_sessions_waiting(
     assert_whole(index, store)
 
 
-def test_a_damaged_session_does_not_keep_other_sessions_waiting(store, index, tmp_path, caplog):
-    store.add("a", talk(2))
-    store.add("b", talk(2))
-    with sqlite3.connect(tmp_path / "memory.db") as connection:
-        connection.execute("UPDATE tokenmem_messages SET message = '[]' WHERE session = 1")
-    connection.close()
-    index.index()
-    assert "Session 'a'" in caplog.text
-    assert len(in_chroma(index)) == 2
-    assert store.index.backlog()["vectors"] == 1
-    assert seqs(index, store, "day", Scope("b"))
-
-
-def test_half_a_surrogate_pair_reaches_no_model(store, index, embeddings):
-    store.add("s", [HumanMessage("broken \ud83d text")])
-    index.index()
-    assert embeddings.texts == ["broken \ufffd text"]
-
-
 def test_no_word_that_was_said_is_in_the_files_of_chroma(store, index, tmp_path):
     canary = "Zwetschgendatschi4711"
     store.add(f"session-{canary}", [HumanMessage(canary, id=canary, name=canary)], user_id=canary)
@@ -424,26 +265,3 @@ def test_no_word_that_was_said_is_in_the_files_of_chroma(store, index, tmp_path)
     assert any(one.name == "chroma.sqlite3" for one in files)
     assert [one for one in files if canary.encode() in one.read_bytes()] == []
     assert canary.encode() in b"".join(one.read_bytes() for one in tmp_path.glob("memory.db*"))
-
-
-def test_a_model_that_answers_a_question_wrongly_is_said(store, index, embeddings):
-    store.add("s", talk(2))
-    index.index()
-    embeddings.embed_query = lambda _text: [float("nan")] * 32
-    with pytest.raises(RecallError, match="lexical"):
-        index.question("day")
-
-
-def test_a_question_before_anything_is_indexed_finds_nothing(store, index):
-    store.add("s", talk(2))
-    assert seqs(index, store, "day", Scope("s")) == []
-
-
-@pytest.mark.parametrize("exact_most", [0, 100])
-def test_a_store_in_memory_has_one_connection_and_that_is_enough(tmp_path, exact_most):
-    with TranscriptStore("sqlite://") as store:
-        index, _ = made(store, tmp_path / "chroma", CountingEmbeddings(), exact_most=exact_most)
-        store.add("s", talk(5))
-        index.index()
-        assert len(seqs(index, store, "day", Scope("s"), k=9)) == 5
-        index.close()

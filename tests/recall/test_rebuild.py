@@ -6,12 +6,13 @@ import logging
 import shutil
 from contextlib import suppress
 
+import chromadb
 import pytest
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import RecallError
-from tests.recall.dense_helpers import CountingEmbeddings, made, seqs, talk
+from tests.recall.samples import CountingEmbeddings, days, made, seqs
 from tests.recall.test_indexing import active, assert_whole, in_chroma
 
 pytestmark = pytest.mark.slow  # a real Chroma; `make test` does without
@@ -22,8 +23,8 @@ SCOPE = Scope("s")
 @pytest.fixture
 def store(tmp_path):
     with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
-        store.add("s", talk(25))
-        store.add("t", talk(5))
+        store.add("s", days(25))
+        store.add("t", days(5))
         yield store
 
 
@@ -43,11 +44,6 @@ def indexed(store, tmp_path):
     yield again
     for index in opened:
         index.close()
-
-
-def graph_folder(tmp_path):
-    (file,) = (tmp_path / "chroma" / "tokenmem").rglob("header.bin")
-    return file.parent
 
 
 def collections_in(tmp_path):
@@ -102,8 +98,8 @@ def test_messages_added_during_a_rebuild_are_in_the_new_index(store, indexed):
 
     def adds(texts):
         if len(embeddings.texts) == 8:
-            store.add("s", talk(3, 100))
-            store.add("new", talk(2, 200))
+            store.add("s", days(3, 100))
+            store.add("new", days(2, 200))
         return asked(texts)
 
     embeddings.embed_documents = adds
@@ -113,121 +109,59 @@ def test_messages_added_during_a_rebuild_are_in_the_new_index(store, indexed):
     assert_whole(index, store)
 
 
-def test_a_rebuild_that_is_given_up_is_made_anew_of_the_first_models_vectors(
-    store, indexed, tmp_path
+def missing_entries(index, _folder):
+    index._place.delete(active(index).name, sorted(in_chroma(index))[:7])
+    return "has 23 vectors, the store has 30"
+
+
+def cut_file(name, share):
+    """Chroma answers with nothing, with something else, or with a segmentation fault."""
+
+    def damage(_index, folder):
+        (file,) = folder.rglob(name)
+        whole = file.read_bytes()
+        file.write_bytes(whole[: int(len(whole) * share)])
+        return "changed since"
+
+    return damage
+
+
+def killed_while_writing(index, folder):
+    (folder / "tokenmem" / f"{active(index).name}.sizes").unlink()
+    return "left by a process that died"
+
+
+def folder_deleted(_index, folder):
+    shutil.rmtree(folder / "tokenmem")
+    return "is not there"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(missing_entries, killed_while_writing, folder_deleted),
+        *(cut_file("header.bin", 0), cut_file("data_level0.bin", 0.5)),
+        *(cut_file("chroma.sqlite3", 0.1), cut_file("chroma.sqlite3", 0.6)),
+    ],
+)
+def test_damage_of_chroma_is_noticed_and_healed_from_the_store(
+    store, indexed, tmp_path, caplog, damage
 ):
-    index = indexed(CountingEmbeddings(64), batch=4)
-    index._filler.start()
-    index.close()
-    embeddings = CountingEmbeddings(32)
-    back = indexed(embeddings)
-    assert back.rebuild() == 30
-    assert embeddings.texts == []
-    assert len(collections_in(tmp_path)) == 1
-    assert_whole(back, store)
-
-
-def test_rebuild_shows_how_far_it_is(store, indexed, capsys):
-    indexed().rebuild(progress=True)
-    said = capsys.readouterr().err
-    assert "Indexing: 100%" in said
-    assert "2/2" in said
-    assert "messages=30" in said
-    indexed().rebuild()
-    assert capsys.readouterr().err == ""
-
-
-def heals(store, index, caplog, *, embeddings):
+    theirs = tmp_path / "chroma" / "their-collection"
+    theirs.mkdir()
+    (theirs / "data.bin").write_bytes(b"theirs")
+    first = indexed()
+    said = damage(first, tmp_path / "chroma")
+    first.close()
+    embeddings = CountingEmbeddings()
+    index = indexed(embeddings, exact_most=0)
     with caplog.at_level(logging.WARNING):
         index.index()
+    assert said in caplog.text
     assert embeddings.texts == []
     assert len(in_chroma(index)) == 30
     assert len(seqs(index, store, "day number3", SCOPE, k=50)) == 25
     assert_whole(index, store)
-    return caplog.text
-
-
-def test_missing_entries_are_noticed_at_open_and_made_anew(store, indexed, caplog):
-    first = indexed()
-    first._place.delete(active(first).name, sorted(in_chroma(first))[:7])
-    first.close()
-    embeddings = CountingEmbeddings()
-    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-    assert "has 23 vectors, the store has 30" in said
-
-
-def test_a_missing_collection_is_made_anew(store, indexed, caplog):
-    first = indexed()
-    first._place.clear(active(first).name)
-    first.close()
-    embeddings = CountingEmbeddings()
-    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-    assert "is not there" in said
-
-
-def test_an_emptied_folder_is_filled_again(store, indexed, tmp_path, caplog):
-    shutil.rmtree(tmp_path / "chroma")
-    embeddings = CountingEmbeddings()
-    heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-
-
-@pytest.mark.parametrize("file", ["header.bin", "data_level0.bin", "length.bin"])
-@pytest.mark.parametrize("kept", [0.0, 0.5])
-def test_a_truncated_chroma_file_is_noticed_before_chroma_opens_it(
-    store, indexed, tmp_path, caplog, file, kept
-):
-    """Chroma answers with nothing, with something else, or with a segmentation fault."""
-    cut = graph_folder(tmp_path) / file
-    size = cut.stat().st_size
-    assert size
-    with cut.open("r+b") as opened:
-        opened.truncate(int(size * kept))
-    embeddings = CountingEmbeddings()
-    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-    assert "changed since" in said
-
-
-@pytest.mark.parametrize("kept", [0.1, 0.6])
-def test_a_damaged_chroma_database_is_dropped_and_rebuilt(store, indexed, tmp_path, caplog, kept):
-    (database,) = (tmp_path / "chroma").rglob("chroma.sqlite3")
-    whole = database.read_bytes()
-    database.write_bytes(whole[: int(len(whole) * kept)])
-    embeddings = CountingEmbeddings()
-    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-    assert "changed since" in said
-
-
-def test_overwritten_bytes_of_a_chroma_database_are_noticed_and_healed(
-    store, indexed, tmp_path, caplog
-):
-    """The sizes are as they were: Chroma itself says that it cannot read it."""
-    (database,) = (tmp_path / "chroma").rglob("chroma.sqlite3")
-    with database.open("r+b") as opened:
-        opened.write(b"\0" * 100_000)
-    embeddings = CountingEmbeddings()
-    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-    assert "made anew from the store" in said
-
-
-def test_a_process_killed_while_writing_to_chroma_is_noticed_and_healed(
-    store, indexed, tmp_path, caplog
-):
-    first = indexed()
-    name = active(first).name
-    (tmp_path / "chroma" / "tokenmem" / f"{name}.sizes").unlink()
-    embeddings = CountingEmbeddings()
-    said = heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-    assert "left by a process that died" in said
-    assert active(indexed(embeddings)).name != name
-
-
-def test_what_others_keep_in_the_folder_stays(store, indexed, tmp_path, caplog):
-    theirs = tmp_path / "chroma" / "their-collection"
-    theirs.mkdir()
-    (theirs / "data.bin").write_bytes(b"theirs")
-    shutil.rmtree(tmp_path / "chroma" / "tokenmem")
-    embeddings = CountingEmbeddings()
-    heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
     assert (theirs / "data.bin").read_bytes() == b"theirs"
 
 
@@ -237,8 +171,6 @@ def test_damage_that_shows_in_a_search_is_healed_behind_it(store, indexed, monke
     name = active(index).name
 
     def damaged(*_args, **_kwargs):
-        import chromadb
-
         raise chromadb.errors.InternalError("hnsw")
 
     with monkeypatch.context() as patch:
@@ -250,20 +182,13 @@ def test_damage_that_shows_in_a_search_is_healed_behind_it(store, indexed, monke
     assert len(seqs(index, store, "day", SCOPE, k=50)) == 25
 
 
-def test_a_note_about_sizes_that_cannot_be_read_is_a_fault(store, indexed, tmp_path, caplog):
-    first = indexed()
-    (tmp_path / "chroma" / "tokenmem" / f"{active(first).name}.sizes").write_text("{")
-    embeddings = CountingEmbeddings()
-    heals(store, indexed(embeddings, exact_most=0), caplog, embeddings=embeddings)
-
-
 def test_a_folder_that_is_deleted_under_a_running_process_is_filled_again(store, indexed, tmp_path):
     index = indexed(exact_most=0)
     index.index()
     shutil.rmtree(tmp_path / "chroma" / "tokenmem")
     for _ in range(3):  # it is noticed by the first answer that fails
         with suppress(RecallError):
-            store.add("s", talk(1, store.count("s")))
+            store.add("s", days(1, store.count("s")))
             index.index()
     index.close()
     again = indexed(exact_most=0)
@@ -277,7 +202,7 @@ def test_a_collection_begun_by_another_process_before_an_acknowledgement_is_fill
     """What went into the old collection must not be acknowledged for the new one."""
     embeddings = CountingEmbeddings()
     index, other = indexed(embeddings, batch=8), indexed(batch=8)
-    store.add("new", talk(3, 300))
+    store.add("new", days(3, 300))
     acknowledge = store.index.acknowledge_vectors
     begun = []
 
@@ -293,52 +218,3 @@ def test_a_collection_begun_by_another_process_before_an_acknowledgement_is_fill
     assert_whole(index, store)
     assert len(embeddings.texts) == 3
     assert store.index.backlog()["vectors"] == 0
-
-
-def test_what_another_process_stores_during_the_comparison_is_no_damage(
-    store, indexed, monkeypatch, caplog
-):
-    index, other = indexed(), indexed()
-    name = active(index).name
-    count = index._filler._count_stored
-    written = []
-
-    def and_another_writes(version):
-        found = count(version)
-        if not written:
-            written.append(store.add("late", talk(2, 400)))
-            other.index()
-        return found
-
-    monkeypatch.setattr(index._filler, "_count_stored", and_another_writes)
-    index.index()
-    assert written
-    assert active(index).name == name
-    assert "made anew" not in caplog.text
-    assert_whole(index, store)
-
-
-def test_a_collection_that_breaks_while_it_is_filled_is_dropped_and_filled_again(
-    store, indexed, monkeypatch
-):
-    embeddings = CountingEmbeddings()
-    index = indexed(embeddings)
-    index.index()
-    name = active(index).name
-    store.add("new", talk(3, 300))
-    import chromadb
-
-    upsert = chromadb.api.models.Collection.Collection.upsert
-    faults = [chromadb.errors.NotFoundError("deleted by somebody")]
-
-    def deleted(*args, **options):
-        if faults:
-            raise faults.pop()
-        return upsert(*args, **options)
-
-    monkeypatch.setattr("chromadb.api.models.Collection.Collection.upsert", deleted)
-    index.index()
-    assert active(index).name != name
-    assert len(in_chroma(index)) == 33
-    assert_whole(index, store)
-    assert len(embeddings.texts) == 3

@@ -5,25 +5,14 @@ from __future__ import annotations
 import logging
 import sys
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import Recall, TranscriptStore
-from langchain_tokenmem.core.search_units import Scope, pack_unit
+from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall import HashingEmbeddings
-from langchain_tokenmem.recall.embeddings import unit_rows
-from langchain_tokenmem.recall.vector_math import (
-    blended,
-    nearest,
-    nearest_in_pages,
-    to_bytes,
-)
-from tests.recall.dense_helpers import CountingEmbeddings, seqs, talk
+from tests.recall.samples import CountingEmbeddings, days, seqs
 
 CAR = "My automobile is red."
 
@@ -57,26 +46,6 @@ async def test_an_async_function_answers_where_an_event_loop_runs(store):
         assert [hit.text for hit in await recall.asearch("which car?", session_id="s")] == [CAR]
 
 
-def test_any_embeddings_object_is_taken(store):
-    with Recall(store, embeddings=DeterministicFakeEmbedding(size=8)) as recall:
-        store.add("s", talk(4))
-        recall.index()
-        (hit,) = recall.search("day number1", session_id="s", k=1)
-        assert hit.cosine is not None
-
-
-def test_a_name_of_a_model_goes_to_langchains_init_embeddings(store, monkeypatch):
-    asked: list[str] = []
-
-    def makes(name, **_options):
-        asked.append(name)
-        return HashingEmbeddings(8)
-
-    monkeypatch.setattr("langchain.embeddings.init_embeddings", makes)
-    Recall(store, embeddings="openai:text-embedding-3-small").close()
-    assert asked == ["openai:text-embedding-3-small"]
-
-
 @pytest.mark.parametrize(
     "given",
     [
@@ -102,62 +71,15 @@ def test_what_is_no_index_is_refused_at_construction(store):
         Recall(store, embeddings=HashingEmbeddings(8), on_model_change="ask")
 
 
-def test_hashing_embeddings_have_256_numbers_unless_told():
-    assert len(HashingEmbeddings().embed_query("x")) == 256
-    assert len(HashingEmbeddings(7).embed_query("x")) == 7
-
-
-@given(
-    sizes=st.lists(st.tuples(st.integers(1, 12), st.integers(1, 4)), min_size=1, max_size=4),
-    size=st.integers(1, 9),
-    limit=st.integers(1, 40),
+@pytest.mark.parametrize(
+    "other", [CountingEmbeddings(64, name="new"), CountingEmbeddings(32, salt="x", name="old")]
 )
-def test_search_in_pages_finds_the_same_as_in_one_matrix(sizes, size, limit):
-    units = np.array(
-        [
-            pack_unit(partition, seq, part)
-            for partition, (count, parts) in enumerate(sizes)
-            for seq in range(1, count + 1)
-            for part in range(parts if seq % 3 == 0 else 1)
-        ],
-        np.int64,
-    )
-    rows = unit_rows(np.random.default_rng(7).normal(size=(len(units), 5)).astype(np.float32))
-    stored = {unit: to_bytes(row) for unit, row in zip(units.tolist(), rows, strict=True)}
-    pages = [
-        {unit: stored[unit] for unit in units[start : start + size].tolist()}
-        for start in range(0, len(units), size)
-    ]
-    expected = nearest(units, blended(units, rows), rows[0], len(units))
-    found = nearest_in_pages(pages, rows[0], limit)
-    # Two messages that have but one another blend to the same vector: rounding orders these.
-    assert len({unit for unit, _ in found}) == len(found) == min(limit, len(units))
-    known = dict(expected)
-    assert np.allclose([known[unit] for unit, _ in found], [score for _, score in found], atol=1e-5)
-    best = [score for _, score in expected[:limit]]
-    assert np.allclose(best, [score for _, score in found], atol=1e-5)
-
-
-def test_large_scopes_are_searched_exactly_and_page_by_page(store, monkeypatch):
-    monkeypatch.setattr("langchain_tokenmem.recall.vectors._PAGE", 7)
-    for name in ("s", "t"):
-        store.add(name, talk(40, topic=name), user_id="u")
-    with Recall(store, embeddings=CountingEmbeddings()) as recall:
-        recall.index()
-        for scope in (Scope("s"), Scope("s", "u", whole_user=True)):
-            at_once = seqs(recall._dense, store, "s number7", scope, k=30)
-            recall._dense._exact_most = 0
-            assert seqs(recall._dense, store, "s number7", scope, k=30) == at_once
-            recall._dense._exact_most = 1_000
-
-
-def test_another_model_is_refused_and_a_rebuild_heals_it(store):
-    store.add("s", talk(5))
+def test_another_model_is_refused_and_a_rebuild_heals_it(store, other):
+    store.add("s", days(5))
     with Recall(store, embeddings=CountingEmbeddings(name="old")) as recall:
         recall.index()
-    other = CountingEmbeddings(64, name="new")
     with Recall(store, embeddings=other) as recall:
-        with pytest.raises(RecallError, match=r"old .*new .*recall\.rebuild\(\)"):
+        with pytest.raises(RecallError, match=rf"old .*{other.model} .*recall\.rebuild\(\)"):
             recall.index()
         assert other.texts == []
         assert recall.rebuild() == 10  # words and vectors
@@ -165,7 +87,7 @@ def test_another_model_is_refused_and_a_rebuild_heals_it(store):
 
 
 def test_on_model_change_rebuild_embeds_everything_anew_behind_the_turn(store, caplog):
-    store.add("s", talk(5))
+    store.add("s", days(5))
     with Recall(store, embeddings=CountingEmbeddings(name="old")) as recall:
         recall.index()
     other = CountingEmbeddings(64, name="new")
@@ -175,41 +97,19 @@ def test_on_model_change_rebuild_embeds_everything_anew_behind_the_turn(store, c
     ):
         recall._dense._worker.wait(20)
         recall.index()
-        assert sorted(other.texts) == sorted(message.text for message in talk(5))
+        assert sorted(other.texts) == sorted(message.text for message in days(5))
         assert recall.search("day number3", session_id="s", k=1)[0].cosine is not None
     assert caplog.text.count("they are made anew") == 1
-    with Recall(store, embeddings=other) as recall:
-        recall.index()
-    assert len(other.texts) == 5  # once for good
-
-
-def test_the_same_model_behind_another_name_embeds_nothing_anew(store):
-    store.add("s", talk(5))
-    with Recall(store, embeddings=CountingEmbeddings(name="gpt-embed")) as recall:
-        recall.index()
-    alias = CountingEmbeddings(name="openai/gpt-embed")
+    alias = CountingEmbeddings(64, name="provider/new")  # another name, the same model
     with Recall(store, embeddings=alias, on_model_change="rebuild") as recall:
         recall.index()
-        assert alias.texts == []
-
-
-def test_a_failing_model_fails_no_turn(store, caplog):
-    embeddings = CountingEmbeddings()
-    embeddings.fails = True
-    with Recall(store, embeddings=embeddings) as recall:
-        store.add("s", talk(3))
-        recall._dense._worker.wait(20)
-        assert recall.search("day number2", session_id="s", k=1)[0].seq == 3
-        embeddings.fails = False
-        recall.index()
-        assert recall.search("day number2", session_id="s", k=1)[0].cosine is not None
-    assert "the embedding service is away" in caplog.text
+    assert (len(other.texts), alias.texts) == (5, [])  # once for good
 
 
 def test_erased_sessions_leave_no_vector(store):
     with Recall(store, embeddings=CountingEmbeddings()) as recall:
-        store.add("s", talk(3))
-        store.add("t", talk(3, topic="night"))
+        store.add("s", days(3))
+        store.add("t", days(3, topic="night"))
         recall.index()
         assert recall.erase(session_id="s")["vectors"] == 3
         recall.index()
@@ -224,7 +124,7 @@ def test_a_store_goes_from_its_own_vectors_to_chroma_and_back_without_embedding_
     embeddings = CountingEmbeddings()
     with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
         for turn, start in enumerate(range(0, 20, 5)):
-            store.add("s", talk(5, start))
+            store.add("s", days(5, start))
             own = {"embeddings": embeddings}
             if turn % 2:
                 own = {"chroma": ChromaIndex(tmp_path / "chroma", embeddings=embeddings)}

@@ -12,7 +12,7 @@ from langchain_tokenmem import Recall
 from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall import HashingEmbeddings, VectorStoreIndex
-from tests.recall.dense_helpers import CountingEmbeddings, seqs, talk
+from tests.recall.samples import CountingEmbeddings, days, seqs
 
 
 @pytest.fixture
@@ -32,23 +32,15 @@ def words_in(vectors: InMemoryVectorStore) -> set[str]:
 
 
 def test_a_vector_store_proposes_and_our_own_vectors_give_the_score(store, vectors):
-    store.add("s", talk(60))
+    store.add("s", days(60))
     with recalled(store, vectors) as recall:
         recall.index()
-        assert words_in(vectors) == {message.text for message in talk(60)}
+        assert words_in(vectors) == {message.text for message in days(60)}
         by_store = recall.search("day number7 word10", session_id="s", k=3)
         recall._dense._exact_most = 1_000
         exactly = recall.search("day number7 word10", session_id="s", k=3)
         assert [hit.message_id for hit in by_store] == [hit.message_id for hit in exactly]
         assert by_store[0].cosine == pytest.approx(exactly[0].cosine, abs=1e-5)
-
-
-def test_a_vector_store_with_another_model_than_ours_is_no_harm(store):
-    theirs = InMemoryVectorStore(CountingEmbeddings(16, salt="x"))
-    store.add("s", talk(20))
-    with recalled(store, theirs, embeddings=CountingEmbeddings(32)) as recall:
-        recall.index()
-        assert recall.search("day number7 word10", session_id="s", k=1)[0].message_id == "day-7"
 
 
 @pytest.mark.slow
@@ -75,27 +67,12 @@ def test_scope_is_in_the_question_and_checked_again(store, vectors):
         everything.close()
 
 
-def test_where_makes_the_filter_of_the_search(store, vectors):
-    asked = []
-
-    def where(key, values):
-        asked.append((key, len(values)))
-        return {"filter": lambda entry: entry.metadata[key] in values}
-
-    store.add("s", talk(5), user_id="u")
-    with recalled(store, vectors, where=where) as recall:
-        recall.index()
-        recall.search("day number3", session_id="s")
-        recall.search("day number3", session_id="s", user_id="u", scope="user")
-    assert asked == [("tokenmem_partition", 1), ("tokenmem_owner", 1)]
-
-
 def test_entries_of_others_in_the_same_vector_store_are_never_hits(store, vectors):
     vectors.add_texts(
         ["day number3 of a stranger"] * 3,
         [{}, {"tokenmem_unit": "1"}, {"tokenmem_unit": "x", "tokenmem_owner": "tokenmem-1/1"}],
     )
-    store.add("s", talk(5))
+    store.add("s", days(5))
     with recalled(store, vectors, where=lambda _key, _values: {}) as recall:
         recall.index()
         found = recall.search("day number3", session_id="s")
@@ -103,39 +80,10 @@ def test_entries_of_others_in_the_same_vector_store_are_never_hits(store, vector
     assert all(hit.session_id == "s" and "stranger" not in hit.text for hit in found)
 
 
-def test_a_message_is_given_once(store, vectors):
-    given: list[str] = []
-    add_texts = vectors.add_texts
-
-    def counted(texts, *args, **options):
-        given.extend(texts)
-        return add_texts(texts, *args, **options)
-
-    vectors.add_texts = counted
-    with recalled(store, vectors) as recall:
-        for start in range(0, 12, 3):
-            store.add("s", talk(3, start))
-            recall.index()
-        assert len(given) == 12
-
-
-def test_erased_and_cleared_words_leave_the_vector_store(store, vectors):
-    with recalled(store, vectors) as recall:
-        for name in ("s", "t", "u"):
-            store.add(name, talk(3, topic=name))
-        recall.index()
-        recall.erase(session_id="s")
-        store.clear("t")
-        recall.index()
-        assert words_in(vectors) == {message.text for message in talk(3, topic="u")}
-        index = recall._dense
-        assert len(index._place.units(index._filler.collection().name)) == 3
-
-
 def test_what_could_not_be_erased_is_erased_by_the_next_process(store, vectors, monkeypatch):
     with recalled(store, vectors) as recall:
-        store.add("s", talk(3, topic="s"))
-        store.add("t", talk(3, topic="t"))
+        store.add("s", days(3, topic="s"))
+        store.add("t", days(3, topic="t"))
         recall.index()
         with monkeypatch.context() as patch:
             patch.setattr(vectors, "delete", _fails)
@@ -143,7 +91,7 @@ def test_what_could_not_be_erased_is_erased_by_the_next_process(store, vectors, 
                 recall.erase(session_id="s")
     with recalled(store, vectors) as again:
         again.index()
-        assert words_in(vectors) == {message.text for message in talk(3, topic="t")}
+        assert words_in(vectors) == {message.text for message in days(3, topic="t")}
 
 
 def _fails(*_args, **_options):
@@ -155,26 +103,14 @@ def test_a_vector_store_that_names_entries_itself_is_refused_and_left_empty(
 ):
     add_texts = vectors.add_texts
     monkeypatch.setattr(vectors, "add_texts", lambda texts, *_args, **_ids: add_texts(texts))
-    store.add("s", talk(3))
+    store.add("s", days(3))
     with recalled(store, vectors) as recall, pytest.raises(RecallError, match="ids of its own"):
         recall.index()
     assert words_in(vectors) == set()
 
 
-def test_a_vector_store_that_says_it_did_not_delete_is_asked_again(store, vectors, monkeypatch):
-    with recalled(store, vectors) as recall:
-        store.add("s", talk(3))
-        recall.index()
-        with monkeypatch.context() as patch:
-            patch.setattr(vectors, "delete", lambda *_args, **_options: False)
-            with pytest.raises(RecallError, match="did not delete"):
-                recall.erase(session_id="s")
-        recall.index()
-        assert words_in(vectors) == set()
-
-
 def test_foreign_errors_become_recall_errors_and_words_go_on(store, vectors, monkeypatch, caplog):
-    store.add("s", talk(5))
+    store.add("s", days(5))
     with recalled(store, vectors) as recall:
         recall.index()
         monkeypatch.setattr(vectors, "similarity_search", _fails)
@@ -184,27 +120,16 @@ def test_foreign_errors_become_recall_errors_and_words_go_on(store, vectors, mon
             assert recall.search("day number3", session_id="s", k=1)[0].message_id == "day-3"
         assert "the vector database is away" in caplog.text
         monkeypatch.setattr(vectors, "add_texts", _fails)
-        assert store.add("s", talk(1, 5))  # no turn fails
+        assert store.add("s", days(1, 5))  # no turn fails
         recall._dense._worker.wait(20)
         with pytest.raises(RecallError, match="messages are indexed later"):
             recall.index()
         assert store.index.backlog()["vectors"] == 1
 
 
-def test_a_search_that_hangs_ends_in_time(store, vectors, monkeypatch):
-    import time
-
-    store.add("s", talk(3))
-    with recalled(store, vectors, timeout_s=0.05) as recall:
-        recall.index()
-        monkeypatch.setattr(vectors, "similarity_search", lambda *_a, **_o: time.sleep(1))
-        with pytest.raises(RecallError, match="TimeoutError"):
-            seqs(recall._dense, store, "day", Scope("s"))
-
-
 def test_a_vector_store_that_has_lost_its_entries_is_filled_again(store):
     embeddings = CountingEmbeddings()
-    store.add("s", talk(5))
+    store.add("s", days(5))
     with recalled(store, InMemoryVectorStore(embeddings)) as recall:
         recall.index()
     new = InMemoryVectorStore(HashingEmbeddings(8))  # as after a restart
@@ -214,18 +139,6 @@ def test_a_vector_store_that_has_lost_its_entries_is_filled_again(store):
         assert len(words_in(new)) == 5
         assert recall.search("day number3", session_id="s", k=1)[0].message_id == "day-3"
     assert len(embeddings.texts) == ours  # nothing of ours is embedded twice
-
-
-def test_another_place_with_another_model_rebuilds_where_that_is_wanted(store):
-    store.add("s", talk(5))
-    with Recall(store, embeddings=CountingEmbeddings(name="old")) as recall:
-        recall.index()
-    place = VectorStoreIndex(InMemoryVectorStore(CountingEmbeddings(64, name="new")))
-    with Recall(store, place, on_model_change="rebuild") as recall:
-        recall.index()
-        assert recall.search("day number3", session_id="s", k=1)[0].cosine is not None
-    with pytest.raises(RecallError, match=r"new .*old .*recall\.rebuild\(\)"):
-        Recall(store, embeddings=CountingEmbeddings(name="old")).index()
 
 
 def test_what_is_no_vector_store_is_refused_at_construction(vectors):
@@ -244,18 +157,3 @@ def test_what_is_no_vector_store_is_refused_at_construction(vectors):
         VectorStoreIndex(NoModel(HashingEmbeddings(8)))
     with pytest.raises(ConfigurationError, match="where is"):
         VectorStoreIndex(vectors, where={"tenant": "a"})
-
-
-def test_a_bare_vector_store_and_two_models_are_refused_by_recall(store, vectors):
-    with pytest.raises(ConfigurationError, match="VectorStoreIndex"):
-        Recall(store, vectors)
-    with pytest.raises(ConfigurationError, match="its own model"):
-        Recall(store, VectorStoreIndex(vectors), embeddings=HashingEmbeddings(8))
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"timeout_s": -1}, {"timeout_s": "a"}, {"collection": 3}, {"model": 3}]
-)
-def test_wrong_arguments_are_told_when_the_index_is_made(vectors, wrong):
-    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
-        VectorStoreIndex(vectors, **wrong)

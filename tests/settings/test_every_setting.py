@@ -1,4 +1,4 @@
-"""Every setting is taken from a keyword, the environment, YAML and TOML, and is the part's own."""
+"""Every setting is taken from a keyword, the environment and a file, and is the part's own."""
 
 from __future__ import annotations
 
@@ -100,34 +100,19 @@ def from_environment(setting, value, patch, _folder):
     return TokenMemorySettings(), f"variable {variable}"
 
 
-def from_yaml(setting, value, patch, folder):
-    return from_file(folder / "own.yaml", json.dumps(in_groups(setting, value)), patch)
-
-
-def from_toml(setting, value, patch, folder):
-    *table, key = setting.path
-    head = f"[{'.'.join(table)}]\n" if table else ""
-    return from_file(folder / "own.toml", f"{head}{key} = {as_toml(value)}\n", patch)
-
-
-def from_file(path, text, patch):
-    path.write_text(text, encoding="utf-8")
+def from_file(setting, value, patch, folder):
+    path = folder / "own.yaml"
+    path.write_text(json.dumps(in_groups(setting, value)), encoding="utf-8")
     patch.setenv("TOKENMEM_CONFIG", str(path))
     return TokenMemorySettings(), str(path)
 
 
-def as_toml(value):
-    if isinstance(value, dict):
-        return "{" + ", ".join(f'"{k}" = {as_toml(v)}' for k, v in value.items()) + "}"
-    return json.dumps(value)
-
-
 @pytest.mark.parametrize("name", SETTINGS)
-def test_every_setting_is_taken_from_keyword_environment_yaml_and_toml(name, tmp_path):
+def test_every_setting_is_taken_from_keyword_environment_and_file(name, tmp_path):
     setting = SETTINGS[name]
     value = sample(setting)
     assert value != setting.default
-    for source in (from_keyword, from_environment, from_yaml, from_toml):
+    for source in (from_keyword, from_environment, from_file):
         with pytest.MonkeyPatch.context() as patch:
             settings, place = source(setting, value, patch, tmp_path)
         assert as_plain(value_of(settings, setting)) == value, source

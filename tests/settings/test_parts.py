@@ -6,21 +6,14 @@ from dataclasses import replace
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import (
     TokenBudget,
-    TokenMemory,
     TokenMemoryChatHistory,
     TokenMemorySettings,
-    with_token_memory,
 )
-from langchain_tokenmem.adapters.chains.runnable import memory_for
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.recall import HashingEmbeddings
-from langchain_tokenmem.types import Trigger
 
 STORE = {"store": "sqlite://"}
 
@@ -41,11 +34,6 @@ def test_the_parts_work_together_on_one_store():
     settings.close()
 
 
-def test_memory_opens_no_store_where_nothing_needs_one(tmp_path):
-    TokenMemorySettings().memory()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_model_without_a_profile_takes_its_limits_from_models():
     models = {"glm-*": {"max_input_tokens": 128_000, "max_output_tokens": 4_096}}
     settings = TokenMemorySettings(models=models)
@@ -58,12 +46,6 @@ def test_a_model_without_a_profile_takes_its_limits_from_models():
         settings.memory("my-own")
     given = TokenMemorySettings(models=models, budget=9_000).memory("glm-4.7").budget
     assert given.context_window == 9_000
-
-
-def test_the_profile_of_a_chat_model_gives_the_window():
-    model = FakeListChatModel(responses=["x"], profile={"max_input_tokens": 50_000})
-    settings = TokenMemorySettings(models={"*": {"max_input_tokens": 9_000}})
-    assert settings.middleware(model).memory.budget.context_window == 50_000
 
 
 class Unprofiled(FakeListChatModel):
@@ -98,65 +80,6 @@ def test_without_a_window_the_memory_follows_the_model_that_is_called():
     assert called == replace(settings.budget.made("glm-4.7", GLM), model=None)
     fixed = settings.memory(FakeListChatModel(responses=["x"], profile={"max_input_tokens": 9_000}))
     assert windows_of(fixed) == [9_000, 9_000, 9_000]
-
-
-def requests_of_router(settings, said):
-    """Return the tokens of an agent's request to a model that a router has chosen."""
-    sent = []
-
-    class Router(AgentMiddleware):
-        def wrap_model_call(self, request, handler):
-            return handler(request.override(model=Unprofiled(responses=["Yes."])))
-
-    class Last(AgentMiddleware):
-        def wrap_model_call(self, request, handler):
-            sent.append(TokenMemory().count(request.messages).tokens)
-            return handler(request)
-
-    model = FakeListChatModel(responses=["No."])
-    middleware = [Router(), settings.middleware(), Last()]
-    create_agent(model, middleware=middleware).invoke({"messages": said})
-    return sent[-1]
-
-
-@pytest.mark.slow
-def test_the_model_that_a_router_chooses_has_its_window_from_models():
-    said = [HumanMessage("word " * 900) for _ in range(12)]
-    assert 5_000 < requests_of_router(TokenMemorySettings(models=GLM, trigger=None), said) < 11_000
-    few = TokenMemorySettings(models={"glm-*": {"max_input_tokens": 4_000}}, budget=50_000)
-    assert requests_of_router(few, said) < 4_000
-
-
-def test_the_model_of_a_chain_has_its_window_from_models():
-    settings = TokenMemorySettings(models={"glm-*": {"max_input_tokens": 4_000}}, **STORE)
-    chain = with_token_memory(
-        Unprofiled(responses=["Yes."]), settings.memory(), settings.store(), limit_output=True
-    )
-    chain.invoke("word " * 9_000, {"configurable": {"session_id": "s"}})
-    assert memory_for(chain.chain, settings.memory()).budget.context_window == 4_000
-    settings.close()
-
-
-def test_options_that_are_objects_go_to_the_part():
-    settings = TokenMemorySettings(trigger={"messages": 40}, summarizer="extractive", **STORE)
-    memory = settings.memory()
-    assert memory.policy.trigger == Trigger(messages=40)
-    assert settings.memory(trigger=None).policy.trigger is None
-    assert settings.recall(count_tokens=len).count_tokens("four") == 4
-    assert settings.recall() is settings.recall()
-    settings.close()
-
-
-@pytest.mark.slow
-def test_chroma_of_the_settings_takes_embeddings_by_keyword(tmp_path):
-    chroma = {"path": str(tmp_path / "chroma"), "embeddings": "nobody's"}
-    settings = TokenMemorySettings(recall={"chroma": chroma}, **STORE)
-    with pytest.raises(ConfigurationError, match="mbeddings"):
-        settings.recall()
-    recall = settings.recall(embeddings=HashingEmbeddings(dim=64))
-    assert recall.search("x", session_id="s") == []
-    recall.close()
-    settings.close()
 
 
 def test_a_mode_of_ones_own_and_a_changed_one():

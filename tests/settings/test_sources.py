@@ -45,7 +45,7 @@ def test_the_default_mode_is_conversation_and_none_is_none(monkeypatch):
     assert TokenMemorySettings().memory().engine.annotations.mode is None
 
 
-@pytest.mark.parametrize("variable", ["TOKENMEM_MODE", "TOKENMEM_BUDGET__TARGET", "TOKENMEM_NONE"])
+@pytest.mark.parametrize("variable", ["TOKENMEM_MODE", "TOKENMEM_NONE"])
 def test_an_empty_variable_is_none(variable, monkeypatch):
     monkeypatch.setenv(variable, "")
     assert TokenMemorySettings().places() == {}
@@ -55,21 +55,15 @@ def test_an_empty_variable_is_none(variable, monkeypatch):
     ("text", "said"),
     [
         ("budget:\n  traget: 0.3\n", "budget.traget (tokenmem.yaml): there is no such setting"),
-        ("budget:\n  traget: 0.3\n", "Did you mean budget.target?"),
         ("mod: code\n", "mod (tokenmem.yaml): there is no such setting. Did you mean mode?"),
         ("max_wait_s: 3\nbudget: {target: much}\n", "budget.target (tokenmem.yaml): "),
         ("budget: {compact_at: 0.5,\n  target: 0.6}\n", "budget (tokenmem.yaml): target (0.6)"),
         ("budget: [\n", "tokenmem.yaml cannot be read"),
-        ("callbacks: [x]\n", "callbacks (tokenmem.yaml): there is no such setting."),
         ("warn_at: 0.5\n", "Did you mean budget.warn_at?"),
         ("just words\n", "holds no names"),
-        ("1: 2\n", "holds no names"),
         ("models: {x: {max_inputs: 1}}\n", "models.x.max_inputs (tokenmem.yaml): there is no such"),
         ("budget: 9000\nmode: code\nbudget: 8000\n", "line 3: budget is given twice"),
-        ("budget:\n  target: 0.3\n compact_at: 0.7\n", "line 3"),
-        ("budget:\ntarget: 0.3\n", "target (tokenmem.yaml): there is no such setting. Did you"),
         ("max_wait_s: yes\n", "max_wait_s (tokenmem.yaml): it is True, and needs to be a number."),
-        ("budget: 9000\nmode: true\nmax_wait_s: .inf\n", "(tokenmem.yaml): max_wait_s is inf"),
         ("store:\n  inactive_for: P0D\n", "store (tokenmem.yaml): inactive_for is "),
     ],
 )
@@ -85,19 +79,13 @@ def test_what_cannot_be_in_toml_names_the_file(tmp_path):
     assert "tokenmem.toml cannot be read" in refusal()
 
 
-@pytest.mark.parametrize("name", ["tokenmem.yaml", "tokenmem.toml"])
-def test_a_file_that_is_not_utf_8_is_refused(name, tmp_path):
-    (tmp_path / name).write_bytes("# first\n# caf\xe9\n".encode("latin-1"))
-    assert f"{name} cannot be read" in refusal()
-
-
 def test_a_byte_order_mark_and_line_endings_of_windows_are_taken(tmp_path):
     (tmp_path / "tokenmem.yaml").write_bytes(b"\xef\xbb\xbfbudget: 32_000\r\nmode: off\r\n")
     settings = TokenMemorySettings()
     assert (settings.budget.context_window, settings.mode) == (32_000, None)
 
 
-@pytest.mark.parametrize("word", ["off", "No", "FALSE", "none"])
+@pytest.mark.parametrize("word", ["off", "FALSE", "none"])
 def test_a_mode_is_switched_off_in_any_words(word, tmp_path, monkeypatch):
     monkeypatch.setenv("TOKENMEM_MODE", word)
     assert TokenMemorySettings().mode is None
@@ -111,12 +99,9 @@ def test_a_mode_is_switched_off_in_any_words(word, tmp_path, monkeypatch):
     ("variable", "value", "said"),
     [
         ("TOKENMEM_CONTEXT_WINDOW", "8000", "Did you mean TOKENMEM_BUDGET__CONTEXT_WINDOW?"),
-        ("TOKENMEM_BUDGET_TARGET", "0.3", "Did you mean TOKENMEM_BUDGET__TARGET?"),
         ("TOKENMEM_BUDGET", "32k", "budget.context_window (variable TOKENMEM_BUDGET): "),
         ("TOKENMEM_BUDGET__TRAGET", "0.3", "Did you mean TOKENMEM_BUDGET__TARGET?"),
         ("TOKENMEM_BUDGET__TARGET", "0.99", "variable TOKENMEM_BUDGET__TARGET"),
-        ("TOKENMEM_MODE", "cod", "variable TOKENMEM_MODE"),
-        ("TOKENMEM_MAX_TAIL_MESSAGES", "3", "variable TOKENMEM_MAX_TAIL_MESSAGES"),
         ("TOKENMEM_CONFIG", "nowhere.yaml", "variable TOKENMEM_CONFIG"),
     ],
 )

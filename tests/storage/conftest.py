@@ -1,4 +1,4 @@
-"""A store for each test: in memory, and in a file."""
+"""A store for each test: in memory, or in a file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def file_store(path: Path) -> Iterator[TranscriptStore]:
-    with TranscriptStore(f"sqlite:///{path}") as store:
+    with TranscriptStore(path) as store:
         yield store
 
 
-@pytest.fixture(params=["memory", "file"])
-def store(request: pytest.FixtureRequest, path: Path) -> Iterator[TranscriptStore]:
-    url = "sqlite://" if request.param == "memory" else f"sqlite:///{path}"
-    with TranscriptStore(url) as store:
+@pytest.fixture
+def store() -> Iterator[TranscriptStore]:
+    with TranscriptStore("sqlite://") as store:
         yield store

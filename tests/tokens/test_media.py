@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem.tokens import media
 from langchain_tokenmem.tokens.resolve import counter_for
@@ -92,23 +92,17 @@ def test_images_of_low_detail_count_the_base_tokens():
         *(pictures.webp_lossy, pictures.webp_lossless, pictures.webp_extended),
     ],
 )
-@pytest.mark.parametrize("size", [(640, 480), (1, 1), (3000, 2000)])
-def test_image_sizes_are_read_from_headers(picture, size):
-    data = picture(*size)
-    assert media.image_size(data) == size
-    assert media.image_size(data_url(data)) == size
-    assert media.image_size(encoded(data)[: len(encoded(data)) // 4 * 4]) == size
+def test_image_sizes_are_read_from_headers(picture):
+    data = picture(640, 480)
+    assert media.image_size(data) == media.image_size(data_url(data)) == (640, 480)
+    assert media.image_size(encoded(data)[: len(encoded(data)) // 4 * 4]) == (640, 480)
 
 
 @pytest.mark.parametrize(
-    "data", ["", "data:", "data:image/png;base64,", "!!!", "é" * 300, b"", b"\xff\xd8\xff", "iVBOR"]
+    "data", ["", "data:image/png;base64,", "!!!", b"\xff\xd8\xff", pictures.png(2**31, 1)]
 )
-def test_damaged_image_headers_give_no_size(data):
+def test_damaged_and_absurd_image_headers_give_no_size(data):
     assert media.image_size(data) is None
-
-
-def test_an_absurd_image_size_is_unknown():
-    assert media.image_size(pictures.png(2**31, 1)) is None
 
 
 @given(
@@ -146,12 +140,6 @@ def test_audio_counts_by_its_seconds(shape):
 def test_audio_without_a_header_or_by_url_counts_a_documented_default():
     assert part({"type": "audio", "base64": encoded(MEGABYTE)}) == pytest.approx(2_000, abs=2)
     assert part({"type": "audio", "url": "https://example.com/a.mp3"}) == 60 * 32
-
-
-def test_a_spoken_reply_counts_by_its_transcript():
-    said = AIMessage("", additional_kwargs={"audio": {"data": "A" * 9_000, "transcript": "Hello."}})
-    counter = counter_for("gpt-4o")
-    assert counter.message(said) == counter.message(AIMessage("Hello."))
 
 
 def test_video_counts_by_its_seconds():
@@ -198,8 +186,7 @@ def test_documents_of_plain_text_count_as_text():
 
 
 HEAD = "0123456789abcdef" * 20
-PROSE = "The quick brown fox jumps over the lazy dog. " * 2_000
-HIDDEN = HEAD + PROSE
+PROSE = "The quick brown fox jumps over the lazy dog. " * 200
 TEXT_PLACES = {
     "unknown block": lambda s: {"type": "hologram", "payload": s},
     "key of an unknown block": lambda s: {"type": "hologram", s: 1},
@@ -229,29 +216,14 @@ TEXT_PLACES = {
     },
     "non_standard": lambda s: {"type": "non_standard", "value": {"type": "mcp_call", "output": s}},
 }
-HEADS = {
-    "hex": HEAD,
-    "base64": encoded(bytes(range(256)) * 2),
-    "path": "/usr/lib/python3/site-packages/" * 12,
-    "letters": "A" * 300,
-}
+HEADS = [HEAD, encoded(bytes(range(256)) * 2), "/usr/lib/site-packages/" * 12, "A" * 300]
 
 
 @pytest.mark.parametrize("place", TEXT_PLACES)
-@pytest.mark.parametrize("head", HEADS)
-def test_text_that_begins_like_data_counts_as_text(place, head):
-    text = HEADS[head] + PROSE
-    assert part(TEXT_PLACES[place](text)) >= 0.95 * counter_for("gpt-4o").text(text)
-
-
-@given(
-    place=st.sampled_from(sorted(TEXT_PLACES)),
-    head=st.text(alphabet="ABCabc0123+/=_-", min_size=256, max_size=400),
-    words=st.integers(1, 400),
-)
-def test_no_block_that_is_no_media_counts_a_constant(place, head, words):
-    text = head + " and then some more words" * words
-    assert part(TEXT_PLACES[place](text)) >= 0.95 * counter_for("gpt-4o").text(text)
+def test_text_that_begins_like_data_counts_as_text(place):
+    for head in HEADS:
+        text = head + PROSE
+        assert part(TEXT_PLACES[place](text)) >= 0.95 * counter_for("gpt-4o").text(text)
 
 
 def test_only_media_in_its_place_counts_as_media():
@@ -263,17 +235,3 @@ def test_only_media_in_its_place_counts_as_media():
     drawn = {"type": "image_generation_call", "id": "ig_1", "result": encoded(MEGABYTE)}
     assert part(drawn) < 2_000
     assert part({"type": "hologram", "blob": b"ab" * 5_000}) > 1_000
-
-
-def test_reasoning_details_of_openrouter_count_as_what_they_hold():
-    text = counter_for("gpt-4o").text(PROSE)
-    details = [
-        {"type": "reasoning.text", "text": PROSE, "signature": HEAD, "format": "x", "index": 0},
-        {"type": "reasoning.encrypted", "data": HEAD * 10, "index": 1},
-    ]
-    bare = AIMessage("yes")
-    count = counter_for("gpt-4o").message
-    held = AIMessage("yes", additional_kwargs={"reasoning_details": details})
-    assert text < count(held) - count(bare) < text + 1_100
-    twice = {"reasoning_details": details, "reasoning": PROSE}
-    assert count(AIMessage("yes", additional_kwargs=twice)) == count(held)

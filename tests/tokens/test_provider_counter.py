@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import threading
-import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableLambda
@@ -21,10 +17,8 @@ from langchain_tokenmem.tokens import provider_counter
 from langchain_tokenmem.tokens.provider_counter import (
     COOL_DOWN_S,
     FAILURES,
-    KEPT_ANSWERS,
     KEPT_SECONDS,
     MOST_REQUESTS,
-    TIMEOUT_S,
 )
 from tests.tokens.counted_model import CountedModel
 
@@ -44,54 +38,29 @@ class Clock:
         return self.now
 
 
-def in_a_thread(call):
-    """Return what a call returns in a thread without an event loop."""
-    found = []
-    thread = threading.Thread(target=lambda: found.append(call()))
-    thread.start()
-    thread.join()
-    return found[0]
+class Toolless(CountedModel):
+    """A class that counts messages only."""
+
+    def get_num_tokens_from_messages(self, messages):
+        return super().get_num_tokens_from_messages(messages)
 
 
-def test_the_bounds_are_those_of_the_issue():
-    assert (MOST_REQUESTS, TIMEOUT_S, KEPT_ANSWERS, KEPT_SECONDS) == (3, 2.0, 1_000, 300.0)
-
-
-def test_a_result_has_tokens_method_and_accuracy():
-    count = ProviderCounter(CountedModel(answer=50)).count(REQUEST)
+def test_a_request_is_counted_as_a_whole_and_has_tokens_method_and_accuracy():
+    model = CountedModel(answer=50)
+    count = ProviderCounter(model).count(REQUEST, tools=[TOOL])
     assert (count.tokens, int(count), count.method) == (50, 50, "provider")
     assert not count.is_estimate
-    assert 0 < count.accuracy < 0.1
-
-
-def test_system_and_tools_go_with_the_request_as_a_whole():
-    model = CountedModel()
-    ProviderCounter(model).count(REQUEST, tools=[TOOL])
+    assert count.accuracy == 0.02
     assert model.asked == [(REQUEST, [TOOL])]
 
 
 def test_tools_are_estimated_where_the_class_takes_none():
-    class Toolless(CountedModel):
-        def get_num_tokens_from_messages(self, messages):
-            return super().get_num_tokens_from_messages(messages)
-
-    counter = ProviderCounter(Toolless(answer=50))
-    assert counter.count(REQUEST, tools=[TOOL]).tokens == 50 + counter.tools([TOOL])
-    assert counter.tools([TOOL]) > 0
-
-
-def test_the_accuracy_is_that_of_the_estimate_for_the_share_that_is_estimated():
-    class Toolless(CountedModel):
-        def get_num_tokens_from_messages(self, messages):
-            return super().get_num_tokens_from_messages(messages)
-
-    counter = ProviderCounter(Toolless(answer=50))
-    tools = 20 * [TOOL]
+    counter, tools = ProviderCounter(Toolless(answer=50)), 20 * [TOOL]
     count = counter.count(REQUEST, tools=tools)
+    assert count.tokens == 50 + counter.tools(tools)
     share = counter.tools(tools) / count.tokens
-    assert counter.count(REQUEST).accuracy == 0.02
-    assert count.accuracy == pytest.approx(share * counter_for("claude").accuracy)
     assert count.accuracy > 0.1
+    assert count.accuracy == pytest.approx(share * counter_for("claude").accuracy)
 
 
 def test_the_inherited_counter_is_never_asked():
@@ -122,33 +91,23 @@ def test_a_model_with_its_own_vocabulary_here_is_not_asked():
     assert model.asked == []
 
 
-def test_models_with_fallbacks_are_estimated():
+def test_a_model_is_asked_inside_a_binding_and_never_where_it_may_be_another_one():
     model = CountedModel()
-    counter = ProviderCounter(model.with_fallbacks([CountedModel(model="glm-5")]))
-    assert counter.count(REQUEST).is_estimate
-    assert model.asked == []
-
-
-def test_the_model_inside_a_binding_is_asked():
-    model = CountedModel()
-    bound = model.bind(stop=["x"]).with_retry()
-    assert ProviderCounter(bound).count(REQUEST).method == "provider"
-
-
-def test_what_is_no_chat_model_is_estimated():
+    other = CountedModel(model="glm-5")
+    assert ProviderCounter(model.bind(stop=["x"]).with_retry()).count(REQUEST).method == "provider"
+    assert len(model.asked) == 1
+    assert ProviderCounter(model.with_fallbacks([other])).count(REQUEST).is_estimate
     assert ProviderCounter(RunnableLambda(lambda _: "x")).count(REQUEST).is_estimate
+    assert len(model.asked) == 1
 
 
-@pytest.mark.parametrize("model", [None, "claude-sonnet-4-5"])
-def test_a_name_is_refused_with_the_line_to_write(model):
-    with pytest.raises(ConfigurationError, match="takes the chat model"):
-        ProviderCounter(model)
-
-
-@pytest.mark.parametrize("value", [0, -1, "2", float("nan")])
-def test_a_time_that_cannot_be_is_refused(value):
-    with pytest.raises(ConfigurationError, match="timeout_s"):
-        ProviderCounter(CountedModel(), timeout_s=value)
+def test_a_name_and_a_time_that_cannot_be_are_refused():
+    for model in (None, "claude-sonnet-4-5"):
+        with pytest.raises(ConfigurationError, match="takes the chat model"):
+            ProviderCounter(model)
+    for seconds in (0, -1, "2", float("nan")):
+        with pytest.raises(ConfigurationError, match="timeout_s"):
+            ProviderCounter(CountedModel(), timeout_s=seconds)
 
 
 def test_the_parts_of_a_request_are_estimated_and_ask_nobody():
@@ -191,30 +150,15 @@ def test_any_edit_is_asked_for_again(edit):
     assert len(model.asked) == 2
 
 
-def test_an_edit_in_place_is_asked_for_again():
+def test_an_edit_in_place_and_other_tools_are_asked_for_again():
     model, said = CountedModel(), HumanMessage("Hi.")
     counter = ProviderCounter(model)
-    counter.count([said])
-    said.content = "Hi!"
-    counter.count([said])
-    assert len(model.asked) == 2
-
-
-def test_other_tools_are_asked_for_again():
-    model = CountedModel()
-    counter = ProviderCounter(model)
-    for tools in (None, [TOOL], [{**TOOL, "function": {"name": "write"}}], [TOOL, TOOL]):
-        counter.count(REQUEST, tools=tools)
-    assert len(model.asked) == 4
-
-
-@given(texts=st.lists(st.text(), min_size=2, max_size=2, unique=True))
-def test_no_answer_is_ever_that_of_another_text(texts):
-    counter = ProviderCounter(CountedModel(answer=lambda messages, _: 1 + len(messages[0].content)))
-    for text in texts:
-        assert in_a_thread(lambda text=text: counter.count([HumanMessage(text)])).tokens == (
-            1 + len(text)
-        )
+    for words in ("Hi.", "Hi!"):
+        said.content = words
+        counter.count([said])
+    for tools in ([TOOL], [{**TOOL, "function": {"name": "write"}}], [TOOL, TOOL]):
+        counter.count([said], tools=tools)
+    assert len(model.asked) == 5
 
 
 def test_an_answer_is_kept_for_five_minutes():
@@ -229,32 +173,20 @@ def test_an_answer_is_kept_for_five_minutes():
     assert len(model.asked) == 2
 
 
-def test_a_thousand_answers_are_kept_and_the_least_recently_used_one_goes():
+def test_the_least_recently_used_answer_goes_when_there_are_too_many(monkeypatch):
+    monkeypatch.setattr(provider_counter, "KEPT_ANSWERS", 2)
     counter = ProviderCounter(CountedModel())
-    for number in range(KEPT_ANSWERS):
-        counter._answers[str(number).encode()] = 1
-    counter.count(REQUEST)
-    assert len(counter._answers) == KEPT_ANSWERS
-    assert b"0" not in counter._answers
-    assert b"1" in counter._answers
+    first, second, third = ([HumanMessage(text)] for text in ("one", "two", "three"))
+    for request in (first, second, first, third):
+        counter.count(request)
+    assert [counter.known(request) for request in (first, second, third)] == [50, None, 50]
 
 
-FAILED = {
-    "an error": RuntimeError("overloaded"),
-    "no number": "many",
-    "nothing": None,
-    "less than nothing": -5,
-    "nil": 0,
-    "a truth": True,
-    "a fraction": 50.5,
-    "not a number": float("nan"),
-    "more than any window": 10**400,
-}
-
-
-@pytest.mark.parametrize("answer", FAILED)
-def test_a_failure_gives_the_estimate(answer, caplog):
-    model = CountedModel(answer=FAILED[answer])
+@pytest.mark.parametrize(
+    "answer", [RuntimeError("overloaded"), "many", None, -5, 0, True, 50.5, float("nan"), 10**400]
+)
+def test_a_failure_gives_the_estimate(answer):
+    model = CountedModel(answer=answer)
     count = ProviderCounter(model).count(REQUEST)
     assert count.is_estimate
     assert count.tokens == counter_for(model).count(REQUEST).tokens
@@ -269,13 +201,6 @@ def test_a_failing_provider_is_left_alone_for_a_while():
     assert len(model.asked) == FAILURES
     clock.now += COOL_DOWN_S + 1
     assert counter.count(REQUEST).method == "provider"
-
-
-def test_a_request_without_an_answer_is_not_asked_for_again_at_once():
-    model = CountedModel(answer=RuntimeError("once"))
-    counter = ProviderCounter(model)
-    assert [counter.count(REQUEST).is_estimate for _ in range(3)] == [True] * 3
-    assert len(model.asked) == 1
 
 
 def silenced(model: CountedModel, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
@@ -306,22 +231,6 @@ def test_an_answer_that_comes_late_is_known_next_time(monkeypatch):
     released.set()
     wait_for_jobs(counter)
     assert counter.count(REQUEST).method == "provider"
-
-
-@pytest.mark.slow
-def test_a_provider_that_is_always_late_is_left_alone():
-    released = threading.Event()
-    model = CountedModel(answer=lambda *_: released.wait(60) and 50)
-    counter = ProviderCounter(model, timeout_s=0.5)  # a thread starts in less
-    for number in range(FAILURES):
-        released.clear()
-        counter.count([HumanMessage(str(number))])
-        time.sleep(0.5)
-        released.set()
-        wait_for_jobs(counter)
-    assert counter.count([HumanMessage("next")]).is_estimate
-    assert not counter._runner.jobs()
-    assert len(model.asked) == FAILURES
 
 
 def test_equal_requests_at_once_are_one_question():
@@ -359,31 +268,3 @@ async def test_of_many_at_once_three_ask():
     counts = await asyncio.gather(*map(counter.acount, requests))
     assert model.most_at_once == MOST_REQUESTS
     assert {count.method for count in counts} == {"provider"}
-
-
-def test_a_request_that_only_waited_for_its_turn_says_nothing_about_the_provider():
-    model = CountedModel()
-    released = threading.Event()
-    model.answer = lambda *_: released.wait(60) and 50
-    counter = ProviderCounter(model, timeout_s=60)
-    first = [
-        threading.Thread(target=counter.count, args=([HumanMessage(str(number))],))
-        for number in range(MOST_REQUESTS)
-    ]
-    for thread in first:
-        thread.start()
-    while len(model.asked) < MOST_REQUESTS:
-        time.sleep(0.01)
-    hurried = copy.copy(counter)
-    hurried._wait_s = 0.01
-    for number in range(FAILURES + 1):
-        assert hurried.count([HumanMessage(f"more {number}")]).is_estimate
-    assert not counter._breaker.is_open
-    released.set()
-    for thread in first:
-        thread.join()
-
-
-def test_its_name_tells_whom_it_asks():
-    assert "asks fake-list-chat-model" in repr(ProviderCounter(CountedModel()))
-    assert "asks nobody" in repr(ProviderCounter(FakeListChatModel(responses=["x"])))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from langchain_core.messages import HumanMessage
 from sqlalchemy import text
 
-from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.core.thread_names import notes_of_session, notes_of_user
-from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
+from langchain_tokenmem.errors import CorruptStoreError, ScopeError
 from langchain_tokenmem.notes import SqlStore
 
 ANN = (*notes_of_user("ann@example.com"), "global")
@@ -34,14 +32,6 @@ def store(transcripts) -> SqlStore:
 
 def left(store: SqlStore) -> set[tuple[str, ...]]:
     return {item.namespace for item in store.search((), limit=100)}
-
-
-def test_what_was_put_is_there_when_the_database_is_opened_again(store, transcripts, path):
-    store.put(ANN, "k", {"x": [1, None, 10**30, "\ud800\x00ü"]})
-    item = store.get(ANN, "k")
-    transcripts.close()
-    with TranscriptStore(path) as again:
-        assert SqlStore(again).get(ANN, "k") == item
 
 
 def test_the_rows_of_a_user_are_erased_with_the_users_messages(store, transcripts, path):
@@ -70,22 +60,6 @@ def test_notes_of_a_session_are_erased_with_it_and_no_others(store, transcripts)
     assert left(store) == others
 
 
-@pytest.mark.slow
-def test_notes_of_many_sessions_are_erased_with_their_user(store, transcripts):
-    for number in range(60):
-        transcripts.add(f"s{number}", [HumanMessage("hi")], user_id="ann")
-    for name in ("s7", "other"):
-        store.put(notes_of_session(None, name), "k", {"x": 1})
-    store.put(notes_of_session("bob", "s7"), "k", {"x": 1})
-    assert transcripts.erase(user_id="ann")["items"] == 1
-    assert left(store) == {notes_of_session(None, "other"), notes_of_session("bob", "s7")}
-
-
-def test_notes_of_a_session_that_has_no_transcript_are_erased_too(store, transcripts):
-    store.put(notes_of_session("ann", "s.1"), "k", {"x": 1})
-    assert transcripts.erase("s.1", "ann")["items"] == 1
-
-
 def test_erase_in_the_name_of_another_user_leaves_the_notes(store, transcripts):
     store.put(notes_of_session("ann", "s"), "k", {"x": 1})
     assert transcripts.erase("s", "bob")["items"] == 0
@@ -109,13 +83,6 @@ def test_erase_is_one_transaction(store, transcripts, monkeypatch):
     assert transcripts.count("s") == 1
 
 
-def test_recall_erases_notes_too(store, transcripts):
-    store.put(notes_of_session("ann", "s"), "k", {"x": 1})
-    with Recall(transcripts) as recall:
-        assert recall.erase(user_id="ann")["items"] == 1
-    assert left(store) == set()
-
-
 def test_a_damaged_item_is_an_error_until_it_is_put_anew_or_deleted(store, transcripts):
     for key in "ab":
         store.put(ANN, key, {"x": 1})
@@ -127,22 +94,3 @@ def test_a_damaged_item_is_an_error_until_it_is_put_anew_or_deleted(store, trans
     store.put(ANN, "a", {"x": 2})
     store.delete(ANN, "b")
     assert [item.value for item in store.search(ANN)] == [{"x": 2}]
-
-
-def test_a_namespace_that_no_key_can_hold_is_refused(store):
-    with pytest.raises(ConfigurationError, match="fewer or shorter"):
-        store.put(tuple("x" * 99 for _ in range(21)), "k", {"x": 1})
-    with pytest.raises(ConfigurationError, match="a shorter one"):
-        store.put(ANN, "k" * 2_001, {"x": 1})
-    assert left(store) == set()
-
-
-def test_a_store_that_is_none_is_told(path):
-    with pytest.raises(ConfigurationError, match="TranscriptStore"):
-        SqlStore(str(path))
-
-
-def test_threads_that_put_lose_nothing(store):
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda n: store.put(ANN, f"k{n}", {"n": n}), range(40)))
-    assert len(store.search(ANN, limit=100)) == 40

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import sqlite3
 import sys
-import threading
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
@@ -29,8 +27,7 @@ from pydantic import BaseModel
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
-from langchain_tokenmem.storage.message_json import checksum, decoded_message
-from tests.storage.samples import texts
+from langchain_tokenmem.storage.message_json import checksum
 from tests.strategies import conversations
 
 USAGE = {
@@ -104,13 +101,12 @@ CHUNKS = [
 
 
 def test_every_message_type_comes_back_equal_from_the_transcript(path):
-    with TranscriptStore(f"sqlite:///{path}") as store:
+    with TranscriptStore(path) as store:
         store.add("s", EVERY_TYPE)
-    with TranscriptStore(f"sqlite:///{path}") as store:
+    with TranscriptStore(path) as store:
         found = store.messages("s")
-        one = store.get("s", "4")
+        assert store.get("s", "4") == EVERY_TYPE[3]
     assert found == EVERY_TYPE
-    assert one == EVERY_TYPE[3]
     for mine, theirs in zip(found, EVERY_TYPE, strict=True):
         assert type(mine) is type(theirs)
         assert mine.model_dump() == theirs.model_dump()
@@ -126,7 +122,6 @@ def test_message_chunks_are_stored_as_whole_messages(store):
     assert tool.artifact == {"z": 1}
 
 
-@pytest.mark.slow
 @given(conversations(max_size=10))
 def test_any_conversation_comes_back_equal(said):
     with TranscriptStore("sqlite://") as store:
@@ -143,37 +138,19 @@ def test_any_conversation_comes_back_equal(said):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "a\x00b",
-        "\ud800",
-        "\udfff\ud800 \ude00\ud83d",
-        "😀",
-        "\\ud800 \\x00",
-        "\r\n\t",
-        "x" * 100_000,
-    ],
+    "text", ["a\x00b", "\udfff\ud800 \ude00\ud83d", "\\ud800 \\x00", "\r\n\t", "x" * 100_000]
 )
 def test_any_text_comes_back_equal(store, text):
     message = HumanMessage(text, id="m", additional_kwargs={text[:9]: [text]}, name=text)
     store.add("s", [message])
     assert store.messages("s") == [message]
-    assert store.get("s", "m") == message
-
-
-def test_two_surrogates_of_one_character_come_back_as_the_character(store):
-    store.add("s", [HumanMessage("\ud83d\ude00")])
-    assert texts(store.messages("s")) == ["😀"]
 
 
 def test_numbers_of_any_size_come_back_equal(store):
     numbers = [2**64, -(2**70), 10**400, 0.1, 1e308, -0.0, math.inf, 2**53 + 1, True, None]
     store.add("s", [ToolMessage("", tool_call_id="c", id="n", artifact=numbers)])
     found = store.messages("s")[0].artifact
-    assert found == numbers
-    assert [type(one) for one in found] == [type(one) for one in numbers]
-    store.add("s", [ToolMessage("", tool_call_id="c", id="m", artifact=[math.nan])])
-    assert math.isnan(store.get("s", "m").artifact[0])
+    assert repr(found) == repr(numbers)
 
 
 class Model(BaseModel):
@@ -185,10 +162,15 @@ class Data:
     y: tuple[int, ...] = (1, 2)
 
 
-def test_objects_in_artifacts_become_plain_data(store, caplog):
+class Odd:
+    def __repr__(self):
+        return "<odd \ud800>"
+
+
+def test_objects_in_artifacts_become_plain_data_or_text_with_one_warning(store, caplog):
     moment = datetime(2026, 1, 1, tzinfo=UTC)
-    artifact = [Model(), Data(), (1,), b"\x00\xff", {1: 2}, moment, UUID(int=5), frozenset({3})]
-    store.add("s", [ToolMessage("", tool_call_id="c", artifact=artifact)])
+    plain = [Model(), Data(), (1,), b"\x00\xff", {1: 2}, moment, UUID(int=5), frozenset({3})]
+    store.add("s", [ToolMessage("", tool_call_id="c", artifact=plain)])
     assert store.messages("s")[0].artifact == [
         {"x": 1},
         {"y": [1, 2]},
@@ -200,61 +182,31 @@ def test_objects_in_artifacts_become_plain_data(store, caplog):
         [3],
     ]
     assert caplog.records == []
-
-
-def test_what_json_cannot_express_is_kept_as_text_with_one_warning(store, caplog):
-    class Odd:
-        def __repr__(self):
-            return "<odd \ud800>"
-
-    class Broken:
-        def __repr__(self):
-            raise ValueError
-
     loop: list[object] = []
     loop.append(loop)
-    artifact = {"a": Odd(), "b": [Odd()], "c": Broken(), "d": 10**5000, "e": loop}
-    with caplog.at_level(logging.WARNING):
-        store.add("s", [ToolMessage("", tool_call_id="c", id="t", artifact=artifact)])
-    found = store.messages("s")[0].artifact
+    foreign = {"a": Odd(), "b": [Odd()], "d": 10**5000, "e": loop}
+    store.add("s", [ToolMessage("", tool_call_id="c", id="t", artifact=foreign)])
+    found = store.get("s", "t").artifact
     assert found["a"] == found["b"][0] == "<odd \ud800>"
-    assert "Broken object at" in found["c"]
     assert found["d"] == hex(10**5000)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "Odd" in caplog.text
 
 
-def test_marks_that_a_view_added_are_not_stored(store):
-    marks = {"created_at": "2026-01-01T01:00:00+01:00", "pinned": True, "cut": {"head": 1}}
+@pytest.mark.parametrize("told", ["2026-01-01T01:00:00+01:00", "2026-01-01T00:00:00", "2026-01-01"])
+def test_marks_that_a_view_added_are_not_stored_and_times_are_utc(store, told):
+    marks = {"created_at": told, "pinned": True, "cut": {"head": 1}}
     store.add("s", [HumanMessage("x", id="x", response_metadata={"a": 1, "tokenmem": marks})])
     row = store.rows("s")[0]
     assert row.message.response_metadata == {"a": 1, "tokenmem": {"pinned": True}}
-    assert row.created_at == datetime(2026, 1, 1, tzinfo=UTC)
-    assert row.created_at.utcoffset() == timedelta(0)
-
-
-@pytest.mark.parametrize("told", ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00", "2026-01-01"])
-def test_times_are_utc(store, told):
-    store.add("s", [HumanMessage("x", response_metadata={"tokenmem": {"created_at": told}})])
-    assert store.rows("s")[0].created_at == datetime(2026, 1, 1, tzinfo=UTC)
+    assert row.created_at.isoformat() == "2026-01-01T00:00:00+00:00"
 
 
 @pytest.mark.parametrize("told", ["yesterday", 5, "0001-01-01T00:00:00+10:00"])
-def test_a_time_that_is_none_is_refused(store, told):
+def test_a_time_that_cannot_be_read_is_refused_with_its_whole_batch(store, told):
     message = HumanMessage("x", response_metadata={"tokenmem": {"created_at": told}})
     with pytest.raises(ConfigurationError, match="ISO 8601"):
-        store.add("s", [message])
-    assert store.count("s") == 0
-
-
-class Strange(HumanMessage):
-    type: str = "strange"
-
-
-@pytest.mark.parametrize("odd", [7, {"role": "user"}, None, Strange("x")])
-def test_what_is_no_message_is_refused(store, odd):
-    with pytest.raises(ConfigurationError):
-        store.add("s", [odd])
+        store.add("s", [HumanMessage("a"), message])
+    assert store.sessions() == []
 
 
 def test_a_stored_body_of_an_unknown_type_is_damage_and_nothing_is_imported(file_store, path):
@@ -267,38 +219,3 @@ def test_a_stored_body_of_an_unknown_type_is_damage_and_nothing_is_imported(file
     with pytest.raises(CorruptStoreError, match="backup"):
         file_store.messages("s")
     assert "antigravity" not in sys.modules
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "",
-        "[]",
-        "null",
-        '"ai"',
-        "{}",
-        '{"type": "ai"}',
-        '{"type": [], "data": {}}',
-        "[" * 100_000,
-        '{"type": "remove", "data": {"id": "x"}}',
-        '{"type": "tool", "data": {"content": 5}}',
-        '{"type": "constructor", "data": {}}',
-        '{"type": "ai", "data": [["content", "x"]]}',
-    ],
-)
-def test_a_stored_body_that_is_no_message_is_damage(body):
-    with pytest.raises(CorruptStoreError):
-        decoded_message(body)
-
-
-def test_a_new_file_is_opened_while_another_program_writes_to_it(tmp_path):
-    path = tmp_path / "memory.db"
-    other = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    ends = threading.Timer(0.1, other.rollback)
-    ends.start()
-    with TranscriptStore(path) as store:
-        store.add("s", [HumanMessage("Hello.")])
-        assert [message.text for message in store.messages("s")] == ["Hello."]
-    ends.join()
-    other.close()

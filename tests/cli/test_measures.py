@@ -1,0 +1,118 @@
+"""What replay measures with: literals of answers, tokens, prices, shared beginnings."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+from langchain_tokenmem.cli import measures
+from langchain_tokenmem.cli.measures import (
+    MessageTexts,
+    ReferenceCounter,
+    are_whole,
+    far_literals,
+    held_literals,
+    needed_literals,
+    price,
+    reference_counter,
+    sent_again,
+)
+
+LETTERS = ReferenceCounter(len)
+WORDS = MessageTexts(ReferenceCounter(lambda text: len(text.split())))
+MESSAGES = st.lists(st.text("ab ", max_size=4).map(HumanMessage), max_size=4)
+
+
+def calling(**arguments):
+    return AIMessage("", tool_calls=[{"name": "book", "args": arguments, "id": "c"}])
+
+
+def test_literals_of_an_action_are_copied_values_without_counts_and_dates():
+    action = calling(flight="EHGLP3", on="2024-05-20", bags=2, to="Ada Lovelace", cabin="eco")
+    assert measures.literals_of_action(action) == ["EHGLP3", "Ada Lovelace"]
+    assert measures.literals_of_action(AIMessage("I wrote src/app.py.")) == ["src/app.py"]
+    assert measures.find_literals("see a/b.py, fooBar, x_y, v1.2.3 and 12 of 1,250") == [
+        *("a/b.py", "fooBar", "x_y", "v1.2.3", "1,250")
+    ]
+    for guessed in ("2024-05-20", "12", "ab", "word"):
+        assert not measures.is_literal(guessed)
+
+
+def test_a_literal_is_held_as_whole_words_with_the_escapes_of_json_undone():
+    assert measures.holds("in app.py:3", "app.py")
+    assert not measures.holds("in myapp.py and app.pyc", "app.py")
+    assert measures.holds(measures.plain('{\\"id\\": \\"x\\\\nEHGLP3\\"}'), "EHGLP3")
+    assert measures.said(calling(path="a.py", lines=[{"first": 1}])) == "book\npath: a.py\nfirst: 1"
+
+
+HISTORY = [
+    SystemMessage("Use tool_x."),
+    HumanMessage("Fix src/app.py."),
+    AIMessage("", tool_calls=[{"name": "run", "args": {}, "id": "c1"}]),
+    ToolMessage("user_id: ada_4711", tool_call_id="c1"),
+]
+ACTION = AIMessage("tool_x writes src/app.py for ada_4711, not for bob_12345.")
+
+
+def test_coverage_is_of_the_literals_of_the_history_beside_the_system_text():
+    needed = needed_literals(WORDS, HISTORY, ACTION)
+    assert needed == ["src/app.py", "ada_4711"]
+    assert held_literals(WORDS, HISTORY, needed) == needed
+    assert held_literals(WORDS, HISTORY[:2], needed) == ["src/app.py"]
+    assert far_literals(WORDS, HISTORY, needed, 20) == ["src/app.py"]
+    assert far_literals(WORDS, HISTORY, needed, 1_000) == []
+
+
+def test_fresh_results_are_whole_only_if_all_of_them_are():
+    one, two = (ToolMessage(f"found {key}", tool_call_id=key) for key in "ab")
+    cut = ToolMessage("found [...]", tool_call_id="b")
+    assert are_whole([one, two], [one, two])
+    assert not are_whole([one, two], [one, cut])
+
+
+def test_a_message_counts_frame_text_and_calls_and_a_tool_by_the_published_formula():
+    calls = [{"name": "read", "args": {"a": 1}, "id": "ignored"}]
+    broken = [{"name": "x", "args": "{", "id": "ignored", "error": None}]
+    message = AIMessage("ab", tool_calls=calls, invalid_tool_calls=broken)
+    assert LETTERS.message(message) == 4 + 2 + len('read{"a": 1}') + len("x{")
+    picture = {"type": "image_url", "image_url": {"url": "e" * 99}}
+    assert LETTERS.message(HumanMessage(["ab", picture])) == 4 + len("ab")
+    properties = {"p": {"type": "string", "description": "", "enum": ["x"]}}
+    function = {"name": "f", "description": "Does it.", "parameters": {"properties": properties}}
+    tool = {"type": "function", "function": function}
+    tokens = 7 + len("f:Does it") + 3 + 3 + len("p:string:") - 3 + 3 + len("x") + 12
+    assert LETTERS.request([HumanMessage("hi")], [tool]) == 3 + 6 + tokens
+
+
+def test_the_vocabulary_is_the_models_own():
+    text = "Größenänderungen 尺寸变更"
+    assert reference_counter("gpt-4").text(text) != reference_counter("gpt-4o").text(text)
+    assert reference_counter("no-such-model").text(text) == reference_counter().text(text)
+    assert reference_counter().text("<|endoftext|>") == 7
+
+
+def test_a_cached_token_costs_a_tenth_and_what_is_new_is_not_sent_again():
+    assert price(1_000, 0) == 1_000
+    assert price(1_000, 900) == pytest.approx(190)
+    assert price(1_000, 900, write=1.25) == pytest.approx(215)
+    assert sent_again(1_000, 400, 100) == 500
+    assert sent_again(1_000, 900, 100) == 0
+
+
+def test_what_is_shared_ends_at_the_first_difference():
+    texts, same = MessageTexts(LETTERS), HumanMessage("abc")
+    ended = [same, AIMessage("xz"), same]
+    assert texts.shared([same, AIMessage("xy")], ended) == (7 + 1, 7, False)
+    assert texts.shared([same], [AIMessage("abc")]) == (0, 0, False)
+    assert texts.shared([], [same]) == (0, 0, True)
+
+
+@given(MESSAGES, MESSAGES)
+def test_the_common_beginning_is_never_longer_than_either_request(before, more):
+    texts = MessageTexts(LETTERS)
+    shared, blocks, keeps = texts.shared(before, more)
+    assert blocks <= shared <= min(texts.tokens(before), texts.tokens(more))
+    assert texts.shared(before, [*before, *more]) == (texts.tokens(before),) * 2 + (True,)
+    assert not keeps or shared == texts.tokens(before)

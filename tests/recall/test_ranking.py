@@ -1,0 +1,202 @@
+"""Terms, vectors and the floor: what makes words and meaning one ranking."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import HumanMessage
+
+from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem.errors import RecallError
+from langchain_tokenmem.recall import ChromaIndex
+from langchain_tokenmem.recall.analysis import NamedDate, TextAnalyser, dates_in
+from langchain_tokenmem.recall.embeddings import (
+    HashingEmbeddings,
+    embed_texts,
+)
+from langchain_tokenmem.recall.fusion import Floor, fused
+from langchain_tokenmem.recall.text_parts import (
+    OVERLAP_TOKENS,
+    PART_TOKENS,
+    parts_of,
+    rough_tokens,
+)
+from langchain_tokenmem.recall.words import Scores
+from tests.recall.samples import FILLER, talk
+
+analyser = TextAnalyser()
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("The errors were fixed", ["the", "error", "were", "fix"]),
+        ("auth.py", ["auth.py", "auth", "py"]),
+        ("parseHTTPResponse", ["parsehttpresponse", "pars", "http", "respons"]),
+        ("snake_case_name", ["snake_case_name", "snake", "case", "name"]),
+        ("ERR-4711", ["err-4711", "err", "4711"]),
+        ("Caroline's dog", ["carolin", "dog"]),
+        ("\ufb01ne \uff21\uff22\uff23", ["fine", "abc"]),
+        ("請記住密碼", ["請記", "記住", "住密", "密碼"]),
+        ("パスワード", ["パス", "スワ", "ワー", "ード"]),
+        ("", []),
+    ],
+)
+def test_terms_of_a_text(text, terms):
+    assert analyser.terms(text) == terms
+
+
+@given(st.text(max_size=200))
+def test_no_text_breaks_the_analyser(text):
+    assert analyser.terms(text) == analyser.terms(text)
+    assert set(analyser.query_terms(text)) <= set(analyser.terms(text))
+    assert all(term and "\x00" not in term for term in analyser.terms(text))
+
+
+@given(st.lists(st.sampled_from(["word ", "Satz. ", "line\n", "文字", "x" * 40]), max_size=3_000))
+def test_parts_cover_a_text_and_overlap(pieces):
+    text = "".join(pieces).strip()
+    parts = parts_of(text)
+    end = 0
+    for number, part in enumerate(parts):
+        at = text.index(part, 0 if not number else max(0, end - 40 * OVERLAP_TOKENS))
+        assert at <= end
+        end = max(end, at + len(part))
+        assert rough_tokens(part) <= PART_TOKENS + OVERLAP_TOKENS + 1
+    assert end == len(text)
+
+
+@pytest.mark.parametrize(
+    ("question", "dates"),
+    [
+        ("on 7 May 2023", [NamedDate(2023, 5, 7)]),
+        ("on May 7th, 2023?", [NamedDate(2023, 5, 7)]),
+        ("2023-05-07", [NamedDate(2023, 5, 7)]),
+        ("in June 2022", [NamedDate(2022, 6, None)]),
+        ("back in 2021", [NamedDate(2021, None, None)]),
+        ("may I ask?", []),
+        ("room 12 at 99-99-99", []),
+    ],
+)
+def test_dates_of_a_question(question, dates):
+    assert dates_in(question) == dates
+
+
+@pytest.mark.parametrize(
+    ("question", "terms"),
+    [
+        ("护照在哪里?", ["护照"]),
+        ("你是谁", ["你是", "是谁"]),
+        ("京都の会議はいつですか?", ["京都", "会議"]),
+        ("犬はどこ", ["犬は", "はど", "どこ"]),
+    ],
+)
+def test_grammar_without_spaces_is_left_out_of_questions(question, terms):
+    found = TextAnalyser().query_terms(question)
+    assert found[: len(terms)] == terms
+    assert set(found) - set(terms) <= {"哪裡", "裡"}
+
+
+@given(st.text(), st.integers(2, 300))
+def test_any_text_has_one_finite_vector_of_length_one(text, dim):
+    vector = np.array(HashingEmbeddings(dim).embed_query(text))
+    assert vector.shape == (dim,)
+    assert np.isclose(np.linalg.norm(vector), 1.0)
+    assert HashingEmbeddings(dim).embed_documents([text]) == [vector.tolist()]
+
+
+@pytest.mark.parametrize("wrong", [[[1.0, 2.0]], [[1.0] * 4], [[float("nan")] * 4] * 2, []])
+def test_what_is_no_vector_for_each_text_is_refused(wrong):
+    class Wrong(HashingEmbeddings):
+        def embed_documents(self, texts):
+            return wrong
+
+    with pytest.raises(RecallError, match="Nothing was stored"):
+        embed_texts(Wrong(4), ["a", "b"], 4)
+
+
+def scores_of(*rows: tuple[int, float, float, int], known: float = 1.0) -> Scores:
+    """Units with score, share and count of own terms."""
+    units = np.array([row[0] for row in rows], np.int64)
+    columns = [np.array([row[at] for row in rows], np.float64) for at in (1, 2, 3)]
+    return Scores(units, columns[0], columns[1], columns[2], known)
+
+
+def ranked(lexical, meaning=(), floor=None, lacking=()):
+    ranking = fused(
+        lexical,
+        meaning,
+        lexical_weight=0.4,
+        dense_weight=0.6,
+        floor=floor or Floor(),
+        lacking=lacking,
+    )
+    return dict(zip(ranking.units.tolist(), ranking.scores.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("share", "count", "known", "passes"),
+    [
+        (0.2, 2, 0.0, True),
+        (0.19, 2, 0.9, False),
+        (0.5, 1, 0.5, True),
+        (0.5, 1, 0.4, False),
+    ],
+)
+def test_words_let_a_question_through(share, count, known, passes):
+    found = ranked(scores_of((1, 5.0, share, count), (2, 1.0, 0.02, 0), known=known))
+    assert set(found) == ({1, 2} if passes else set())
+
+
+@pytest.mark.parametrize(
+    ("best", "floor", "passes"),
+    [(0.31, Floor(), True), (0.29, Floor(), False), (-0.5, Floor(cosine=None), True)],
+)
+def test_meaning_lets_a_question_through(best, floor, passes):
+    assert bool(ranked(scores_of(), [(1, best)], floor)) is passes
+
+
+def test_where_meaning_answers_too_words_must_be_stronger():
+    short = scores_of((1, 5.0, 0.48, 1), known=0.48)
+    assert set(ranked(short)) == {1}
+    assert ranked(short, [(1, 0.2), (2, 0.1)]) == {}
+    assert 1 in ranked(short, [(1, 0.35), (2, 0.1)])
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.1, 9), st.booleans()), min_size=2, max_size=20),
+    st.integers(0, 9),
+)
+def test_a_missing_vector_never_puts_better_words_behind_worse_ones_without_vector(rows, seed):
+    random = np.random.default_rng(seed)
+    lexical = scores_of(*((unit, value, 0.5, 2) for unit, (value, _) in enumerate(rows)))
+    lacking = {unit for unit, (_, is_owed) in enumerate(rows) if is_owed}
+    meaning = [(u, float(random.uniform(0, 1))) for u in range(len(rows)) if u not in lacking]
+    found = ranked(lexical, meaning, lacking=lacking)
+    best = max(value for value, _ in rows)
+    for unit in lacking:
+        assert found[unit] == pytest.approx(rows[unit][0] / best)
+
+
+@pytest.mark.slow
+def test_a_message_that_waits_for_its_vector_is_found_as_before(tmp_path, monkeypatch):
+    chroma = ChromaIndex(tmp_path / "chroma", embeddings=HashingEmbeddings(64))
+    with (
+        TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store,
+        Recall(store, chroma) as recall,
+    ):
+        store.add("s", talk(*FILLER, "The spare tyre is in the garage.", *FILLER))
+        recall.index()
+        monkeypatch.setattr(recall._dense, "wake", lambda _change: None)
+        monkeypatch.setattr(recall._dense._worker, "wake", lambda: None)
+        assert recall._dense._worker.wait(30)  # woken by the first messages, it may still be there
+        store.add("s", [HumanMessage("The spare key is in the red drawer.", id="new")])
+        assert recall.backlog()["vectors"] == 1
+        found = recall.search("Where is the spare key?", session_id="s", k=2)
+        assert [(hit.message_id, hit.cosine) for hit in found[:1]] == [("new", None)]
+        recall.index()
+        again = recall.search("Where is the spare key?", session_id="s", k=1)
+        assert again[0].message_id == "new"
+        assert again[0].cosine is not None

@@ -1,0 +1,258 @@
+"""A transcript: ids, order, resends, edits, owners, and who may share a store."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
+from sqlalchemy import text
+
+from langchain_tokenmem import Recall, TokenBudget, TranscriptStore
+from langchain_tokenmem.core.messages import groups
+from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
+from tests.storage.samples import state, texts, turn
+from tests.strategies import conversations
+
+ODD_IDS = ["../x", "/etc/passwd", "x' OR '1'='1", "😀", "a\\x00b", "%", "_", " a", "a", "A", "1"]
+ODD_IDS += ["1.0", "é", "e\u0301", "x" * 500, "😀" * 250]
+
+
+def human(words: str, name: str = "m") -> HumanMessage:
+    return HumanMessage(words, id=name)
+
+
+# --- resends
+
+
+def test_full_resends_without_ids_are_stored_once(store):
+    said: list[BaseMessage] = []
+    for number in range(5):
+        said += [HumanMessage(f"question {number % 2}"), AIMessage("yes")]
+        assert len(store.add("s", said)) == 2
+    assert store.add("s", said) == []
+    assert texts(store.messages("s")) == texts(said)
+
+
+def test_a_resent_window_is_recognised_by_one_id_in_it(store):
+    first = [HumanMessage("a"), AIMessage("b", id="b"), HumanMessage("c"), AIMessage("d", id="d")]
+    store.add("s", first)
+    assert store.add("s", [HumanMessage("c"), AIMessage("d", id="d"), HumanMessage("e")])
+    assert texts(store.messages("s")) == ["a", "b", "c", "d", "e"]
+
+
+def test_resends_of_long_repetitive_lists_are_recognised(store):
+    said = [HumanMessage("yes") for _ in range(300)]
+    assert len(store.add("s", said)) == 300
+    assert store.add("s", said) == []
+    assert len(store.add("s", said[1:])) == 299
+
+
+@pytest.mark.parametrize("odd", [RemoveMessage("x"), {"role": "user"}, None])
+def test_a_batch_with_what_is_no_message_is_refused_whole(store, odd):
+    with pytest.raises(ConfigurationError):
+        store.add("s", [HumanMessage("a"), odd])
+    assert store.sessions() == []
+
+
+# --- edits
+
+
+def test_other_words_under_a_known_id_supersede_at_the_same_place(store):
+    store.add("s", [human("first"), AIMessage("ok", id="a")])
+    store.add("t", [human("first")])
+    assert store.add("s", [human("second"), human("more", "n")]) == ["n"]
+    now = ["second", "ok", "more"]
+    assert texts(store.messages("s")) == texts(store.last("s", 3)) == now
+    assert texts([row.message for row in store.conversation("s")[1]]) == now
+    assert store.get("s", "m").content == "second"
+    assert store.get("s", "m", include_superseded=True).content == "first"
+    everything = store.messages("s", include_superseded=True)
+    assert texts(everything) == ["first", *now]
+    assert everything[0].response_metadata["tokenmem"] == {"superseded": 0}
+    assert texts(store.messages("t", include_superseded=True)) == ["first"]
+
+
+def test_words_that_a_message_had_before_are_a_resend_and_change_nothing(store):
+    for words in ("first", "second", "third"):
+        store.add("s", [human(words)])
+    for resent in ("first", "second", "third"):
+        store.add("s", [human(resent), AIMessage("ok", id="a")])
+    store.add("s", store.messages("s", include_superseded=True))
+    assert texts(store.messages("s")) == ["third", "ok"]
+    assert len(store.messages("s", include_superseded=True)) == 4
+
+
+def test_an_answer_under_the_id_of_another_is_logged_and_a_redaction_is_not(store, caplog):
+    store.add("s", [human("raw"), AIMessage("one", id="always")])
+    with caplog.at_level(logging.WARNING):
+        store.add("s", [human("redacted")])
+        assert caplog.text == ""
+        store.add("s", [AIMessage("two", id="always")])
+    assert "always was there with other words" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE tokenmem_messages SET message = replace(message, 'redacted', 'raw')",
+        "UPDATE tokenmem_messages SET message = NULL WHERE is_shown",
+        "DELETE FROM tokenmem_messages WHERE seq = 1",
+    ],
+)
+def test_a_damaged_or_missing_edit_is_an_error_and_never_the_superseded_words(store, damage):
+    store.add("s", [human("raw"), AIMessage("ok", id="a")])
+    store.add("s", [human("redacted")])
+    with store.database.writing("damage") as connection:
+        connection.execute(text(damage))
+    for superseded in (False, True):
+        with pytest.raises(CorruptStoreError):
+            store.messages("s", include_superseded=superseded)
+
+
+def test_a_process_without_recall_takes_superseded_words_out_of_the_index(path):
+    with TranscriptStore(path) as store, Recall(store):
+        store.add("s", [human("The code is QUOKKA."), human("The key is here.", "n")])
+    with TranscriptStore(path) as store:
+        store.add("s", [human("The code is WOMBAT.")])
+        with store.database.reading("terms") as connection:
+            count = text("SELECT count(*) FROM tokenmem_terms WHERE term = 'quokka'")
+            assert connection.execute(count).scalar() == 0
+    with TranscriptStore(path) as store, Recall(store) as recall:
+        found = recall.search("code WOMBAT", session_id="s", k=1)
+        assert [hit.text for hit in found] == ["The code is WOMBAT."]
+        assert [hit.message_id for hit in recall.search("key", session_id="s", k=1)] == ["n"]
+
+
+# --- what is read
+
+
+def test_the_last_messages_of_no_session_or_no_number_are_none(store):
+    store.add("s", turn(1))
+    assert store.last("s", 0) == store.last("s", -1) == store.last("nobody", 5) == []
+    assert store.messages("nobody") == store.conversation("nobody")[1] == []
+    assert store.get("nobody", "h1") is None
+
+
+@given(conversations(max_size=40), st.integers(1, 12))
+def test_last_is_the_shortest_end_of_whole_groups(said, n):
+    with TranscriptStore("sqlite://") as store:
+        store.add("s", said)
+        wanted: list[BaseMessage] = []
+        for group in reversed(groups(store.messages("s"))):
+            if len(wanted) >= n:
+                break
+            wanted = [*group.messages, *wanted]
+        assert store.last("s", n) == wanted
+
+
+def test_a_conversation_is_what_is_kept_and_everything_from_the_end_of_the_summary(store):
+    store.add("s", [message for number in range(20) for message in turn(number)])
+    store.save_state("s", state("a9", "h0", "h5"), expected=0)
+    rows = store.conversation("s")[1]
+    assert [row.message.id for row in rows][:4] == ["h0", "h5", "a9", "h10"]
+    assert len(rows) == 2 + 1 + 20
+    store.save_state("s", state("gone"), expected=1)
+    assert len(store.conversation("s")[1]) == 40
+
+
+def test_the_budget_of_a_session(store):
+    budget = TokenBudget(context_window=4_000, target=0.4)
+    store.set_budget("s", budget)
+    store.add("s", turn(1))
+    store.clear("s")
+    assert store.conversation("s")[0].budget == budget
+    store.set_budget("s", None)
+    assert store.state("s").budget is None
+    with pytest.raises(ConfigurationError):
+        store.set_budget("s", 4_000)
+
+
+# --- names and owners
+
+
+def test_odd_session_ids_neither_collide_nor_leave_the_database_file(file_store, path):
+    for name in ODD_IDS:
+        file_store.add(name, [HumanMessage(name, id=name)], user_id=name)
+    assert file_store.sessions() == sorted(ODD_IDS)
+    for name in ODD_IDS:
+        assert texts(file_store.messages(name, user_id=name)) == [name]
+        assert file_store.sessions(user_id=name) == [name]
+    assert {item.name.partition("-")[0] for item in path.parent.iterdir()} == {path.name}
+
+
+@pytest.mark.parametrize("bad", ["", "\n", None, 1, b"s", ["s"]])
+def test_ids_that_name_nothing_are_refused_everywhere(store, bad):
+    for ask in (
+        store.messages,
+        store.conversation,
+        store.count,
+        store.state,
+        store.clear,
+        lambda session: store.add(session, [HumanMessage("x")]),
+        lambda session: store.last(session, 3),
+        lambda session: store.get(session, "x"),
+        lambda session: store.save_state(session, state("x"), expected=0),
+        lambda session: store.set_budget(session, None),
+    ):
+        with pytest.raises(ScopeError, match="session_id"):
+            ask(bad)
+    if bad is not None:
+        with pytest.raises(ScopeError, match="user_id"):
+            store.add("s", [HumanMessage("x")], user_id=bad)
+        with pytest.raises(ScopeError, match="user_id"):
+            store.messages("s", user_id=bad)
+    assert store.sessions() == []
+
+
+def test_a_session_belongs_to_the_first_user_who_claims_it(store):
+    store.add("s", [HumanMessage("a")])
+    store.add("s", [HumanMessage("b")], user_id="ann")
+    for ask in (store.rows, store.messages, store.conversation):
+        with pytest.raises(ScopeError, match="another user"):
+            ask("s", user_id="bob")
+    with pytest.raises(ScopeError, match="another user"):
+        store.add("s", [HumanMessage("c")], user_id="bob")
+    store.clear("s")
+    assert store.sessions(user_id="ann") == ["s"]
+
+
+# --- one file, many users of it
+
+
+@pytest.mark.slow
+def test_threads_share_a_store_without_losing_a_message(file_store):
+    def write(writer: int) -> None:
+        for number in range(10):
+            words = f"{writer}-{number}"
+            file_store.add("s", [HumanMessage(words), AIMessage("ok", id=words)])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(8)))
+    rows = file_store.rows("s")
+    assert [row.seq for row in rows] == list(range(1, 161))
+    for writer in range(8):
+        mine = [r.message.text for r in rows if r.message.text.startswith(f"{writer}-")]
+        assert mine == [f"{writer}-{number}" for number in range(10)]
+
+
+async def test_async_methods_do_what_their_twins_do(path):
+    async with TranscriptStore(path) as store:
+        assert await store.aadd("s", turn(1), user_id="ann") == ["h1", "a1"]
+        assert await store.amessages("s", user_id="ann") == turn(1)
+        assert await store.aclear("s") == 2
+        assert await store.amessages("s") == []
+
+
+def test_reopening_a_store_finds_everything_in_wal_mode(path):
+    with TranscriptStore(path) as store:
+        store.add("s", turn(1))
+        store.close()
+        store.add("s", turn(2))
+    with TranscriptStore(path) as store:
+        assert store.messages("s") == [*turn(1), *turn(2)]
+        assert sqlite3.connect(path).execute("PRAGMA journal_mode").fetchone() == ("wal",)
