@@ -15,7 +15,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.errors import BudgetExceededError
-from langchain_tokenmem.memory import engine
 from tests.fakes import CharCounter, ListSummarizer
 from tests.strategies import conversations, messages
 
@@ -63,11 +62,7 @@ def _deepened(message: BaseMessage, text: str) -> None:
         message.content.append({"type": "text", "text": text})
 
 
-def _renamed(message: BaseMessage, text: str) -> None:
-    message.id = text or None
-
-
-IN_PLACE = [_reworded, _pinned, _deepened, _renamed]
+IN_PLACE = [_reworded, _pinned, _deepened]
 
 
 @st.composite
@@ -165,34 +160,3 @@ def test_what_cannot_be_compared_is_looked_at_anew(value):
     before = memory.view(history).usage.input_tokens
     history[3].content += "!" * 400
     assert memory.view(history).usage.input_tokens == before + 100
-
-
-def test_a_memory_keeps_few_conversations():
-    memory = memory_of(1_000_000)
-    for _ in range(100):
-        memory.view(talk(10))
-    assert memory.engine.checked.cache_info().currsize <= 16
-
-
-def edits(turns: int) -> list[BaseMessage]:
-    said: list[BaseMessage] = []
-    for number in range(turns):
-        call = {"name": "edit_file", "args": {"path": f"f{number}.py"}, "id": f"c{number}"}
-        said += [
-            HumanMessage("Fix it.", id=f"h{number}"),
-            AIMessage("", tool_calls=[call], id=f"a{number}"),
-            ToolMessage("ok", tool_call_id=f"c{number}", id=f"t{number}"),
-            AIMessage("Done.", id=f"d{number}"),
-        ]
-    return said
-
-
-def test_a_request_is_prepared_once_where_only_turn_memories_are_new(monkeypatch):
-    memory, said, splits = memory_of(100_000), edits(5), []
-    split = engine.split_context
-    monkeypatch.setattr(
-        engine, "split_context", lambda *a, **k: (splits.append(1), split(*a, **k))[1]
-    )
-    state, view = memory.compact_and_view(said[:17], None)
-    assert (len(splits), len(state["turns"]["done"])) == (1, 4)
-    assert view == memory.view(said[:17], state)
