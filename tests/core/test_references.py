@@ -89,19 +89,6 @@ def test_a_tool_is_found_by_its_name_in_every_form(tool):
     assert not offers_tool([tool], "read")
 
 
-def test_covered_is_no_more_than_there_is_where_messages_were_removed():
-    memory = memory_of()
-    said = [message for n in range(20) for message in turn(n, (10, 60))]
-    state = memory.compact(said, None, tools=[READER], force=True)
-    before = state["summary"]["covered"]
-    after = memory.compact(said[:4] + said[9:], state)
-    assert after["summary"]["covered"] == before - 5
-    lost = [m for m in said if m.id not in entries_of(state)[-1]["last_ids"]]
-    assert memory.compact(lost[-3:], state)["summary"]["covered"] == 0
-    again = memory.compact(lost, state, force=True)
-    assert again["summary"]["covered"] <= len(lost)
-
-
 def test_the_sources_of_an_entry_name_its_messages():
     memory = memory_of()
     said = [SystemMessage("Rules.", id="s"), *(m for n in range(12) for m in turn(n, (10, 60)))]

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.shortening import old_result_cut
 from langchain_tokenmem.errors import ConfigurationError
-from tests.fakes import CharCounter, ListSummarizer, entries_of, own_words
+from tests.fakes import CharCounter, ListSummarizer, entries_of
 from tests.legality import problems
 
 
@@ -94,15 +94,6 @@ def test_one_giant_message_is_cut_with_a_marker_and_pairing_kept(kind):
         assert " left out ...]" in shown.content
 
 
-def test_a_giant_error_result_is_capped_like_a_successful_one():
-    memory = memory_of(8_000)
-    text = "boom " * 140_000
-    for status in ("success", "error"):
-        messages = [HumanMessage("go", id="h"), call(1), result(1, text, status=status)]
-        view = memory.view(messages, memory.compact(messages))
-        assert view.usage.input_tokens <= memory.budget.limit
-
-
 @pytest.mark.slow
 def test_the_summary_stays_within_its_share_over_seven_hundred_turns():
     memory = memory_of(2_000)
@@ -119,28 +110,6 @@ def test_the_summary_stays_within_its_share_over_seven_hundred_turns():
             made.add(state["summary"]["covers_to"])
             assert sum(e["tokens"] for e in entries_of(state)) <= memory.budget.summary_tokens
     assert len(made) >= 70
-
-
-def test_no_summary_is_tried_where_it_cannot_reach_below_the_trigger():
-    memory = memory_of(2_000)
-    giant = HumanMessage("x" * 2_000, id="h")
-    messages = [giant]
-    for _ in range(5):
-        state = memory.compact(messages, system="rule " * 860)
-        assert state["summary"] is None
-    assert memory.summarizer.requests == []
-    with pytest.raises(ConfigurationError, match="summarization would run at every call"):
-        TokenBudget(context_window=2_000, recent_share=0.8, summary_share=0.2)
-
-
-def test_no_second_compaction_without_new_tokens():
-    memory = memory_of(4_000)
-    messages = tool_loop(30)
-    state = memory.compact(messages)
-    assert state["cuts"] or state["summary"]
-    assert memory.compact(messages, state) is state
-    view = memory.view(messages, state)
-    assert view.usage.input_tokens == memory.count(view.messages).tokens
 
 
 def test_the_budget_holds_before_each_model_call_of_a_tool_loop():
@@ -203,17 +172,6 @@ def test_compaction_keeps_errors_longer_than_logs():
     assert "lines left out ...]" in shown["t0"]
 
 
-def test_the_first_request_stays_verbatim_beside_a_giant_result():
-    memory = memory_of(2_000)
-    first = HumanMessage("Never touch prod.cfg, only staging.cfg.", id="h0")
-    messages, state = [first], None
-    for number in range(12):
-        messages += [call(number), result(number, "z" * 30_000)]
-        state = memory.compact(messages, state)
-        shown = memory.view(messages, state).messages[0]
-        assert (shown.id, own_words(shown)) == ("h0", first.content)
-
-
 def test_for_model_reads_the_profile_through_wrappers():
     from langchain_core.language_models import FakeListChatModel
 
@@ -261,15 +219,6 @@ def test_of_result_tokens_and_result_chars_the_smaller_wins(fields, most):  # a 
     assert kept > most / 4
 
 
-def test_result_chars_shorten_a_result_of_few_tokens():
-    long = result(0, "word " * 100)
-    few = TokenBudget(context_window=20_000, result_tokens=5_000, result_chars=80)
-    cut = old_result_cut(long, few, CharCounter().message, {"head": 0, "tail": 0})
-    assert (cut["head"], cut["tail"]) == (40, 40)
-    roomy = TokenBudget(context_window=20_000, result_tokens=5_000)
-    assert old_result_cut(long, roomy, CharCounter().message, {"head": 0, "tail": 0}) is None
-
-
 @pytest.mark.parametrize(
     ("name", "window"),
     [
@@ -286,30 +235,3 @@ def test_models_give_the_limits_of_names_and_patterns(name, window):
     budget = TokenBudget.for_model(name, models=models)
     assert budget.context_window == window
     assert (budget.reserve_output == 2_000) == name.lower().endswith("glm-4.7")
-
-
-def test_a_profile_beats_the_limits_of_models():
-    from langchain_core.language_models import FakeListChatModel
-
-    models = {"*": {"max_input_tokens": 9_000}}
-    told = FakeListChatModel(responses=["x"], profile={"max_input_tokens": 50_000})
-    assert TokenBudget.for_model(told, models=models).context_window == 50_000
-
-
-def test_a_chat_model_without_a_profile_takes_the_limits_of_models(caplog):
-    class Named:
-        profile = None
-        model_name = "glm-4.7"
-
-    models = {"glm-*": {"max_input_tokens": 9_000}}
-    assert TokenBudget.for_model(Named(), models=models).context_window == 9_000
-    assert not caplog.records
-
-
-def test_a_profile_that_tells_no_window_leaves_it_to_models():
-    from langchain_core.language_models import FakeListChatModel
-
-    told = FakeListChatModel(responses=["x"], profile={"max_output_tokens": 500})
-    object.__setattr__(told, "model_name", "glm-4.7")
-    budget = TokenBudget.for_model(told, models={"glm-*": {"max_input_tokens": 9_000}})
-    assert (budget.context_window, budget.reserve_output) == (9_000, 500)

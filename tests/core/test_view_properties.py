@@ -62,20 +62,6 @@ def test_compacting_twice_changes_nothing_more(messages, window):
     assert memory.compact(messages, once) == once
 
 
-@given(conversations(8), conversations(4), WINDOWS)
-def test_requests_grow_only_at_their_end_between_changes(messages, more, window):
-    memory = memory_of(window)
-    state = memory.compact(messages)
-    earlier = memory.view(messages, state)
-    later_state = memory.compact([*messages, HumanMessage("more?", id="more")], state)
-    later = memory.view([*messages, HumanMessage("more?", id="more")], later_state)
-    changed = later_state["summary"] != state["summary"] or any(
-        later_state["cuts"].get(m.id) != state["cuts"].get(m.id) for m in earlier.messages
-    )
-    if not changed and not earlier.left_out and not earlier.warnings and not later.warnings:
-        assert later.messages[: len(earlier.messages)] == earlier.messages
-
-
 def test_fixed_parts_over_the_limit_are_named_with_their_tokens():
     memory = memory_of(1_000)
     with pytest.raises(BudgetExceededError, match=r"system 2,\d+.*limit is 880") as caught:
