@@ -28,8 +28,8 @@ from langchain_tokenmem.core.provider_format import (
 from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE, PINS_ALONE, RepairedGroup
 from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.shortening import apply_cuts
-from langchain_tokenmem.core.shown_turns import ShownTurns
 from langchain_tokenmem.core.todos import todo_lists
+from langchain_tokenmem.core.turns import ShownTurns
 from langchain_tokenmem.state import Cut, RunningSummary
 
 _MOST_NEWEST = 4

@@ -1,11 +1,18 @@
-"""Splitting of a conversation into the parts of a request, under a memory state."""
+"""Splitting of a conversation into the parts of a request, under a memory state.
+
+What stands before a compaction block of the provider need not be sent; the block goes back
+unchanged. One that can be read (Anthropic's) is folded together with the messages that it stands
+for. One that is encrypted (OpenAI's) says nothing to a summarizer, so it stays in view until a
+newer one comes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Any
 
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
 from langchain_tokenmem.core.bound_reasoning import without_bound_reasoning
 from langchain_tokenmem.core.context_parts import ContextParts
@@ -30,10 +37,8 @@ from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.core.repair import Dangling, RepairedGroup, repair_groups, says_nothing
 from langchain_tokenmem.core.request_counter import RequestCounter
-from langchain_tokenmem.core.server_compaction import after_compaction
-from langchain_tokenmem.core.shown_turns import ShownTurns
 from langchain_tokenmem.core.turn_memory import GroupOutcome, TurnReading
-from langchain_tokenmem.core.turns import TurnReader, covered_turn
+from langchain_tokenmem.core.turns import ShownTurns, TurnReader, covered_turn
 from langchain_tokenmem.state import MemoryState, RunningSummary
 
 
@@ -163,3 +168,46 @@ def _covered_newest_human(messages: Sequence[BaseMessage], start: int) -> list[s
     places = range(len(messages) - 1, -1, -1)
     newest = next((place for place in places if role_of(messages[place]) == "human"), start)
     return [messages[newest].id or ""] if newest < start else []
+
+
+def after_compaction(context: ContextParts) -> ContextParts:
+    """Return the context without what stands before the newest compaction block.
+
+    Required messages stay: the first request, the newest human message, pinned ones.
+    """
+    found = _newest(context.tail) or _newest(context.kept)
+    if found is None:
+        return context
+    place, message, is_readable = found
+    context = replace(context, compaction=None if is_readable else message.id)
+    if message.id not in {m.id for group in context.tail for m in group.messages}:
+        return context
+    before = (g if context.is_required(g) else g.showing(()) for g in context.tail[:place])
+    return replace(context, tail=(*before, *context.tail[place:]))
+
+
+def _newest(groups: Sequence[RepairedGroup]) -> tuple[int, BaseMessage, bool] | None:
+    """Return the place of the newest block, its message, and whether the block can be read."""
+    with_blocks = [
+        (place, message)
+        for place, group in enumerate(groups)
+        for message in group.messages
+        if isinstance(message, AIMessage) and isinstance(message.content, list)
+    ]
+    for place, message in reversed(with_blocks):
+        for block in filter(_is_compaction, reversed(message.content)):
+            return place, message, bool(_held(block).get("content"))
+    return None
+
+
+def _is_compaction(block: Any) -> bool:
+    """Return whether a block stands for messages; one without content is a failed attempt."""
+    held = _held(block)
+    is_one = held.get("type") == "compaction"
+    return is_one and bool(held.get("content") or held.get("encrypted_content"))
+
+
+def _held(block: Any) -> dict[str, Any]:
+    """Return a block as its provider writes it; LangChain's v1 form wraps it."""
+    held = block.get("value", block) if isinstance(block, dict) else {}
+    return held if isinstance(held, dict) else {}

@@ -18,8 +18,12 @@ from langchain_tokenmem.core.turn_memory import (
     joined,
 )
 from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings
-from langchain_tokenmem.core.working_notes.tool_effects import ToolEffect, effects_of, plain_path
-from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
+from langchain_tokenmem.core.working_notes.tool_kinds import (
+    ToolEffect,
+    ToolKinds,
+    effects_of,
+    plain_path,
+)
 from langchain_tokenmem.notes_state import FailedCommand, TurnMemory
 
 

@@ -4,8 +4,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem.core.tool_failures import exit_code_of
-from langchain_tokenmem.core.working_notes.tool_effects import effects_of, plain_path
-from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
+from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds, effects_of, plain_path
 
 PATCH = (
     "*** Begin Patch\n*** Update File: src/a.py\n@@\n-x\n+y\n*** Add File: b.py\n+z\n"
