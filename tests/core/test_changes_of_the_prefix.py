@@ -81,33 +81,6 @@ def test_a_message_that_the_application_has_pinned_is_not_cut_for_the_target():
     assert {own_words(shown(view, "first")) for _, _, view in calls} == {said[0].content}
 
 
-@pytest.mark.slow
-def test_what_is_cut_from_the_first_request_is_given_to_the_summarizer():
-    batches = []
-
-    def summarize(messages, _prior, _instruction, _max_tokens):
-        batches.append([message.id for message in messages])
-        return "Summary."
-
-    calls = calls_of(memory_of(summarizer=summarize, background=False), run_of(1_100, 60))
-    cut_in = next(number for number, (_, state, _) in enumerate(calls) if "first" in state["cuts"])
-    folds = [number for number, (planned, _, _) in enumerate(calls) if planned.fold]
-    assert "first" in batches[folds.index(cut_in)]
-
-
-@pytest.mark.slow
-def test_the_newest_human_message_is_cut_only_where_the_limit_forces_the_change():
-    said = [*run_of(100, 4), HumanMessage("Now this. " * 400, id="newest")]
-    for number in range(4, 60):
-        said += tool_round(number, 60)
-    was_cut = False
-    for planned, state, _ in calls_of(memory_of(), said):
-        if "newest" in state["cuts"] and not was_cut:
-            was_cut = True
-            assert planned.reason == "limit"
-    assert was_cut
-
-
 def with_humans_behind(rounds, result_tokens, humans):
     """Return a run in which human messages stand behind each result."""
     said = [HumanMessage("Fix it.", id="first")]

@@ -9,55 +9,15 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.messages import groups
-from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.core.repair import INTERRUPTED
 from tests.core.test_token_budget import call, memory_of, result, tool_loop
-from tests.fakes import CharCounter, ListSummarizer
+from tests.fakes import CharCounter
 from tests.legality import problems
 from tests.strategies import conversations
 
 
 def ids(messages):
     return [m.id for m in messages]
-
-
-@given(conversations(10), st.integers(300, 4_000))
-def test_every_budget_gives_a_human_message_first_and_whole_tool_call_pairs(messages, window):
-    memory = memory_of(window)
-    view = memory.view([HumanMessage("start", id="s"), *messages, HumanMessage("end", id="e")])
-    assert problems(view.messages) == []
-    body = [m for m in view.messages if m.type != "system"]
-    assert body[0].type == "human"
-
-
-@given(
-    conversations(),
-    st.integers(300, 4_000),
-    st.sampled_from(sorted(PROFILES)),
-    st.sampled_from(["answer", "drop"]),
-    st.booleans(),
-    st.sampled_from([None, 20, 30]),
-    st.booleans(),
-)
-def test_no_combination_of_options_gives_an_illegal_first_message(
-    messages, window, legality, dangling, pin_first, most, force
-):
-    memory = TokenMemory(
-        TokenBudget(window),
-        counter=CharCounter(),
-        summarizer=ListSummarizer(),
-        legality=legality,
-        dangling=dangling,
-        pin_first=pin_first,
-        max_tail_messages=most,
-    )
-    state = memory.compact(messages, force=force)
-    view = memory.view(messages, state).messages
-    body = [m for m in view if m.type != "system"]
-    assert [m.type for m in view[len(view) - len(body) :]] == [m.type for m in body]
-    if body:
-        assert body[0].type == "human"
-        assert problems(view) == []
 
 
 def test_an_orphaned_result_beside_a_matched_one_is_left_out_and_summarized():
@@ -89,16 +49,6 @@ def test_parallel_tool_calls_are_kept_or_summarized_together():
     assert parts == sorted(parts)
 
 
-def test_repeated_results_and_reused_call_ids_give_a_legal_view():
-    memory = memory_of(4_000)
-    once = [HumanMessage("go", id="h"), call(1), result(1, "a"), result(1, "a")]
-    reused = [call(1), result(1, "second reading")]
-    reused = [m.model_copy(update={"id": f"{m.id}-later"}) for m in reused]
-    view = memory.view([*once, *reused])
-    assert problems(view.messages) == []
-    assert "second reading" in [m.content for m in view.messages]
-
-
 @given(conversations(), st.integers(300, 4_000), st.booleans())
 def test_no_view_repeats_an_id_however_broken_the_history(messages, window, compact):
     memory = memory_of(window)
@@ -121,34 +71,6 @@ def test_a_dangling_tool_call_is_repaired_by_policy_with_one_warning(dangling):
     assert len(view.warnings) == 1
 
 
-def test_the_newest_human_message_stays_verbatim_through_a_long_tool_loop():
-    memory = memory_of(2_000)
-    first = [
-        HumanMessage("first", id="h-first"),
-        AIMessage("ok", id="x"),
-        HumanMessage("now fix it", id="h0"),
-    ]
-    messages, state = first, None
-    for n in range(40):
-        messages = [*messages, call(n), result(n, "out\n" * 100)]
-        state = memory.compact(messages, state)
-        view = memory.view(messages, state)
-        assert first[2] in view.messages
-        assert problems(view.messages) == []
-    assert "h0" in state["kept"]
-
-
-def test_a_pending_tool_call_is_kept_until_its_result_arrives():
-    memory = memory_of(1_500)
-    messages = [*tool_loop(20), call(77)]
-    state = memory.compact(messages)
-    view = memory.view(messages, state)
-    assert state["summary"]["covers_to"] != "a77"
-    assert ids(view.messages)[-2:] == ["a77", "a77~c77"]
-    done = [*messages, result(77, "approved")]
-    assert memory.view(done, state).messages[-1].content == "approved"
-
-
 def test_kept_assistant_messages_are_the_same_objects_with_their_reasoning():
     memory = memory_of(4_000)
     thinking = AIMessage(
@@ -165,14 +87,6 @@ def test_kept_assistant_messages_are_the_same_objects_with_their_reasoning():
     view = memory.view(messages, memory.compact(messages))
     assert view.messages[1] is thinking
     assert thinking == before
-
-
-def test_a_message_of_reasoning_only_is_left_out_of_the_view_with_a_warning():
-    memory = memory_of(4_000)
-    aborted = AIMessage([{"type": "reasoning", "id": "rs_1", "summary": []}], id="a")
-    view = memory.view([HumanMessage("go", id="h"), aborted, HumanMessage("again", id="h2")])
-    assert ids(view.messages) == ["h", "h2"]
-    assert view.warnings
 
 
 def test_provider_extras_of_a_tool_call_survive_the_view():

@@ -13,12 +13,10 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.message_times import first_sights, stamped, without_stamp
-from langchain_tokenmem.core.messages import marks_of, text_of, with_ids
+from langchain_tokenmem.core.messages import marks_of, with_ids
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.state import new_state
 from tests.fakes import CharCounter, ListSummarizer, newest_entry
-from tests.legality import problems
-from tests.providers import CHECKS
 from tests.strategies import conversations
 
 NOON = datetime(2026, 2, 14, 12, tzinfo=UTC)
@@ -61,14 +59,6 @@ def test_a_human_message_shows_its_time_and_that_of_the_answer_before_it():
         "[2026-02-14 15:23:05 UTC, previous answer 2026-02-13 23:59:58 UTC] Two?",
         "Two.",
         "[2026-02-14 15:24:00 UTC, previous answer 15:23:09 UTC] Three?",
-    ]
-
-
-def test_with_all_an_answer_shows_its_own_time():
-    assert shown(memory_of("all"), talk())[:3] == [
-        "[2026-02-13 23:59:00 UTC] One?",
-        "[2026-02-13 23:59:58 UTC] One.",
-        "[2026-02-14 15:23:05 UTC] Two?",
     ]
 
 
@@ -129,37 +119,6 @@ def test_the_summarizer_reads_messages_without_times_and_its_entry_has_the_first
     assert (entry["since"], entry["until"]) == (times[0][1], times[4][1])
     assert "UTC" not in entry["text"]
     assert all("UTC" not in str(m.content) for m in memory.summarizer.requests[0].messages)
-
-
-def test_a_cut_message_keeps_its_bytes():
-    memory = memory_of("human", 1_000)
-    messages = [stamped(HumanMessage("word " * 2_000, id="h"), NOON)]
-    state = memory.compact(messages)
-    first = memory.view(messages, state)
-    assert text_of(first.messages[0]).startswith("[2026-02-14 12:00:00 UTC] word")
-    later = [*messages, stamped(AIMessage("ok", id="a"), NOON), HumanMessage("on", id="h2")]
-    assert memory.view(later, state).messages[0].content == first.messages[0].content
-
-
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("how", ["human", "all"])
-def test_requests_with_times_are_legal_for_every_profile(profile, how):
-    call = {"name": "look", "args": {}, "id": "call00001", "type": "tool_call"}
-    messages = [
-        *talk(),
-        stamped(AIMessage([{"type": "text", "text": "Look:"}], id="a3", tool_calls=[call]), NOON),
-        stamped(ToolMessage("seen", tool_call_id="call00001", id="t"), NOON),
-        at(HumanMessage("And?", id="h4"), "14T16:00:00"),
-        at(HumanMessage([{"type": "text", "text": "Well?"}], id="h5"), "14T16:00:01"),
-    ]
-    memory = memory_of(how, legality=profile)
-    view = memory.view(messages, system="Be brief.")
-    assert problems(view.messages) == []
-    if profile in CHECKS:
-        CHECKS[profile](view.messages)
-    text = "\n".join(map(text_of, view.messages))
-    for written in ("15:23:05 UTC", "16:00:00 UTC", "16:00:01 UTC"):
-        assert text.count(written) == 1
 
 
 @pytest.mark.parametrize(

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.messages import with_ids
 from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.core.provider_format import BRIDGE_TEXT, CONTINUE_MESSAGE
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.types import LegalityProfile
 from tests.fakes import CharCounter, ListSummarizer
-from tests.legality import problems
 from tests.providers import CHECKS, RefusedError
-from tests.strategies import conversations
-
-WINDOWS = st.sampled_from([600, 1_000, 4_000, 50_000])
-NAMES = st.sampled_from(sorted(PROFILES))
 
 
 def memory_of(window: int, legality: str | LegalityProfile = "auto") -> TokenMemory:
@@ -29,46 +21,6 @@ def memory_of(window: int, legality: str | LegalityProfile = "auto") -> TokenMem
         summarizer=ListSummarizer(),
         legality=legality,
     )
-
-
-def spoken(messages):
-    return any(m.type != "system" for m in messages)
-
-
-@given(conversations(), WINDOWS, NAMES, st.booleans())
-def test_the_view_is_legal_and_within_the_limit_under_every_profile(
-    messages, window, name, compact
-):
-    memory = memory_of(window, name)
-    state = memory.compact(messages) if compact else None
-    view = memory.view(messages, state)
-    assert memory.count(view.messages).tokens == view.usage.input_tokens <= memory.budget.limit
-    if spoken(view.messages):
-        assert problems(view.messages) == []
-        if name in CHECKS:
-            CHECKS[name](view.messages)
-    newest = [m.id for m in with_ids(messages) if isinstance(m, HumanMessage)][-1:]
-    assert set(newest) <= {m.id for m in view.messages}
-
-
-@given(conversations(8), WINDOWS, NAMES)
-def test_requests_grow_only_at_their_end_under_every_profile(messages, window, name):
-    memory = memory_of(window, name)
-    state = memory.compact(messages)
-    earlier = memory.view(messages, state)
-    longer = [*messages, HumanMessage("more?", id="more")]
-    later_state = memory.compact(longer, state)
-    later = memory.view(longer, later_state)
-    changed = later_state["summary"] != state["summary"] or any(
-        later_state["cuts"].get(m.id) != state["cuts"].get(m.id) for m in earlier.messages
-    )
-    before = [m for m in earlier.messages if m.id != CONTINUE_MESSAGE.id]
-    if changed or earlier.left_out or earlier.warnings or later.warnings or not before:
-        return
-    # The last human message may have grown by the new one: its words come first.
-    assert later.messages[: len(before) - 1] == before[:-1]
-    last, grown = before[-1], later.messages[len(before) - 1]
-    assert grown == last or str(grown.content).startswith(str(last.content).rstrip("]"))
 
 
 def test_strict_alternation_merges_neighbours_of_one_role():
@@ -188,15 +140,6 @@ def test_gemini_thought_signatures_stay_on_their_tool_call():
     )
     messages = [HumanMessage("Go.", id="h"), call, ToolMessage("1", tool_call_id="c", id="t")]
     assert memory_of(4_000, "gemini").view(messages).messages[1] is call
-
-
-def test_a_blank_human_message_says_so_where_it_would_be_refused():
-    messages = [HumanMessage("", id="h")]
-    assert memory_of(4_000, "bedrock").view(messages).messages[0].content == "[empty message]"
-    blocks = [{"type": "text", "text": " "}, {"type": "text", "text": "Go."}]
-    shown = memory_of(4_000, "anthropic").view([HumanMessage(blocks, id="h")]).messages
-    assert shown[0].content == blocks[1:]
-    assert memory_of(4_000, "openai").view(messages).messages[0].content == ""
 
 
 @pytest.mark.parametrize(

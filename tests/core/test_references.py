@@ -64,16 +64,6 @@ def test_where_two_messages_share_a_reference_a_longer_one_tells_them_apart():
     assert messages_named(said, "") == []
 
 
-def test_a_marker_names_a_message_only_where_the_model_has_the_tool():
-    said = [*turn(1), *turn(2, (20, 3_000))]
-    named, nameless = (
-        memory_of(4_000).compact_and_view(said, tools=tools)[1].messages[-1].content
-        for tools in ([READER], [{"name": "read"}])
-    )
-    assert f"left out; full text: message {reference('t2')} ...]" in named
-    assert "left out ...]" in nameless
-
-
 @pytest.mark.parametrize(
     "tool",
     [

@@ -16,7 +16,6 @@ from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
 from langchain_tokenmem.core.numbers import POINTER_IS_LOST, reference
 from langchain_tokenmem.core.profiles import PROFILES
-from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
 from langchain_tokenmem.memory.summary_log import LogWriter
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.types import View
@@ -111,15 +110,6 @@ def pairs_of(calls):
 
 def ids_of(state):
     return [entry["id"] for entry in entries_of(state)]
-
-
-@pytest.mark.slow
-@given(runs(), memories())
-def test_between_two_changes_a_request_never_loses_a_byte_of_the_one_before(said, memory):
-    for before, after in pairs_of(calls_of(memory, said)):
-        same = before.state["totals"] == after.state["totals"]
-        if same and before.is_whole and after.is_whole:
-            assert after.text.startswith(before.text)
 
 
 @pytest.mark.slow
@@ -248,27 +238,6 @@ def test_a_lost_pointer_is_found_by_the_other_ids_of_its_entry():
         assert POINTER_IS_LOST not in view.warnings
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("change", ["another id", "condensed", "one more"])
-def test_a_finished_summary_is_appended_only_to_the_entries_it_began_with(change):
-    memory, finished = memory_of(4_000), FinishedSummaries()
-    said, before = filled_log(memory)
-    longer = [*said, *talk(30, 500)]
-    after = memory.compact(longer, before, force=True)
-    assert ids_of(after) != ids_of(before)
-    finished.put(longer, before, after, key="thread")
-    log = before["summary"]
-    entries = {
-        "another id": [*log["entries"][:-1], {**log["entries"][-1], "id": "redacted"}],
-        "condensed": [{**log["entries"][-1], "id": "condensed"}],
-        "one more": [*log["entries"], {**log["entries"][-1], "id": "new"}],
-    }[change]
-    now = {**before, "summary": {**log, "entries": entries}}
-    assert finished.take("thread", longer, now) is now
-    taken = finished.take("thread", longer, before)
-    assert taken["summary"] == after["summary"]
-
-
 def test_an_instruction_always_writes_and_condenses_the_log_under_it_where_nothing_folds():
     summarizer = ListSummarizer()
     memory = memory_of(4_000, summarizer)
@@ -287,17 +256,6 @@ def test_an_instruction_always_writes_and_condenses_the_log_under_it_where_nothi
     assert after["summary"]["covered"] == state["summary"]["covered"] == entry["covered"]
 
 
-def test_an_instruction_folds_what_it_can_below_the_thresholds_too():
-    memory, said = memory_of(8_000), talk(60)
-    assert memory.plan(said).reason is None
-    state = memory.compact(said, instruction="Keep the numbers.")
-    [request] = memory.summarizer.requests
-    assert request.instruction == "Keep the numbers."
-    assert not request.condenses
-    [entry] = entries_of(state)
-    assert entry["reason"] == "manual"
-
-
 def test_an_entry_is_written_from_the_verbatim_messages_never_their_shortened_forms():
     memory = memory_of()
     said = [HumanMessage("Go.", id="first")]
@@ -313,32 +271,6 @@ def test_an_entry_is_written_from_the_verbatim_messages_never_their_shortened_fo
     assert any(message.type == "tool" for message in told)
     assert all(message == by_id[message.id] for message in told)
     assert "first" not in {message.id for message in told}
-
-
-def test_the_summarizer_is_shown_the_log_as_context_and_an_entry_repeats_none_of_it():
-    memory = memory_of(4_000)
-    _, state = filled_log(memory)
-    requests = [r for r in memory.summarizer.requests if not r.condenses]
-    texts = [entry["text"] for entry in entries_of(state)]
-    assert [r.prior for r in requests[:2]] == [None, texts[0]]
-    assert requests[2].prior == "\n\n".join(texts[:2])
-    for request, text in zip(requests, texts, strict=False):
-        assert text.splitlines()[0] in str(request.messages[0].content)
-
-
-def test_the_memory_block_of_the_first_request_stands_behind_the_log():
-    memory = memory_of()
-    said = [HumanMessage("Look at everything.", id="first")]
-    for n in range(40):
-        call = {"name": "read", "args": {"n": n}, "id": f"c{n}"}
-        said.append(AIMessage("", tool_calls=[call], id=f"a{n}"))
-        said.append(ToolMessage(f"{n} log. " * 30, tool_call_id=f"c{n}", id=f"t{n}"))
-    block = {"first": {"text": "<recalled_messages>\nold\n</recalled_messages>", "ids": []}}
-    state = {**memory.compact(said), "blocks": block}
-    own, *log, recalled = memory.view(said, state).messages[0].content
-    assert own["text"] == "Look at everything."
-    assert len(log) == len(entries_of(state)) >= 1
-    assert recalled["text"] == block["first"]["text"]
 
 
 def test_the_times_of_an_entry_are_those_at_which_its_messages_were_said():

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.profiles import PROFILES
 from tests.fakes import CharCounter, ListSummarizer, entries_of
 from tests.legality import problems
-from tests.strategies import conversations
 
 FENCE = "<conversation_summary "
 
@@ -81,22 +78,6 @@ def test_a_profile_of_one_text_gets_the_same_blocks_joined(legality):
     assert {name for name, profile in PROFILES.items() if profile.one_text} == {"mistral", "strict"}
 
 
-def test_the_log_stands_in_the_opening_message_where_there_is_no_human_one():
-    calls = [{"name": "read", "args": {}, "id": "c"}]
-    said = [
-        m.model_copy(update={"tool_calls": [{**calls[0], "id": f"c{n}"}], "id": f"a{n}"})
-        if m.type == "ai"
-        else ToolMessage("data " * 30, tool_call_id=f"c{n}", id=f"t{n}")
-        for n in range(40)
-        for m in (AIMessage("Look. "), HumanMessage(""))
-    ]
-    memory = memory_of()
-    view = memory.view(said, memory.compact(said)).messages
-    assert [m.id for m in view].count("tm-opening") == 1
-    assert view[0].id == "tm-opening"
-    assert FENCE in view[0].text
-
-
 def test_the_first_human_message_changes_only_when_the_summary_does():
     memory, messages, state = memory_of(), [], None
     fronts, summaries = [], []
@@ -108,24 +89,6 @@ def test_the_first_human_message_changes_only_when_the_summary_does():
     for n in range(1, 60):
         assert (fronts[n] == fronts[n - 1]) == (summaries[n] == summaries[n - 1])
     assert len(set(fronts)) > 2
-
-
-@given(
-    conversations(),
-    st.integers(300, 4_000),
-    st.sampled_from(sorted(PROFILES)),
-    st.booleans(),
-    st.booleans(),
-)
-def test_a_summary_in_the_human_message_never_makes_a_request_illegal_or_too_long(
-    messages, window, legality, pin_first, force
-):
-    memory = memory_of("human", window=window, legality=legality, pin_first=pin_first)
-    view = memory.view(messages, memory.compact(messages, force=force))
-    if any(m.type != "system" for m in view.messages):
-        assert problems(view.messages) == []
-    assert memory.count(view.messages).tokens <= view.usage.max_tokens
-    assert memory.count(view.messages).tokens <= view.usage.input_tokens
 
 
 @pytest.mark.parametrize(

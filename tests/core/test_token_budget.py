@@ -6,7 +6,6 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.shortening import old_result_cut
 from langchain_tokenmem.errors import ConfigurationError
 from tests.fakes import CharCounter, ListSummarizer, entries_of
 from tests.legality import problems
@@ -112,34 +111,6 @@ def test_the_summary_stays_within_its_share_over_seven_hundred_turns():
     assert len(made) >= 70
 
 
-def test_the_budget_holds_before_each_model_call_of_a_tool_loop():
-    memory = memory_of(4_000)
-    messages, state = [HumanMessage("Fix the build.", id="h0")], None
-    for number in range(30):
-        state = memory.compact(messages, state)
-        view = memory.view(messages, state)
-        assert view.usage.input_tokens <= memory.budget.limit
-        assert view.left_out == 0
-        assert problems(view.messages) == []
-        assert view.messages[-1].id == messages[-1].id
-        messages += [call(number), result(number, "output line\n" * 150)]
-    assert state["summary"]
-
-
-def test_a_model_without_profile_gets_the_default_window_and_one_warning(caplog):
-    class Unknown:
-        profile = None
-        model_name = "my-own-7b"
-
-    budget = TokenBudget.for_model(Unknown())
-    assert budget.context_window == 16_384
-    assert budget.model == "my-own-7b"
-    assert len(caplog.records) == 1
-    assert "my-own-7b" in caplog.text
-    assert TokenBudget.for_model(Unknown(), context_window=9_000).context_window == 9_000
-    assert len(caplog.records) == 1
-
-
 def test_a_shortened_tool_result_keeps_its_bytes_in_later_requests():
     memory = memory_of(6_000)
     messages = tool_loop(8, "a long line of output\n" * 50)
@@ -155,32 +126,6 @@ def test_a_shortened_tool_result_keeps_its_bytes_in_later_requests():
     assert again["cuts"] == state["cuts"]
     assert memory.view(later, again).messages[: len(first)] == first
     assert any("lines left out ...]" in str(m.content) for m in first)
-
-
-def test_compaction_keeps_errors_longer_than_logs():
-    memory = memory_of(40_000, target=0.5)
-    log = "downloading part of the archive\n" * 400
-    error = "Traceback (most recent call last):\n" + "  File x, line 1\n" * 400 + "KeyError: 'a'"
-    messages = [HumanMessage("go", id="h")]
-    for number in range(12):
-        messages += [call(number), result(number, error if number == 1 else log)]
-    state = memory.compact(messages)
-    shown = {m.id: str(m.content) for m in memory.view(messages, state).messages}
-    assert len(shown["t1"]) > 6_000
-    assert shown["t1"].endswith("KeyError: 'a'")
-    assert len(shown["t0"]) < 5_000
-    assert "lines left out ...]" in shown["t0"]
-
-
-def test_for_model_reads_the_profile_through_wrappers():
-    from langchain_core.language_models import FakeListChatModel
-
-    model = FakeListChatModel(
-        responses=["x"], profile={"max_input_tokens": 50_000, "max_output_tokens": 1_000}
-    )
-    for wrapped in (model, model.bind(stop=["x"]), model.with_retry()):
-        budget = TokenBudget.for_model(wrapped)
-        assert (budget.context_window, budget.reserve_output) == (50_000, 1_000)
 
 
 @pytest.mark.parametrize(
@@ -199,24 +144,6 @@ def test_for_model_reads_the_profile_through_wrappers():
 def test_bad_numbers_are_refused_with_advice(fields, words):
     with pytest.raises(ConfigurationError, match=words):
         TokenBudget(**fields)
-
-
-@pytest.mark.parametrize(
-    ("fields", "most"),
-    [
-        ({"result_tokens": 400, "result_chars": 200}, 200),
-        ({"result_tokens": 60, "result_chars": 100_000}, 4 * 60),
-        ({"result_tokens": 400}, 4 * 400),
-    ],
-)
-def test_of_result_tokens_and_result_chars_the_smaller_wins(fields, most):  # a token: 4 characters
-    budget = TokenBudget(context_window=20_000, **fields)
-    cut = old_result_cut(
-        result(0, "word " * 2_000), budget, CharCounter().message, {"head": 0, "tail": 0}
-    )
-    kept = cut["head"] + cut["tail"]
-    assert 0 < kept <= most
-    assert kept > most / 4
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.messages import with_ids
 from langchain_tokenmem.errors import BudgetExceededError
 from tests.fakes import CharCounter, ListSummarizer, entries_of
 from tests.legality import problems
@@ -23,25 +20,6 @@ def memory_of(window: int) -> TokenMemory:
     return TokenMemory(
         TokenBudget(context_window=window), counter=CharCounter(), summarizer=ListSummarizer()
     )
-
-
-def body_of(messages):
-    return [m for m in messages if m.type != "system"]
-
-
-@given(conversations(), WINDOWS, st.booleans())
-def test_view_is_legal_within_the_limit_and_has_the_newest_human(messages, window, compact):
-    memory = memory_of(window)
-    before = copy.deepcopy(messages)
-    state = memory.compact(messages) if compact else None
-    view = memory.view(messages, state)
-    assert memory.count(view.messages).tokens <= memory.budget.limit
-    assert view.usage.input_tokens == memory.count(view.messages).tokens
-    if body_of(view.messages):
-        assert problems(view.messages) == []
-    humans = [m.id for m in with_ids(messages) if isinstance(m, HumanMessage)]
-    assert humans[-1:] in ([], [m.id for m in view.messages if m.id in humans[-1:]])
-    assert messages == before
 
 
 @given(conversations(), WINDOWS)

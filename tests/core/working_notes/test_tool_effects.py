@@ -61,13 +61,6 @@ def test_writing_tools_change_the_files_of_their_arguments(name, args, files):
     assert changed(name, args) == files
 
 
-@pytest.mark.parametrize("name", ["read_file", "grep", "glob", "list_directory"])
-def test_reading_tools_change_nothing(name):
-    found = effect(name, {"path": "src/a.go", "pattern": "x"})
-    assert (found.changed, found.command) == ((), None)
-    assert found.read == ("src/a.go",)
-
-
 @pytest.mark.parametrize(
     "result",
     [

@@ -18,20 +18,6 @@ def test_the_usual_names_of_writing_tools_are_known(name):
     assert ToolKinds().written_argument(name)
 
 
-@pytest.mark.parametrize(
-    "name", ["bash", "shell", "execute", "terminal", "execute_bash", "Bash", "mcp__dev__bash"]
-)
-def test_the_usual_names_of_tools_that_run_commands_are_known(name):
-    assert ToolKinds().command_argument(name) == "command"
-
-
-@pytest.mark.parametrize("name", ["read_file", "grep", "glob", "sql_execute", "list_files", ""])
-def test_other_tools_neither_write_nor_run(name):
-    kinds = ToolKinds()
-    assert kinds.written_argument(name) is None
-    assert kinds.command_argument(name) is None
-
-
 def test_the_tables_of_the_application_are_added_to_the_usual_names():
     kinds = ToolKinds(writes={"save_page": "page_path"}, commands={"run_job": "script"})
     assert kinds.written_argument("save_page") == "page_path"

@@ -117,12 +117,6 @@ def test_tool_kinds_of_the_application_are_read():
     assert done["a0"] == {"files_changed": ["x.md"], "failed_commands": [failed]}
 
 
-def test_interrupted_turns_have_none_unless_asked_for():
-    messages = [HumanMessage("Fix it.", id="h0"), *work(), NEXT]
-    assert memory_of().compact(messages).get("turns", {"done": {}})["done"] == {}
-    assert kept(memory_of(include_partial=True), messages) == {"call0f": MEMORY}
-
-
 def test_the_turn_memory_of_a_sub_agent_is_merged_upward():
     inner = {"files_changed": ["x.py"], "failed_commands": [{"command": "make", "exit_code": 2}]}
     calls = [
@@ -157,16 +151,6 @@ def test_a_wrong_setting_is_a_configuration_error(options):
 # --- what is kept -----------------------------------------------------------------------
 
 
-def test_an_edited_call_is_read_again():
-    memory = memory_of()
-    state = memory.compact([*turn(), NEXT])
-    edited = [*turn(calls=edit("0a", "other.go")), NEXT]
-    edited[2] = edited[2].model_copy(update={"id": "result0a"})
-    other = [m if m.id != "call0a" else edit("0a", "other.go")[0] for m in turn()]
-    done = kept(memory, [*other, NEXT], state)
-    assert done["a0"]["files_changed"] == ["other.go", "a.go", "b.go"]
-
-
 def test_it_outlives_tool_messages_that_are_removed():
     memory = memory_of()
     state = memory.compact([*turn(), NEXT])
@@ -176,26 +160,6 @@ def test_it_outlives_tool_messages_that_are_removed():
     assert memory.compact(rest, after) is after
     (message,) = shown(memory.view(rest, after))
     assert message.content == f"Done.\n\n{TEXT}"
-
-
-def test_a_fork_sees_its_own_moment():
-    memory = memory_of()
-    before = memory.compact([*turn(), NEXT])
-    memory.compact([*turn(), *turn(1)], before)
-    other = [*turn(), *turn(2, calls=edit("x", "fork.go"))]
-    assert kept(memory, other, before)["a2"]["files_changed"] == ["fork.go"]
-
-
-def test_it_is_dropped_once_its_message_is_covered():
-    memory = memory_of(2_000)
-    filler = [m for n in range(3, 12) for m in turn(n, calls=[], answer="word " * 200)]
-    state = memory.compact([*turn(), *filler, NEXT])
-    assert state["summary"] is not None
-    assert state["turns"] == {
-        "done": {},
-        "running": {"files_changed": [], "failed_commands": []},
-        "calls": {},
-    }
 
 
 def long_run(calls=12, size=300):
@@ -233,27 +197,6 @@ def test_when_hidden_shows_it_only_where_calls_are_not_in_the_view():
     assert memory.view([*turn(), NEXT], memory.compact([*turn(), NEXT])).messages[-2].content == (
         "Done."
     )
-
-
-def test_always_shows_it_with_every_finished_turn():
-    memory = memory_of(turn_memory="always")
-    view = memory.view([*turn(), *turn(1), NEXT])
-    assert [m.id for m in shown(view)] == ["a0", "a1"]
-    assert shown(view)[0].content == f"Done.\n\n{TEXT}"
-
-
-def test_it_appears_in_the_change_of_the_prefix_that_hides_its_calls():
-    memory = memory_of(4_000)
-    state, messages, seen = None, [], []
-    for message in [*long_run(6), AIMessage("Done.", id="a0"), *turn(1, [], "x " * 3_000), NEXT]:
-        messages.append(message)
-        before = state
-        state = memory.compact(messages, state)
-        is_shown = bool(shown(memory.view(messages, state)))
-        if is_shown and not seen:
-            assert state["summary"] != (before["summary"] if before else None)
-        seen += [1] * is_shown
-    assert memory.compact(messages, state) is state
 
 
 def test_the_summarizer_reads_the_rendered_form_of_a_covered_answer():
@@ -298,13 +241,6 @@ def test_fences_and_newlines_in_names_cannot_break_out():
     assert len(text.splitlines()) == 5
 
 
-def test_an_echo_of_the_block_does_not_make_it_stand_twice():
-    echoed = AIMessage(f"Done.\n\n{TEXT}", id="a0")
-    assert format_message_for_provider(echoed, MEMORY) is echoed
-    other = AIMessage("Done.\n\nTool memory:\n- Files changed: x.go", id="a0")
-    assert format_message_for_provider(other, MEMORY).content == f"Done.\n\n{TEXT}"
-
-
 # --- never ------------------------------------------------------------------------------
 
 SHOWN = st.sampled_from(["when_hidden", "always", "never"])
@@ -340,14 +276,3 @@ def test_no_path_and_no_command_that_is_not_in_the_arguments_of_the_calls(messag
     for told_of in (*state.get("turns", {"done": {}})["done"].values(),):
         assert {*told_of["files_changed"]} <= paths
         assert {one["command"] for one in told_of["failed_commands"]} <= commands
-
-
-@given(st.text(max_size=200), st.lists(NAMES, max_size=30), st.lists(NAMES, max_size=15))
-def test_rendering_twice_is_rendering_once_and_within_the_caps(text, files, commands):
-    memory = {
-        "files_changed": files,
-        "failed_commands": [{"command": one, "exit_code": 1} for one in commands],
-    }
-    once = format_message_for_provider(AIMessage(text), memory)
-    assert format_message_for_provider(once, memory).content == once.content
-    assert once.content.count("- Failed bash: ") <= max(10, text.count("- Failed bash: ") + 10)
