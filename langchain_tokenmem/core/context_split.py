@@ -38,7 +38,7 @@ from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.core.repair import Dangling, RepairedGroup, repair_groups, says_nothing
 from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.turn_memory import GroupOutcome, TurnReading
-from langchain_tokenmem.core.turns import ShownTurns, TurnReader, covered_turn
+from langchain_tokenmem.core.turns import ShownTurns, covered_turn
 from langchain_tokenmem.state import MemoryState, RunningSummary
 
 
@@ -98,11 +98,8 @@ def split_context(
     if merged is not None:
         merged = fit_message(well_formed_message(merged), profile, repairs)
     turns = state.get("turns")
-    reader = TurnReader(
-        outcomes,
-        turns if turns is not None else covered_turn(unique[:start], reading.outcomes),
-        reading.include_partial,
-    )
+    if turns is None:
+        turns = covered_turn(unique[:start], reading.outcomes)
     context = ContextParts(
         counter=counter,
         system=merged,
@@ -121,7 +118,7 @@ def split_context(
         working_notes={key: held for key, b in state["blocks"].items() if (held := b.get("notes"))},
         numbers=MessageNumbers(last_number(summary), tail),
         seen=seen,
-        turns=ShownTurns.of(reader, reading.shown, kept, tail),
+        turns=ShownTurns(reading, outcomes, turns).shown_with(kept, tail),
     )
     if sent := state.get("sent"):
         covered_to = kept[-1].source.last_id if kept else None
