@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.message_times import first_sights, stamped, without_stamp
@@ -73,22 +73,6 @@ def test_a_time_in_another_zone_is_shown_in_utc_and_one_without_a_zone_is_utc():
         "[2026-02-13 23:00:00 UTC] East?",
         "[2026-02-14 02:00:00 UTC] Bare?",
         "Broken?",
-    ]
-
-
-def test_tool_results_and_system_messages_show_no_time():
-    call = {"name": "look", "args": {}, "id": "c1", "type": "tool_call"}
-    messages = [
-        stamped(SystemMessage("Be brief.", id="s"), NOON),
-        stamped(HumanMessage("Look.", id="h"), NOON),
-        stamped(AIMessage("", id="a", tool_calls=[call]), NOON),
-        stamped(ToolMessage("seen", tool_call_id="c1", id="t"), NOON),
-    ]
-    assert shown(memory_of("all"), messages) == [
-        "Be brief.",
-        "[2026-02-14 12:00:00 UTC] Look.",
-        "",
-        "seen",
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from itertools import pairwise
 from unittest.mock import patch
@@ -125,24 +124,6 @@ def test_across_a_fold_a_request_never_changes_up_to_the_end_of_the_earlier_entr
         front = before.text[:end] or as_sent([RULES])
         assert before.text.startswith(front)
         assert after.text.startswith(front)
-
-
-@pytest.mark.slow
-@given(runs(), memories())
-def test_an_entry_is_never_changed_but_by_a_condensation(said, memory):
-    for before, after in pairs_of(calls_of(memory, said)):
-        old, new = entries_of(before.state), entries_of(after.state)
-        kept = [entry for entry in old if entry in new]
-        assert kept == old[len(old) - len(kept) :]
-        gone = old[: len(old) - len(kept)]
-        if gone:
-            assert new[0]["reason"] == "condensed"
-            made_of = [entry["id"] for entry in gone]
-            assert new[0]["condensed"][: len(made_of)] == made_of
-            assert (new[0]["first"], new[0]["last"]) >= (gone[0]["first"], gone[-1]["last"])
-        else:
-            assert new[: len(old)] == old
-        assert all(entry["reason"] != "condensed" for entry in new[1:])
 
 
 @pytest.mark.slow
@@ -292,15 +273,3 @@ def test_the_times_of_an_entry_are_those_at_which_its_messages_were_said():
     same_day = {**entry, "since": "2026-11-20T10:05:00+00:00", "until": "2026-11-20T10:31:00+00:00"}
     assert 'from="2026-11-20 10:05 UTC" to="10:31">' in log_texts([same_day])[0]
     assert "from=" not in log_texts([{**entry, "since": None}])[0]
-
-
-@pytest.mark.slow
-def test_the_state_never_grows_with_the_number_of_condensations():
-    memory, said, state, sizes = memory_of(2_000), [], None, []
-    for n in range(600):
-        said += talk(1, n)
-        state = memory.compact(said[-60:] if state is None else said, state)
-        sizes.append(len(json.dumps(state)))
-    condensed = entries_of(state)[0]["condensed"]
-    assert len(condensed) <= max(len(entries_of(state)), 12)
-    assert max(sizes[400:]) <= 1.2 * max(sizes[100:200])

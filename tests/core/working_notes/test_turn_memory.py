@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
-from langchain_tokenmem.modes import ToolKinds, format_message_for_provider
+from langchain_tokenmem.errors import BudgetExceededError
+from langchain_tokenmem.modes import format_message_for_provider
 from tests.fakes import CharCounter, ListSummarizer
 from tests.legality import problems
 
@@ -109,14 +109,6 @@ def test_files_stand_once_in_first_seen_order_and_failed_commands_with_repeats()
     assert done == {"a0": {"files_changed": ["b.go", "a.go"], "failed_commands": [failed, failed]}}
 
 
-def test_tool_kinds_of_the_application_are_read():
-    memory = memory_of(tool_kinds=ToolKinds(writes={"save": "name"}, commands={"job": "line"}))
-    calls = [*call(1, "save", {"name": "x.md"}), *call(2, "job", {"line": "go"}, "Exit code: 2")]
-    failed = {"command": "go", "exit_code": 2}
-    done = kept(memory, turn(calls=calls))
-    assert done["a0"] == {"files_changed": ["x.md"], "failed_commands": [failed]}
-
-
 def test_the_turn_memory_of_a_sub_agent_is_merged_upward():
     inner = {"files_changed": ["x.py"], "failed_commands": [{"command": "make", "exit_code": 2}]}
     calls = [
@@ -138,14 +130,6 @@ def test_an_explicit_mark_of_the_application_wins():
     assert kept(memory, messages) == {"a0": marks["turn_memory"]}
     text_only = [messages[0], answer, NEXT]
     assert shown(memory.view(text_only))[0].content.endswith("- Files changed: own.go")
-
-
-@pytest.mark.parametrize(
-    "options", [{"turn_memory": "sometimes"}, {"tool_kinds": {"a": "b"}}, {"project_root": 3}]
-)
-def test_a_wrong_setting_is_a_configuration_error(options):
-    with pytest.raises(ConfigurationError, match=next(iter(options))):
-        TokenMemory(**options)
 
 
 # --- what is kept -----------------------------------------------------------------------
