@@ -15,7 +15,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
 from langchain_tokenmem.core.bound_reasoning import without_bound_reasoning
-from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
 from langchain_tokenmem.core.inserted_text import merged_system, text_of_block
 from langchain_tokenmem.core.message_times import ShownTimes, TimePrefixes
 from langchain_tokenmem.core.messages import (
@@ -36,7 +36,6 @@ from langchain_tokenmem.core.numbers import (
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.core.repair import Dangling, RepairedGroup, repair_groups, says_nothing
-from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.turn_memory import GroupOutcome, TurnReading
 from langchain_tokenmem.core.turns import ShownTurns, covered_turn
 from langchain_tokenmem.state import MemoryState, RunningSummary

@@ -24,6 +24,7 @@ from langchain_tokenmem.core.chat_models import (
     unwrap_model,
     window_of,
 )
+from langchain_tokenmem.core.context_parts import RequestCounter, cached_count, checked_overhead
 from langchain_tokenmem.core.context_split import split_context
 from langchain_tokenmem.core.edited_words import CheckedMessages, checked_messages
 from langchain_tokenmem.core.inserted_text import with_text
@@ -33,14 +34,12 @@ from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
 from langchain_tokenmem.core.repair import Dangling
-from langchain_tokenmem.core.request_counter import RequestCounter, cached_count, checked_overhead
 from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions, SummaryRole
 from langchain_tokenmem.core.todos import todos_in, todos_text
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.view import Explanation, View
-from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings
-from langchain_tokenmem.core.working_notes.outcomes import turn_reading
+from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings, turn_reading
 from langchain_tokenmem.events import CompactCallbacks, notify
 from langchain_tokenmem.memory.compaction import Compaction
 from langchain_tokenmem.memory.corrected_summary import with_current_words

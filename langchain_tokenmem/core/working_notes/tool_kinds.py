@@ -14,11 +14,22 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessag
 
 from langchain_tokenmem.core.argument_checks import described
 from langchain_tokenmem.core.facts.call_kinds import TABLES, CallKind, kind_of_tool, path_of
-from langchain_tokenmem.core.messages import call_ids
+from langchain_tokenmem.core.messages import MARKS, Group, call_ids, marks_of
 from langchain_tokenmem.core.tool_calls import uniform_calls
 from langchain_tokenmem.core.tool_failures import exit_code_of, is_refused
-from langchain_tokenmem.core.turn_memory import command_line, on_one_line
+from langchain_tokenmem.core.turn_memory import (
+    MARK,
+    GroupOutcome,
+    as_turn_memory,
+    command_line,
+    empty_memory,
+    explicit_memory,
+    is_empty,
+    joined,
+    on_one_line,
+)
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.notes_state import FailedCommand, TurnMemory
 
 _SEPARATORS = re.compile(r"__|[-.:/ ]")
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -348,3 +359,54 @@ def plain_path(path: str, root: str | None) -> str | None:
 
 def _without_dots(path: PurePath, kind: type[PurePath]) -> PurePath:
     return kind(normpath(path.as_posix()))
+
+
+def outcome_of(group: Group, kinds: ToolKinds, project_root: str | None) -> GroupOutcome | None:
+    """Return the outcome of a group; None where a turn memory has nothing to tell of it.
+
+    Args:
+        group: A group as it stands in the transcript.
+        kinds: Tools that write files or run commands.
+        project_root: Folder that paths are relative to.
+    """
+    if len(group.messages) == 1:
+        explicit = explicit_memory(group.messages[0])
+        if explicit is None:
+            return None
+        return GroupOutcome(explicit=_with_plain_paths(explicit, project_root))
+    memory, results = empty_memory(), []
+    nested = {m.id: found for m in group.messages if (found := _of_sub_agent(m, project_root))}
+    for effect in effects_of(group.messages, kinds, project_root):
+        result = effect.result.id or ""
+        told = [_memory_of(effect), *filter(None, [nested.pop(result, None)])]
+        if not all(map(is_empty, told)):
+            results.append(result)
+            for one in told:
+                memory = joined(memory, one)
+    return None if is_empty(memory) else GroupOutcome(memory, tuple(results))
+
+
+def _memory_of(effect: ToolEffect) -> TurnMemory:
+    failed: list[FailedCommand] = []
+    if effect.command and effect.exit_code:
+        failed.append({"command": effect.command, "exit_code": effect.exit_code})
+    return {"files_changed": [*effect.changed], "failed_commands": failed}
+
+
+def _of_sub_agent(message: BaseMessage, project_root: str | None) -> TurnMemory | None:
+    """Return the turn memory of a sub-agent, which its result holds in the artifact, or a mark."""
+    if not isinstance(message, ToolMessage) or message.status == "error":
+        return None
+    places = [marks_of(message) if message.response_metadata else None, message.artifact]
+    if isinstance(message.artifact, Mapping):
+        places.append(message.artifact.get(MARKS))
+    for place in places:
+        if isinstance(place, Mapping) and MARK in place:
+            return _with_plain_paths(as_turn_memory(place[MARK]), project_root)
+    return None
+
+
+def _with_plain_paths(memory: TurnMemory, project_root: str | None) -> TurnMemory:
+    paths = (plain_path(path, project_root) for path in memory["files_changed"])
+    files = [*dict.fromkeys(path for path in paths if path)]
+    return {"files_changed": files, "failed_commands": memory["failed_commands"]}
