@@ -78,12 +78,6 @@ def test_a_view_never_has_more_unless_what_has_to_be_there_is_more_and_is_legal(
         assert {one for one in ids(view) if one in known} <= allowed(messages, pin_first=pin_first)
 
 
-@given(conversations(), st.sampled_from(sorted(PROFILES)))
-def test_without_it_and_with_more_than_there_are_a_view_is_the_same(messages, legality):
-    plain = memory_of(None, legality=legality).view(messages)
-    assert memory_of(1_000, legality=legality).view(messages) == plain
-
-
 @pytest.mark.parametrize("trigger", [None, Trigger()])
 @pytest.mark.parametrize(
     ("most", "expected"),

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import copy
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.message_times import first_sights, stamped, without_stamp
+from langchain_tokenmem.core.message_times import stamped, without_stamp
 from langchain_tokenmem.core.messages import marks_of, with_ids
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.state import new_state
@@ -133,14 +132,6 @@ def test_only_an_exact_stamp_at_the_very_beginning_is_taken_off(said, stored):
     assert without_stamp(HumanMessage(said)).content == said
 
 
-def sights(times, *said, shown="human", **more):
-    """Return first sights of messages named by `h1`, `a1`, `t1`, one minute later than the last."""
-    kinds = {"h": HumanMessage, "a": AIMessage, "t": partial(ToolMessage, tool_call_id="c")}
-    messages = [kinds[name[0]]("x", id=name) for name in said]
-    now = NOON + timedelta(minutes=len(times))
-    return first_sights(times, messages, now, shown=shown, **more)
-
-
 HOW = st.sampled_from(["human", "all"])
 
 
@@ -170,27 +161,6 @@ def test_no_view_with_times_is_over_the_limit_and_no_message_is_changed(
     assert used <= view.usage.input_tokens <= memory.budget.limit
     assert memory.view(messages, state).messages == view.messages
     assert view.output_left >= 1
-
-
-@pytest.mark.slow
-@given(timed(), HOW, st.sampled_from([1_000, 4_000, 1_000_000]))
-def test_shown_bytes_stay_as_messages_come(messages, how, window):
-    seen, fresh = memory_of(how, window), memory_of(how, window)
-    state, before = new_state(), {}
-    times: list[list[str]] = []
-    for size in range(1, len(messages) + 1):
-        part = messages[:size]
-        times = first_sights(times, part, NOON + timedelta(hours=size), shown=how)
-        old = state["summary"], state["cuts"]
-        try:
-            state, view = seen.compact_and_view(part, {**state, "times": times})
-        except BudgetExceededError:
-            return
-        assert fresh.view(part, state).messages == view.messages
-        humans = {m.id: m.content for m in view.messages if m.type == "human"}
-        if (state["summary"], state["cuts"]) == old and not view.left_out:
-            assert {key: humans.get(key) for key in before} == before
-        before = humans if not view.left_out else {}
 
 
 def test_output_left_is_the_limit_and_the_reserve_less_the_input_and_at_least_one():

@@ -40,21 +40,6 @@ def tool_loop(rounds: int, text: str = "line of output\n" * 60) -> list:
     return loop
 
 
-def test_system_text_and_tool_schemas_count_towards_the_limit():
-    memory = memory_of(16_000)
-    tools = [{"name": f"tool{n}", "description": "does things " * 8} for n in range(40)]
-    messages = tool_loop(60)
-    state = memory.compact(messages, system="rule " * 4_800, tools=tools)
-    view = memory.view(messages, state, system="rule " * 4_800, tools=tools)
-    assert view.usage.parts["system"] > 6_000
-    assert view.usage.parts["tools"] > 1_000
-    total = memory.count(view.messages, tools=tools).tokens
-    assert total == view.usage.input_tokens <= memory.budget.limit
-    parts = dict(view.usage.parts)
-    assert parts.pop("reserved_output") == memory.budget.reserve_output
-    assert sum(parts.values()) == total
-
-
 @pytest.mark.parametrize("kind", ["human", "result", "call", "answer"])
 def test_one_giant_message_is_cut_with_a_marker_and_pairing_kept(kind):
     memory = memory_of(2_000)
