@@ -42,7 +42,7 @@ class CheckedMessages:
 
     The same objects are not looked at again, so an edit inside of such an object is seen by the
     next process, or when a checkpoint is read again. With 10,000 messages in an agent's state, of
-    which the window holds 60, that is 3 ms of a model call instead of 30.
+    which the window holds 12, a model call takes 2 ms instead of 33.
     """
 
     __slots__ = ("_known", "_named", "_noted")
@@ -59,7 +59,7 @@ class CheckedMessages:
             messages: The conversation as an application gives it, oldest first.
         """
         known, longer = self._named, None
-        if isinstance(messages, list) and same_objects(known, messages[: len(known)]):
+        if known and isinstance(messages, list) and same_objects(known, messages[: len(known)]):
             rest = as_messages(messages[len(known) :])  # what is known are messages
             longer = known.extended([*map(without_echo, rest)])
         if longer is None:
