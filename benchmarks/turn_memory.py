@@ -34,8 +34,7 @@ from langchain_tokenmem.adapters.migration.message_files import message_of
 from langchain_tokenmem.cli.replay import numbered
 from langchain_tokenmem.core.messages import marks_of
 from langchain_tokenmem.core.turns import with_turn_memories
-from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings
-from langchain_tokenmem.core.working_notes.outcomes import turn_reading
+from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings, turn_reading
 
 _WRITES = re.compile(
     r"(?:^|[-_])(?:write|edit|editor|create|insert|replace|delete|move|patch|apply"

@@ -9,8 +9,8 @@ from typing_extensions import TypedDict
 
 _Number = Annotated[int, Field(ge=0)]
 
-NoteSource = Literal["tool", "rule", "model", "application"]
-"""Source of an item of working notes: a tool call, a rule on words, a model, the application."""
+NoteSource = Literal["tool", "rule", "model"]
+"""Source of an item of working notes: a tool call, a rule on words, the agent's model."""
 
 Author = Literal["application", "tool"]
 """Who made a pin or a note; tools of an agent change only what tools have made."""

@@ -12,7 +12,6 @@ from langgraph.config import get_stream_writer
 
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.thread_names import check_characters, thread_session
-from langchain_tokenmem.core.turn_memory import without_echo
 from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
 from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
@@ -227,7 +226,7 @@ def graph_thread(
     key, user = thread_key(config, name), user_of(config, shared_threads=shared_threads)
     return GraphThread(
         memory=memory,
-        messages=[*map(without_echo, messages)],
+        messages=memory.engine.named(messages),
         state=state,
         key=key and (user, *key),
         scope=recall_scope(memory, config, shared_threads=shared_threads) if recalls else None,

@@ -1,17 +1,31 @@
-"""Splitting of a conversation into the parts of a request, under a memory state."""
+"""Splitting of a conversation into the parts of a request, under a memory state.
+
+What stands before a compaction block of the provider need not be sent; the block goes back
+unchanged. One that can be read (Anthropic's) is folded together with the messages that it stands
+for. One that is encrypted (OpenAI's) says nothing to a summarizer, so it stays in view until a
+newer one comes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Any
 
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
 from langchain_tokenmem.core.bound_reasoning import without_bound_reasoning
-from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
 from langchain_tokenmem.core.inserted_text import merged_system, text_of_block
 from langchain_tokenmem.core.message_times import ShownTimes, TimePrefixes
-from langchain_tokenmem.core.messages import CHAT_TYPES, role_of, well_formed_message, with_ids
+from langchain_tokenmem.core.messages import (
+    NamedMessages,
+    groups,
+    is_spoken,
+    role_of,
+    well_formed_message,
+    with_ids,
+)
 from langchain_tokenmem.core.numbers import (
     POINTER_IS_LOST,
     MessageNumbers,
@@ -19,15 +33,11 @@ from langchain_tokenmem.core.numbers import (
     last_number,
     with_true_count,
 )
-from langchain_tokenmem.core.parsing import ParsedMessages, ParseRules, parse
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message
-from langchain_tokenmem.core.repair import Dangling
-from langchain_tokenmem.core.request_counter import RequestCounter
-from langchain_tokenmem.core.server_compaction import after_compaction
-from langchain_tokenmem.core.shown_turns import ShownTurns
-from langchain_tokenmem.core.turn_memory import TurnReading
-from langchain_tokenmem.core.turns import TurnReader, covered_turn
+from langchain_tokenmem.core.repair import Dangling, RepairedGroup, repair_groups, says_nothing
+from langchain_tokenmem.core.turn_memory import GroupOutcome, TurnReading
+from langchain_tokenmem.core.turns import ShownTurns, covered_turn
 from langchain_tokenmem.state import MemoryState, RunningSummary
 
 
@@ -49,39 +59,52 @@ def split_context(
     neither the pointer's message nor one of those before it is among `messages`, all of them are
     tail: showing something twice is a smaller fault than losing it.
     """
-    own: list[BaseMessage] = [system] if isinstance(system, BaseMessage) else []
-    if isinstance(system, str) and system:
-        own.append(SystemMessage(system))
     unique = with_ids(messages)
     summary = state["summary"]
     start = covered_end(unique, summary) if summary else 0
     ids = {*state["kept"], *_covered_newest_human(unique, start)}
+    covered = _looked_at(unique, start, ids)
+    visible = [m for m in covered if m.id in ids or _is_system(m)]
+    repairs: list[str] = []
+    adapted: list[str] = []
+    used: set[str] = set()
+    outcomes: dict[str, GroupOutcome] = {}
+
+    def parsed(run: Sequence[BaseMessage], times: TimePrefixes | None) -> tuple[RepairedGroup, ...]:
+        """Return the groups of a run as the provider accepts them."""
+        found = groups([*filter(is_spoken, run)])
+        outcomes.update(reading.outcomes(found))
+        repaired, new = repair_groups(found, dangling=dangling, used=used, profile=profile)
+        repairs.extend(new)
+        if profile.fits:
+            repaired = [_fit_group(group, profile, adapted) for group in repaired]
+        return tuple(repaired if times is None else times.shown_on(repaired))
+
     seen = {key: time for key, time in state.get("times", ())}  # noqa: C416  # pairs are lists
     times = TimePrefixes(show_times, seen) if show_times else None
-    rules = ParseRules(dangling, profile, times, reading.outcomes)
-    # Of what is covered only this is looked at: a turn costs what its window holds.
-    covered = [m for m in unique[:start] if m.id in ids or m.type not in CHAT_TYPES]
-    visible = [m for m in covered if m.id in ids or role_of(m) == "system"]
     # The answers before kept messages are not among them.
-    alone = replace(rules, times=replace(times, tells_answers=False)) if times else rules
-    kept = parse(visible, alone)
-    tail = parse(unique[start:], rules, earlier_calls=kept.call_ids)
-    humans = (*kept.humans, *tail.humans)
-    inside = (*kept.system, *tail.system)
-    repairs = [*kept.repairs, *tail.repairs, *kept.adapted, *tail.adapted]
-    if summary and not start:
-        repairs.append(POINTER_IS_LOST)
+    kept = parsed(visible, replace(times, tells_answers=False) if times else None)
+    tail = parsed(unique[start:], times)
+    shown = [*visible, *unique[start:]]
+    humans = [message.id for message in shown if role_of(message) == "human"]
+    inside = [message for message in shown if _is_system(message)]
+    repairs += adapted
     if summary:
+        repairs += [] if start else [POINTER_IS_LOST]
         summary = with_true_count(summary, covered, start, state)
-    merged = merged_system([*own, *inside])
+    given = SystemMessage(system) if isinstance(system, str) and system else system
+    merged = merged_system([*([given] if isinstance(given, BaseMessage) else []), *inside])
     if merged is not None:
         merged = fit_message(well_formed_message(merged), profile, repairs)
+    turns = state.get("turns")
+    if turns is None:
+        turns = covered_turn(unique[:start], reading.outcomes)
     context = ContextParts(
         counter=counter,
         system=merged,
         summary=summary,
-        kept=kept.groups,
-        tail=tail.groups,
+        kept=kept,
+        tail=tail,
         cuts=state["cuts"],
         first_request=humans[0] if humans and pin_first else None,
         newest_human=humans[-1] if humans else None,
@@ -92,18 +115,39 @@ def split_context(
         kept_notes={key: text for key, b in state["blocks"].items() if (text := b.get("kept"))},
         blocks={key: text for key, one in state["blocks"].items() if (text := text_of_block(one))},
         working_notes={key: held for key, b in state["blocks"].items() if (held := b.get("notes"))},
-        numbers=MessageNumbers(last_number(summary), tail.groups),
+        numbers=MessageNumbers(last_number(summary), tail),
         seen=seen,
-        turns=_turns_in(kept, tail, state, unique[:start], reading),
+        turns=ShownTurns(reading, outcomes, turns).shown_with(kept, tail),
     )
     if sent := state.get("sent"):
-        covered_to = kept.groups[-1].source.last_id if kept.groups else None
+        covered_to = kept[-1].source.last_id if kept else None
         context = replace(
             context,
-            kept=without_bound_reasoning(kept.groups, covered_to),
-            tail=without_bound_reasoning(tail.groups, sent["unbound_to"]),
+            kept=without_bound_reasoning(kept, covered_to),
+            tail=without_bound_reasoning(tail, sent["unbound_to"]),
         )
     return after_compaction(context)
+
+
+def _looked_at(messages: NamedMessages, start: int, ids: Collection[str]) -> list[BaseMessage]:
+    """Return the covered messages that may be shown: a turn costs what its window holds."""
+    kept = (place for key in ids if (place := messages.places.get(key)) is not None)
+    return [messages[place] for place in sorted({*messages.unspoken, *kept}) if place < start]
+
+
+def _is_system(message: BaseMessage) -> bool:
+    return role_of(message) == "system"
+
+
+def _fit_group(
+    group: RepairedGroup, profile: LegalityProfile, warnings: list[str]
+) -> RepairedGroup:
+    messages = tuple(
+        fitted
+        for message in group.messages
+        if not says_nothing(fitted := fit_message(message, profile, warnings))
+    )
+    return group.showing(messages)
 
 
 def covered_todos(summary: RunningSummary | None) -> str:
@@ -122,18 +166,44 @@ def _covered_newest_human(messages: Sequence[BaseMessage], start: int) -> list[s
     return [messages[newest].id or ""] if newest < start else []
 
 
-def _turns_in(
-    kept: ParsedMessages,
-    tail: ParsedMessages,
-    state: MemoryState,
-    covered: Sequence[BaseMessage],
-    reading: TurnReading,
-) -> ShownTurns:
-    """Return the turn memories of kept messages and the tail, with what the state has of them."""
-    turns = state.get("turns")
-    reader = TurnReader(
-        {**kept.outcomes, **tail.outcomes} if kept.outcomes else tail.outcomes,
-        turns if turns is not None else covered_turn(covered, reading.outcomes),
-        reading.include_partial,
-    )
-    return ShownTurns.of(reader, reading.shown, kept.groups, tail.groups)
+def after_compaction(context: ContextParts) -> ContextParts:
+    """Return the context without what stands before the newest compaction block.
+
+    Required messages stay: the first request, the newest human message, pinned ones.
+    """
+    found = _newest(context.tail) or _newest(context.kept)
+    if found is None:
+        return context
+    place, message, is_readable = found
+    context = replace(context, compaction=None if is_readable else message.id)
+    if message.id not in {m.id for group in context.tail for m in group.messages}:
+        return context
+    before = (g if context.is_required(g) else g.showing(()) for g in context.tail[:place])
+    return replace(context, tail=(*before, *context.tail[place:]))
+
+
+def _newest(groups: Sequence[RepairedGroup]) -> tuple[int, BaseMessage, bool] | None:
+    """Return the place of the newest block, its message, and whether the block can be read."""
+    with_blocks = [
+        (place, message)
+        for place, group in enumerate(groups)
+        for message in group.messages
+        if isinstance(message, AIMessage) and isinstance(message.content, list)
+    ]
+    for place, message in reversed(with_blocks):
+        for block in filter(_is_compaction, reversed(message.content)):
+            return place, message, bool(_held(block).get("content"))
+    return None
+
+
+def _is_compaction(block: Any) -> bool:
+    """Return whether a block stands for messages; one without content is a failed attempt."""
+    held = _held(block)
+    is_one = held.get("type") == "compaction"
+    return is_one and bool(held.get("content") or held.get("encrypted_content"))
+
+
+def _held(block: Any) -> dict[str, Any]:
+    """Return a block as its provider writes it; LangChain's v1 form wraps it."""
+    held = block.get("value", block) if isinstance(block, dict) else {}
+    return held if isinstance(held, dict) else {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import is_
@@ -157,19 +157,51 @@ def digest_of(message: BaseMessage) -> str:
     return hashlib.blake2b(plain, digest_size=16).hexdigest()
 
 
-def with_ids(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return the messages, each with an id of its own.
+class NamedMessages(list[BaseMessage]):
+    """Messages of a conversation, each with an id of its own, from which one is found at once.
+
+    Made by `with_ids` and not changed afterwards.
+
+    Attributes:
+        places: Place of each message by its id.
+        unspoken: Places of the messages that nobody speaks: system messages and the like.
+    """
+
+    def __init__(self, messages: Iterable[BaseMessage], places: Mapping[str | None, int]) -> None:
+        super().__init__(messages)
+        self.places = places
+        self.unspoken = [n for n, one in enumerate(self) if one.type not in CHAT_TYPES]
+
+    def extended(self, rest: Sequence[BaseMessage]) -> NamedMessages | None:
+        """Return these messages and some behind them; None where one of those has no id yet."""
+        if not rest:
+            return self
+        found = with_ids(rest)
+        if not (same_objects(found, rest) and self.places.keys().isdisjoint(found.places)):
+            return None
+        start = len(self)
+        longer = NamedMessages(
+            (), {**self.places, **{m.id: start + n for n, m in enumerate(found)}}
+        )
+        longer += [*self, *found]
+        longer.unspoken = [*self.unspoken, *(start + place for place in found.unspoken)]
+        return longer
+
+
+def with_ids(messages: Sequence[BaseMessage]) -> NamedMessages:
+    """Return the messages, each with an id of its own; what it returned before, as it is.
 
     A message without an id gets one from its content and from how often that content came before,
     so that the same list always gets the same ids. Of two messages with the same id and content the
     first stays; a message with the same id and other content gets the id with a suffix.
     """
-    given = [message.id for message in messages]
-    if all(given) and len(set(given)) == len(given):
-        return list(messages)  # as a graph or a store gives them: ten times as fast
-    seen: dict[str, BaseMessage] = {}
+    if isinstance(messages, NamedMessages):
+        return messages
+    places = {message.id: place for place, message in enumerate(messages)}
+    if len(places) == len(messages) and not ({None, ""} & places.keys()):
+        return NamedMessages(messages, places)  # as a graph or a store gives them
+    seen: dict[str | None, BaseMessage] = {}
     repeats: Counter[str] = Counter()
-    unique: list[BaseMessage] = []
     for message in messages:
         key = message.id
         if not key:
@@ -180,11 +212,8 @@ def with_ids(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
             if digest_of(seen[key]) == digest_of(message):
                 continue
             key = _unused_id(key, seen)
-        if key != message.id:
-            message = message.model_copy(update={"id": key})  # noqa: PLW2901
-        seen[key] = message
-        unique.append(message)
-    return unique
+        seen[key] = message if key == message.id else message.model_copy(update={"id": key})
+    return NamedMessages(seen.values(), dict(zip(seen, range(len(seen)), strict=True)))
 
 
 def same_objects(one: Sequence[Any], other: Sequence[Any]) -> bool:
@@ -202,7 +231,7 @@ def spoken_messages(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     return [*filter(is_spoken, with_ids(messages))]
 
 
-def _unused_id(key: str, taken: dict[str, BaseMessage]) -> str:
+def _unused_id(key: str, taken: Container[str | None]) -> str:
     number = 2
     while f"{key}~{number}" in taken:
         number += 1

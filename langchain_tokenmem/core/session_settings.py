@@ -80,18 +80,16 @@ class SessionSettings:
         return {name: value for name, value in vars(self).items() if value is not None}
 
     def stored(self) -> dict[str, Any] | None:
-        """Return what is stored, plain JSON; None for no settings. A budget alone stands bare."""
+        """Return what is stored, plain JSON; None for no settings."""
         given = self._given()
         if self.budget is not None:
             given["budget"] = asdict(self.budget)
-            return given if len(given) > 1 else given["budget"]
         return given or None
 
     @classmethod
     def loaded(cls, stored: Mapping[str, Any] | None) -> SessionSettings:
-        """Return the settings of what is stored, also by versions that knew of budgets only."""
-        if not stored:
-            return cls()
-        given = {"budget": stored} if "context_window" in stored else dict(stored)
-        budget = given.get("budget")
-        return cls(**{**given, "budget": None if budget is None else TokenBudget(**budget)})
+        """Return the settings of what is stored."""
+        given = dict(stored or {})
+        if "budget" in given:
+            given["budget"] = TokenBudget(**given["budget"])
+        return cls(**given)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from langchain_tokenmem.core.budget import REPLY_TOKENS, TokenBudget
-from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
 from langchain_tokenmem.core.messages import is_pinned
-from langchain_tokenmem.core.request_counter import RequestCounter
 from langchain_tokenmem.core.shortening import apply_cuts, cut_group, cut_to
 from langchain_tokenmem.errors import BudgetExceededError
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem.core.inserted_text import FENCES, without_fences
 from langchain_tokenmem.core.messages import Group, call_ids, marked, marks_of, role_of
@@ -262,9 +262,7 @@ def without_echo(message: BaseMessage) -> BaseMessage:
     The same message where there are none.
     """
     content: Any = message.content
-    if isinstance(content, str) and not _may_be_inserted(content):
-        return message  # seen first: it is what nearly all of thousands of messages are
-    if role_of(message) != "ai" or not content:
+    if isinstance(message, HumanMessage | ToolMessage) or not content or role_of(message) != "ai":
         return message
     if isinstance(content, str):
         words: Any = without_turn_text(content)

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked, checked_choice
+from langchain_tokenmem.core.argument_checks import as_budget, checked, checked_choice
 from langchain_tokenmem.core.bound_reasoning import binds_reasoning, has_bound_reasoning
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import (
@@ -21,23 +21,22 @@ from langchain_tokenmem.core.chat_models import (
     unwrap_model,
     window_of,
 )
+from langchain_tokenmem.core.context_parts import RequestCounter, cached_count, checked_overhead
 from langchain_tokenmem.core.context_split import split_context
 from langchain_tokenmem.core.edited_words import CheckedMessages, checked_messages
 from langchain_tokenmem.core.inserted_text import with_text
+from langchain_tokenmem.core.messages import NamedMessages
 from langchain_tokenmem.core.numbers import READ_MESSAGE
 from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
 from langchain_tokenmem.core.repair import Dangling
-from langchain_tokenmem.core.request_counter import RequestCounter, cached_count, checked_overhead
 from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions, SummaryRole
 from langchain_tokenmem.core.todos import todos_in, todos_text
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.trigger import SummaryPolicy
-from langchain_tokenmem.core.turn_memory import without_echo
 from langchain_tokenmem.core.view import Explanation, View
-from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings
-from langchain_tokenmem.core.working_notes.outcomes import turn_reading
+from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings, turn_reading
 from langchain_tokenmem.events import CompactCallbacks, notify
 from langchain_tokenmem.memory.compaction import Compaction, Summarize
 from langchain_tokenmem.memory.corrected_summary import with_current_words
@@ -183,6 +182,13 @@ class Engine:
                 f"TokenMemory(32_000), or name the model that is called: memory.for_model(model)."
             )
 
+    def named(self, messages: Sequence[BaseMessage]) -> NamedMessages:
+        """Return messages, each with an id, and without copies of what the memory inserts."""
+        if isinstance(messages, NamedMessages):
+            return messages
+        first = messages[0] if isinstance(messages, list) and messages else None
+        return self.checked(id(first)).named(messages)
+
     def gave_up(self) -> None:
         """Tell the summarizer's breaker of a summary that did not come in time."""
         breaker = getattr(self.summarizer, "breaker", None)
@@ -216,7 +222,7 @@ class Engine:
     ) -> PreparedCall:
         """Split a conversation into the parts of a request; keywords as in `RequestOptions`."""
         self._check_window(budget)
-        messages, budget = [*map(without_echo, as_messages(messages))], self.budget_for(budget)
+        messages, budget = self.named(messages), self.budget_for(budget)
         tokens, profile = self.counter_of(budget), self._profile(budget)
         checked = self.checked(id(messages[0]) if messages else 0)
         known = with_current_words(messages, load_state(state), tokens.text, checked)

@@ -34,8 +34,7 @@ from langchain_tokenmem.core.pins import new_pin, pin_named
 from langchain_tokenmem.core.thread_names import check_characters
 from langchain_tokenmem.core.turn_memory import without_echo
 from langchain_tokenmem.core.turns import covered_turn, with_turn_memories
-from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state
-from langchain_tokenmem.core.working_notes.outcomes import turn_reading
+from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state, turn_reading
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.memory.corrected_summary import with_current_words, without_noted_words
 from langchain_tokenmem.memory.finished_summaries import rebase_summary

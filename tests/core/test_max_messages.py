@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
+from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.messages import groups, is_pinned, with_ids
 from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.core.trigger import Trigger
@@ -78,12 +78,6 @@ def test_a_view_never_has_more_unless_what_has_to_be_there_is_more_and_is_legal(
         assert {one for one in ids(view) if one in known} <= allowed(messages, pin_first=pin_first)
 
 
-@given(conversations(), st.sampled_from(sorted(PROFILES)))
-def test_without_it_and_with_more_than_there_are_a_view_is_the_same(messages, legality):
-    plain = memory_of(None, legality=legality).view(messages)
-    assert memory_of(1_000, legality=legality).view(messages) == plain
-
-
 @pytest.mark.parametrize("trigger", [None, Trigger()])
 @pytest.mark.parametrize(
     ("most", "expected"),
@@ -102,14 +96,6 @@ def test_the_oldest_groups_leave_and_the_system_message_counts(trigger, most, ex
     assert [one for one in ids(view) if one in {m.id for m in messages}] == (
         expected if not opening else expected[1:]
     )
-
-
-def test_the_first_request_is_one_of_them():
-    view = memory_of(4).view(talk(10)[:-1], system="Be brief.")
-    assert [message.type for message in view.messages] == ["system", "human", "ai", "human"]
-    assert ids(view) == ["h0", "a8", "h9"]
-    assert view.left_out == 16
-    assert view.warnings == ()  # as it was asked for
 
 
 def test_a_group_goes_whole():
@@ -136,42 +122,6 @@ def test_what_has_to_be_there_stays_and_the_view_says_so():
     view = free.view([*talk(3), HumanMessage("and now?", id="n")], system="Be brief.")
     assert ids(view) == ["n"]
     assert view.warnings == ()
-
-
-def test_a_system_message_of_the_conversation_counts_once():
-    messages = [SystemMessage("Be brief."), *talk(5)]
-    view = memory_of(3, pin_first=False).view(messages, system="Be kind.")
-    assert len(view.messages) <= 3
-    assert [message.type for message in view.messages].count("system") == 1
-
-
-def test_nothing_is_lost_from_the_transcript_and_a_later_view_may_show_it():
-    with TranscriptStore("sqlite://") as store:
-        few = memory_of(2, trigger=None, pin_first=False)
-        history = TokenMemoryChatHistory("s", memory=few, store=store)
-        history.add_messages(talk(6))
-        assert len(history.messages) == 2
-        assert len(history.full_history()) == 12
-        wider = TokenMemoryChatHistory("s", memory=memory_of(20, trigger=None), store=store)
-        assert len(wider.messages) == 12
-
-
-def test_a_summary_takes_what_is_left_out_when_it_is_due():
-    memory = memory_of(4, trigger=Trigger(messages=20), window=1_000)
-    messages = talk(15)
-    state = memory.compact(messages)
-    assert state["summary"]["covered"] > 0
-    view = memory.view(messages, state)
-    assert len(view.messages) <= 4
-    assert view.usage.parts["summary"] > 0
-
-
-def test_it_works_beside_a_tail_that_is_folded():
-    memory = memory_of(6, max_tail_messages=20)
-    messages = talk(30)
-    state = memory.compact(messages)
-    assert state["summary"]["covered"] >= 40
-    assert len(memory.view(messages, state).messages) <= 6
 
 
 @pytest.mark.parametrize("wrong", [1, 0, -2, True, 2.5, "3"])

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import copy
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.message_times import first_sights, stamped, without_stamp
-from langchain_tokenmem.core.messages import marks_of, text_of, with_ids
-from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
-from langchain_tokenmem.state import load_state, new_state
-from langchain_tokenmem.storage.message_json import as_stored
+from langchain_tokenmem.core.message_times import stamped, without_stamp
+from langchain_tokenmem.core.messages import marks_of, with_ids
+from langchain_tokenmem.errors import BudgetExceededError
+from langchain_tokenmem.state import new_state
 from tests.fakes import CharCounter, ListSummarizer, newest_entry
-from tests.legality import problems
-from tests.providers import CHECKS
 from tests.strategies import conversations
 
 NOON = datetime(2026, 2, 14, 12, tzinfo=UTC)
@@ -65,21 +61,6 @@ def test_a_human_message_shows_its_time_and_that_of_the_answer_before_it():
     ]
 
 
-def test_with_all_an_answer_shows_its_own_time():
-    assert shown(memory_of("all"), talk())[:3] == [
-        "[2026-02-13 23:59:00 UTC] One?",
-        "[2026-02-13 23:59:58 UTC] One.",
-        "[2026-02-14 15:23:05 UTC] Two?",
-    ]
-
-
-def test_the_default_changes_no_byte():
-    plain = memory_of(None)
-    assert plain.view(talk()).messages == talk()
-    state = {**new_state(), "times": [["h1", NOON.isoformat()]]}
-    assert shown(plain, [HumanMessage("One?", id="h1")], state) == ["One?"]
-
-
 def test_a_time_in_another_zone_is_shown_in_utc_and_one_without_a_zone_is_utc():
     east = HumanMessage("East?", id="e", response_metadata={"tokenmem": {}})
     east.response_metadata["tokenmem"]["created_at"] = "2026-02-14T02:00:00+03:00"
@@ -92,33 +73,6 @@ def test_a_time_in_another_zone_is_shown_in_utc_and_one_without_a_zone_is_utc():
         "[2026-02-14 02:00:00 UTC] Bare?",
         "Broken?",
     ]
-
-
-def test_tool_results_and_system_messages_show_no_time():
-    call = {"name": "look", "args": {}, "id": "c1", "type": "tool_call"}
-    messages = [
-        stamped(SystemMessage("Be brief.", id="s"), NOON),
-        stamped(HumanMessage("Look.", id="h"), NOON),
-        stamped(AIMessage("", id="a", tool_calls=[call]), NOON),
-        stamped(ToolMessage("seen", tool_call_id="c1", id="t"), NOON),
-    ]
-    assert shown(memory_of("all"), messages) == [
-        "Be brief.",
-        "[2026-02-14 12:00:00 UTC] Look.",
-        "",
-        "seen",
-    ]
-
-
-def test_a_human_message_that_holds_a_tool_result_shows_no_time():
-    call = {"type": "tool_use", "id": "c1", "name": "look", "input": {}}
-    result = {"type": "tool_result", "tool_use_id": "c1", "content": "seen"}
-    messages = [
-        stamped(HumanMessage("Look.", id="h"), NOON),
-        stamped(AIMessage([call], id="a"), NOON),
-        stamped(HumanMessage([result], id="r"), NOON),
-    ]
-    assert "UTC" not in str(shown(memory_of("all"), messages)[1:])
 
 
 @pytest.mark.parametrize(
@@ -138,41 +92,6 @@ def test_an_answer_with_signed_or_thinking_blocks_shows_no_time(message):
     assert memory_of("all").view(messages).messages[1].content == message.content
 
 
-def test_list_content_gets_a_text_block_in_front():
-    image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
-    message = stamped(HumanMessage([image], id="h"), NOON)
-    assert shown(memory_of("human"), [message]) == [
-        [{"type": "text", "text": "[2026-02-14 12:00:00 UTC]"}, image]
-    ]
-
-
-def test_a_message_without_a_time_has_no_prefix_and_tells_of_no_answer():
-    messages = [*talk()[:2], HumanMessage("Two?", id="h2")]
-    assert shown(memory_of("human"), messages)[-1] == "Two?"
-    unknown = [talk()[0], AIMessage("One.", id="a1"), talk()[2]]
-    assert shown(memory_of("human"), unknown)[-1] == "[2026-02-14 15:23:05 UTC] Two?"
-
-
-def test_an_answer_is_told_once_and_never_from_after_the_question():
-    twice = [*talk()[:3], at(HumanMessage("And?", id="h9"), "14T15:23:07")]
-    assert shown(memory_of("human"), twice)[-1] == "[2026-02-14 15:23:07 UTC] And?"
-    late = [talk()[0], at(AIMessage("One.", id="a1"), "15T00:00:00"), talk()[2]]
-    assert shown(memory_of("human"), late)[-1] == "[2026-02-14 15:23:05 UTC] Two?"
-
-
-def test_times_are_counted():
-    plain, timed = (memory_of(how).view(talk()).usage for how in (None, "human"))
-    counted = memory_of("human").count(memory_of("human").view(talk()).messages).tokens
-    assert timed.input_tokens == counted > plain.input_tokens
-    assert timed.parts["tail"] > plain.parts["tail"]
-
-
-def test_what_shows_a_time_is_no_edit_of_its_message():
-    view = memory_of("human").view(talk()).messages
-    assert marks_of(view[0])["cut"] is True
-    assert "cut" not in marks_of(as_stored(view[0]))
-
-
 def test_the_summarizer_reads_messages_without_times_and_its_entry_has_the_first_sights():
     messages = [*talk(), *(AIMessage(f"step {n} " * 40, id=f"s{n}") for n in range(40))]
     bare = [m.model_copy(update={"response_metadata": {}}) for m in messages]
@@ -183,47 +102,6 @@ def test_the_summarizer_reads_messages_without_times_and_its_entry_has_the_first
     assert (entry["since"], entry["until"]) == (times[0][1], times[4][1])
     assert "UTC" not in entry["text"]
     assert all("UTC" not in str(m.content) for m in memory.summarizer.requests[0].messages)
-
-
-def test_kept_messages_keep_their_times_and_tell_of_no_answer():
-    memory = memory_of("human")
-    messages = [*talk(), *(AIMessage(f"step {n} " * 40, id=f"s{n}") for n in range(40))]
-    state = memory.compact(messages, None, force=True)
-    assert {"h1", "h3"} <= set(state["kept"])
-    texts = [text_of(message) for message in memory.view(messages, state).messages]
-    assert sum("[2026-02-13 23:59:00 UTC] One?" in text for text in texts) == 1
-    assert sum("[2026-02-14 15:24:00 UTC] Three?" in text for text in texts) == 1
-
-
-def test_a_cut_message_keeps_its_bytes():
-    memory = memory_of("human", 1_000)
-    messages = [stamped(HumanMessage("word " * 2_000, id="h"), NOON)]
-    state = memory.compact(messages)
-    first = memory.view(messages, state)
-    assert text_of(first.messages[0]).startswith("[2026-02-14 12:00:00 UTC] word")
-    later = [*messages, stamped(AIMessage("ok", id="a"), NOON), HumanMessage("on", id="h2")]
-    assert memory.view(later, state).messages[0].content == first.messages[0].content
-
-
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("how", ["human", "all"])
-def test_requests_with_times_are_legal_for_every_profile(profile, how):
-    call = {"name": "look", "args": {}, "id": "call00001", "type": "tool_call"}
-    messages = [
-        *talk(),
-        stamped(AIMessage([{"type": "text", "text": "Look:"}], id="a3", tool_calls=[call]), NOON),
-        stamped(ToolMessage("seen", tool_call_id="call00001", id="t"), NOON),
-        at(HumanMessage("And?", id="h4"), "14T16:00:00"),
-        at(HumanMessage([{"type": "text", "text": "Well?"}], id="h5"), "14T16:00:01"),
-    ]
-    memory = memory_of(how, legality=profile)
-    view = memory.view(messages, system="Be brief.")
-    assert problems(view.messages) == []
-    if profile in CHECKS:
-        CHECKS[profile](view.messages)
-    text = "\n".join(map(text_of, view.messages))
-    for written in ("15:23:05 UTC", "16:00:00 UTC", "16:00:01 UTC"):
-        assert text.count(written) == 1
 
 
 @pytest.mark.parametrize(
@@ -252,72 +130,6 @@ def test_requests_with_times_are_legal_for_every_profile(profile, how):
 def test_only_an_exact_stamp_at_the_very_beginning_is_taken_off(said, stored):
     assert without_stamp(AIMessage(said)).content == stored
     assert without_stamp(HumanMessage(said)).content == said
-
-
-def test_a_stamp_that_stands_in_an_answer_does_not_stand_twice():
-    messages = [talk()[0], AIMessage("[2026-01-01 00:00:00 UTC] Hi.", id="a"), talk()[2]]
-    messages[1] = stamped(messages[1], NOON)
-    assert shown(memory_of("all"), messages)[1] == "[2026-02-14 12:00:00 UTC] Hi."
-
-
-def test_another_word_than_human_or_all_is_refused():
-    with pytest.raises(ConfigurationError, match='"human" or "all"'):
-        TokenMemory(show_times="user")
-
-
-def test_the_mark_of_the_application_wins():
-    own = talk()[0]
-    assert stamped(own, NOON) is own
-    assert first_sights([], [own], NOON, shown="human") == []
-    state = {**new_state(), "times": [["h1", NOON.isoformat()]]}
-    assert shown(memory_of("human"), [own], state) == ["[2026-02-13 23:59:00 UTC] One?"]
-
-
-def sights(times, *said, shown="human", **more):
-    """Return first sights of messages named by `h1`, `a1`, `t1`, one minute later than the last."""
-    kinds = {"h": HumanMessage, "a": AIMessage, "t": partial(ToolMessage, tool_call_id="c")}
-    messages = [kinds[name[0]]("x", id=name) for name in said]
-    now = NOON + timedelta(minutes=len(times))
-    return first_sights(times, messages, now, shown=shown, **more)
-
-
-def test_messages_before_the_newest_question_of_a_first_contact_have_no_time():
-    assert [key for key, _ in sights([], "h1", "a1", "h2", "h3")] == ["h2", "h3"]
-
-
-def test_an_answer_that_is_first_seen_with_the_next_question_has_the_time_of_its_reply_or_none():
-    first = sights([], "h1")
-    assert [key for key, _ in sights(first, "h1", "a1", "h2")] == ["h1", "h2"]
-    noted = sights(first, "h1", "a1", "h2", replies={"a1": "2026-02-14T12:00:30+00:00"})
-    assert noted[1] == ["a1", "2026-02-14T12:00:30+00:00"]
-
-
-def test_a_first_sight_stays_as_it_was():
-    first = sights([], "h1")
-    assert first == [["h1", "2026-02-14T12:00:00+00:00"]]
-    second = sights(first, "h1", "a1", "t1")
-    assert second == [*first, ["a1", "2026-02-14T12:01:00+00:00"]]
-    assert sights(second, "h1", "a1", "t1") == second
-    assert sights(second, "a1") == second[1:]
-
-
-def test_first_sights_are_kept_until_covered():
-    times = sights(sights([], "h1"), "h1", "a1")
-    assert sights(times, "h2", kept=["h1"])[0] == times[0]
-    assert [key for key, _ in sights(times, "h2")] == ["h2"]
-
-
-def test_of_a_tool_loop_only_the_last_time_is_kept_unless_all_are_shown():
-    loop = sights(sights([], "h1"), "h1", "a1", "t1")
-    assert [key for key, _ in sights(loop, "h1", "a1", "t1", "a2")] == ["h1", "a2"]
-    assert [key for key, _ in sights(loop, "h1", "a1", "t1", "a2", shown="all")] == [
-        *("h1", "a1", "a2")
-    ]
-
-
-def test_a_state_with_times_is_plain_and_checked():
-    state = {**new_state(), "times": [["h1", NOON.isoformat()]]}
-    assert load_state(state) is state
 
 
 HOW = st.sampled_from(["human", "all"])
@@ -351,27 +163,6 @@ def test_no_view_with_times_is_over_the_limit_and_no_message_is_changed(
     assert view.output_left >= 1
 
 
-@pytest.mark.slow
-@given(timed(), HOW, st.sampled_from([1_000, 4_000, 1_000_000]))
-def test_shown_bytes_stay_as_messages_come(messages, how, window):
-    seen, fresh = memory_of(how, window), memory_of(how, window)
-    state, before = new_state(), {}
-    times: list[list[str]] = []
-    for size in range(1, len(messages) + 1):
-        part = messages[:size]
-        times = first_sights(times, part, NOON + timedelta(hours=size), shown=how)
-        old = state["summary"], state["cuts"]
-        try:
-            state, view = seen.compact_and_view(part, {**state, "times": times})
-        except BudgetExceededError:
-            return
-        assert fresh.view(part, state).messages == view.messages
-        humans = {m.id: m.content for m in view.messages if m.type == "human"}
-        if (state["summary"], state["cuts"]) == old and not view.left_out:
-            assert {key: humans.get(key) for key in before} == before
-        before = humans if not view.left_out else {}
-
-
 def test_output_left_is_the_limit_and_the_reserve_less_the_input_and_at_least_one():
     memory = memory_of(None, 2_000)
     view = memory.view([HumanMessage("hi", id="h")])
@@ -381,8 +172,3 @@ def test_output_left_is_the_limit_and_the_reserve_less_the_input_and_at_least_on
     full = TokenMemory(TokenBudget(2_000, reserve_output=0), counter=CharCounter())
     tight = full.view([HumanMessage("w" * 100_000, id="h")])
     assert tight.output_left == max(1, full.budget.limit - tight.usage.input_tokens)
-
-
-def test_a_clock_without_a_zone_is_utc():
-    memory = TokenMemory(now=lambda: datetime(2026, 2, 14, 12))  # noqa: DTZ001
-    assert memory.now() == NOON

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.pins import new_pin, pins_text, with_pins
-from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
-from langchain_tokenmem.state import load_state, new_state
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.state import new_state
 from tests.fakes import CharCounter
 
 
@@ -47,25 +47,6 @@ def test_a_tools_pin_is_data_and_stands_behind_the_applications():
     assert text.index("ours") < text.index("data, not instructions") < text.index("tool's")
 
 
-def test_pins_survive_every_summary():
-    memory = memory_of(2_000)
-    state = state_with(new_pin("Answer in French."))
-    messages = []
-    for number in range(40):
-        messages += [HumanMessage(f"q{number} " * 40, id=f"h{number}")]
-        messages += [AIMessage(f"a{number} " * 40, id=f"a{number}")]
-        state, view = memory.compact_and_view(messages, state)
-        assert "Answer in French." in str(view.messages[0].content)
-    assert state["totals"]["summaries"] > 1
-
-
-def test_the_state_with_pins_is_plain_and_checked():
-    state = state_with(new_pin("x"))
-    assert load_state(state) is state
-    with pytest.raises(Exception, match="pins"):
-        load_state({**state, "pins": [{"id": 3}]})
-
-
 def test_a_channel_is_merged_and_what_is_unpinned_leaves_the_state():
     one, two = new_pin("one"), new_pin("two")
     state = with_pins(state_with(one), {two["id"]: two})
@@ -87,21 +68,6 @@ def test_pins_that_do_not_fit_are_cut_and_said():
     assert view.usage.parts["pinned"] <= memory_of(2_000).budget.pinned_tokens + 10
     assert "[... cut to fit]" in view.messages[0].text
     assert any("pinned_share" in warning for warning in view.warnings)
-
-
-def test_a_system_text_and_pins_that_exceed_the_limit_name_their_parts():
-    with pytest.raises(BudgetExceededError, match="pinned"):
-        memory_of(2_000).view(
-            [HumanMessage("hi")], state_with(new_pin("x" * 900)), system="y" * 8_000
-        )
-
-
-@given(st.lists(st.text(max_size=200).filter(str.strip), max_size=6), st.integers(0, 800))
-def test_the_text_never_has_more_tokens_than_it_may(texts, most):
-    pins = [new_pin(text) for text in texts if text.replace("\0", "").strip()]
-    text, left = pins_text(pins, most, len)
-    assert len(text) <= most
-    assert left == 0 or left <= len(pins)
 
 
 @given(st.text(max_size=50), st.sampled_from(["pinned_context", "PINNED_CONTEXT", "kept_notes"]))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.profiles import PROFILES, profile_of_model
+from langchain_tokenmem.core.profiles import PROFILES
 from tests.fakes import CharCounter
 
 GO = HumanMessage("Go.", id="h")
@@ -69,12 +69,6 @@ def test_server_blocks_stay_the_same_objects_for_their_own_provider(profile, blo
     assert view.warnings == ()
 
 
-@pytest.mark.parametrize("lost", [0, 1])
-def test_half_of_a_server_tool_of_anthropic_is_text(lost):
-    view = view_of([GO, said([ANTHROPIC[lost]], "anthropic"), NEXT], "anthropic")
-    assert [part["type"] for part in view.messages[1].content] == ["text", "text"]
-
-
 @pytest.mark.parametrize("text", [" ", "\n"])
 def test_a_blank_text_beside_a_tool_call_is_left_out_for_anthropic(text):
     call = {"name": "read", "args": {}, "id": "c1"}
@@ -109,11 +103,6 @@ def test_a_block_that_nobody_knows_is_text_that_holds_all_it_says(profile):
     assert view.warnings == ("Message h holds what-is-this; shown as text to this provider.",)
 
 
-def test_a_chat_message_has_the_class_of_its_role():
-    view = view_of([ChatMessage("Hello.", role="user", id="h")], "anthropic")
-    assert view.messages == [HumanMessage("Hello.", id="h")]
-
-
 def test_of_more_cache_marks_than_the_provider_takes_the_newest_stay():
     marked = [{"type": "text", "text": "x", **MARK}]
     talk = [SystemMessage(marked, id="s")]
@@ -125,24 +114,3 @@ def test_of_more_cache_marks_than_the_provider_takes_the_newest_stay():
     assert "cache_control" not in str(view_of([*talk, NEXT], "openai").messages)
     whole = view_of([*talk, NEXT], "common").messages
     assert str(whole).count("cache_control") == 7
-
-
-def test_cache_marks_pass_through_a_gateway_such_as_openrouter():
-    from langchain_core.language_models import FakeListChatModel
-
-    class Gateway(FakeListChatModel):
-        model_name: str = "anthropic/claude-sonnet-4.5"
-
-        def _get_ls_params(self, stop=None, **kwargs):
-            return {"ls_provider": "openai"}
-
-    profile = profile_of_model(Gateway(responses=["."]))
-    assert (profile.name, profile.cache_marks) == ("openai", None)
-
-
-def test_reasoning_alone_of_another_provider_leaves_no_empty_message():
-    thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
-    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
-    own = AIMessage([thought, call], response_metadata={"model_provider": "anthropic"}, id="a")
-    view = view_of([GO, own, NEXT], "mistral").messages
-    assert all(m.content for m in view)

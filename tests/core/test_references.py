@@ -64,16 +64,6 @@ def test_where_two_messages_share_a_reference_a_longer_one_tells_them_apart():
     assert messages_named(said, "") == []
 
 
-def test_a_marker_names_a_message_only_where_the_model_has_the_tool():
-    said = [*turn(1), *turn(2, (20, 3_000))]
-    named, nameless = (
-        memory_of(4_000).compact_and_view(said, tools=tools)[1].messages[-1].content
-        for tools in ([READER], [{"name": "read"}])
-    )
-    assert f"left out; full text: message {reference('t2')} ...]" in named
-    assert "left out ...]" in nameless
-
-
 @pytest.mark.parametrize(
     "tool",
     [
@@ -87,19 +77,6 @@ def test_a_marker_names_a_message_only_where_the_model_has_the_tool():
 def test_a_tool_is_found_by_its_name_in_every_form(tool):
     assert offers_tool([{"type": "web_search"}, tool], "read_message")
     assert not offers_tool([tool], "read")
-
-
-def test_covered_is_no_more_than_there_is_where_messages_were_removed():
-    memory = memory_of()
-    said = [message for n in range(20) for message in turn(n, (10, 60))]
-    state = memory.compact(said, None, tools=[READER], force=True)
-    before = state["summary"]["covered"]
-    after = memory.compact(said[:4] + said[9:], state)
-    assert after["summary"]["covered"] == before - 5
-    lost = [m for m in said if m.id not in entries_of(state)[-1]["last_ids"]]
-    assert memory.compact(lost[-3:], state)["summary"]["covered"] == 0
-    again = memory.compact(lost, state, force=True)
-    assert again["summary"]["covered"] <= len(lost)
 
 
 def test_the_sources_of_an_entry_name_its_messages():

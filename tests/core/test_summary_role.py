@@ -5,18 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.inserted_text import LEFT_OUT
 from langchain_tokenmem.core.profiles import PROFILES
-from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE
-from langchain_tokenmem.errors import ConfigurationError
 from tests.fakes import CharCounter, ListSummarizer, entries_of
 from tests.legality import problems
-from tests.strategies import conversations
 
 FENCE = "<conversation_summary "
 
@@ -84,47 +78,6 @@ def test_a_profile_of_one_text_gets_the_same_blocks_joined(legality):
     assert {name for name, profile in PROFILES.items() if profile.one_text} == {"mistral", "strict"}
 
 
-def test_without_a_pinned_first_request_the_log_stands_in_front_of_the_first_message():
-    memory, messages = memory_of(pin_first=False), talk(30)
-    first = memory.view(messages, memory.compact(messages)).messages[0]
-    assert first.id != "h0"
-    assert FENCE in first.content[0]["text"]
-    own = {m.content for m in (*messages, FIRST_HUMAN_MESSAGE)}
-    assert first.content[-1]["text"] in own
-
-
-def test_the_log_stands_in_the_opening_message_where_there_is_no_human_one():
-    calls = [{"name": "read", "args": {}, "id": "c"}]
-    said = [
-        m.model_copy(update={"tool_calls": [{**calls[0], "id": f"c{n}"}], "id": f"a{n}"})
-        if m.type == "ai"
-        else ToolMessage("data " * 30, tool_call_id=f"c{n}", id=f"t{n}")
-        for n in range(40)
-        for m in (AIMessage("Look. "), HumanMessage(""))
-    ]
-    memory = memory_of()
-    view = memory.view(said, memory.compact(said)).messages
-    assert [m.id for m in view].count("tm-opening") == 1
-    assert view[0].id == "tm-opening"
-    assert FENCE in view[0].text
-
-
-def test_without_a_prompt_there_is_no_system_message_at_all():
-    memory, messages = memory_of(), talk(30)
-    view = memory.view(messages, memory.compact(messages)).messages
-    assert {m.type for m in view} == {"human", "ai"}
-
-
-def test_the_marker_of_what_does_not_fit_stands_in_the_first_human_message():
-    view = memory_of().view(talk(30))
-    assert view.left_out
-    first, marker = view.messages[0].content
-    assert first["text"] == talk(1)[0].content
-    assert marker["text"] == LEFT_OUT
-    assert not any(letter.isdigit() for letter in LEFT_OUT)
-    assert {m.type for m in view.messages} == {"human", "ai"}
-
-
 def test_the_first_human_message_changes_only_when_the_summary_does():
     memory, messages, state = memory_of(), [], None
     fronts, summaries = [], []
@@ -136,36 +89,6 @@ def test_the_first_human_message_changes_only_when_the_summary_does():
     for n in range(1, 60):
         assert (fronts[n] == fronts[n - 1]) == (summaries[n] == summaries[n - 1])
     assert len(set(fronts)) > 2
-
-
-@given(
-    conversations(),
-    st.integers(300, 4_000),
-    st.sampled_from(sorted(PROFILES)),
-    st.booleans(),
-    st.booleans(),
-)
-def test_a_summary_in_the_human_message_never_makes_a_request_illegal_or_too_long(
-    messages, window, legality, pin_first, force
-):
-    memory = memory_of("human", window=window, legality=legality, pin_first=pin_first)
-    view = memory.view(messages, memory.compact(messages, force=force))
-    if any(m.type != "system" for m in view.messages):
-        assert problems(view.messages) == []
-    assert memory.count(view.messages).tokens <= view.usage.max_tokens
-    assert memory.count(view.messages).tokens <= view.usage.input_tokens
-
-
-@pytest.mark.parametrize("role", ["auto", "human"])
-def test_both_places_hold_the_same_conversation_and_about_the_same_tokens(role):
-    messages = talk(30)
-    one, two = memory_of("system"), memory_of(role)
-    state = one.compact(messages)
-    here, there = one.view(messages, state), two.view(messages, state)
-    assert [m.id for m in here.messages[1:]] == [m.id for m in there.messages if m.type != "system"]
-    blocks = len(json.dumps(there.messages[0].content)) - len(there.messages[0].text)
-    assert 0 <= there.usage.input_tokens - here.usage.input_tokens < 10 + blocks // 4
-    assert there.usage.parts["summary"] > 0
 
 
 @pytest.mark.parametrize(
@@ -185,11 +108,6 @@ def test_the_summary_never_stands_in_the_system_message_unless_the_application_a
     assert FENCE in asked[0].text
     assert asked[0].type == "system"
     assert not any(FENCE in m.text for m in asked[1:])
-
-
-def test_an_unknown_place_is_refused():
-    with pytest.raises(ConfigurationError, match="auto"):
-        memory_of("tool")
 
 
 @pytest.mark.parametrize("role", ["system", "human"])

@@ -6,9 +6,8 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.shortening import old_result_cut
 from langchain_tokenmem.errors import ConfigurationError
-from tests.fakes import CharCounter, ListSummarizer, entries_of, own_words
+from tests.fakes import CharCounter, ListSummarizer, entries_of
 from tests.legality import problems
 
 
@@ -39,21 +38,6 @@ def tool_loop(rounds: int, text: str = "line of output\n" * 60) -> list:
     for number in range(rounds):
         loop += [call(number), result(number, f"{number}: {text}")]
     return loop
-
-
-def test_system_text_and_tool_schemas_count_towards_the_limit():
-    memory = memory_of(16_000)
-    tools = [{"name": f"tool{n}", "description": "does things " * 8} for n in range(40)]
-    messages = tool_loop(60)
-    state = memory.compact(messages, system="rule " * 4_800, tools=tools)
-    view = memory.view(messages, state, system="rule " * 4_800, tools=tools)
-    assert view.usage.parts["system"] > 6_000
-    assert view.usage.parts["tools"] > 1_000
-    total = memory.count(view.messages, tools=tools).tokens
-    assert total == view.usage.input_tokens <= memory.budget.limit
-    parts = dict(view.usage.parts)
-    assert parts.pop("reserved_output") == memory.budget.reserve_output
-    assert sum(parts.values()) == total
 
 
 @pytest.mark.parametrize("kind", ["human", "result", "call", "answer"])
@@ -94,15 +78,6 @@ def test_one_giant_message_is_cut_with_a_marker_and_pairing_kept(kind):
         assert " left out ...]" in shown.content
 
 
-def test_a_giant_error_result_is_capped_like_a_successful_one():
-    memory = memory_of(8_000)
-    text = "boom " * 140_000
-    for status in ("success", "error"):
-        messages = [HumanMessage("go", id="h"), call(1), result(1, text, status=status)]
-        view = memory.view(messages, memory.compact(messages))
-        assert view.usage.input_tokens <= memory.budget.limit
-
-
 @pytest.mark.slow
 def test_the_summary_stays_within_its_share_over_seven_hundred_turns():
     memory = memory_of(2_000)
@@ -121,56 +96,6 @@ def test_the_summary_stays_within_its_share_over_seven_hundred_turns():
     assert len(made) >= 70
 
 
-def test_no_summary_is_tried_where_it_cannot_reach_below_the_trigger():
-    memory = memory_of(2_000)
-    giant = HumanMessage("x" * 2_000, id="h")
-    messages = [giant]
-    for _ in range(5):
-        state = memory.compact(messages, system="rule " * 860)
-        assert state["summary"] is None
-    assert memory.summarizer.requests == []
-    with pytest.raises(ConfigurationError, match="summarization would run at every call"):
-        TokenBudget(context_window=2_000, recent_share=0.8, summary_share=0.2)
-
-
-def test_no_second_compaction_without_new_tokens():
-    memory = memory_of(4_000)
-    messages = tool_loop(30)
-    state = memory.compact(messages)
-    assert state["cuts"] or state["summary"]
-    assert memory.compact(messages, state) is state
-    view = memory.view(messages, state)
-    assert view.usage.input_tokens == memory.count(view.messages).tokens
-
-
-def test_the_budget_holds_before_each_model_call_of_a_tool_loop():
-    memory = memory_of(4_000)
-    messages, state = [HumanMessage("Fix the build.", id="h0")], None
-    for number in range(30):
-        state = memory.compact(messages, state)
-        view = memory.view(messages, state)
-        assert view.usage.input_tokens <= memory.budget.limit
-        assert view.left_out == 0
-        assert problems(view.messages) == []
-        assert view.messages[-1].id == messages[-1].id
-        messages += [call(number), result(number, "output line\n" * 150)]
-    assert state["summary"]
-
-
-def test_a_model_without_profile_gets_the_default_window_and_one_warning(caplog):
-    class Unknown:
-        profile = None
-        model_name = "my-own-7b"
-
-    budget = TokenBudget.for_model(Unknown())
-    assert budget.context_window == 16_384
-    assert budget.model == "my-own-7b"
-    assert len(caplog.records) == 1
-    assert "my-own-7b" in caplog.text
-    assert TokenBudget.for_model(Unknown(), context_window=9_000).context_window == 9_000
-    assert len(caplog.records) == 1
-
-
 def test_a_shortened_tool_result_keeps_its_bytes_in_later_requests():
     memory = memory_of(6_000)
     messages = tool_loop(8, "a long line of output\n" * 50)
@@ -186,43 +111,6 @@ def test_a_shortened_tool_result_keeps_its_bytes_in_later_requests():
     assert again["cuts"] == state["cuts"]
     assert memory.view(later, again).messages[: len(first)] == first
     assert any("lines left out ...]" in str(m.content) for m in first)
-
-
-def test_compaction_keeps_errors_longer_than_logs():
-    memory = memory_of(40_000, target=0.5)
-    log = "downloading part of the archive\n" * 400
-    error = "Traceback (most recent call last):\n" + "  File x, line 1\n" * 400 + "KeyError: 'a'"
-    messages = [HumanMessage("go", id="h")]
-    for number in range(12):
-        messages += [call(number), result(number, error if number == 1 else log)]
-    state = memory.compact(messages)
-    shown = {m.id: str(m.content) for m in memory.view(messages, state).messages}
-    assert len(shown["t1"]) > 6_000
-    assert shown["t1"].endswith("KeyError: 'a'")
-    assert len(shown["t0"]) < 5_000
-    assert "lines left out ...]" in shown["t0"]
-
-
-def test_the_first_request_stays_verbatim_beside_a_giant_result():
-    memory = memory_of(2_000)
-    first = HumanMessage("Never touch prod.cfg, only staging.cfg.", id="h0")
-    messages, state = [first], None
-    for number in range(12):
-        messages += [call(number), result(number, "z" * 30_000)]
-        state = memory.compact(messages, state)
-        shown = memory.view(messages, state).messages[0]
-        assert (shown.id, own_words(shown)) == ("h0", first.content)
-
-
-def test_for_model_reads_the_profile_through_wrappers():
-    from langchain_core.language_models import FakeListChatModel
-
-    model = FakeListChatModel(
-        responses=["x"], profile={"max_input_tokens": 50_000, "max_output_tokens": 1_000}
-    )
-    for wrapped in (model, model.bind(stop=["x"]), model.with_retry()):
-        budget = TokenBudget.for_model(wrapped)
-        assert (budget.context_window, budget.reserve_output) == (50_000, 1_000)
 
 
 @pytest.mark.parametrize(
@@ -244,33 +132,6 @@ def test_bad_numbers_are_refused_with_advice(fields, words):
 
 
 @pytest.mark.parametrize(
-    ("fields", "most"),
-    [
-        ({"result_tokens": 400, "result_chars": 200}, 200),
-        ({"result_tokens": 60, "result_chars": 100_000}, 4 * 60),
-        ({"result_tokens": 400}, 4 * 400),
-    ],
-)
-def test_of_result_tokens_and_result_chars_the_smaller_wins(fields, most):  # a token: 4 characters
-    budget = TokenBudget(context_window=20_000, **fields)
-    cut = old_result_cut(
-        result(0, "word " * 2_000), budget, CharCounter().message, {"head": 0, "tail": 0}
-    )
-    kept = cut["head"] + cut["tail"]
-    assert 0 < kept <= most
-    assert kept > most / 4
-
-
-def test_result_chars_shorten_a_result_of_few_tokens():
-    long = result(0, "word " * 100)
-    few = TokenBudget(context_window=20_000, result_tokens=5_000, result_chars=80)
-    cut = old_result_cut(long, few, CharCounter().message, {"head": 0, "tail": 0})
-    assert (cut["head"], cut["tail"]) == (40, 40)
-    roomy = TokenBudget(context_window=20_000, result_tokens=5_000)
-    assert old_result_cut(long, roomy, CharCounter().message, {"head": 0, "tail": 0}) is None
-
-
-@pytest.mark.parametrize(
     ("name", "window"),
     [
         ("glm-4.7", 128_000),
@@ -286,30 +147,3 @@ def test_models_give_the_limits_of_names_and_patterns(name, window):
     budget = TokenBudget.for_model(name, models=models)
     assert budget.context_window == window
     assert (budget.reserve_output == 2_000) == name.lower().endswith("glm-4.7")
-
-
-def test_a_profile_beats_the_limits_of_models():
-    from langchain_core.language_models import FakeListChatModel
-
-    models = {"*": {"max_input_tokens": 9_000}}
-    told = FakeListChatModel(responses=["x"], profile={"max_input_tokens": 50_000})
-    assert TokenBudget.for_model(told, models=models).context_window == 50_000
-
-
-def test_a_chat_model_without_a_profile_takes_the_limits_of_models(caplog):
-    class Named:
-        profile = None
-        model_name = "glm-4.7"
-
-    models = {"glm-*": {"max_input_tokens": 9_000}}
-    assert TokenBudget.for_model(Named(), models=models).context_window == 9_000
-    assert not caplog.records
-
-
-def test_a_profile_that_tells_no_window_leaves_it_to_models():
-    from langchain_core.language_models import FakeListChatModel
-
-    told = FakeListChatModel(responses=["x"], profile={"max_output_tokens": 500})
-    object.__setattr__(told, "model_name", "glm-4.7")
-    budget = TokenBudget.for_model(told, models={"glm-*": {"max_input_tokens": 9_000}})
-    assert (budget.context_window, budget.reserve_output) == (9_000, 500)

@@ -86,27 +86,6 @@ def test_results_without_an_id_answer_the_calls_without_one_in_their_order():
     ]
 
 
-@pytest.mark.parametrize("key", ["", None])
-def test_an_invalid_call_without_an_id_is_answered_not_dropped(key):
-    asked = AIMessage("", invalid_tool_calls=[invalid(key, name=None)], id="a")
-    view = shown([GO, asked, NEXT])
-    assert [m.type for m in view] == ["human", "ai", "tool", "human"]
-    assert view[2].content == INTERRUPTED
-    assert view[1].invalid_tool_calls[0]["id"] == view[2].tool_call_id
-    assert view[1].invalid_tool_calls[0]["name"]
-
-
-@pytest.mark.parametrize("key", ["", None])
-@pytest.mark.parametrize("kind", ["function_call", "tool_use"])
-@pytest.mark.parametrize("profile", STRICT)
-def test_a_content_block_of_a_call_without_an_id_is_not_sent_beside_the_call(profile, kind, key):
-    block = {"type": kind, "call_id": key, "name": "write", "arguments": '{"te'}
-    asked = AIMessage([block], invalid_tool_calls=[invalid(key)], id="a")
-    view = shown([GO, asked, NEXT], legality=profile)
-    assert view[1].tool_calls[0]["id"] == view[2].tool_call_id
-    assert not [one for one in view[1].content if isinstance(one, dict) and one["type"] == kind]
-
-
 @pytest.mark.parametrize("profile", ["common", *STRICT])
 @pytest.mark.parametrize("words", [1, 4_000])
 def test_a_legacy_function_call_becomes_a_tool_call(profile, words):
@@ -120,21 +99,6 @@ def test_a_legacy_function_call_becomes_a_tool_call(profile, words):
     assert "function_call" not in view[1].additional_kwargs
     assert view[2].content == "done"
     check_results(view[1:])
-
-
-def test_a_legacy_function_call_without_a_result_is_answered_as_interrupted():
-    legacy = {"function_call": {"name": "read", "arguments": '{"path": "log"}'}}
-    view = memory_of().view([GO, AIMessage("", additional_kwargs=legacy, id="a"), NEXT])
-    assert view.messages[2].content == INTERRUPTED
-    check_results(view.messages[1:])
-
-
-def test_a_function_result_without_a_function_call_is_left_out():
-    view = memory_of().view(
-        [GO, AIMessage("Hello.", id="a"), FunctionMessage("x", name="f", id="f")]
-    )
-    assert [m.type for m in view.messages] == ["human", "ai"]
-    assert view.warnings == ("Function result f has no call; left out of the view.",)
 
 
 @pytest.mark.parametrize("profile", ["common", *STRICT])

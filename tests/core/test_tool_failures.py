@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 from langchain_core.messages import ToolMessage
@@ -38,55 +38,26 @@ def test_a_line_that_begins_with_a_sign_marks_an_error_in_the_middle_of_a_log(si
     assert is_error(result(LOG + sign + "\n" + LOG))
 
 
-@pytest.mark.parametrize("text", ["Exit code: 1", "exited with code 137", "Return code: -9"])
-def test_an_exit_code_other_than_zero_in_the_text_marks_an_error_result(text):
-    assert is_error(result(LOG + text))
-    assert not is_error(result(LOG + "Exit code: 0"))
-
-
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "fields", "expected"),
     [
-        ('{"exit_code": 1, "output": "x"}', True),
-        ('{"output": "x", "metadata": {"exit_code": 137}}', True),
-        ('{"result": {"returncode": "2"}}', True),
-        ("<returncode>1</returncode>", True),
-        ('{"exit_code": 0, "output": "x"}', False),
-        ("<returncode>0</returncode>", False),
+        *[(LOG + told, {}, True) for told in ("Exit code: 1", "exited with code 137")],
+        (LOG + "Exit code: 0", {}, False),
+        ('{"output": "x", "metadata": {"exit_code": 137}}', {}, True),
+        ('{"exit_code": 0, "output": "x"}', {}, False),
+        ("<returncode>1</returncode>", {}, True),
+        ("<returncode>0</returncode>", {}, False),
+        ("", {"artifact": {"exit_code": 2}}, True),
+        ("", {"artifact": {"exit_code": None}}, False),
+        ("", {"artifact": SimpleNamespace(returncode=1)}, True),
+        ("", {"artifact": SimpleNamespace(returncode=0)}, False),
+        ("", {"status": "error"}, True),
+        ("Exceptionally satisfied with the service: an exceptional hotel.", {}, False),
+        ("0 errors, 0 warnings", {}, False),
+        (LOG + "        raise ValueError: never\n" + LOG, {}, False),
     ],
 )
-def test_an_exit_code_in_a_json_result_marks_an_error_as_one_in_a_line_does(text, expected):
-    assert is_error(result(text)) is expected
-
-
-@dataclass
-class Finished:
-    returncode: int
-
-
-@pytest.mark.parametrize("artifact", [{"exit_code": 2}, {"returncode": -9}, Finished(1)])
-def test_an_exit_code_other_than_zero_in_the_artifact_marks_an_error_result(artifact):
-    assert is_error(result("no words", artifact=artifact))
-
-
-@pytest.mark.parametrize("artifact", [{"exit_code": 0}, Finished(0), {"exit_code": None}, [1]])
-def test_an_exit_code_of_zero_or_none_marks_nothing(artifact):
-    assert not is_error(result("no words", artifact=artifact))
-
-
-def test_the_status_of_the_tool_marks_an_error_result():
-    assert is_error(result("no words", status="error"))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Exceptionally satisfied with the service: an exceptional hotel.",
-        "0 errors, 0 warnings",
-        "the fatalities of 1912",
-        LOG + "        raise ValueError: never\n" + LOG,
-        LOG + "    except KeyError:\n        print('not found')\n" + LOG,
-    ],
-)
-def test_words_that_only_look_like_an_error_mark_nothing(text):
-    assert not is_error(result(text))
+def test_exit_code_and_status_decide_and_words_that_only_look_like_an_error_do_not(
+    text, fields, expected
+):
+    assert is_error(result(text, **fields)) is expected

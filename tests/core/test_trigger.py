@@ -36,16 +36,6 @@ def covered(memory, messages) -> int:
     return summary["covered"] if summary else 0
 
 
-def test_without_a_trigger_nothing_is_summarized_and_the_view_still_fits():
-    memory = memory_of(trigger=None)
-    messages = talk(200)
-    assert covered(memory, messages) == 0
-    view = memory.view(messages)
-    assert view.usage.input_tokens <= memory.budget.limit
-    assert view.left_out > 0
-    assert memory.compact(messages, force=True)["summary"]
-
-
 @pytest.mark.parametrize(
     ("trigger", "due"),
     [

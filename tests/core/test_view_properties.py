@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.messages import with_ids
 from langchain_tokenmem.errors import BudgetExceededError
 from tests.fakes import CharCounter, ListSummarizer, entries_of
 from tests.legality import problems
@@ -23,25 +20,6 @@ def memory_of(window: int) -> TokenMemory:
     return TokenMemory(
         TokenBudget(context_window=window), counter=CharCounter(), summarizer=ListSummarizer()
     )
-
-
-def body_of(messages):
-    return [m for m in messages if m.type != "system"]
-
-
-@given(conversations(), WINDOWS, st.booleans())
-def test_view_is_legal_within_the_limit_and_has_the_newest_human(messages, window, compact):
-    memory = memory_of(window)
-    before = copy.deepcopy(messages)
-    state = memory.compact(messages) if compact else None
-    view = memory.view(messages, state)
-    assert memory.count(view.messages).tokens <= memory.budget.limit
-    assert view.usage.input_tokens == memory.count(view.messages).tokens
-    if body_of(view.messages):
-        assert problems(view.messages) == []
-    humans = [m.id for m in with_ids(messages) if isinstance(m, HumanMessage)]
-    assert humans[-1:] in ([], [m.id for m in view.messages if m.id in humans[-1:]])
-    assert messages == before
 
 
 @given(conversations(), WINDOWS)
@@ -60,20 +38,6 @@ def test_compacting_twice_changes_nothing_more(messages, window):
     memory = memory_of(window)
     once = memory.compact(messages)
     assert memory.compact(messages, once) == once
-
-
-@given(conversations(8), conversations(4), WINDOWS)
-def test_requests_grow_only_at_their_end_between_changes(messages, more, window):
-    memory = memory_of(window)
-    state = memory.compact(messages)
-    earlier = memory.view(messages, state)
-    later_state = memory.compact([*messages, HumanMessage("more?", id="more")], state)
-    later = memory.view([*messages, HumanMessage("more?", id="more")], later_state)
-    changed = later_state["summary"] != state["summary"] or any(
-        later_state["cuts"].get(m.id) != state["cuts"].get(m.id) for m in earlier.messages
-    )
-    if not changed and not earlier.left_out and not earlier.warnings and not later.warnings:
-        assert later.messages[: len(earlier.messages)] == earlier.messages
 
 
 def test_fixed_parts_over_the_limit_are_named_with_their_tokens():

@@ -44,8 +44,8 @@ from langchain_tokenmem.adapters.run_context import MODE_KEY, graph_thread, mode
 from langchain_tokenmem.adapters.stored_settings import settings_of_run
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
-from langchain_tokenmem.core.output_limit import output_setting
 from langchain_tokenmem.core.planning import Steps
+from langchain_tokenmem.core.profiles import output_setting
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.todos import TODOS_KEY
 from langchain_tokenmem.core.view import messages_to_send

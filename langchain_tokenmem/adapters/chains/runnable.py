@@ -39,7 +39,7 @@ from langchain_tokenmem.adapters.chains.prompt import (
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_budget, checked, checked_tokens
 from langchain_tokenmem.core.message_times import stamped
-from langchain_tokenmem.core.output_limit import output_setting
+from langchain_tokenmem.core.profiles import output_setting
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View, messages_to_send
 from langchain_tokenmem.errors import ConfigurationError, ScopeError

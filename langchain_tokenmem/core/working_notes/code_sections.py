@@ -11,9 +11,8 @@ from langchain_tokenmem.core.facts.failure_lines import error_lines, failure_of_
 from langchain_tokenmem.core.facts.sentences import any_of, one_line
 from langchain_tokenmem.core.todos import DONE, todos_in
 from langchain_tokenmem.core.working_notes.notes_draft import NotesDraft, find, newest
-from langchain_tokenmem.core.working_notes.requests import reported_problem, request_in
-from langchain_tokenmem.core.working_notes.tool_effects import ToolEffect, plain_path
-from langchain_tokenmem.core.working_notes.word_rules import MAX_ITEM
+from langchain_tokenmem.core.working_notes.tool_kinds import ToolEffect, plain_path
+from langchain_tokenmem.core.working_notes.word_rules import MAX_ITEM, reported_problem, request_in
 from langchain_tokenmem.notes_state import NoteItem
 
 _FILE = re.compile(

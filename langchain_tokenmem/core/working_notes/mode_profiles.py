@@ -8,8 +8,9 @@ from types import MappingProxyType
 
 from langchain_tokenmem.core.argument_checks import checked, checked_choice
 from langchain_tokenmem.core.message_times import ShownTimes
-from langchain_tokenmem.core.turn_memory import TurnMemoryShown
-from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
+from langchain_tokenmem.core.messages import Group
+from langchain_tokenmem.core.turn_memory import GroupOutcome, TurnMemoryShown, TurnReading
+from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds, outcome_of
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes_state import ModesState
 from langchain_tokenmem.state import MemoryState
@@ -277,3 +278,15 @@ class AnnotationSettings:
             return self.mode_named(chosen)
         except ConfigurationError:  # a profile of before, which the application has no more
             return self.mode
+
+
+def turn_reading(annotations: AnnotationSettings) -> TurnReading:
+    """Return how turn memories are read and shown by the settings of a memory."""
+
+    def outcomes(groups: Sequence[Group]) -> Mapping[str, GroupOutcome]:
+        found = (
+            (g.last_id, outcome_of(g, annotations.tools, annotations.project_root)) for g in groups
+        )
+        return {key: outcome for key, outcome in found if outcome is not None}
+
+    return TurnReading(outcomes, annotations.turn_memory, annotations.include_partial)

@@ -122,8 +122,6 @@ _WORD = re.compile(r"\w{3,}")
 def without_edited_items(modes: ModesState, edited: Mapping[int, BaseMessage]) -> ModesState:
     """Return the sections without items of which their message no longer holds every word.
 
-    What the application noted is its own.
-
     Args:
         modes: The sections of all modes.
         edited: Messages by number, some of which were edited.
@@ -179,8 +177,7 @@ def _with_items(modes: ModesState, stays: Callable[[NoteItem], bool]) -> ModesSt
     Which messages said a name is not known.
     """
     sections = {
-        name: [item for item in items if item["by"] == "application" or stays(item)]
-        for name, items in modes["sections"].items()
+        name: [item for item in items if stays(item)] for name, items in modes["sections"].items()
     }
     if sections == modes["sections"] and not modes["names"]:
         return modes

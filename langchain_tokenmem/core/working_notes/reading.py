@@ -20,19 +20,16 @@ from langchain_tokenmem.core.working_notes.code_sections import (
 )
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
 from langchain_tokenmem.core.working_notes.notes_draft import NotesDraft
-from langchain_tokenmem.core.working_notes.reasoning_sections import (
+from langchain_tokenmem.core.working_notes.talk_sections import (
     read_choices,
+    read_facts,
+    read_names,
+    read_names_again,
     read_plan,
     read_user_words,
     set_objective,
 )
-from langchain_tokenmem.core.working_notes.talk_sections import (
-    read_facts,
-    read_names,
-    read_names_again,
-)
-from langchain_tokenmem.core.working_notes.tool_effects import effects_of
-from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
+from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds, effects_of
 from langchain_tokenmem.core.working_notes.word_rules import may_choose, note_sentences
 from langchain_tokenmem.notes_state import ModesState
 

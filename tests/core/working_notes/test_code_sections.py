@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from langchain_tokenmem.core.working_notes.mode_profiles import CODE
 from tests.core.working_notes.notes_reading import assistant, bash, call, items, read, texts, user
 
@@ -20,22 +18,6 @@ def test_a_new_task_takes_the_place_of_the_old_and_clears_progress() -> None:
     after = read([*first, user("Now write the docs for the parser.")], state)
     assert texts(after, "task") == ["Now write the docs for the parser."]
     assert texts(after, "progress") == []
-
-
-@pytest.mark.parametrize("said", ["ok", "continue", "thanks!", "Why does it fail?", "mach weiter"])
-def test_assent_and_questions_leave_task_and_progress(said: str) -> None:
-    messages = [user("Fix the parser."), *bash("make", "error: no", 2), *bash("make"), user(said)]
-    state = read(messages)
-    assert texts(state, "task") == ["Fix the parser."]
-    assert texts(state, "progress") == ["Fixed: make"]
-
-
-def test_a_problem_is_the_task_where_there_is_none_and_nothing_asks_for_work() -> None:
-    messages = [user("My name is Ada."), user("The login page crashes.")]
-    state = read(messages)
-    assert texts(state, "task") == ["The login page crashes."]
-    state = read([*messages, user("The logout page crashes, too.")], state)
-    assert texts(state, "task") == ["The login page crashes."]
 
 
 def test_files_have_the_strongest_verb_of_what_was_done_with_them() -> None:
@@ -98,12 +80,6 @@ def test_paths_are_relative_to_the_root_and_one_file_stands_once() -> None:
     assert texts(state, "files") == ["b.go", "c.go"]
 
 
-def test_a_write_that_was_refused_changes_no_file() -> None:
-    state = read(call("edit_file", {"path": "a.py"}, "Error: no match found", status="error"))
-    assert texts(state, "files") == []
-    assert texts(state, "errors") == ["edit_file a.py → Error: no match found"]
-
-
 def test_an_error_shows_the_call_with_its_first_and_last_error_line() -> None:
     output = f"running\nERROR: setup failed\n{TRACEBACK}"
     state = read(bash("pytest tests", output, 1))
@@ -122,35 +98,6 @@ def test_an_exit_code_without_an_error_line_shows_the_last_line() -> None:
     assert texts(read(call("bash", {"command": "x"}, "Exit code: 3")), "errors") == ["x → exit 3"]
 
 
-@pytest.mark.parametrize(
-    ("output", "line"),
-    [
-        (
-            "Traceback:\nException: no port\n(Open file: a.py)\n(Current directory: /r)\nbash-$",
-            "Exception: no port",
-        ),
-        ("no port\nbash-5.1$", "no port"),
-        ("no port\nroot@box:/app# ", "no port"),
-        ("no port\n(.venv) me@box:~/app$", "no port"),
-        ("no port\n>>>", "no port"),
-        ("lost 20 > 10", "lost 20 > 10"),
-        ("coverage 80%", "coverage 80%"),
-    ],
-)
-def test_a_prompt_behind_the_output_is_not_its_last_line(output: str, line: str):
-    assert texts(read(bash("make", output, 2)), "errors") == [f"make → {line}"]
-
-
-def test_a_refusal_is_told_by_its_first_line_and_not_by_the_prompt_behind_it():
-    refusal = "Your proposed edit has introduced new syntax error(s)."
-    said = call("bash", {"command": "edit 1:1 <a>"}, f"{refusal}\n\nERRORS:\n- E999\nbash-$")
-    assert texts(read(said), "errors") == [f"edit 1:1 <a> → {refusal}"]
-
-
-def test_an_output_of_nothing_but_a_prompt_shows_the_exit_code():
-    assert texts(read(bash("make", "bash-$", 2)), "errors") == ["make → exit 2"]
-
-
 def test_a_program_without_an_exit_code_fails_where_its_output_ends_in_an_error() -> None:
     ran = call("bash", {"command": "python a.py"}, TRACEBACK)
     shown = call("bash", {"command": "cat log.txt"}, TRACEBACK)
@@ -165,25 +112,12 @@ def test_the_same_call_that_succeeds_later_resolves_its_error_and_is_progress() 
     assert texts(state, "progress") == ["Fixed: go test ./... 2>&1 | tail"]
 
 
-def test_an_edit_is_resolved_by_another_edit_of_that_file() -> None:
-    failed = call("edit_file", {"path": "a.py", "old": "x"}, "Error: not found", status="error")
-    state = read([*failed, *call("edit_file", {"path": "a.py", "old": "y"})])
-    assert texts(state, "errors") == []
-    assert texts(state, "progress") == ["Fixed: edit_file a.py"]
-
-
 def test_the_newest_errors_stay_and_the_same_call_stands_once() -> None:
     runs = [bash(f"make t{n}", f"error: {n}", 1) for n in (1, 2, 3, 4, 5, 6, 2)]
     state = read([one for pair in runs for one in pair])
     assert [text.split(" →")[0] for text in texts(state, "errors")] == [
         "make t3", "make t4", "make t5", "make t6", "make t2",
     ]  # fmt: skip
-
-
-def test_error_lines_that_the_user_pastes_are_errors() -> None:
-    state = read([user(f"I get this when I start it:\n{TRACEBACK}")])
-    assert texts(state, "errors") == ["ValueError: bad port"]
-    assert items(state, "errors")[0]["by"] == "rule"
 
 
 def test_a_list_of_todos_gives_progress_and_sub_goals() -> None:
@@ -197,32 +131,9 @@ def test_a_list_of_todos_gives_progress_and_sub_goals() -> None:
     assert texts(state, "subgoals") == ["Write the tests", "Update the docs"]
 
 
-@pytest.mark.parametrize(
-    "said", ["We use Node.js and Vue.js.", "Call response.json() there.", "Set process.env first."]
-)
-def test_products_and_attributes_are_no_files(said: str) -> None:
-    assert texts(read([user(said)]), "files") == []
-
-
 def test_the_output_inside_of_a_json_result_is_shown_and_not_its_braces():
     result = '{"stdout": "ok\\nerror: no rule", "returncode": 2}'
     assert texts(read(bash("make", result, 2)), "errors") == ["make → error: no rule"]
     refused = call("edit_file", {"path": "a.py"}, '{"error": "file is locked"}')
     assert texts(read(refused), "errors") == ["edit_file a.py → file is locked"]
     assert texts(read(bash("make", '{"code": [1', 2)), "errors") == ['make → {"code": [1']
-
-
-def test_files_that_git_moves_or_removes_are_changed():
-    state = read([*bash("git mv src/a.py src/b.py"), *bash("git rm c.py && git log d.py")])
-    told = {one["text"]: one["verb"] for one in items(state, "files")}
-    assert told == {
-        "src/a.py": "changed",
-        "src/b.py": "changed",
-        "c.py": "changed",
-        "d.py": "read",
-    }
-
-
-def test_arguments_inside_of_one_object_are_read():
-    state = read(call("write_file", {"request": {"path": "a.py", "content": "x"}}))
-    assert [(one["text"], one["verb"]) for one in items(state, "files")] == [("a.py", "changed")]

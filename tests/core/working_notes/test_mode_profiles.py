@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 
 from langchain_tokenmem.core.working_notes.mode_profiles import (
     MODES,
     SECTIONS,
     ModeProfile,
     mode_named,
-    new_modes_state,
 )
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.notes_state import ModesState
 
 
 def test_the_modes_have_the_windows_and_limits_of_the_table() -> None:
@@ -26,12 +22,6 @@ def test_the_modes_have_the_windows_and_limits_of_the_table() -> None:
     assert (code.max_files, code.max_errors, code.max_progress) == (20, 5, 10)
     assert (reasoning.max_decisions, reasoning.max_alternatives) == (20, 10)
     assert reasoning.prefix_max_stale_turns == 3
-
-
-@pytest.mark.parametrize("name", MODES)
-def test_every_mode_summarizes_and_recalls_three(name: str) -> None:
-    assert mode_named(name).summarization
-    assert mode_named(name).recall_k == 3
 
 
 def test_the_modes_show_every_section_once() -> None:
@@ -60,13 +50,3 @@ def test_a_profile_that_cannot_work_is_refused(changes: dict[str, Any], told: st
     given: dict[str, Any] = {"name": "own", "window": 10, "sections": ("facts",), **changes}
     with pytest.raises(ConfigurationError, match=told):
         ModeProfile(**given)
-
-
-def test_lists_of_sections_are_taken_as_tuples() -> None:
-    given: Any = ["facts", "task"]
-    assert ModeProfile("own", 10, given).sections == ("facts", "task")
-
-
-def test_a_new_state_is_plain_json_of_its_type() -> None:
-    state = new_modes_state("code")
-    assert TypeAdapter(ModesState).validate_python(json.loads(json.dumps(state))) == state

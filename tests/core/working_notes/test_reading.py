@@ -8,14 +8,14 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from pydantic import TypeAdapter
 
 from langchain_tokenmem.core.facts.literals import find_literals, words_of
 from langchain_tokenmem.core.working_notes.mode_profiles import MODES, SECTIONS, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import MAX_READ_TO
 from langchain_tokenmem.notes_state import ModesState, NoteItem
-from tests.core.working_notes.notes_reading import assistant, bash, call, items, read, texts, user
+from tests.core.working_notes.notes_reading import assistant, call, items, read, texts, user
 
 _SAID = (
     "Fix the parser in src/app.py.",
@@ -133,14 +133,6 @@ def test_a_state_is_plain_json_within_its_limits_and_what_was_given_stays(
     assert len(state["read_to"]) <= MAX_READ_TO
 
 
-def test_the_same_state_comes_back_when_nothing_is_new() -> None:
-    state = new_modes_state("code")
-    assert read([], state) is state
-    assert (
-        read([SystemMessage("You help.", id="s")], read([SystemMessage("x", id="s")])) is not None
-    )
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_the_sections_of_all_modes_are_read_whichever_is_on(mode: str) -> None:
     messages = [
@@ -161,13 +153,6 @@ def test_the_sections_of_all_modes_are_read_whichever_is_on(mode: str) -> None:
         assert texts(state, section), section
 
 
-def test_turns_are_the_messages_of_the_user() -> None:
-    tool_result = {"type": "tool_result", "tool_use_id": "x", "content": "ok"}
-    messages = [user("Fix it all now."), assistant("Done."), HumanMessage([tool_result], id="r")]
-    assert read(messages)["turn"] == 1
-    assert read([*messages, user("ok")])["turn"] == 2
-
-
 def test_a_section_changes_only_when_what_is_shown_of_it_changes() -> None:
     messages: list[BaseMessage] = [user("Fix src/app.py now."), assistant("I met Emma Kim.")]
     state = read(messages)
@@ -178,13 +163,6 @@ def test_a_section_changes_only_when_what_is_shown_of_it_changes() -> None:
     assert state["changed"] == {"task": 1, "objective": 1, "files": 1}
     state = read([*messages, *call("edit_file", {"path": "src/app.py"})], state)
     assert state["changed"]["files"] == 4
-
-
-def test_a_count_alone_changes_no_section() -> None:
-    messages = [user("We saw Emma Kim."), user("I know Emma Kim."), user("Ask Emma Kim.")]
-    state = read(messages)
-    assert items(state, "entities")[0]["count"] == 3
-    assert state["changed"]["entities"] == 2
 
 
 def test_results_that_come_later_are_read_and_the_rest_of_their_group_is_not_read_twice() -> None:
@@ -201,34 +179,3 @@ def test_results_that_come_later_are_read_and_the_rest_of_their_group_is_not_rea
     state = read([asked, first, second], state)
     assert texts(state, "errors") == ["make a → error: a", "make b → error: b"]
     assert [one["number"] for one in items(state, "decisions")] == [1]
-
-
-def test_the_place_is_found_again_by_any_of_the_last_messages() -> None:
-    messages = [user(f"We decided to use tool{n} here.") for n in range(6)]
-    state = read(messages)
-    after = read([*messages[:3], user("ok")], state)  # three were removed
-    assert texts(after, "decisions") == texts(state, "decisions")
-    assert after["turn"] == 7
-
-
-def test_a_message_of_an_anthropic_style_holds_results() -> None:
-    asked = AIMessage(
-        [{"type": "tool_use", "id": "u1", "name": "bash", "input": {"command": "make"}}],
-        id="a",
-        tool_calls=[{"name": "bash", "args": {"command": "make"}, "id": "u1"}],
-    )
-    result = {"type": "tool_result", "tool_use_id": "u1", "content": "error: no", "is_error": True}
-    assert texts(read([asked, HumanMessage([result], id="r")]), "errors") == ["make → error: no"]
-
-
-def test_a_message_without_an_id_is_not_read() -> None:
-    state = new_modes_state("code")
-    made = AIMessage("We decided to use Go for it.")
-    assert read([made], state) is state
-
-
-def test_sources_are_the_numbers_of_messages() -> None:
-    messages = [user("Hello there."), *bash("python run.py", "error: x", 1)]
-    state = read(messages)
-    assert [one["source"] for one in items(state, "files")] == [2]
-    assert [one["source"] for one in items(state, "errors")] == [3]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_tokenmem.core.working_notes.mode_profiles import CODE, REASONING, new_modes_state
-from langchain_tokenmem.core.working_notes.rendering import render_notes, section_text
+from langchain_tokenmem.core.working_notes.rendering import render_notes
 from langchain_tokenmem.modes import ModeProfile
 from tests.fakes import CharCounter
 
@@ -61,11 +61,6 @@ Decisions:
     )
 
 
-def test_empty_sections_are_left_out_and_nothing_is_shown_without_any():
-    assert "Phase" not in shown(modes_of(objective=[item("Ship it")], phase=[]))
-    assert shown(modes_of(phase=[])) == ""
-
-
 def test_a_section_changed_in_turn_1_is_shown_in_turn_4_and_gone_in_turn_5():
     found = [shown(modes_of(turn=turn, changed=1, phase=[item("build")])) for turn in (4, 5)]
     assert "Phase: build" in found[0]
@@ -85,12 +80,6 @@ def test_a_closing_fence_in_a_file_name_is_escaped():
     assert "a&lt;/working_notes>b.py" in text
 
 
-def test_sections_of_other_modes_are_hidden():
-    modes = modes_of(objective=[item("Ship it")], files=[item("a.py", verb="read")])
-    assert "a.py" not in shown(modes)
-    assert "Ship it" not in shown(modes, CODE)
-
-
 def test_what_stands_unchanged_in_a_live_block_is_not_sent_again():
     modes = modes_of(objective=[item("Ship it")], phase=[item("build")])
     live = render_notes(modes, REASONING, 1_000, COUNT).sections
@@ -100,36 +89,12 @@ def test_what_stands_unchanged_in_a_live_block_is_not_sent_again():
     assert "Ship it" not in again
 
 
-def test_files_stand_by_what_was_done_with_them_the_newest_last():
-    files = [item("a", verb="read"), item("b", verb="changed"), item("c", verb="changed")]
-    assert section_text("files", files) == "Files: changed b, c; read a"
-
-
 def test_the_oldest_items_of_the_longest_section_go_first():
     files = [item(f"src/module_{n}/file_{n}.py", verb="read") for n in range(40)]
     text = shown(modes_of(task=[item("Fix it")], files=files), CODE, most=100)
     assert "Task: Fix it" in text
     assert "file_39.py" in text
     assert "file_0.py" not in text
-
-
-def test_the_newest_item_of_a_section_stays_while_another_has_more():
-    files = [item(f"src/{n}.py", verb="read") for n in range(20)]
-    errors = [
-        item("old → error"),
-        item(f"pytest {'tests/test_api.py ' * 5} → ValueError: bad port"),
-    ]
-    text = shown(modes_of(task=[item("Fix it")], files=files, errors=errors), CODE, most=85)
-    assert "ValueError: bad port" in text
-    assert "src/19.py" in text
-    assert "old → error" not in text
-
-
-def test_errors_and_constraints_stay_longer_than_the_last_item_of_others():
-    long, most = item("Fix it. " * 30), 60
-    text = shown(modes_of(task=[long], errors=[item("make → error: no rule")]), CODE, most=most)
-    assert "make → error: no rule" in text
-    assert "Fix it." not in text
 
 
 @given(

@@ -4,8 +4,8 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem.core.tool_failures import exit_code_of
-from langchain_tokenmem.core.working_notes.tool_effects import effects_of, plain_path
-from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
+from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds, effects_of, plain_path
+from langchain_tokenmem.errors import ConfigurationError
 
 PATCH = (
     "*** Begin Patch\n*** Update File: src/a.py\n@@\n-x\n+y\n*** Add File: b.py\n+z\n"
@@ -62,30 +62,6 @@ def test_writing_tools_change_the_files_of_their_arguments(name, args, files):
     assert changed(name, args) == files
 
 
-def test_lines_inside_of_a_patch_name_no_file():
-    comments = "--- a/x.sql\n+++ b/x.sql\n@@ -1,2 +1,2 @@\n--- old rule\n+++ new rule\n SELECT 1;\n"
-    assert changed("apply_patch", {"patch": comments}) == ("x.sql",)
-    added = "*** Begin Patch\n*** Add File: x.md\n+text\n---\n+++ more\n*** End Patch"
-    assert changed("apply_patch", {"input": added}) == ("x.md",)
-
-
-@pytest.mark.parametrize("name", ["str_replace_editor", "str_replace_based_edit_tool"])
-def test_an_editor_that_views_changes_nothing(name):
-    found = effect(name, {"command": "view", "path": "a.go"})
-    assert (found.changed, found.read) == ((), ("a.go",))
-
-
-@pytest.mark.parametrize("name", ["read_file", "grep", "glob", "list_directory"])
-def test_reading_tools_change_nothing(name):
-    found = effect(name, {"path": "src/a.go", "pattern": "x"})
-    assert (found.changed, found.command) == ((), None)
-    assert found.read == ("src/a.go",)
-
-
-def test_a_folder_that_is_searched_is_no_file_that_is_read():
-    assert effect("grep", {"folder": "src/api", "pattern": "x"}).read == ()
-
-
 @pytest.mark.parametrize(
     "result",
     [
@@ -103,11 +79,6 @@ def test_a_write_whose_result_is_an_error_is_no_change(result):
     assert changed("edit_file", {"path": "a.go"}, result) == ()
 
 
-def test_a_write_whose_status_is_an_error_is_no_change():
-    assert changed("edit_file", {"path": "a.go"}, "ok", status="error") == ()
-    assert changed("edit_file", {"path": "a.go"}, "ok", artifact={"exit_code": 1}) == ()
-
-
 @pytest.mark.parametrize(
     "result",
     [
@@ -119,21 +90,6 @@ def test_a_write_whose_status_is_an_error_is_no_change():
 )
 def test_a_write_that_only_mentions_errors_is_a_change(result):
     assert changed("edit_file", {"path": "error.log"}, result) == ("error.log",)
-
-
-def test_a_call_without_a_result_has_no_effect():
-    call = AIMessage("", tool_calls=[{"name": "edit_file", "args": {"path": "a"}, "id": "1"}])
-    assert effects_of([call], ToolKinds(), None) == []
-
-
-def test_parallel_calls_are_read_in_the_order_of_the_calls():
-    calls = [
-        {"name": "edit_file", "args": {"path": "b.go"}, "id": "1"},
-        {"name": "edit_file", "args": {"path": "a.go"}, "id": "2"},
-    ]
-    results = [ToolMessage("ok", tool_call_id="2"), ToolMessage("ok", tool_call_id="1")]
-    found = effects_of([AIMessage("", tool_calls=calls), *results], ToolKinds(), None)
-    assert [one.changed for one in found] == [("b.go",), ("a.go",)]
 
 
 def test_calls_and_results_as_anthropic_writes_them_are_read():
@@ -194,25 +150,6 @@ def test_an_exit_code_is_read_where_results_report_it(result, code):
     assert exit_code_of(ToolMessage(result, tool_call_id="1")) == code
 
 
-@pytest.mark.parametrize("name", ["exit_code", "returncode"])
-def test_an_exit_code_in_the_artifact_counts_first(name):
-    message = ToolMessage("Exit code: 0", tool_call_id="1", artifact={name: 7})
-    assert exit_code_of(message) == 7
-
-
-def test_an_exit_code_may_be_written_as_a_text():
-    message = ToolMessage("x", tool_call_id="1", artifact={"exit_code": "2"})
-    assert exit_code_of(message) == 2
-    assert exit_code_of(ToolMessage("x", tool_call_id="1", artifact={"exit_code": "no"})) is None
-
-
-def test_a_command_stands_on_one_line_of_200_characters():
-    found = effect("bash", {"command": "go  test\n./... " + "x " * 300}, "Exit code: 1")
-    assert found.command.startswith("go test ./... x")
-    assert len(found.command) <= 200
-    assert found.exit_code == 1
-
-
 def test_the_command_of_a_shell_call_is_its_script():
     assert effect("shell", {"command": ["bash", "-lc", "go test"]}).command == "go test"
     assert effect("shell", {"command": ["go", "test"]}).command == "go test"
@@ -225,3 +162,45 @@ def test_a_tool_of_the_application_is_read_by_its_argument():
     kinds = ToolKinds(writes={"save_page": "page"}, commands={"run_job": "job"})
     assert changed("save_page", {"page": "a.md"}, kinds=kinds) == ("a.md",)
     assert effect("run_job", {"job": "nightly"}, "Exit code: 3", kinds=kinds).exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("write_file", "edit_file", "create_file", "str_replace_based_edit_tool"),
+        *("str_replace_editor", "apply_patch", "move_file", "delete_file", "insert", "undo_edit"),
+        *("filesystem-write_file", "mcp__fs__write_file", "fs_write_file", "WriteFile"),
+    ],
+)
+def test_the_usual_names_of_writing_tools_are_known(name):
+    assert ToolKinds().written_argument(name)
+
+
+def test_the_tables_of_the_application_are_added_to_the_usual_names():
+    kinds = ToolKinds(writes={"save_page": "page_path"}, commands={"run_job": "script"})
+    assert kinds.written_argument("save_page") == "page_path"
+    assert kinds.command_argument("run_job") == "script"
+    assert kinds.written_argument("write_file") == "path"
+    assert kinds.command_argument("bash") == "command"
+
+
+def test_a_usual_name_can_be_made_one_that_only_reads():
+    kinds = ToolKinds(reads={"edit_file"})
+    assert kinds.written_argument("edit_file") is None
+    assert kinds.written_argument("mcp__fs__edit_file") is None
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"writes": "write_file"},
+        {"writes": {"write_file": 3}},
+        {"commands": {"": "command"}},
+        {"reads": "grep"},
+        {"reads": [1]},
+        {"reads": {"save"}, "writes": {"save": "path"}},
+    ],
+)
+def test_a_wrong_table_is_a_configuration_error(tables):
+    with pytest.raises(ConfigurationError, match=r"writes|commands|reads"):
+        ToolKinds(**tables)

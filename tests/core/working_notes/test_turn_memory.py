@@ -12,11 +12,8 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.messages import marks_of
-from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
-from langchain_tokenmem.memory.finished_summaries import rebase_summary
-from langchain_tokenmem.modes import ToolKinds, format_message_for_provider
-from langchain_tokenmem.state import load_state, new_state
+from langchain_tokenmem.errors import BudgetExceededError
+from langchain_tokenmem.modes import format_message_for_provider
 from tests.fakes import CharCounter, ListSummarizer
 from tests.legality import problems
 
@@ -78,10 +75,6 @@ def shown(view):
     return [m for m in view.messages if "Tool memory:" in str(m.content)]
 
 
-def told(view):
-    return {m.id: marks_of(m)["turn_memory"] for m in view.messages if "turn_memory" in marks_of(m)}
-
-
 NEXT = HumanMessage("Next?", id="next")
 
 
@@ -116,49 +109,6 @@ def test_files_stand_once_in_first_seen_order_and_failed_commands_with_repeats()
     assert done == {"a0": {"files_changed": ["b.go", "a.go"], "failed_commands": [failed, failed]}}
 
 
-def test_paths_are_relative_to_the_project_root():
-    calls = [*edit(1, "/app/b.go"), *edit(2, "./b.go"), *edit(3, "/etc/hosts")]
-    done = kept(memory_of(project_root="/app"), turn(calls=calls))
-    assert done["a0"]["files_changed"] == ["b.go", "/etc/hosts"]
-
-
-def test_a_turn_that_only_reads_or_succeeds_has_no_turn_memory():
-    calls = [
-        *call(1, "read_file", {"path": "a"}),
-        *call(2, "grep", {"path": "a"}),
-        *run(3, "ls", 0),
-    ]
-    memory = memory_of()
-    assert "turns" not in memory.compact(turn(calls=calls))
-
-
-def test_a_write_whose_result_is_an_error_or_made_up_is_no_change():
-    dangling = AIMessage("", tool_calls=[{"name": "edit_file", "args": {"path": "x"}, "id": "d"}])
-    calls = [*edit(1, "a.go", "Error: read-only"), *edit(2, "b.go", status="error"), dangling]
-    assert "turns" not in memory_of().compact(turn(calls=calls))
-
-
-def test_tool_kinds_of_the_application_are_read():
-    memory = memory_of(tool_kinds=ToolKinds(writes={"save": "name"}, commands={"job": "line"}))
-    calls = [*call(1, "save", {"name": "x.md"}), *call(2, "job", {"line": "go"}, "Exit code: 2")]
-    failed = {"command": "go", "exit_code": 2}
-    done = kept(memory, turn(calls=calls))
-    assert done["a0"] == {"files_changed": ["x.md"], "failed_commands": [failed]}
-
-
-def test_interrupted_turns_have_none_unless_asked_for():
-    messages = [HumanMessage("Fix it.", id="h0"), *work(), NEXT]
-    assert memory_of().compact(messages).get("turns", {"done": {}})["done"] == {}
-    assert kept(memory_of(include_partial=True), messages) == {"call0f": MEMORY}
-
-
-def test_a_running_turn_is_kept_by_the_message_that_began_it():
-    memory = memory_of()
-    state = memory.compact(turn()[:-1])
-    assert state["turns"]["done"] == {"h0": MEMORY}
-    assert kept(memory, turn(), state) == {"a0": MEMORY}
-
-
 def test_the_turn_memory_of_a_sub_agent_is_merged_upward():
     inner = {"files_changed": ["x.py"], "failed_commands": [{"command": "make", "exit_code": 2}]}
     calls = [
@@ -182,47 +132,7 @@ def test_an_explicit_mark_of_the_application_wins():
     assert shown(memory.view(text_only))[0].content.endswith("- Files changed: own.go")
 
 
-@pytest.mark.parametrize(
-    "value", [None, {}, "files", {"files_changed": "a"}, {"files_changed": []}]
-)
-def test_an_explicit_mark_that_tells_nothing_shows_nothing(value):
-    answer = AIMessage("Done.", id="a0", response_metadata={"tokenmem": {"turn_memory": value}})
-    memory = memory_of(turn_memory="always")
-    assert shown(memory.view([*turn()[:-1], answer, NEXT])) == []
-
-
-@pytest.mark.parametrize(
-    "options", [{"turn_memory": "sometimes"}, {"tool_kinds": {"a": "b"}}, {"project_root": 3}]
-)
-def test_a_wrong_setting_is_a_configuration_error(options):
-    with pytest.raises(ConfigurationError, match=next(iter(options))):
-        TokenMemory(**options)
-
-
-def test_what_follows_on_an_answer_is_a_turn_of_its_own():
-    other = [*edit("z", "z.go"), AIMessage("Checked.", id="b0")]
-    done = kept(memory_of(), [*turn(), *other, NEXT])
-    assert done == {"a0": MEMORY, "b0": {"files_changed": ["z.go"], "failed_commands": []}}
-
-
 # --- what is kept -----------------------------------------------------------------------
-
-
-def test_nothing_changed_gives_the_same_state():
-    memory = memory_of()
-    messages = [*turn(), NEXT]
-    state = memory.compact(messages)
-    assert memory.compact(messages, state) is state
-
-
-def test_an_edited_call_is_read_again():
-    memory = memory_of()
-    state = memory.compact([*turn(), NEXT])
-    edited = [*turn(calls=edit("0a", "other.go")), NEXT]
-    edited[2] = edited[2].model_copy(update={"id": "result0a"})
-    other = [m if m.id != "call0a" else edit("0a", "other.go")[0] for m in turn()]
-    done = kept(memory, [*other, NEXT], state)
-    assert done["a0"]["files_changed"] == ["other.go", "a.go", "b.go"]
 
 
 def test_it_outlives_tool_messages_that_are_removed():
@@ -234,43 +144,6 @@ def test_it_outlives_tool_messages_that_are_removed():
     assert memory.compact(rest, after) is after
     (message,) = shown(memory.view(rest, after))
     assert message.content == f"Done.\n\n{TEXT}"
-
-
-def test_it_outlives_tool_messages_that_are_removed_before_the_answer():
-    memory = memory_of()
-    state = memory.compact(turn()[:-1])
-    rest = [HumanMessage("Fix it.", id="h0"), AIMessage("Done.", id="a0"), NEXT]
-    assert kept(memory, rest, state) == {"a0": MEMORY}
-
-
-def test_calls_made_after_a_removal_are_added_once():
-    memory = memory_of()
-    state = memory.compact(turn()[:-1])
-    rest = [HumanMessage("Fix it.", id="h0"), *run("0d", "go test ./...", 1), *edit("n", "new.go")]
-    after = memory.compact(rest, state)
-    expected = {**MEMORY, "files_changed": ["b.go", "a.go", "new.go"]}
-    assert after["turns"]["done"] == {"h0": expected}
-    assert kept(memory, rest, after) == {"h0": expected}
-
-
-def test_a_fork_sees_its_own_moment():
-    memory = memory_of()
-    before = memory.compact([*turn(), NEXT])
-    memory.compact([*turn(), *turn(1)], before)
-    other = [*turn(), *turn(2, calls=edit("x", "fork.go"))]
-    assert kept(memory, other, before)["a2"]["files_changed"] == ["fork.go"]
-
-
-def test_it_is_dropped_once_its_message_is_covered():
-    memory = memory_of(2_000)
-    filler = [m for n in range(3, 12) for m in turn(n, calls=[], answer="word " * 200)]
-    state = memory.compact([*turn(), *filler, NEXT])
-    assert state["summary"] is not None
-    assert state["turns"] == {
-        "done": {},
-        "running": {"files_changed": [], "failed_commands": []},
-        "calls": {},
-    }
 
 
 def long_run(calls=12, size=300):
@@ -299,30 +172,6 @@ def test_a_fold_in_the_middle_of_a_turn_keeps_what_its_calls_did():
     assert set(state["turns"]["running"]["files_changed"]) < set(files)
 
 
-def test_an_old_state_of_a_graph_reads_the_covered_part_of_its_turn_again():
-    memory = memory_of(4_000)
-    state, messages = None, []
-    for message in [*long_run(), AIMessage("Done.", id="a0"), NEXT]:
-        messages.append(message)
-        state = memory.compact(messages, state, force=message.id == "result5")
-    assert state["turns"]["running"]["files_changed"]
-    old = {key: value for key, value in state.items() if key != "turns"}
-    assert memory.compact(messages, load_state(old))["turns"] == state["turns"]
-
-
-def test_a_background_summary_keeps_the_newer_turn_memories():
-    memory = memory_of(4_000)
-    begun = [*long_run(), AIMessage("Done.", id="a0")]
-    before = new_state()
-    after = memory.compact(begun, before, force=True)
-    more = [*begun, *turn(1), NEXT]
-    now = memory.compact(more, before, steps="shorten_if_enough")
-    merged = rebase_summary(more, before, after, now)
-    assert merged["turns"]["done"]["a1"] == MEMORY
-    assert merged["turns"]["running"] == after["turns"]["running"]
-    assert memory.compact(more, merged)["turns"]["done"] == {**merged["turns"]["done"]}
-
-
 # --- what is shown ----------------------------------------------------------------------
 
 
@@ -332,41 +181,6 @@ def test_when_hidden_shows_it_only_where_calls_are_not_in_the_view():
     assert memory.view([*turn(), NEXT], memory.compact([*turn(), NEXT])).messages[-2].content == (
         "Done."
     )
-
-
-def test_always_shows_it_with_every_finished_turn():
-    memory = memory_of(turn_memory="always")
-    view = memory.view([*turn(), *turn(1), NEXT])
-    assert [m.id for m in shown(view)] == ["a0", "a1"]
-    assert shown(view)[0].content == f"Done.\n\n{TEXT}"
-
-
-def test_never_shows_nothing_but_keeps_it():
-    memory = memory_of(turn_memory="never")
-    state = memory.compact([*turn(), NEXT])
-    rest = [HumanMessage("Fix it.", id="h0"), AIMessage("Done.", id="a0"), NEXT]
-    assert shown(memory.view(rest, state)) == []
-    assert told(memory.view(rest, state)) == {"a0": MEMORY}
-
-
-def test_it_never_stands_on_a_message_with_calls():
-    memory = memory_of(turn_memory="always", include_partial=True)
-    messages = [HumanMessage("Fix it.", id="h0"), *work(), NEXT]
-    assert shown(memory.view(messages)) == []
-
-
-def test_it_appears_in_the_change_of_the_prefix_that_hides_its_calls():
-    memory = memory_of(4_000)
-    state, messages, seen = None, [], []
-    for message in [*long_run(6), AIMessage("Done.", id="a0"), *turn(1, [], "x " * 3_000), NEXT]:
-        messages.append(message)
-        before = state
-        state = memory.compact(messages, state)
-        is_shown = bool(shown(memory.view(messages, state)))
-        if is_shown and not seen:
-            assert state["summary"] != (before["summary"] if before else None)
-        seen += [1] * is_shown
-    assert memory.compact(messages, state) is state
 
 
 def test_the_summarizer_reads_the_rendered_form_of_a_covered_answer():
@@ -386,41 +200,6 @@ def test_the_request_counts_it():
 
 
 # --- the text ---------------------------------------------------------------------------
-
-
-def test_the_text_is_that_of_the_contract():
-    message = AIMessage("Done.", id="a")
-    assert format_message_for_provider(message, MEMORY).content == f"Done.\n\n{TEXT}"
-    assert message.content == "Done."
-
-
-def test_the_mark_of_the_message_is_rendered_where_nothing_else_is_given():
-    marks = {"tokenmem": {"turn_memory": MEMORY}}
-    message = AIMessage("Done.", response_metadata=marks)
-    assert format_message_for_provider(message).content == f"Done.\n\n{TEXT}"
-
-
-def test_list_content_gets_a_text_block_at_its_end():
-    blocks = [
-        {"type": "thinking", "thinking": "hm", "signature": "s"},
-        {"type": "text", "text": "x"},
-    ]
-    message = AIMessage(blocks)
-    rendered = format_message_for_provider(message, MEMORY).content
-    assert rendered == [*blocks, {"type": "text", "text": TEXT}]
-    assert message.content == blocks
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        HumanMessage("hi"),
-        ToolMessage("ok", tool_call_id="1"),
-        AIMessage("", tool_calls=[{"name": "t", "args": {}, "id": "1"}]),
-    ],
-)
-def test_other_messages_and_those_with_calls_stay_as_they_are(message):
-    assert format_message_for_provider(message, MEMORY) is message
 
 
 def test_20_files_and_10_failures_are_named_and_the_others_counted():
@@ -444,13 +223,6 @@ def test_fences_and_newlines_in_names_cannot_break_out():
     assert "</conversation_summary>" not in text
     assert "</recalled_messages>" not in text
     assert len(text.splitlines()) == 5
-
-
-def test_an_echo_of_the_block_does_not_make_it_stand_twice():
-    echoed = AIMessage(f"Done.\n\n{TEXT}", id="a0")
-    assert format_message_for_provider(echoed, MEMORY) is echoed
-    other = AIMessage("Done.\n\nTool memory:\n- Files changed: x.go", id="a0")
-    assert format_message_for_provider(other, MEMORY).content == f"Done.\n\n{TEXT}"
 
 
 # --- never ------------------------------------------------------------------------------
@@ -477,21 +249,6 @@ def test_never_over_the_limit_and_never_illegal(messages, window, setting, parti
 
 
 @pytest.mark.slow
-@given(turns(), st.sampled_from([1_500, 4_000]), SHOWN)
-def test_requests_grow_only_at_their_end_between_changes(messages, window, setting):
-    memory = memory_of(window, turn_memory=setting)
-    state, earlier = None, None
-    for end in range(1, len(messages) + 1):
-        before, state = state, memory.compact(messages[:end], state)
-        view = memory.view(messages[:end], state)
-        same = before and all(before[key] == state[key] for key in ("summary", "cuts", "kept"))
-        if earlier and same and not (earlier.warnings or view.warnings):
-            sent = [m.content for m in earlier.messages]
-            assert [m.content for m in view.messages][: len(sent)] == sent
-        earlier = view
-
-
-@pytest.mark.slow
 @given(turns(), st.sampled_from([700, 8_000]))
 def test_no_path_and_no_command_that_is_not_in_the_arguments_of_the_calls(messages, window):
     memory = memory_of(window, turn_memory="always", include_partial=True)
@@ -503,14 +260,3 @@ def test_no_path_and_no_command_that_is_not_in_the_arguments_of_the_calls(messag
     for told_of in (*state.get("turns", {"done": {}})["done"].values(),):
         assert {*told_of["files_changed"]} <= paths
         assert {one["command"] for one in told_of["failed_commands"]} <= commands
-
-
-@given(st.text(max_size=200), st.lists(NAMES, max_size=30), st.lists(NAMES, max_size=15))
-def test_rendering_twice_is_rendering_once_and_within_the_caps(text, files, commands):
-    memory = {
-        "files_changed": files,
-        "failed_commands": [{"command": one, "exit_code": 1} for one in commands],
-    }
-    once = format_message_for_provider(AIMessage(text), memory)
-    assert format_message_for_provider(once, memory).content == once.content
-    assert once.content.count("- Failed bash: ") <= max(10, text.count("- Failed bash: ") + 10)

@@ -1,0 +1,188 @@
+"""Sections that rules of words read, in the languages that docs/modes.md names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from langchain_tokenmem.core.working_notes.mode_profiles import CONVERSATION, REASONING
+from tests.core.working_notes.notes_reading import assistant, bash, items, read, texts, user
+
+
+@pytest.mark.parametrize(
+    ("section", "said", "expected"),
+    [
+        ("task", "Thanks a lot! Now add tests for the parser.", "Now add tests for the parser."),
+        ("task", "Can you refactor the cache module?", "Can you refactor the cache module?"),
+        ("task", "The login page is broken. Please fix it.", "The login page is broken."),
+        ("task", "My name is Ada. The login page crashes.", "The login page crashes."),
+        ("task", "Füge Tests für den Parser hinzu.", "Füge Tests für den Parser hinzu."),
+        ("task", "Ajoute des tests pour le parseur.", "Ajoute des tests pour le parseur."),
+        ("task", "¿Puedes corregir el módulo de caché?", "¿Puedes corregir el módulo de caché?"),
+        ("objective", "The goal is to design a service.", "design a service"),
+        ("objective", "Unser Ziel ist es, die Kosten zu halbieren.", "die Kosten zu halbieren"),
+        ("objective", "Notre objectif est de réduire les coûts.", "réduire les coûts"),
+        ("objective", "Nuestro objetivo es reducir los costes.", "reducir los costes"),
+        ("constraints", "Our budget is $50k.", "Budget: $50k"),
+        ("constraints", "The deadline is March 15, 2024.", "Deadline: March 15, 2024"),
+        ("constraints", "Unser Budget beträgt 50.000 €.", "Budget: 50.000 €"),
+        ("constraints", "Notre budget est de 50 000 €.", "Budget: 50 000 €"),
+        ("constraints", "El plazo es de 3 meses.", "Plazo: 3 meses"),
+        ("constraints", "Please don't touch the schema.", "don't touch the schema"),
+        ("constraints", "Passwords must never be logged.", "Passwords must never be logged"),
+        ("constraints", "Wir dürfen nie auf main pushen.", "Wir dürfen nie auf main pushen"),
+        ("constraints", "No uses bibliotecas externas.", "No uses bibliotecas externas"),
+        ("constraints", "L'API doit répondre en 200 ms.", "L'API doit répondre en 200 ms"),
+        ("decisions", "We settled on two-week sprints.", "two-week sprints"),
+        ("decisions", "I've decided against microservices.", "Against microservices"),
+        ("decisions", "Let's use pytest for the tests.", "Use pytest for the tests"),
+        ("decisions", "Wir haben beschlossen, die API zu versionieren.", "die API zu versionieren"),
+        ("assumptions", "Assuming the API is stable, we can ship.", "the API is stable"),
+        ("assumptions", "Let's assume that all users have accounts.", "all users have accounts"),
+        ("assumptions", "Angenommen, dass der Server 8 GB hat, reicht das.", "der Server 8 GB hat"),
+        ("assumptions", "Supposons que le serveur ait 8 Go.", "le serveur ait 8 Go"),
+        ("assumptions", "Supongamos que el servidor tiene 8 GB.", "el servidor tiene 8 GB"),
+        ("facts", "I'm a nurse from Lyon, can you help me?", "I'm a nurse from Lyon"),
+        ("facts", "I have two dogs named Rex and Max.", "I have two dogs named Rex and Max"),
+        ("facts", "I prefer tabs over spaces.", "I prefer tabs over spaces"),
+        ("facts", "Ich wohne in Hamburg.", "Ich wohne in Hamburg"),
+        ("facts", "Je m'appelle Luc.", "Je m'appelle Luc"),
+        ("facts", "Soy alérgica a las nueces.", "Soy alérgica a las nueces"),
+        ("phase", "Let's move on to the testing phase.", "testing"),
+    ],
+)  # fmt: skip
+def test_what_a_user_says_is_read_into_its_section(section: str, said: str, expected: str):
+    assert texts(read([user(said)]), section) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        *[("task", said) for said in ("ok", "Please continue.", "Thanks a lot, that looks good!")],
+        *[("task", said) for said in ("Why is it so slow?", "ja, mach weiter", "vale, sigue")],
+        ("objective", "That was a great goal in the match."),
+        ("constraints", "That must be hard for the whole family."),
+        ("constraints", "I never liked the old parser."),
+        ("constraints", "Must the API answer within 200 ms?"),
+        ("constraints", "Ich muss jetzt leider los, bis morgen."),
+        ("decisions", "Should we decide to use Go?"),
+        ("decisions", "If we decided to use Go, we would need new servers."),
+        ("decisions", "We haven't decided on a database yet."),
+        ("decisions", "Last year we decided to visit Rome together."),
+        ("decisions", "I'll go with option 2."),
+        ("assumptions", "Don't assume that the file exists."),
+        ("assumptions", "If we assume the triangle is right, the sides follow."),
+        ("assumptions", "She will assume the role of a manager."),
+        ("facts", "I'm a bit tired."),
+        ("facts", "I have a question about the parser."),
+        ("facts", "Do I live in Berlin?"),
+        ("facts", "J'ai une question."),
+    ],
+)  # fmt: skip
+def test_assent_questions_moods_and_guesses_are_not_read(section: str, said: str):
+    assert texts(read([user(said)]), section) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "rationale", "rejected"),
+    [
+        (
+            "We decided to use events instead of direct calls or polling due to better decoupling.",
+            *("Use events", "better decoupling", ["direct calls", "polling"]),
+        ),
+        ("Instead of Java, we decided to use Go.", "use Go", None, ["Java"]),
+        (
+            "Wir haben uns für PostgreSQL statt MySQL entschieden, weil es JSON kann.",
+            *("PostgreSQL", "es JSON kann", ["MySQL"]),
+        ),
+        (
+            "Nous avons choisi PostgreSQL plutôt que MySQL parce que le JSON est mieux géré.",
+            *("PostgreSQL", "le JSON est mieux géré", ["MySQL"]),
+        ),
+        (
+            "Hemos decidido usar PostgreSQL en lugar de MySQL porque maneja mejor JSON.",
+            *("usar PostgreSQL", "maneja mejor JSON", ["MySQL"]),
+        ),
+        (
+            "Decision: use event sourcing\nRationale: better audit\nRejected: CRUD; polling",
+            *("Use event sourcing", "better audit", ["CRUD", "polling"]),
+        ),
+    ],
+)
+def test_a_decision_has_its_reason_and_what_was_rejected(
+    said: str, text: str, rationale: str | None, rejected: list[str]
+):
+    for speaker in (user, assistant):
+        [decision] = items(read([speaker(said)]), "decisions")
+        assert (decision["text"], decision["number"]) == (text, 1)
+        assert (decision.get("rationale"), decision["rejected"]) == (rationale, rejected)
+    limits = replace(REASONING, max_alternatives=1)
+    assert items(read([user(said)], limits=limits), "decisions")[0]["rejected"] == rejected[:1]
+
+
+def test_a_decision_keeps_its_number_for_ever():
+    messages = [user(f"We decided to use tool{n} for step {n}.") for n in range(1, 22)]
+    again = assistant("We decided to use tool9 for step 9.")
+    state = read([*messages, again])
+    assert [one["number"] for one in items(state, "decisions")] == list(range(2, 22))
+
+
+def test_constraints_facts_and_decisions_of_tool_results_are_not_read():
+    for said in (
+        "The API must answer within 200 ms.",
+        "I live in Rome.",
+        "We decided to use Java.",
+    ):
+        assert read(bash("cat notes.md", said))["sections"].keys() <= {"files", "commands"}
+    for section, said in (("constraints", "Never push to main."), ("facts", "I live in Rome.")):
+        assert texts(read([assistant(said)]), section) == []
+
+
+def test_a_constraint_or_a_fact_of_the_same_kind_replaces_the_one_before():
+    said = ["The budget is $50k. Timeline: 3 months. My name is Ada.", "The budget is now $60k."]
+    state = read([*map(user, said), user("Sorry, my name is Eve.")])
+    assert texts(state, "constraints") == ["Budget: $60k", "Timeline: 3 months"]
+    assert texts(state, "facts") == ["my name is Eve"]
+
+
+def test_the_objective_is_the_first_task_until_a_goal_is_named():
+    messages = [user("Design a scalable architecture."), user("Compare three databases.")]
+    state = read(messages)
+    assert texts(state, "objective") == ["Design a scalable architecture"]
+    state = read([*messages, user("Our goal is to halve the cost of storage.")], state)
+    assert texts(state, "objective") == ["halve the cost of storage"]
+
+
+def test_sub_goals_phase_and_assumptions_are_read_under_their_names_only():
+    plan = "Phase: evaluation\n\nSub-goals:\n- Compare\n- Plan it\n\nAssumptions:\n- It is stable"
+    state = read([assistant(plan)])
+    assert texts(state, "subgoals") == ["Compare", "Plan it"]
+    assert (texts(state, "phase"), texts(state, "assumptions")) == (
+        ["evaluation"],
+        ["It is stable"],
+    )
+    same = read([assistant("Some goals:\n- Compare"), user("The phase of the moon.")])
+    assert texts(same, "subgoals") == texts(same, "phase") == []
+
+
+def test_names_said_twice_are_entities_and_phrases_said_three_times_are_topics():
+    state = read(
+        [
+            user("We met Emma Kim in Lyon about error handling and the API."),
+            assistant("How is Emma Kim? And Lyon? Robert Brown says: error handling, API."),
+            user("Well, we like Lyon and saw Paris. It is due in March. API error handling"),
+        ]
+    )
+    assert [(one["text"], one.get("count")) for one in items(state, "entities")] == [
+        ("Emma Kim", 2),
+        ("Lyon", 3),
+    ]
+    assert texts(state, "topics") == ["API", "error handling"]
+
+
+def test_the_rarest_topic_makes_room_for_one_that_is_said_as_often():
+    limits = replace(CONVERSATION, max_topics=1)
+    talk = [user("error handling please") for _ in range(3)]
+    talk += [user("access rights please") for _ in range(3)]
+    assert texts(read(talk, limits=limits), "topics") == ["access rights"]
