@@ -13,7 +13,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langchain_tokenmem import MemoryNode, TokenMemory, TokenMemoryMiddleware
 from langchain_tokenmem.graphs import MemoryAgentState
 from langchain_tokenmem.types import MemoryState
-from tests.adapters.graphs.test_nodes import config, memory_of
+from tests.adapters.integrations import memory_of
+from tests.adapters.integrations import thread as config
 from tests.legality import problems
 from tests.summarize.models import Scripted
 

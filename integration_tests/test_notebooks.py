@@ -29,7 +29,7 @@ from langchain_tokenmem import (
     memory_tools,
 )
 from langchain_tokenmem.notes import JsonStore, SqlStore
-from tests.adapters.agents.test_middleware import agent_of, call, memory_of
+from tests.adapters.integrations import agent_of, call, memory_of
 from tests.adapters.test_memory_tools import SCRIPT, answers, check
 
 WRITERS, EACH, SHARED = 8, 200, 20

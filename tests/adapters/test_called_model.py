@@ -7,17 +7,13 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import ModelFallbackMiddleware, wrap_model_call
-from langchain.chat_models import init_chat_model
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-from langchain_core.runnables import ConfigurableField
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
 from langchain_tokenmem import (
     MemoryMessagesState,
-    MemoryNode,
     TokenBudget,
     TokenMemory,
     TokenMemoryMiddleware,
@@ -26,7 +22,6 @@ from langchain_tokenmem import (
     memory_nodes,
     with_token_memory,
 )
-from langchain_tokenmem.adapters.chains.composition import bound_model
 from langchain_tokenmem.tokens.resolve import counter_for
 from tests.providers import StrictModel
 
@@ -78,14 +73,6 @@ WAYS = {"middleware": in_agent, "with_token_memory": in_chain, "memory_nodes": i
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
-def test_a_window_of_8000_tokens_holds_8000_tokens_of_the_called_model(way):
-    model = NamedModel(family="anthropic")
-    WAYS[way](model, TokenMemory(TokenBudget(context_window=8_000)))
-    assert 2_000 < tokens_for(model, model.seen[-1]) <= 8_000 - 800 - 800
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
 def test_an_explicit_budget_does_not_go_beyond_the_called_models_window(way):
     model = NamedModel(family="openai", model_name="gpt-4o", profile={"max_input_tokens": 3_000})
     WAYS[way](model, TokenMemory(TokenBudget(context_window=20_000)))
@@ -119,41 +106,6 @@ def test_the_budget_of_a_call_and_a_session_stay_within_the_called_models_window
         chain.invoke("Go on.", SESSION)
         chain.invoke("Go on.", {"configurable": {"session_id": "s", "token_budget": large}})
     assert max(tokens_for(model, request) for request in model.seen) <= 3_000
-
-
-class Plain(FakeListChatModel):
-    responses: list[str] = ["ok"]  # noqa: RUF012
-    model_name: str = "gpt-4o"
-
-
-def test_the_model_of_a_chain_is_found_where_it_stands():
-    first, second = Plain(), Plain(model_name="gpt-4")
-    prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("x")])
-    assert bound_model(prompt | first) is first
-    assert bound_model({"a": prompt | first.bind(stop=["x"])}["a"]) is first
-    both = first.with_fallbacks([second])
-    assert bound_model(prompt | both) is both
-    assert bound_model(prompt) is None
-
-
-def test_a_model_that_the_call_chooses_is_the_one_that_is_counted_for():
-    chosen = Plain().configurable_alternatives(
-        ConfigurableField(id="llm"), default_key="gpt", claude=Plain(model_name="claude-opus-4")
-    )
-    prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("x")])
-    found = bound_model(prompt | chosen, {"configurable": {"llm": "claude"}})
-    assert found.model_name == "claude-opus-4"
-    assert bound_model(prompt | chosen).model_name == "gpt-4o"
-    late = init_chat_model(configurable_fields=("model", "model_provider"))
-    assert bound_model(prompt | late) is None
-    config = {"configurable": {"model": "gpt-4o", "model_provider": "openai"}}
-    assert bound_model(prompt | late, config) == "openai:gpt-4o"
-
-
-def test_a_node_without_a_model_keeps_the_memorys_own_settings():
-    memory = TokenMemory(TokenBudget(context_window=8_000))
-    assert MemoryNode(memory).memory is memory
-    assert MemoryNode(memory, model="claude-opus-4").memory.engine.called is not None
 
 
 def routed(models: list, turns: int) -> tuple[TokenMemoryMiddleware, dict]:

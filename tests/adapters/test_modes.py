@@ -18,7 +18,6 @@ from langchain_tokenmem import (
     Recall,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
-    TokenMemorySaver,
     TranscriptStore,
     memory_input,
     memory_nodes,
@@ -58,29 +57,6 @@ def ask(history, text):
     return text_of(history.messages)
 
 
-def test_code_reasoning_code_across_a_restart_loses_nothing(tmp_path):
-    url = f"sqlite:///{tmp_path}/memory.db"
-    with TranscriptStore(url) as store:
-        history = history_of(store, mode="code")
-        say(history, *TALK)
-        assert "Task: Please fix the login in src/app.py" in ask(history, "And now?")
-        history.set_mode("reasoning")
-        first = ask(history, "What did we say?")
-        assert '<working_notes mode="reasoning">' in first
-        assert "#1 use SQLite. Rationale: it is simple" in first
-        assert 'mode="code"' not in first
-    with TranscriptStore(url) as store:  # what a new process has: the file
-        history = history_of(store, mode="code")
-        assert '<working_notes mode="reasoning">' in text_of(history.messages)
-        history.set_mode("code")
-        assert "src/app.py" in ask(history, "Go on")
-        assert '<working_notes mode="code">' in text_of(history.messages)
-        decisions = store.state("s1").state["modes"]["sections"]["decisions"]
-        assert [(one["number"], one["by"]) for one in decisions] == [(1, "rule")]
-        history.set_mode(None)
-        assert FENCE not in text_of(history.messages)
-
-
 def test_an_unknown_mode_is_refused_at_every_integration():
     store = TranscriptStore("sqlite://")
     with pytest.raises(ConfigurationError, match="'conversation', 'code', 'reasoning'"):
@@ -92,13 +68,6 @@ def test_an_unknown_mode_is_refused_at_every_integration():
     config = {"configurable": {"thread_id": "t", "memory_mode": "coding"}}
     with pytest.raises(ConfigurationError, match="no mode 'coding'"):
         agent.invoke({"messages": "hi"}, config)
-
-
-async def test_the_history_is_switched_async_as_well():
-    history = history_of(TranscriptStore("sqlite://"))
-    say(history, *TALK)
-    await history.aset_mode("reasoning")
-    assert "#1 use SQLite" in ask(history, "And?")
 
 
 def test_a_chain_is_switched_by_its_config_and_goes_on_in_that_mode():
@@ -149,19 +118,6 @@ def test_a_command_switches_a_graph_and_tells_it_once_in_the_stream():
     assert "#1 use SQLite" in text_of(seen[1])
     assert seen[2][: len(seen[1])] == seen[1]
     assert events == ["code", "reasoning"]
-
-
-def test_a_fork_sees_its_own_moment():
-    seen, builder = graph_of(memory_of(8_000, mode="reasoning"))
-    graph = builder.compile(checkpointer=TokenMemorySaver(TranscriptStore("sqlite://")))
-    graph.invoke({"messages": "We decided to use SQLite because it is simple."}, thread())
-    before = graph.get_state(thread()).config
-    graph.invoke({"messages": "We decided to use Postgres because it scales."}, thread())
-    graph.invoke({"messages": "And?"}, thread())
-    assert "#2 use Postgres" in text_of(seen[2])
-    graph.invoke({"messages": "Which one?"}, {**before, "recursion_limit": 50})
-    assert "#1 use SQLite" in text_of(seen[3])
-    assert "Postgres" not in text_of(seen[3])
 
 
 def test_a_sub_agent_has_a_mode_of_its_own():
@@ -270,14 +226,6 @@ def test_erasing_a_session_erases_its_notes(tmp_path):
         store.erase("s1")
         assert store.state("s1").state is None
     assert b"Zanzibar" not in path.read_bytes()
-
-
-def test_an_agent_without_automatic_compaction_has_notes_too():
-    middleware = TokenMemoryMiddleware(memory_of(8_000, mode="reasoning"), automatic=False)
-    model, agent = agent_of([AIMessage("a"), AIMessage("b")], middleware)
-    agent.invoke({"messages": TALK[0]}, thread())
-    agent.invoke({"messages": "And?"}, thread())
-    assert "#1 use SQLite" in text_of(model.seen[1])
 
 
 def test_a_tool_switches_an_agent_by_a_command():

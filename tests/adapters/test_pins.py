@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
@@ -18,12 +17,10 @@ from langchain_tokenmem import (
     TranscriptStore,
     memory_input,
     memory_nodes,
-    with_token_memory,
 )
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.graphs import pin_update
 from tests.adapters.agents.test_middleware import agent_of, call, memory_of, thread
-from tests.providers import CHECKS, StrictModel
 
 
 @pytest.fixture
@@ -48,42 +45,6 @@ def test_a_pinned_text_of_a_history_stands_in_the_first_human_message_from_the_n
     assert history.pins() == [pin]
     assert history.usage().parts["pinned"] > 10
     assert history.full_history()[0].content == "hi"
-
-
-def test_beside_a_system_message_of_the_history_itself_pins_stand_in_it(store):
-    history = history_on(store)
-    history.add_messages([SystemMessage("You sell tea."), HumanMessage("hi")])
-    history.pin("Answer in French.")
-    system, human = history.messages
-    assert (system.type, human.text) == ("system", "hi")
-    assert "Answer in French." in system.text
-
-
-PROMPT = ChatPromptTemplate.from_messages(
-    [("system", "You sell tea."), MessagesPlaceholder("history"), ("human", "{input}")]
-)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", CHECKS)
-def test_with_token_memory_pins_stand_in_the_prompts_own_system_message(store, family):
-    model = StrictModel(family=family)
-    memory = memory_of(4_000).for_model(model)
-    history_on(store).pin("Answer in French.")
-    chain = with_token_memory(
-        PROMPT | model,
-        memory,
-        store,
-        input_messages_key="input",
-        history_messages_key="history",
-    )
-    config = {"configurable": {"session_id": "s1", "user_id": "ann"}}
-    for said in ("tea?", "coffee?"):
-        chain.invoke({"input": said}, config)
-    for request in model.seen:
-        assert [message.type for message in request].count("system") == 1
-        assert request[0].text.startswith("You sell tea.")
-        assert "Answer in French." in request[0].text
 
 
 def test_any_stored_message_can_be_pinned_and_unpinned_by_its_number(store):
@@ -121,19 +82,6 @@ def test_what_before_store_takes_out_is_not_pinned(store):
     assert history.pin(1)["text"] == "user: My card is [?]."
 
 
-@pytest.mark.slow
-def test_pins_survive_summaries_and_a_restart(store):
-    history = history_on(store, memory=memory_of(2_000))
-    history.pin("Answer in French.")
-    for number in range(30):
-        history.add_messages([HumanMessage(f"q{number} " * 60), AIMessage(f"a{number} " * 60)])
-        assert "Answer in French." in str(history.messages[0].content)
-    assert store.state("s1").state["totals"]["summaries"] > 0
-    again = history_on(store, memory=memory_of(3_000))
-    assert "Answer in French." in str(again.messages[0].content)
-    assert [pin["text"] for pin in again.pins()] == ["Answer in French."]
-
-
 def test_pins_of_another_user_cannot_be_had(store):
     history_on(store).add_user_message("hi")
     other = history_on(store, user_id="bob")
@@ -152,14 +100,6 @@ def test_async_pins_are_the_same(store):
         assert await history.apins() == []
 
     asyncio.run(use())
-
-
-def test_erasing_a_session_reaches_its_pins(store):
-    history = history_on(store)
-    history.add_user_message("hi")
-    history.pin("secret")
-    store.erase("s1")
-    assert history_on(store).pins() == []
 
 
 def pin_calls(*texts):
@@ -254,17 +194,6 @@ def test_two_memories_of_one_graph_show_the_same_pins():
     assert shown == {"planner": [True, False], "writer": [True, False]}
 
 
-def test_pins_follow_forks():
-    texts = iter(["one", "two", "three"])
-    seen, graph = graph_with(memory_of(), lambda _: pin_update(next(texts)))
-    graph.invoke({"messages": [HumanMessage("a")]}, thread())
-    fork = graph.get_state(thread()).config
-    graph.invoke({"messages": [HumanMessage("b")]}, thread())
-    graph.invoke({"messages": [HumanMessage("c")]}, fork)
-    shown = [[t for t in ("one", "two", "three") if f"- {t}" in r[0].text] for r in seen]
-    assert shown == [["one"], ["one", "two"], ["one", "three"]]
-
-
 def test_the_pin_tool_lists_and_unpins_in_an_agent():
     middleware = TokenMemoryMiddleware(memory_of(), agent_tools={"pin_context"})
     script = [
@@ -282,12 +211,3 @@ def test_the_pin_tool_lists_and_unpins_in_an_agent():
     assert given[1].startswith("- rule [pin_")
     assert given[2].startswith("Unpinned pin_")
     assert given[3:] == ["Nothing is pinned.", 'There is no pin "rule".']
-
-
-def test_a_text_that_begins_as_an_id_is_pinned_under_an_id_of_its_own():
-    (pin,) = pin_update("pin_memory=True is needed.")["token_memory_pins"].values()
-    assert pin["id"] != pin["text"]
-    assert [*pin_update("pin_memory=True is needed.", unpin=True)["token_memory_pins"]] == [
-        pin["id"]
-    ]
-    assert [*pin_update(pin["id"], unpin=True)["token_memory_pins"]] == [pin["id"]]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
@@ -163,21 +161,6 @@ def pinned_state():
     return {**new_state(), "pins": list(pin_update(RULE)["token_memory_pins"].values())}
 
 
-def test_an_empty_system_text_says_that_there_is_none_and_pins_have_a_message_of_their_own():
-    memory, said = TokenMemory(TokenBudget(8_000)), [HumanMessage("hi")]
-    views = {text: memory.view(said, pinned_state(), system=text) for text in ("", None)}
-    assert [[m.type for m in view.messages] for view in views.values()] == [
-        ["system", "human"],
-        ["human"],
-    ]
-
-
-def test_with_summary_role_system_pins_stand_in_a_system_message():
-    memory = TokenMemory(TokenBudget(8_000), summary_role="system")
-    view = memory.view([HumanMessage("hi")], pinned_state())
-    assert [message.type for message in view.messages] == ["system", "human"]
-
-
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("texts", [[], ["hi"], ["hi", "there"]])
 def test_pins_in_a_human_message_are_counted_with_the_request(profile, texts):
@@ -203,15 +186,3 @@ def test_pins_stand_behind_the_log_so_that_a_new_one_leaves_it_cached():
     }
     again = memory.view(messages, more).messages[0]
     assert again.content[:-1] == first.content[:-1]
-
-
-def test_the_first_question_of_a_history_has_the_pins_in_front_of_it():
-    with TranscriptStore("sqlite://") as store:
-        history = histories(TokenMemory(TokenBudget(8_000)), store)()
-        shown = asyncio.run(history.aget_messages())
-        assert [(message.type, RULE in message.text) for message in shown] == [
-            ("human", True),
-            ("ai", False),
-        ]
-        history.add_messages([HumanMessage("hi")])
-        assert [message.text for message in history.full_history()] == ["hi"]

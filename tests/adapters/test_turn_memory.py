@@ -22,7 +22,6 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.core.messages import marks_of
-from langchain_tokenmem.modes import format_message_for_provider
 from tests.fakes import CharCounter, ListSummarizer
 
 MEMORY = {
@@ -79,14 +78,6 @@ def test_messages_of_a_history_tell_it_and_their_rows_do_not(store):
     assert store.messages("s1")[-1].content == "Done."
 
 
-def test_messages_that_were_read_are_stored_elsewhere_without_it(store):
-    history = TokenMemoryChatHistory("s1", memory=memory_of(), store=store)
-    history.add_messages(turn())
-    other = TokenMemoryChatHistory("s2", memory=memory_of(), store=store)
-    other.add_messages(history.full_history())
-    assert told(store.messages("s2")) == {}
-
-
 def test_an_explicit_mark_is_stored_and_read_by_chains_that_store_text_only(store):
     history = TokenMemoryChatHistory("s1", memory=memory_of(), store=store)
     marks = {"tokenmem": {"turn_memory": MEMORY}}
@@ -94,23 +85,6 @@ def test_an_explicit_mark_is_stored_and_read_by_chains_that_store_text_only(stor
     assert [marks_of(m)["turn_memory"] for m in store.messages("s1")[1:]] == [MEMORY]
     again = TokenMemoryChatHistory("s1", memory=memory_of(), store=store)
     assert again.messages[-1].content == f"Done.\n\n{TEXT}"
-
-
-def test_a_stored_session_reads_the_covered_part_of_its_turn_once(store, monkeypatch):
-    memory = memory_of(4_000)
-    history = TokenMemoryChatHistory("s1", memory=memory, store=store)
-    history.add_messages(turn(size=2_500)[:-1])
-    state = history.compact()
-    assert state["turns"]["running"]["files_changed"] == ["b.go", "a.go"]
-    old = {key: value for key, value in state.items() if key != "turns"}
-    version = store.state("s1").version
-    store.save_state("s1", old, expected=version)
-    history.add_messages([AIMessage("Done.", id="a0"), HumanMessage("Next?", id="next")])
-    fresh = TokenMemoryChatHistory("s1", memory=memory_of(4_000), store=store)
-    assert told(fresh.messages) == {"a0": MEMORY}
-    monkeypatch.delattr(TranscriptStore, "turn_up_to")  # the state has it now
-    again = TokenMemoryChatHistory("s1", memory=memory_of(4_000), store=store)
-    assert told(again.messages) == {"a0": MEMORY}
 
 
 def test_an_echo_is_left_out_of_what_is_stored(store):
@@ -177,11 +151,3 @@ def test_in_a_graph_it_outlives_tool_messages_that_are_removed():
     assert [m.content for m in graph.get_state(config).values["messages"] if m.id == "a0"] == [
         "Done."
     ]
-
-
-@pytest.mark.parametrize("profile", ["anthropic", "openai", "gemini", "mistral"])
-def test_the_form_is_the_same_for_every_provider(profile):
-    memory = memory_of(turn_memory="always", legality=profile)
-    view = memory.view([*turn(), HumanMessage("Next?")])
-    expected = format_message_for_provider(AIMessage("Done."), MEMORY).content
-    assert [m.content for m in view.messages if m.id == "a0"] == [expected]

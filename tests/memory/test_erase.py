@@ -22,7 +22,7 @@ from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
 from langchain_tokenmem.graphs import pin_update
 from langchain_tokenmem.notes import JsonStore, SqlStore
-from tests.adapters.agents.test_middleware import memory_of, thread
+from tests.adapters.integrations import memory_of, thread
 from tests.adapters.test_pins import graph_with
 
 WORDS = "the blue harbour"

@@ -14,7 +14,7 @@ from langgraph.store.sqlite import SqliteStore
 from langchain_tokenmem import TokenMemoryMiddleware, TranscriptStore
 from langchain_tokenmem.notes import JsonStore, SqlStore
 from langchain_tokenmem.recall import HashingEmbeddings
-from tests.adapters.agents.test_middleware import agent_of, call, memory_of
+from tests.adapters.integrations import agent_of, call, memory_of
 from tests.notes.conftest import notebook_on
 
 ANN = {"user_id": "ann", "session_id": "s1"}

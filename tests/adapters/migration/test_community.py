@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import warnings
 
@@ -109,30 +107,6 @@ def test_every_session_of_a_table_is_found_and_nothing_is_made(store, tmp_path, 
             list(sql_histories(opened))
         with pytest.raises(ConfigurationError, match="no session 'c'"):
             list(sql_histories(opened, "talks", "c"))
-
-
-CODE = """
-import json, sys, warnings
-from langchain_tokenmem.adapters.migration import community
-loaded = "langchain_community" in sys.modules
-community._sql_history_class()
-after = "langchain_community" in sys.modules
-try:
-    warnings.warn("`langchain-community` is old", DeprecationWarning)
-    silenced = True
-except DeprecationWarning:
-    silenced = False
-print(json.dumps([loaded, after, silenced]))
-"""
-
-
-@pytest.mark.slow
-def test_langchain_community_is_imported_late_and_its_warning_silenced_there_alone():
-    done = subprocess.run(  # noqa: S603
-        [sys.executable, "-W", "error", "-c", CODE], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [False, True, False]
 
 
 def test_without_langchain_community_it_is_said_what_to_install(engine, monkeypatch):

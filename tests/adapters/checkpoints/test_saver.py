@@ -1,0 +1,400 @@
+"""What `TokenMemorySaver` promises beyond the contract of a checkpointer."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import logging
+import os
+import random
+import shutil
+import sqlite3
+import string
+import threading
+from pathlib import Path
+from typing import TypedDict
+from uuid import uuid4
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command, interrupt
+
+import langchain_tokenmem
+from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+from langchain_tokenmem.errors import CorruptStoreError, ScopeError, StoreError
+from tests.adapters.integrations import at, put, read, texts, thread
+
+
+def chat(saver):
+    def answer(given):
+        # With an id of its own: LangGraph gives it one while a pending write may be under way.
+        size = len(given["messages"])
+        return {"messages": AIMessage(f"answer {size}", id=f"answer-{uuid4()}")}
+
+    builder = StateGraph(MessagesState).add_node("model", answer).add_edge(START, "model")
+    return builder.compile(checkpointer=saver)
+
+
+def say(graph, words, name="t", **more):
+    return graph.invoke({"messages": HumanMessage(words)}, thread(name, **more))
+
+
+def change(path, sql):
+    raw = sqlite3.connect(path, isolation_level=None)
+    raw.execute(sql)
+    raw.close()
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "saver.db"
+
+
+@pytest.fixture
+def on_file(file):
+    with TranscriptStore(file) as store:
+        yield store
+
+
+# Messages
+
+
+def test_the_thread_is_a_transcript(store):
+    graph = chat(TokenMemorySaver(store))
+    for turn in range(5):
+        state = say(graph, f"question {turn}")
+    assert [(m.id, m.content) for m in store.messages("t")] == [
+        (m.id, m.content) for m in state["messages"]
+    ]
+
+
+def test_an_edit_in_place_is_stored(store):
+    def edit(given):
+        given["messages"][0].content = "changed in place"
+        given["messages"][0].additional_kwargs["note"] = ["deep"]
+        return {"messages": AIMessage("done")}
+
+    builder = StateGraph(MessagesState).add_node("edit", edit).add_edge(START, "edit")
+    saver = TokenMemorySaver(store)
+    say(builder.compile(checkpointer=saver), "before")
+    for reader in (saver, TokenMemorySaver(store)):
+        message = read(reader)["messages"][0]
+        assert message.content == "changed in place"
+        assert message.additional_kwargs == {"note": ["deep"]}
+
+
+def test_what_is_read_can_be_changed_without_harm(store):
+    saver = TokenMemorySaver(store)
+    say(chat(saver), "hello")
+    one, two = (read(saver)["messages"][0] for _ in "ab")
+    one.content = "mine"
+    one.additional_kwargs["x"] = 1
+    for other in (two, read(saver)["messages"][0]):
+        assert (other.content, other.additional_kwargs) == ("hello", {})
+
+
+def test_a_node_with_two_interrupts_can_be_finished(store):
+    class State(TypedDict):
+        said: list[str]
+
+    def ask(_state: State) -> State:
+        return {"said": [interrupt("one"), interrupt("two")]}
+
+    builder = StateGraph(State).add_node("ask", ask).add_edge(START, "ask")
+    graph = builder.compile(checkpointer=TokenMemorySaver(store))
+    graph.invoke({"said": []}, thread())
+    graph.invoke(Command(resume="first"), thread())
+    assert graph.invoke(Command(resume="second"), thread()) == {"said": ["first", "second"]}
+
+
+@pytest.mark.slow
+def test_bytes_of_a_turn_do_not_grow_with_the_thread(on_file, file):
+    saver, parent, said, sizes = TokenMemorySaver(on_file), at(), [], []
+    for turn in range(150):
+        said = [*said, HumanMessage("x" * 400, id=f"h{turn}")]
+        parent = put(saver, parent, f"{turn:08}", {"messages": said}, turn)
+        if turn in {49, 99, 149}:
+            on_file.close()  # writes the log back
+            sizes.append(file.stat().st_size)
+    assert sizes[2] - sizes[1] < 1.4 * (sizes[1] - sizes[0])
+    assert sizes[2] - sizes[0] < 100 * 1_600
+
+
+# Branches
+
+
+def test_a_branch_is_logged_once_and_both_can_be_read(store, caplog):
+    saver = TokenMemorySaver(store)
+    graph = chat(saver)
+    say(graph, "one")
+    stale = saver.get_tuple(thread())
+    say(graph, "two")
+    with caplog.at_level(logging.WARNING, logger="langchain_tokenmem"):
+        for name in ("8", "9"):
+            saver.put(stale.config, {**stale.checkpoint, "id": name}, {"source": "loop"}, {})
+    assert len(caplog.records) == 1
+    assert texts(read(saver, thread(checkpoint_id="8"))["messages"]) == ["one", "answer 1"]
+
+
+def test_named_checkpoints_are_gone_on_from_as_often_as_wished(store):
+    graph = chat(TokenMemorySaver(store, on_conflict="raise"))
+    say(graph, "one")
+    old = graph.get_state(thread())
+    say(graph, "two")
+    for words in ("fork a", "fork b"):
+        forked = graph.invoke({"messages": HumanMessage(words)}, old.config)
+        assert texts(forked["messages"]) == ["one", "answer 1", words, "answer 3"]
+        named = graph.update_state(old.config, {"messages": HumanMessage(f"{words}, by hand")})
+        assert len(graph.get_state(named).values["messages"]) == 3
+
+
+def history_of_a_circle(saver):
+    """Put a checkpoint again, below its own descendant."""
+    a = put(saver, at(), "a", {"ch": 0})
+    saver.put_writes(a, [("ch", "first")], "task")
+    b = put(saver, a, "b")
+    saver.put_writes(b, [("ch", "second")], "task")
+    put(saver, b, "a")
+    return saver.get_delta_channel_history(config=b, channels=["ch"])["ch"]["writes"]
+
+
+def test_the_history_of_a_delta_channel_ends_where_the_parents_are_a_circle(store, stock):
+    expected = [("task", "ch", "first")]
+    assert history_of_a_circle(TokenMemorySaver(store)) == expected == history_of_a_circle(stock)
+
+
+# Threads, loops, processes
+
+
+def test_sync_calls_inside_a_running_event_loop_do_not_hang(store):
+    """On the loop's own thread, where a bridge to the loop would wait for itself."""
+    saver = TokenMemorySaver(store)
+    graph = chat(saver)
+
+    async def inside():
+        say(graph, "one")
+        made = put(saver, at("u"), "1", {"a": 1})
+        saver.put_writes(made, [("a", 2)], "task")
+        assert saver.get_tuple(at("u")).pending_writes == [("task", "a", 2)]
+        await graph.ainvoke({"messages": [HumanMessage("two")]}, thread())
+        return len(list(saver.list(at()))), len(graph.get_state(thread()).values["messages"])
+
+    found = []
+    worker = threading.Thread(target=lambda: found.append(asyncio.run(inside())), daemon=True)
+    worker.start()
+    worker.join(30)
+    assert not worker.is_alive(), "it hangs"
+    assert found == [(6, 4)]
+
+
+@pytest.mark.slow
+async def test_threads_and_event_loops_share_one_saver(file):
+    """Bounded connections, shared by tasks of two loops and by plain threads."""
+    with TranscriptStore(file, pool_size=3) as store:
+        saver = TokenMemorySaver(store)
+
+        async def chats(group):
+            said = {"messages": [HumanMessage("hi", id="h")]}
+            graph = chat(saver)
+            await asyncio.gather(*(graph.ainvoke(said, thread(f"{group}-{n}")) for n in range(4)))
+
+        workers = [threading.Thread(target=lambda: asyncio.run(chats("loop2")))]
+        plain = [(chat(saver), "hi", f"thread-{n}") for n in range(4)]
+        workers += [threading.Thread(target=say, args=given) for given in plain]
+        for worker in workers:
+            worker.start()
+        await chats("loop1")
+        for worker in workers:
+            await asyncio.to_thread(worker.join)
+        names = {one.config["configurable"]["thread_id"] for one in saver.list(None)}
+        assert len(names) == 12
+        assert {len(read(saver, thread(name))["messages"]) for name in names} == {2}
+
+
+def test_nothing_is_remembered_of_what_a_backup_replaced(file, tmp_path):
+    def said(word):
+        return [HumanMessage(f"{word} {n}", id=f"{word}{n}") for n in range(40)]
+
+    saver = TokenMemorySaver(TranscriptStore(file))
+    first = put(saver, at(), "1", {"messages": said("kept")[:1]})
+    saver.store.close()
+    shutil.copy(file, tmp_path / "backup.db")
+    put(saver, first, "2", {"messages": said("lost")}, 2)
+    saver.store.close()
+    shutil.copy(tmp_path / "backup.db", file)
+    put(saver, first, "2", {"messages": said("new")}, 2)
+    for reader in (saver, TokenMemorySaver(TranscriptStore(file))):
+        assert read(reader)["messages"] == said("new")
+
+
+# Ids, filters and secrets
+
+
+@pytest.mark.slow
+def test_threads_with_odd_ids_and_their_subgraphs_stay_apart(store):
+    saver = TokenMemorySaver(store)
+    names = ["a", "../a", "a|b", "a:b", "A", "a ", "%", "x' OR '1'='1", "日本"]
+    places = [(name, ns) for name in names for ns in ("", "child:1", "child:2|grand:3")]
+    for name, ns in places:
+        put(saver, at(name, ns=ns), "1", {"messages": [HumanMessage(f"{name} {ns}", id="same")]})
+    for name, ns in places:
+        assert texts(read(saver, at(name, ns=ns))["messages"]) == [f"{name} {ns}"]
+    saver.delete_thread("a")
+    assert store.messages("a") == []
+    for name in names[1:]:
+        assert texts(store.messages(name)) == [f"{name} "]
+        assert len(list(saver.list({"configurable": {"thread_id": name}}))) == 3
+    for bad in ("", " ", None, 1, "a\x1fchild", "a\x00b", "a\nb", "a\x85b"):
+        with pytest.raises(ScopeError, match="thread_id"):
+            saver.get_tuple(at(bad))
+
+
+@pytest.fixture
+def stock():
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    yield SqliteSaver(connection)
+    connection.close()
+
+
+METADATA = {
+    "source": "loop",
+    "user": {"name": "ann", "access-level": 3, "address": {"town": "Lisbon"}, "tags": ["a"]},
+    "step": 1,
+    "on": True,
+    "none": None,
+}
+WANTED = [
+    {"user.name": "ann"},
+    {"user.access-level": 3, "source": "loop"},
+    {"user.address.town": "Lisbon"},
+    {"user.address": {"town": "Lisbon"}},
+    {"user.tags": ["a"]},
+    {"user.nobody": None},
+    {"nothing.at.all": None},
+    {"on": True, "none": None},
+    {"user.name": "bob"},
+    {"user.name.first": "ann"},
+    {"user.address.town": None},
+    {"user": "ann"},
+    {"source.name": "loop"},
+]
+
+
+def test_a_metadata_filter_with_dots_is_a_path_as_for_sqlite_saver(store, stock):
+    saver = TokenMemorySaver(store)
+    for one in (saver, stock):
+        put(one, at(), "1", **METADATA)
+        put(one, at(), "2", source="input")
+    for wanted in WANTED:
+        found, right = (
+            [each.checkpoint["id"] for each in one.list(at(), filter=wanted)]
+            for one in (saver, stock)
+        )
+        assert found == right, wanted
+
+
+def test_keys_and_values_of_a_filter_are_data_and_never_sql(store):
+    saver = TokenMemorySaver(store)
+    put(saver, at(), "1", user="ann")
+    put(saver, at("u"), "1", user="bob", **{"x') OR 1=1 --": 1})
+    for key in ("x') OR ('1'='1", "user' OR 1=1 --", "$.user", '"user"', "user\x00", "%", ""):
+        assert list(saver.list(at(), filter={key: "ann"})) == []
+    assert len(list(saver.list(at("u"), filter={"x') OR 1=1 --": 1}))) == 1
+    for value in ("ann' OR '1'='1", None, ["ann"], {"$ne": 1}, True):
+        assert list(saver.list(at(), filter={"user": value})) == []
+    assert len(list(saver.list(at(), filter={"user": "ann"}))) == 1
+
+
+def test_values_without_new_versions_read_back_as_with_sqlite_saver(store, stock):
+    large = "".join(random.Random(1).choices(string.printable, k=2_000))
+    found = []
+    for one in (TokenMemorySaver(store), stock):
+        first = {"x": 1, "large": large, "messages": [HumanMessage("hi", id="1")]}
+        config = put(one, at(), "1", first)
+        checkpoint = one.get_tuple(config).checkpoint
+        more = [*first["messages"], HumanMessage("ho", id="2")]
+        # As a copy of a checkpoint is stored; what changed though no version says so.
+        for name, values in (("2", first), ("3", {"x": 2, "large": "", "messages": more})):
+            made = {**checkpoint, "id": name, "channel_values": values}
+            config = one.put(config, made, {}, {})
+        values = {"x": 3, "y": [4], "large": large}
+        one.put(
+            config, {**made, "id": "4", "channel_values": values, "channel_versions": {}}, {}, {}
+        )
+        found.append([each.checkpoint["channel_values"] for each in one.list(at())])
+    assert found[0] == found[1]
+
+
+def test_secrets_under_configurable_are_never_stored(on_file, file):
+    saver = TokenMemorySaver(on_file, metadata_keys=["tenant"])
+    secrets = {"api_key": "canary-1", "OPENAI_API_KEY": "canary-2", "session_token": "canary-3"}
+    say(chat(saver), "hi", user_id="u", tenant="acme", **secrets)
+    for found in saver.list(None):
+        assert (found.metadata["user_id"], found.metadata["tenant"]) == ("u", "acme")
+        assert "canary" not in repr(found)
+    on_file.close()
+    assert b"canary" not in file.read_bytes()
+
+
+def test_an_encrypting_serializer_leaves_no_words_in_clear_and_another_key_reads_nothing(file):
+    mine, other = (
+        EncryptedSerializer.from_pycryptodome_aes(key=key * 4) for key in (b"mine", b"else")
+    )
+    with TranscriptStore(file) as store:
+        graph = chat(TokenMemorySaver(store, serde=mine))
+        say(graph, "a very secret question")
+        assert len(say(graph, "more")["messages"]) == 4
+        assert store.messages("t") == []
+        with pytest.raises(CorruptStoreError, match=r"Thread 't'.*give the cipher"):
+            TokenMemorySaver(store, serde=other).get_tuple(thread())
+    assert b"secret" not in file.read_bytes()
+
+
+def test_no_module_of_the_package_imports_pickle():
+    forbidden = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve"}
+    files = sorted(Path(langchain_tokenmem.__file__).parent.rglob("*.py"))
+    assert len(files) > 50
+    for file in files:
+        source = file.read_text(encoding="utf-8")
+        if any(name in source for name in forbidden):
+            for node in ast.walk(ast.parse(source)):
+                names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                assert not forbidden & {name.partition(".")[0] for name in names}, file
+
+
+# Damage
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "DELETE FROM tokenmem_messages WHERE seq = 2",
+        "UPDATE tokenmem_messages SET message = replace(message, 'one', 'two')",
+        "UPDATE tokenmem_checkpoints SET body = substr(body, 1, length(body) - 4)",
+    ],
+)
+def test_damage_is_never_a_shorter_state_and_names_the_thread(on_file, file, loss):
+    graph = chat(TokenMemorySaver(on_file))
+    say(graph, "one", "bad")
+    on_file.close()
+    change(file, loss)
+    say(graph, "one", "good")
+    saver = TokenMemorySaver(on_file)
+    with pytest.raises(StoreError, match="'bad'"):
+        saver.get_tuple(thread("bad"))
+    assert len(read(saver, thread("good"))["messages"]) == 2
+    saver.delete_thread("bad")
+    assert saver.get_tuple(thread("bad")) is None
+
+
+def test_a_damaged_checkpoint_is_named(on_file, file):
+    saver = TokenMemorySaver(on_file)
+    put(saver, at(), "checkpoint-7", {"n": os.urandom(99).hex()})
+    change(file, "UPDATE tokenmem_checkpoints SET body = zeroblob(9)")
+    for ask in (saver.get_tuple, lambda config: list(saver.list(config))):
+        with pytest.raises(CorruptStoreError, match=r"Thread 't', checkpoint 'checkpoint-7'"):
+            ask(at())
