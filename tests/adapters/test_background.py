@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -18,14 +17,12 @@ from langchain_tokenmem import (
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
     TranscriptStore,
-    with_token_memory,
 )
-from langchain_tokenmem.errors import ConfigurationError, StoreError
+from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.events import CompactCallbacks
-from langchain_tokenmem.summarizers import ModelSummarizer
 from tests.adapters import integrations
-from tests.adapters.integrations import agent_with, session, state_of, thread
-from tests.fakes import CharCounter, log_text, newest_entry
+from tests.adapters.integrations import state_of, thread
+from tests.fakes import CharCounter, newest_entry
 from tests.legality import problems
 from tests.summarize.models import Gate, Scripted, raising
 
@@ -111,37 +108,6 @@ def test_another_process_at_work_is_left_to_it_until_its_lease_ends(store):
     assert len(model.requests) == 1
 
 
-def test_at_the_hard_limit_a_call_waits_for_what_another_process_commits(store):
-    store.add("s", talk(9_000))
-    assert store.lease("s", "other-process", 60)
-    model = Scripted()
-    mine, other = memory_of(model, max_wait_s=20), memory_of(Scripted(), background=False)
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(lambda: history(store, mine).view())
-        history(store, other).view()
-        assert waiting.result(20).left_out == 0
-    assert model.requests == []
-
-
-def test_a_first_input_over_the_limit_does_not_wait_for_a_summary_that_nobody_makes(store):
-    memory = memory_of(Scripted(), max_wait_s=60)
-    chain = with_token_memory(FakeListChatModel(responses=["Yes."]), memory, store)
-    begun = time.monotonic()
-    chain.invoke(talk(9_000), session())
-    memory.close()
-    assert time.monotonic() - begun < 60
-
-
-def test_a_failing_model_gives_an_extractive_summary_and_a_warning(store):
-    memory = memory_of(Scripted(answer=raising))
-    store.add("s", talk(3_300))
-    history(store, memory).view()
-    memory.close()
-    view = history(store, memory).view()
-    assert any("ConnectionError: provider down" in warning for warning in view.warnings)
-    assert newest_entry(store.state("s").state)["model"] == "extractive"
-
-
 def test_an_event_loop_that_ends_right_after_a_turn_loses_no_summary(store):
     gate = Gate()
     memory = memory_of(gate.model)
@@ -152,17 +118,6 @@ def test_an_event_loop_that_ends_right_after_a_turn_loses_no_summary(store):
     gate.open.set()
     memory.close()
     assert store.state("s").state["summary"]
-
-
-def test_a_background_summary_reuses_the_prefix_of_the_main_request(store):
-    model = Scripted(answer=lambda _m: "## Goal\nThe user asks many questions.")
-    memory = memory_of(ModelSummarizer(model, reuse_prefix=True))
-    store.add("s", talk(3_300))
-    sent = history(store, memory).messages
-    memory.close()
-    again = model.requests[0][:-1]
-    assert 2 < len(again) < len(sent)
-    assert [m.content for m in again] == [m.content for m in sent[: len(again)]]
 
 
 def test_compact_by_hand_waits_for_the_job_that_runs(store):
@@ -300,12 +255,6 @@ async def test_calls_that_hang_leave_the_threads_of_others_alone(store):
     assert {type(error) for error in found} == {StoreError}
 
 
-@pytest.mark.parametrize("number", [0, -1, 1.5, True, "8"])
-def test_a_number_of_parallel_summaries_that_cannot_work_is_refused(number):
-    with pytest.raises(ConfigurationError, match="max_parallel_summaries"):
-        TokenMemory(max_parallel_summaries=number)
-
-
 # Threads of graphs
 
 
@@ -396,18 +345,6 @@ async def test_a_summary_starts_right_after_the_models_answer(door, is_async):
     graph.invoke({"messages": "And now?"}, thread())
     assert state_of(graph)["summary"]
     assert len(gate.model.requests) == 1
-
-
-def test_an_event_loop_that_ends_loses_no_summary_of_a_thread():
-    gate = Gate()
-    memory = memory_of(gate.model)
-    _, graph = agent_with(memory)
-    asyncio.run(graph.ainvoke({"messages": talk(3_300)}, thread()))
-    assert gate.asked.wait(10)
-    gate.open.set()
-    memory.close()
-    asyncio.run(graph.ainvoke({"messages": "And now?"}, thread()))
-    assert log_text(state_of(graph))
 
 
 def test_without_a_memory_the_agents_own_model_writes_the_summaries():

@@ -13,7 +13,6 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_tokenmem import (
-    CompactNode,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
     TokenMemorySaver,
@@ -27,7 +26,6 @@ from tests.adapters.integrations import (
     rounds,
     session,
     thread,
-    tool_turns,
     turns,
 )
 from tests.summarize.models import Scripted
@@ -83,14 +81,6 @@ async def test_a_graph_and_the_settings_of_its_thread(door, store, own_store):
         for said in (turns(20), turns(5, 20)):
             await graph.ainvoke({"messages": said}, thread(user_id="ann"))
     assert "conversation_summary" in str(model.requests[-1][0].content)
-
-
-async def test_pruning(store):
-    memory, messages = memory_of(), tool_turns(12)
-    given = {"messages": messages, "memory": memory.compact(messages)}
-    with blockbuster_ctx():
-        update = await CompactNode(memory, archive=store, prune=True).ainvoke(given, thread())
-    assert update["messages"]
 
 
 FRESH_PROCESS = """

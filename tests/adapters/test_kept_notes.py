@@ -114,12 +114,6 @@ def test_a_store_that_fails_costs_the_notes_and_not_the_call(caplog):
     assert "no notes are shown, disk full" in caplog.text
 
 
-def test_inserted_notes_are_never_stored_in_the_transcript():
-    history = history_on(filled())
-    ask(history, "Do I use tabs in code?")
-    assert "kept_notes" not in str(history.full_history())
-
-
 @pytest.mark.parametrize("is_async", [False, True])
 def test_an_agent_shows_notes_of_the_graphs_own_store(is_async):
     store = InMemoryStore()
@@ -133,10 +127,3 @@ def test_an_agent_shows_notes_of_the_graphs_own_store(is_async):
         agent.invoke(given, ANN)
     assert TABS in model.seen[0][-1].text
     assert model.seen[1][0] == model.seen[0][0]
-
-
-def test_an_agent_without_a_thread_shows_the_users_notes():
-    middleware = TokenMemoryMiddleware(memory_of(8_000, notes=filled()))
-    model, agent = agent_of([AIMessage("Done.")], middleware, checkpointer=None)
-    agent.invoke({"messages": "Do I use tabs in code?"}, {"configurable": {"user_id": "ann"}})
-    assert TABS in model.seen[0][-1].text

@@ -100,13 +100,6 @@ def test_all_tools_of_a_chain_work_on_the_store_of_its_session(given, store):
     assert tools["memorize"].invoke({"content": "a", "kind": "fact"}).startswith("Saved mem_")
 
 
-def test_memorize_keeps_preferences_for_the_user_and_all_else_for_the_project():
-    levels = {"fact": "project", "preference": "global", "convention": "project"}
-    tool = tool_of("memorize")
-    for kind, level in levels.items():
-        assert f"({level})" in tool.invoke({"content": kind, "kind": kind})
-
-
 def test_what_becomes_of_a_note_that_is_replaced_known_or_over_the_limit_is_reported():
     add = tool_of("memory", notebook_on(InMemoryStore(), limit=1))
     first = add.invoke({"action": "add", "content": "a", "key": "k"}).split()[1]

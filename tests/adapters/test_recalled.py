@@ -106,30 +106,12 @@ def test_a_block_is_counted_stays_the_same_through_a_tool_loop_and_is_not_found_
     assert "fact" in recall.queries[1][1]["exclude"], "it stands in a live block already"
 
 
-def test_messages_in_the_tail_are_not_recalled(recall):
-    history = history_on(recall, window=8_000)
-    history.add_messages([*fact("ZEBRA"), asked()])
-    assert FENCE not in contents(history.messages)
-
-
 def test_memory_blocks_that_come_back_are_never_stored(recall):
     history = covered(recall)
     history.add_messages([asked()])
     assert FENCE in contents(history.messages)
     history.add_messages([*history.messages[-1:], AIMessage("A code.", id="end")])
     assert FENCE not in contents(recall.store.messages("s"))
-
-
-def test_the_share_is_a_ceiling_and_rank_decides_what_fits(recall):
-    many = [HumanMessage(f"ZEBRA {n} " + "z " * 60, id=f"z{n}") for n in range(40)]
-    recall.store.add("s", [*many, *turns(20)])
-    history = history_on(recall)
-    history.compact()
-    history.add_messages([asked()])
-    view = history.view()
-    budget = memory_of().budget
-    assert 0 < view.usage.parts["recalled"] <= budget.recall_tokens + 4
-    assert "ZEBRA 1 " in contents(view.messages)
 
 
 class Everything(Recall):
@@ -255,15 +237,6 @@ def test_a_document_comes_back_in_graphs_and_is_shown_once(door, recall):
     assert [str(request).count("covers two years") for request in model.requests] == [1, 1]
 
 
-def test_documents_that_came_before_the_user_stay_found(recall):
-    manual = Document("The warranty of the ZEBRA machine covers two years.", id="manual")
-    recall.add_documents([manual], session_id="s")
-    recall.store.add("s", [HumanMessage("hello")], user_id="u")
-    for scope in ("session", "user"):
-        hits = recall.search("ZEBRA warranty", session_id="s", user_id="u", scope=scope)
-        assert [hit.document_id for hit in hits] == ["manual"]
-
-
 def test_what_was_edited_is_not_recalled_in_its_old_words(door, recall):
     model, graph = door(memory_of(recall=recall))
     for said in (talk("ZEBRA"), [asked()]):
@@ -273,11 +246,3 @@ def test_what_was_edited_is_not_recalled_in_its_old_words(door, recall):
     graph.update_state(thread(), {"messages": [edited]})
     graph.invoke({"messages": f"So, {QUESTION}"}, thread())
     assert "The code is ZEBRA" not in str(model.requests[-1])
-
-
-def test_a_picture_alone_is_no_question(recall):
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-    history = history_on(recall)
-    history.add_messages([HumanMessage([picture], id="p")])
-    assert history.messages
-    assert recall.queries == []

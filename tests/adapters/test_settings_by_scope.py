@@ -9,7 +9,6 @@ from langgraph.graph import START, StateGraph
 from sqlalchemy import text
 
 from langchain_tokenmem import (
-    CompactNode,
     MemoryMessagesState,
     Recall,
     TokenBudget,
@@ -23,7 +22,6 @@ from tests.adapters.integrations import (
     contents,
     graph_with,
     memory_of,
-    split_graph_with,
     thread,
 )
 from tests.fakes import CharCounter
@@ -74,15 +72,6 @@ async def test_none_takes_a_setting_back_and_what_is_left_out_stays(store):
     assert store.settings("s").summarizer is None
 
 
-def test_the_mode_that_is_set_last_holds(store):
-    one = history(store)
-    one.set_mode("code")
-    store.set_settings(session_id="s", user_id="u", mode="reasoning")
-    assert "#1 use SQLite" in notes_in(one)
-    one.set_mode(None)
-    assert "#1 use SQLite" not in notes_in(history(store), "And now?")
-
-
 def test_an_unknown_mode_or_summarizer_is_logged_and_the_memorys_is_used(store, caplog):
     store.set_settings(session_id="s", mode="nobody", summarizer="nobody:model")
     assert "#1 use SQLite" in notes_in(history(store, mode="reasoning"))
@@ -102,12 +91,6 @@ def test_a_memory_that_is_off_recalls_summarizes_and_notes_nothing(store):
     off.add_messages([AIMessage("word " * 20_000), HumanMessage("And?")])
     assert off.usage().input_tokens <= off.usage().max_tokens
     assert store.state("off").state["summary"] is None
-
-
-def test_erasing_a_user_erases_their_settings(store):
-    store.set_settings(user_id="u", budget=8_000)
-    store.erase(user_id="u")
-    assert store.settings(user_id="u").budget is None
 
 
 @pytest.mark.parametrize(
@@ -206,15 +189,6 @@ def test_a_store_may_be_given_or_be_that_of_the_recall(door, knows, store):
     memory = memory_of(8_000, recall=Recall(store) if knows == "recall" else None)
     built = door(memory, InMemorySaver(), **({"store": store} if knows == "store" else {}))
     assert tokens(request_after(built, LONG)) <= limit_of(2_000)
-
-
-def test_an_archive_of_a_split_graph_is_asked_for_settings(store):
-    store.set_settings(user_id="ann", budget=2_000)
-    built = split_graph_with(memory_of(8_000), InMemorySaver(), archive=store)
-    assert tokens(request_after(built, LONG)) <= limit_of(2_000)
-    node = CompactNode(memory_of(8_000), archive=store)
-    view = node.invoke({"messages": LONG}, ANN)["llm_input_messages"]
-    assert tokens(view) <= limit_of(2_000)
 
 
 def test_a_budget_of_the_session_stays_within_the_window_of_the_called_model(store):

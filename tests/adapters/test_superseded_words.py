@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from langchain.agents import create_agent
 from langchain.agents.middleware import PIIMiddleware
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
 from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.graph import START, MessagesState, StateGraph
 
@@ -23,7 +23,7 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.recall import VectorStoreIndex
-from tests.adapters.integrations import agent_with, graph_with, memory_of, session, texts, thread
+from tests.adapters.integrations import agent_with, graph_with, memory_of, session, thread
 from tests.summarize.models import Scripted
 
 RAW = "ann.lee@example.com"
@@ -134,14 +134,6 @@ def test_a_copied_thread_shows_the_edited_words(store):
     assert RAW in str(store.messages("copy", include_superseded=True))
     assert recall.search(RAW, session_id="copy") == []
     assert recall.search("customer", session_id="copy")
-
-
-def test_a_message_that_no_transcript_holds_exactly_is_no_edit_of_itself(store):
-    result = ToolMessage("found", tool_call_id="c", id="r", artifact=b"bytes")
-    call = {"name": "look", "args": {}, "id": "c"}
-    say(chat(store), AIMessage("", tool_calls=[call], id="a"), result)
-    say(chat(store), HumanMessage("Go on.", id="next"))
-    assert texts(store.messages("t", include_superseded=True))[:2] == ["", "found"]
 
 
 def test_erasing_and_deleting_a_thread_take_superseded_words_along(tmp_path):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableGenerator
 from langchain_core.runnables.history import RunnableWithMessageHistory
@@ -223,16 +223,6 @@ def test_a_graph_with_nodes_never_changes_a_reply_and_shows_its_stamp_once(clock
     assert request_of(model)[1] == "[2026-02-14 15:00:30 UTC] One!"
 
 
-def test_a_history_leaves_the_users_words_and_takes_a_view_for_no_edit(clock, store):
-    history = TokenMemoryChatHistory("s", memory=memory_of(clock, "all"), store=store)
-    said = [HumanMessage(f"{STAMP}One?", id="h"), AIMessage(f"{STAMP}One!", id="a")]
-    history.add_messages(said)
-    for _ in range(2):
-        assert texts(store.messages("s")) == [f"{STAMP}One?", "One!"]
-        again = TokenMemoryChatHistory("s", memory=memory_of(clock), store=store)
-        again.add_messages(history.messages)
-
-
 # Threads that go on
 
 
@@ -264,13 +254,3 @@ def test_a_fork_has_the_times_of_its_own_moment(clock):
         graph.invoke({"messages": "Two?"}, config)
     assert request_of(model)[:2] == [FIRST, SECOND]
     assert request_of(model)[2].startswith("[2026-02-14 17:00:00 UTC, previous answer 15:00:30")
-
-
-def test_a_reply_of_another_process_has_no_time_and_shows_none(clock):
-    model, graph = graph_with(memory_of(clock))
-    model.answer = slow_model(clock).answer
-    graph.invoke({"messages": "One?"}, thread())
-    other_model, other = graph_with(memory_of(clock), graph.checkpointer)
-    clock.on(3_570)
-    other.invoke({"messages": "Two?"}, thread())
-    assert request_of(other_model) == [FIRST, SECOND, "[2026-02-14 16:00:00 UTC] Two?"]

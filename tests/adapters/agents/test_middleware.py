@@ -10,9 +10,6 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import (
     ClearToolUsesEdit,
     ContextEditingMiddleware,
-    ModelRetryMiddleware,
-    PIIMiddleware,
-    TodoListMiddleware,
 )
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.exceptions import ContextOverflowError
@@ -271,25 +268,6 @@ def test_previous_response_ids_are_warned_of_once_the_conversation_is_compacted(
 
 
 # Beside other middleware
-
-
-def test_works_with_pii_retries_todo_and_sees_their_system_text():
-    memory = memory_of(4_000)
-    script = [ValueError("overloaded"), call(0, "write_todos", todos=[]), *rounds(12, 1)]
-    model, agent = agent_of(
-        script,
-        PIIMiddleware("email", strategy="redact"),
-        ModelRetryMiddleware(max_retries=2, initial_delay=0.0, jitter=False),
-        TodoListMiddleware(),
-        TokenMemoryMiddleware(memory),
-        system_prompt="Be brief.",
-    )
-    result = agent.invoke({"messages": "Write to anna@example.com."}, thread())
-    assert result["messages"][-1].content == "Done."
-    assert "anna@example.com" not in str(model.seen)
-    for request in model.seen:
-        assert memory.count(request).tokens <= memory.budget.limit
-        assert "write_todos" in request[0].text
 
 
 HIDDEN = "/z.key"

@@ -123,19 +123,6 @@ def test_other_data_than_messages_is_stored_as_json(store):
     assert store.messages("s")[0].content == "[1, 2]"
 
 
-def test_a_giant_input_is_cut_and_readable_by_its_id(store):
-    memory, model = memory_of(1_500), recorder()
-    giant = "start " + "stuff " * 20_000 + "end"
-    chain = with_token_memory(model, memory, store)
-    for said in (giant, "and?"):
-        chain.invoke(said, session())
-    check(model, memory)
-    sent = model.requests[0][-1]
-    assert " characters left out ...]" in sent.content
-    assert "left out ...]" in str(model.requests[1][0].content)
-    assert store.get("s", sent.id).content == giant
-
-
 def test_a_turn_that_fails_is_not_stored(store):
     def boom(_messages):
         raise ValueError("no")
@@ -277,15 +264,6 @@ def test_there_is_one_system_message_and_the_summary_stands_where_the_memory_say
     assert request[0].content.startswith("You are x.")
     place = 0 if role == "system" else 1
     assert ["<conversation_summary" in m.text for m in request[:2]] == [place == 0, place == 1]
-
-
-def test_a_chain_with_an_agent_inside_sends_one_system_message(store):
-    model = recorder()
-    agent = RunnableLambda(lambda messages: model.invoke([("system", "Be brief."), *messages]))
-    store.add("s", turns(40))
-    with_token_memory(agent, memory_of(), store).invoke("And now?", session())
-    assert [m.type for m in model.requests[0]].count("system") == 1
-    assert "<conversation_summary" in model.requests[0][1].text
 
 
 # Sessions, users and budgets

@@ -6,10 +6,8 @@ import ast
 import asyncio
 import logging
 import os
-import random
 import shutil
 import sqlite3
-import string
 import threading
 from pathlib import Path
 from typing import TypedDict
@@ -110,19 +108,6 @@ def test_a_node_with_two_interrupts_can_be_finished(store):
     assert graph.invoke(Command(resume="second"), thread()) == {"said": ["first", "second"]}
 
 
-@pytest.mark.slow
-def test_bytes_of_a_turn_do_not_grow_with_the_thread(on_file, file):
-    saver, parent, said, sizes = TokenMemorySaver(on_file), at(), [], []
-    for turn in range(150):
-        said = [*said, HumanMessage("x" * 400, id=f"h{turn}")]
-        parent = put(saver, parent, f"{turn:08}", {"messages": said}, turn)
-        if turn in {49, 99, 149}:
-            on_file.close()  # writes the log back
-            sizes.append(file.stat().st_size)
-    assert sizes[2] - sizes[1] < 1.4 * (sizes[1] - sizes[0])
-    assert sizes[2] - sizes[0] < 100 * 1_600
-
-
 # Branches
 
 
@@ -151,21 +136,6 @@ def test_named_checkpoints_are_gone_on_from_as_often_as_wished(store):
         assert len(graph.get_state(named).values["messages"]) == 3
 
 
-def history_of_a_circle(saver):
-    """Put a checkpoint again, below its own descendant."""
-    a = put(saver, at(), "a", {"ch": 0})
-    saver.put_writes(a, [("ch", "first")], "task")
-    b = put(saver, a, "b")
-    saver.put_writes(b, [("ch", "second")], "task")
-    put(saver, b, "a")
-    return saver.get_delta_channel_history(config=b, channels=["ch"])["ch"]["writes"]
-
-
-def test_the_history_of_a_delta_channel_ends_where_the_parents_are_a_circle(store, stock):
-    expected = [("task", "ch", "first")]
-    assert history_of_a_circle(TokenMemorySaver(store)) == expected == history_of_a_circle(stock)
-
-
 # Threads, loops, processes
 
 
@@ -188,30 +158,6 @@ def test_sync_calls_inside_a_running_event_loop_do_not_hang(store):
     worker.join(30)
     assert not worker.is_alive(), "it hangs"
     assert found == [(6, 4)]
-
-
-@pytest.mark.slow
-async def test_threads_and_event_loops_share_one_saver(file):
-    """Bounded connections, shared by tasks of two loops and by plain threads."""
-    with TranscriptStore(file, pool_size=3) as store:
-        saver = TokenMemorySaver(store)
-
-        async def chats(group):
-            said = {"messages": [HumanMessage("hi", id="h")]}
-            graph = chat(saver)
-            await asyncio.gather(*(graph.ainvoke(said, thread(f"{group}-{n}")) for n in range(4)))
-
-        workers = [threading.Thread(target=lambda: asyncio.run(chats("loop2")))]
-        plain = [(chat(saver), "hi", f"thread-{n}") for n in range(4)]
-        workers += [threading.Thread(target=say, args=given) for given in plain]
-        for worker in workers:
-            worker.start()
-        await chats("loop1")
-        for worker in workers:
-            await asyncio.to_thread(worker.join)
-        names = {one.config["configurable"]["thread_id"] for one in saver.list(None)}
-        assert len(names) == 12
-        assert {len(read(saver, thread(name))["messages"]) for name in names} == {2}
 
 
 def test_nothing_is_remembered_of_what_a_backup_replaced(file, tmp_path):
@@ -306,26 +252,6 @@ def test_keys_and_values_of_a_filter_are_data_and_never_sql(store):
     for value in ("ann' OR '1'='1", None, ["ann"], {"$ne": 1}, True):
         assert list(saver.list(at(), filter={"user": value})) == []
     assert len(list(saver.list(at(), filter={"user": "ann"}))) == 1
-
-
-def test_values_without_new_versions_read_back_as_with_sqlite_saver(store, stock):
-    large = "".join(random.Random(1).choices(string.printable, k=2_000))
-    found = []
-    for one in (TokenMemorySaver(store), stock):
-        first = {"x": 1, "large": large, "messages": [HumanMessage("hi", id="1")]}
-        config = put(one, at(), "1", first)
-        checkpoint = one.get_tuple(config).checkpoint
-        more = [*first["messages"], HumanMessage("ho", id="2")]
-        # As a copy of a checkpoint is stored; what changed though no version says so.
-        for name, values in (("2", first), ("3", {"x": 2, "large": "", "messages": more})):
-            made = {**checkpoint, "id": name, "channel_values": values}
-            config = one.put(config, made, {}, {})
-        values = {"x": 3, "y": [4], "large": large}
-        one.put(
-            config, {**made, "id": "4", "channel_values": values, "channel_versions": {}}, {}, {}
-        )
-        found.append([each.checkpoint["channel_values"] for each in one.list(at())])
-    assert found[0] == found[1]
 
 
 def test_secrets_under_configurable_are_never_stored(on_file, file):

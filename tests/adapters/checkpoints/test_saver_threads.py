@@ -86,14 +86,6 @@ def test_keep_last_bounds_a_thread_and_leaves_the_transcript(store):
     assert len(store.messages("t")) == len(graph.get_state(thread()).values["messages"]) == 10
 
 
-def test_older_than_keeps_the_head(store):
-    saver = TokenMemorySaver(store)
-    say(plain(saver), "old")
-    head = saver.get_tuple(thread()).config
-    saver.prune(["t"], older_than=timedelta(microseconds=1))
-    assert [one.config for one in saver.list(thread())] == [head]
-
-
 def joined(old, writes):
     return [*(old or []), *(one for write in writes for one in write)]
 
@@ -225,13 +217,3 @@ def test_memory_recall_and_checkpoints_keep_each_message_once_and_in_order(store
     held = agent.get_state(thread()).values["messages"]
     assert store.messages("t") == held
     assert "<recalled_messages>" not in str(held)
-
-
-def test_a_thread_is_searched_from_before_the_recall_was_made_on(store):
-    graph = plain(TokenMemorySaver(store))
-    say(graph, FACT)
-    recall = Recall(store)
-    assert [hit.text for hit in recall.search("QUOKKA", session_id="t", k=1)] == [FACT]
-    assert recall.search("QUOKKA", session_id="other") == []
-    say(graph, "And the WOMBAT?")
-    assert recall.search("WOMBAT", session_id="t", k=1)[0].text == "And the WOMBAT?"

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
-from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
@@ -30,7 +29,7 @@ from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.graphs import MemoryAgentState
 from langchain_tokenmem.tools import compact_conversation_tool
 from tests.adapters.integrations import graph_with, memory_of, state_of, thread, tool_turns
-from tests.fakes import entries_of, words_of
+from tests.fakes import words_of
 from tests.legality import problems
 from tests.summarize.models import Scripted
 
@@ -51,42 +50,6 @@ def test_a_node_writes_state_and_view_and_removes_nothing():
     view = memory.view(messages, update["memory"])
     assert update["llm_input_messages"] == view.messages
     assert view.usage.input_tokens <= memory.budget.limit
-
-
-async def test_sync_and_async_nodes_give_the_same():
-    messages = tool_turns(12)
-    for make in (MemoryNode, SummarizeNode, CompactNode):
-        memory = memory_of()
-        one = make(memory).invoke({"messages": messages})
-        two = await make(memory).ainvoke({"messages": messages})
-        for update in (one, two):
-            for entry in entries_of(update.get("memory")):
-                entry |= {"created_at": "now", "id": "by the time"}
-        assert one == two
-
-
-def test_the_compact_node_calls_no_summarizer():
-    memory = memory_of()
-    update = CompactNode(memory).invoke({"messages": tool_turns(12)})
-    assert memory.summarizer.requests == []
-    assert update["memory"]["cuts"]
-    assert update["memory"]["summary"] is None
-    assert "left out here" in update["llm_input_messages"][0].text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("window", [1_000, 4_000])
-def test_split_and_single_nodes_give_the_same_views(window):
-    one, single = graph_with(memory_of(window))
-    two, split = graph_with(memory_of(window), split=True)
-    for said in tool_turns(10):
-        for graph in (single, split):
-            graph.invoke({"messages": [said]}, thread())
-    # Ids of the model's messages are random and stand in markers, equally long.
-    assert [[(m.type, len(m.content)) for m in view] for view in two.requests] == [
-        [(m.type, len(m.content)) for m in view] for view in one.requests
-    ]
-    assert "conversation_summary" in str(one.requests[-1][0].content)
 
 
 def test_the_view_is_in_no_output_and_in_no_checkpoint():
@@ -115,16 +78,6 @@ def test_messages_behind_the_memorys_node_are_in_the_view():
     assert memory_input(later, memory)[-1].id == "new"
     edited = [*messages[:-1], messages[-1].model_copy(update={"content": "Else."})]
     assert memory_input({**state, "messages": edited}, memory)[-1].content == "Else."
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["values", "updates", "messages", "custom"])
-def test_the_message_list_of_a_graph_only_grows_in_every_stream_mode(mode):
-    _, graph = graph_with(memory_of(), split=True)
-    for number, said in enumerate(tool_turns(6, 60)):
-        assert list(graph.stream({"messages": [said]}, thread(), stream_mode=mode)) or mode
-        held = [m.id for m in graph.get_state(thread()).values["messages"]]
-        assert len(held) == len(set(held)) == 2 * number + 2
 
 
 def test_every_compaction_and_summary_is_an_event_of_the_custom_stream():
@@ -168,42 +121,6 @@ def test_a_resume_or_a_retry_makes_the_view_anew():
     graph.invoke(None, thread())
     assert views[0] == views[1] == memory.view(tool_turns(12), state_of(graph)).messages
     assert len(memory.summarizer.requests) == 1
-
-
-def test_an_interrupt_inside_a_tool_keeps_call_and_result_together():
-    memory, requests = memory_of(), []
-
-    def call_model(state: MemoryMessagesState) -> dict:
-        requests.append(memory_input(state, memory))
-        number = len(requests)
-        if number > 12:
-            return {"messages": [AIMessage("Done.")]}
-        call = {"name": "ask", "args": {}, "id": f"k{number}"}
-        return {"messages": [AIMessage("step " * 60, tool_calls=[call])]}
-
-    def run_tool(state: MemoryMessagesState) -> Any:
-        answer = interrupt("May I?") if len(requests) % 4 == 0 else "yes"
-        key = state["messages"][-1].tool_calls[0]["id"]
-        return {"messages": [ToolMessage(f"{answer} " * 60, tool_call_id=key)]}
-
-    builder = StateGraph(MemoryMessagesState)
-    builder.add_node("model", call_model)
-    builder.add_node("tools", run_tool)
-    entry = memory_nodes(builder, memory)
-    builder.add_edge(START, entry)
-    builder.add_conditional_edges(
-        "model", lambda s: "tools" if s["messages"][-1].tool_calls else END, ["tools", END]
-    )
-    builder.add_edge("tools", entry)
-    graph = builder.compile(checkpointer=InMemorySaver())
-    given: Any = {"messages": "Go."}
-    stops = 0
-    while "__interrupt__" in graph.invoke(given, thread()):
-        stops += 1
-        given = Command(resume="yes")
-    assert (stops, len(requests)) == (3, 13)
-    assert [problems(request) for request in requests] == [[]] * 13
-    assert "conversation_summary" in str(requests[-1][0].content)
 
 
 def test_a_subgraph_leaves_no_repeated_ids_in_its_parent():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 from langchain.agents import create_agent
 from langchain_core.documents import Document
@@ -26,7 +24,6 @@ from tests.adapters.integrations import (
     agent_with,
     graph_with,
     memory_of,
-    session,
     state_of,
     texts,
     thread,
@@ -63,18 +60,6 @@ def test_shared_threads_take_every_user(door, saver):
     for user in ("u", "v", None):
         graph.invoke({"messages": f"I am {user}."}, thread(user_id=user))
     assert len(graph.get_state(thread()).values["messages"]) == 6
-
-
-def test_the_owner_stays_when_a_summary_of_the_background_is_taken():
-    memory = memory_of(summarizer=Scripted())
-    _, graph = graph_with(memory)
-    for turn in range(3):
-        said = tool_turns(12)[turn * 16 : turn * 16 + 16]
-        graph.invoke({"messages": said}, thread(user_id="u"))
-        memory.close()
-    assert state_of(graph)["summary"]
-    with pytest.raises(ScopeError, match="belongs to another user"):
-        graph.invoke({"messages": "Hello."}, thread(user_id="v"))
 
 
 @pytest.mark.parametrize("user", ["", "  ", 7, "u\x1fv", "u\nv", "u\x00", "u\x85"])
@@ -193,17 +178,6 @@ def test_words_that_were_removed_or_edited_are_in_no_summary_that_others_find(ch
     assert "SECRET" not in str(again["memory"])
 
 
-def test_a_fork_over_the_threshold_takes_the_summary_of_the_same_words(caplog):
-    caplog.set_level(logging.WARNING)
-    memory = memory_of()
-    _, graph = graph_with(memory)
-    graph.invoke({"messages": tool_turns(12)}, thread())
-    early = next(s for s in graph.get_state_history(thread()) if s.next == ("token_memory",))
-    graph.invoke(None, early.config)
-    assert len(memory.summarizer.requests) == 1
-    assert "starts again from an earlier checkpoint" in caplog.text
-
-
 def test_what_was_recalled_for_one_thread_reaches_no_other(store):
     recall = Recall(store)
     recall.add_documents([Document("The ZEBRA word is koala.", id="z")], session_id="one")
@@ -216,12 +190,3 @@ def test_what_was_recalled_for_one_thread_reaches_no_other(store):
         found[name] = "koala" in str(texts(model.requests[-1]))
     assert found == {"one": True, "two": False}
     assert len(memory.summarizer.requests) == 1
-
-
-def test_a_session_is_no_thread(store):
-    model, _ = agent_with(memory_of())
-    chain = with_token_memory(model, memory_of(), store)
-    with pytest.raises(ScopeError, match="session_id"):
-        chain.invoke("Hello.", thread("t"))
-    chain.invoke("Hello.", session("t"))
-    assert store.count("t") == 2
