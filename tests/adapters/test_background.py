@@ -182,18 +182,6 @@ def reply(tokens: int) -> AIMessage:
     return AIMessage("An answer. " * (tokens * 4 // 11), id=f"long{tokens}")
 
 
-@pytest.mark.parametrize("turned_off", ["background", "room", "question"])
-def test_nothing_starts_after_a_reply_where_nothing_is_due(store, turned_off):
-    model = Scripted()
-    memory = memory_of(model, background=turned_off != "background")
-    store.add("s", talk(1_000 if turned_off == "room" else 2_900))
-    added = HumanMessage(reply(500).text) if turned_off == "question" else reply(500)
-    history(store, memory).add_messages([added])
-    memory.close()
-    assert model.requests == []
-    assert store.state("s").state is None
-
-
 def raising_store_error(*_args, **_keywords):
     raise StoreError("The database is locked.")
 
@@ -235,24 +223,6 @@ def test_a_burst_makes_so_many_summaries_at_once_and_no_call_waits_for_its_turn(
     memory.close()
     assert (len(most), max(most)) == (6, 2)
     assert all(store.state(f"s{n}").state["summary"] for n in range(6))
-
-
-async def test_calls_that_hang_leave_the_threads_of_others_alone(store):
-    gate, entered = threading.Event(), threading.Semaphore(0)
-
-    def blocked(*_args, **_keywords):
-        entered.release()
-        assert gate.wait(20)
-        raise StoreError("The database is locked.")
-
-    store.conversation = blocked
-    memory = memory_of(Scripted())
-    calls = [asyncio.create_task(history(store, memory).ausage()) for _ in range(80)]
-    assert await asyncio.to_thread(entered.acquire, timeout=10)
-    assert await asyncio.wait_for(asyncio.to_thread(len, "abc"), 10) == 3
-    gate.set()
-    found = await asyncio.gather(*calls, return_exceptions=True)
-    assert {type(error) for error in found} == {StoreError}
 
 
 # Threads of graphs
@@ -308,19 +278,6 @@ def test_an_edited_message_is_not_what_was_summarized(door):
     graph.invoke({"messages": "Go on."}, thread())
     assert state_of(graph)["summary"]
     assert "question 1 " not in str(gate.model.requests[-1])
-
-
-def test_concurrent_runs_of_one_thread_make_one_summary(door):
-    gate = Gate()
-    memory = memory_of(gate.model)
-    _, graph = door(memory)
-    graph.update_state(thread(), {"messages": talk(3_300)})
-    with ThreadPoolExecutor(6) as pool:
-        list(pool.map(lambda n: graph.invoke({"messages": f"{n}?"}, thread()), range(6)))
-        assert gate.asked.wait(10)
-        gate.open.set()
-    memory.close()
-    assert len(gate.model.requests) == 1
 
 
 def test_without_a_thread_the_summary_is_made_at_once(door):

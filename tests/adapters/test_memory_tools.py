@@ -76,13 +76,6 @@ def graph_of(tools: list) -> Any:
     return builder.compile(checkpointer=InMemorySaver(), store=InMemoryStore())
 
 
-def test_scripted_tools_work_in_a_bare_tool_node():
-    graph = graph_of(memory_tools())
-    for step in SCRIPT[:-1]:
-        result = graph.invoke({"messages": [HumanMessage("Go on.", id="h"), step]}, ANN)
-    check(answers(result))
-
-
 @pytest.mark.parametrize("given", ["store", "notes of the same database"])
 def test_all_tools_of_a_chain_work_on_the_store_of_its_session(given, store):
     store.add("s1", [HumanMessage("My order is 4711."), AIMessage("Noted.")], user_id="ann")
@@ -241,12 +234,6 @@ def test_the_history_is_searched_newest_first_by_patterns_and_by_words(talk):
     assert "assistant: Order 4711 is on its way." in found
     assert tool.invoke({"pattern": "monad transformer", "by": "words"}) == "No message matches."
     assert "no regular expression" in tool.invoke({"pattern": "("})
-
-
-def test_the_history_of_others_is_not_searched(talk):
-    assert "Bob" not in tool_of("history_search", recall=talk).invoke({"pattern": "."})
-    other = tool_of("history_search", recall=talk, session_id="b1")
-    assert "names no user or session" in other.invoke({"pattern": "Bob"})
 
 
 def test_the_messages_of_a_graph_are_searched_without_a_store():

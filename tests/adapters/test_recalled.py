@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
@@ -24,7 +23,6 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.errors import ScopeError
 from tests.adapters.integrations import (
-    agent_with,
     contents,
     graph_with,
     memory_of,
@@ -219,22 +217,6 @@ def test_a_session_of_another_user_is_not_hidden_behind_a_warning(door, recall):
     _, graph = door(memory_of(recall=recall))
     with pytest.raises(ScopeError, match="belongs to another user than 'v'"):
         graph.invoke({"messages": "Where is the key?"}, thread(user_id="v"))
-
-
-def test_users_of_shared_threads_recall_what_was_said_there(recall):
-    model, agent = agent_with(memory_of(recall=recall), shared_threads=True)
-    agent.invoke({"messages": talk("ZEBRA")}, thread(user_id="u"))
-    agent.invoke({"messages": QUESTION}, thread(user_id="v"))
-    assert FENCE in str(model.requests[-1][-1].content)
-
-
-def test_a_document_comes_back_in_graphs_and_is_shown_once(door, recall):
-    model, graph = door(memory_of(recall=recall))
-    manual = Document("The warranty of the ZEBRA machine covers two years.", id="manual")
-    recall.add_documents([manual], session_id="t")
-    for _ in range(2):
-        graph.invoke({"messages": "How long is the warranty of the ZEBRA machine?"}, thread())
-    assert [str(request).count("covers two years") for request in model.requests] == [1, 1]
 
 
 def test_what_was_edited_is_not_recalled_in_its_old_words(door, recall):

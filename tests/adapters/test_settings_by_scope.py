@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
 from sqlalchemy import text
 
 from langchain_tokenmem import (
-    MemoryMessagesState,
     Recall,
     TokenBudget,
     TokenMemoryChatHistory,
@@ -18,9 +16,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
 from tests.adapters.integrations import (
-    agent_with,
     contents,
-    graph_with,
     memory_of,
     thread,
 )
@@ -70,13 +66,6 @@ async def test_none_takes_a_setting_back_and_what_is_left_out_stays(store):
     assert (found.budget, found.summarizer, found.mode) == (TokenBudget(6_000), "extractive", None)
     store.set_settings(session_id="s", summarizer=None)
     assert store.settings("s").summarizer is None
-
-
-def test_an_unknown_mode_or_summarizer_is_logged_and_the_memorys_is_used(store, caplog):
-    store.set_settings(session_id="s", mode="nobody", summarizer="nobody:model")
-    assert "#1 use SQLite" in notes_in(history(store, mode="reasoning"))
-    assert "'nobody'" in caplog.text
-    assert "'nobody:model'" in caplog.text
 
 
 def test_a_memory_that_is_off_recalls_summarizes_and_notes_nothing(store):
@@ -189,26 +178,6 @@ def test_a_store_may_be_given_or_be_that_of_the_recall(door, knows, store):
     memory = memory_of(8_000, recall=Recall(store) if knows == "recall" else None)
     built = door(memory, InMemorySaver(), **({"store": store} if knows == "store" else {}))
     assert tokens(request_after(built, LONG)) <= limit_of(2_000)
-
-
-def test_a_budget_of_the_session_stays_within_the_window_of_the_called_model(store):
-    store.set_settings(session_id="t", user_id="ann", budget=50_000)
-    model, app = agent_with(memory_of(8_000), TokenMemorySaver(store))
-    model.profile = {"max_input_tokens": 2_000}
-    assert tokens(request_after((model, app), LONG)) <= limit_of(2_000)
-
-
-def test_a_sub_graph_has_the_settings_of_its_thread_but_for_the_mode(store):
-    store.set_settings(session_id="t", user_id="ann", mode="reasoning", budget=2_000)
-    model, inner = graph_with(memory_of(8_000))
-    inner.checkpointer = None
-    builder = StateGraph(MemoryMessagesState)
-    builder.add_node("inner", inner)
-    builder.add_edge(START, "inner")
-    outer = builder.compile(checkpointer=TokenMemorySaver(store))
-    request = request_after((model, outer), [*LONG, HumanMessage(DECIDED), HumanMessage("Which?")])
-    assert tokens(request) <= limit_of(2_000)
-    assert not is_noted(request)
 
 
 def test_settings_of_a_user_hold_before_their_thread_knows_its_owner(store):

@@ -17,9 +17,7 @@ from tests.adapters import integrations
 from tests.adapters.integrations import (
     DOORS,
     agent_with,
-    graph_with,
     session,
-    split_graph_with,
     state_of,
     texts,
     thread,
@@ -151,15 +149,6 @@ async def test_the_answer_of_a_stream_has_the_time_of_its_end(clock, store, is_a
     assert store.rows("s")[1].message.content == "One!"
 
 
-def test_a_prompt_that_puts_words_around_the_input_shows_its_time(clock, store):
-    prompt = ChatPromptTemplate([MessagesPlaceholder("history"), ("human", "Please: {input}")])
-    model = slow_model(clock)
-    chain = with_token_memory(prompt | model, memory_of(clock), store, **KEYS)
-    chain.invoke({"input": "One?"}, session())
-    assert request_of(model) == [f"{STAMP}Please: One?"]
-    assert store.rows("s")[0].message.content == "One?"
-
-
 MARKED = HumanMessage(
     "One?", response_metadata={"tokenmem": {"created_at": "2026-02-14T09:00:00+00:00"}}
 )
@@ -211,16 +200,6 @@ async def test_an_agent_takes_a_copied_time_off_its_reply(clock, how, kept, is_a
     given = {"messages": "One?"}
     result = await agent.ainvoke(given, thread()) if is_async else agent.invoke(given, thread())
     assert result["messages"][-1].content == kept
-
-
-@pytest.mark.parametrize("made", [graph_with, split_graph_with])
-def test_a_graph_with_nodes_never_changes_a_reply_and_shows_its_stamp_once(clock, made):
-    model, graph = made(memory_of(clock, "all"))
-    model.answer = slow_model(clock, "[2026-02-14 09:00:00 UTC] ").answer
-    result = graph.invoke({"messages": "One?"}, thread())
-    assert result["messages"][-1].content == "[2026-02-14 09:00:00 UTC] One!"
-    graph.invoke({"messages": "Two?"}, thread())
-    assert request_of(model)[1] == "[2026-02-14 15:00:30 UTC] One!"
 
 
 # Threads that go on

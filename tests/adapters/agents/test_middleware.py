@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
 from langchain.agents.middleware import (
     ClearToolUsesEdit,
     ContextEditingMiddleware,
@@ -33,7 +32,6 @@ from tests.adapters.integrations import (
 )
 from tests.fakes import entries_of, log_text
 from tests.legality import problems
-from tests.providers import StrictModel
 
 GO = {"messages": "Go."}
 
@@ -252,19 +250,6 @@ def test_automatic_compaction_can_be_turned_off_and_requests_still_fit():
     assert memory.summarizer.requests == []
     assert max(memory.count(r).tokens for r in model.seen) <= memory.budget.limit
     assert "left out here to fit" in str(model.seen[-1][0].content)
-
-
-@pytest.mark.parametrize(("number", "times"), [(1, 0), (16, 1)])
-def test_previous_response_ids_are_warned_of_once_the_conversation_is_compacted(
-    number, times, caplog
-):
-    class Stateful(StrictModel):
-        use_previous_response_id: bool = True
-
-    model = Stateful(family="openai", script=rounds(number))
-    create_agent(model, [look], middleware=[TokenMemoryMiddleware(memory_of())]).invoke(GO)
-    assert caplog.text.count("use_previous_response_id") >= times
-    assert len([r for r in caplog.records if "use_previous_response_id" in r.message]) == times
 
 
 # Beside other middleware

@@ -11,11 +11,11 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables.history import RunnableWithMessageHistory
 
-from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory
+from langchain_tokenmem import TokenMemoryChatHistory
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.types import Trigger
 from tests.adapters.integrations import memory_of, session, texts, turns
-from tests.fakes import CharCounter, ListSummarizer, entries_of
+from tests.fakes import entries_of
 from tests.legality import problems
 from tests.providers import CHECKS, StrictModel
 
@@ -214,16 +214,3 @@ def test_beside_a_prompt_that_the_memory_does_not_see_there_is_one_system_messag
     assert [m.content for m in request if m.type == "system"] == ["Be brief."]
     assert FENCE in request[1].text
     assert FENCE not in str(store.messages("s"))
-
-
-def test_a_memory_may_say_itself_where_the_summary_stands(store):
-    store.add("s", turns(40))
-    memory = TokenMemory(
-        TokenBudget(2_000),
-        counter=CharCounter(),
-        summarizer=ListSummarizer(),
-        summary_role="system",
-    )
-    shown = TokenMemoryChatHistory("s", memory=memory, store=store).messages
-    assert shown[0].type == "system"
-    assert FENCE in shown[0].content

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import (
     RunnableBranch,
     RunnableLambda,
@@ -115,12 +114,6 @@ def test_any_shape_of_output(store, answer, stored):
     chain = with_token_memory(RunnableLambda(lambda _messages: answer), memory_of(), store)
     assert chain.invoke("hi", session()) == answer
     assert texts(store.messages("s")) == ["hi", stored]
-
-
-def test_other_data_than_messages_is_stored_as_json(store):
-    chain = with_token_memory(RunnableLambda(lambda _: "ok"), memory_of(), store)
-    chain.invoke([1, 2], session())
-    assert store.messages("s")[0].content == "[1, 2]"
 
 
 def test_a_turn_that_fails_is_not_stored(store):
@@ -228,29 +221,6 @@ def test_examples_in_front_of_the_history_stay_there_and_count_for_max_messages(
     assert {tuple(texts(request[1:3])) for request in model.requests} == {("1+1", "2")}
     if most:
         assert most - 1 <= max(len(request) for request in model.requests) <= most
-
-
-def test_steps_in_front_of_the_prompt_see_the_history(store):
-    model = recorder()
-    step = RunnablePassthrough.assign(who=lambda d: f"after {len(d['history'])}")
-    chain = with_token_memory(step | PROMPT | model, memory_of(), store, **KEYS)
-    for said in "ab":
-        chain.invoke({"input": said}, session())
-    assert model.requests[1][0].content == "You are after 2."
-    assert len(model.requests[1]) == 4
-
-
-def test_a_prompt_that_writes_the_history_as_text(store):
-    model = recorder()
-    prompt = ChatPromptTemplate([("human", "History: {history}\nNow: {input}")])
-    chain = with_token_memory(prompt | model, memory_of(4_000), store, **KEYS)
-    text = PromptTemplate.from_template("{history} {input}") | FakeListChatModel(responses=["ok"])
-    plain = with_token_memory(text, memory_of(), store, **KEYS)
-    for said in "ab":
-        chain.invoke({"input": said}, session())
-        assert plain.invoke({"input": said}, session("t")).content == "ok"
-    assert "an answer" in model.requests[1][0].content
-    assert store.count("t") == 4
 
 
 @pytest.mark.parametrize("role", ["auto", "system"])

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import logging
-import os
 import shutil
 import sqlite3
-import threading
 from pathlib import Path
 from typing import TypedDict
 from uuid import uuid4
@@ -124,40 +121,7 @@ def test_a_branch_is_logged_once_and_both_can_be_read(store, caplog):
     assert texts(read(saver, thread(checkpoint_id="8"))["messages"]) == ["one", "answer 1"]
 
 
-def test_named_checkpoints_are_gone_on_from_as_often_as_wished(store):
-    graph = chat(TokenMemorySaver(store, on_conflict="raise"))
-    say(graph, "one")
-    old = graph.get_state(thread())
-    say(graph, "two")
-    for words in ("fork a", "fork b"):
-        forked = graph.invoke({"messages": HumanMessage(words)}, old.config)
-        assert texts(forked["messages"]) == ["one", "answer 1", words, "answer 3"]
-        named = graph.update_state(old.config, {"messages": HumanMessage(f"{words}, by hand")})
-        assert len(graph.get_state(named).values["messages"]) == 3
-
-
 # Threads, loops, processes
-
-
-def test_sync_calls_inside_a_running_event_loop_do_not_hang(store):
-    """On the loop's own thread, where a bridge to the loop would wait for itself."""
-    saver = TokenMemorySaver(store)
-    graph = chat(saver)
-
-    async def inside():
-        say(graph, "one")
-        made = put(saver, at("u"), "1", {"a": 1})
-        saver.put_writes(made, [("a", 2)], "task")
-        assert saver.get_tuple(at("u")).pending_writes == [("task", "a", 2)]
-        await graph.ainvoke({"messages": [HumanMessage("two")]}, thread())
-        return len(list(saver.list(at()))), len(graph.get_state(thread()).values["messages"])
-
-    found = []
-    worker = threading.Thread(target=lambda: found.append(asyncio.run(inside())), daemon=True)
-    worker.start()
-    worker.join(30)
-    assert not worker.is_alive(), "it hangs"
-    assert found == [(6, 4)]
 
 
 def test_nothing_is_remembered_of_what_a_backup_replaced(file, tmp_path):
@@ -315,12 +279,3 @@ def test_damage_is_never_a_shorter_state_and_names_the_thread(on_file, file, los
     assert len(read(saver, thread("good"))["messages"]) == 2
     saver.delete_thread("bad")
     assert saver.get_tuple(thread("bad")) is None
-
-
-def test_a_damaged_checkpoint_is_named(on_file, file):
-    saver = TokenMemorySaver(on_file)
-    put(saver, at(), "checkpoint-7", {"n": os.urandom(99).hex()})
-    change(file, "UPDATE tokenmem_checkpoints SET body = zeroblob(9)")
-    for ask in (saver.get_tuple, lambda config: list(saver.list(config))):
-        with pytest.raises(CorruptStoreError, match=r"Thread 't', checkpoint 'checkpoint-7'"):
-            ask(at())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -26,8 +25,6 @@ from langchain_tokenmem import (
     memory_nodes,
 )
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
-from langchain_tokenmem.graphs import MemoryAgentState
-from langchain_tokenmem.tools import compact_conversation_tool
 from tests.adapters.integrations import graph_with, memory_of, state_of, thread, tool_turns
 from tests.fakes import words_of
 from tests.legality import problems
@@ -123,19 +120,6 @@ def test_a_resume_or_a_retry_makes_the_view_anew():
     assert len(memory.summarizer.requests) == 1
 
 
-def test_a_subgraph_leaves_no_repeated_ids_in_its_parent():
-    _, child = graph_with(memory_of())
-    child.checkpointer = None
-    builder = StateGraph(MemoryMessagesState)
-    builder.add_node("child", child)
-    builder.add_edge(START, "child")
-    parent = builder.compile(checkpointer=InMemorySaver())
-    for number in range(5):
-        result = parent.invoke({"messages": f"Question {number}?"}, thread())
-    ids = [m.id for m in result["messages"]]
-    assert len(ids) == len(set(ids)) == 10
-
-
 # Schemas, keys and names
 
 
@@ -187,28 +171,6 @@ def test_a_graph_without_a_channel_for_the_memory_keeps_its_state(schema, node):
     assert [words_of(view) for view in views] == [words_of(view) for view in same]
     assert state_of(graph)["summary"]
     assert set(graph.invoke(question(99), thread())) == {"messages"}
-
-
-@pytest.mark.filterwarnings("ignore::Warning")  # LangGraph points to langchain's create_agent
-@pytest.mark.parametrize("keywords", [{}, {"state_schema": MemoryAgentState}])
-def test_the_pre_model_hook_of_langgraphs_own_agent_keeps_its_state(keywords):
-    from langgraph.prebuilt import create_react_agent
-
-    memory = memory_of()
-    model = Scripted(answer=lambda _messages: "ok " * 60)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        agent = create_react_agent(
-            model,
-            [compact_conversation_tool()],
-            pre_model_hook=MemoryNode(memory),
-            checkpointer=InMemorySaver(),
-            **keywords,
-        )
-    for number in range(TURNS):
-        agent.invoke(question(number), thread())
-    assert 1 <= len(memory.summarizer.requests) <= 5
-    assert max(memory.count(request).tokens for request in model.requests) <= memory.budget.limit
 
 
 def test_other_state_shapes_by_their_keys():
@@ -270,12 +232,6 @@ def test_only_nodes_that_have_something_to_do_are_drawn(store):
     ):
         _, graph = graph_with(memory, split=split)
         assert graph.nodes.keys() - {"__start__", "model"} == names
-
-
-@pytest.mark.parametrize("name", ["", " ", None, 7, "messages"])
-def test_a_name_that_cannot_be_a_channel_is_refused(name):
-    with pytest.raises(ConfigurationError, match="name"):
-        memory_nodes(StateGraph(MessagesState), memory_of(), name=name)
 
 
 # Pruning

@@ -146,19 +146,6 @@ def test_a_client_that_sends_the_whole_list_again_finds_its_summary(has_user, ba
 
 
 @pytest.mark.slow
-def test_a_summary_is_found_only_where_every_covered_word_is_the_same():
-    memory, said = memory_of(), tool_turns(12)
-    covered = MemoryNode(memory).invoke({"messages": said})["memory"]["summary"]["covered"]
-    for place in range(0, covered, 3):
-        other = said[place].model_copy(update={"content": "Another word."})
-        MemoryNode(memory).invoke({"messages": [*said[:place], other, *said[place + 1 :]]})
-    made = len(memory.summarizer.requests)
-    assert made == 1 + len(range(0, covered, 3))
-    MemoryNode(memory).invoke({"messages": said})
-    assert len(memory.summarizer.requests) == made
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("change", ["remove", "edit"])
 def test_words_that_were_removed_or_edited_are_in_no_summary_that_others_find(change):
     """A thread's later summaries rest on the earlier ones, and so on words that are gone."""

@@ -79,13 +79,6 @@ def test_a_row_that_cannot_be_read_is_named(store, engine):
         store.import_history(history, "s")
 
 
-def test_a_history_in_async_mode_is_refused_with_advice(store, engine):
-    history = SQLChatMessageHistory("s", connection=engine)
-    history.async_mode = True
-    with pytest.raises(ConfigurationError, match="sync connection"):
-        store.import_history(history, "s")
-
-
 def test_a_file_history_is_taken_as_history_and_as_file(store, tmp_path):
     file = tmp_path / "old.json"
     FileChatMessageHistory(str(file)).add_messages(SAID)

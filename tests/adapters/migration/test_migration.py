@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -67,17 +66,6 @@ def test_a_type_that_is_not_allowed_is_refused_and_not_made_a_dict(store):
     target = TokenMemorySaver(store, allowed_types=[Plan])
     assert migrate_checkpoints(source, target).copied == 1
     assert target.get_tuple(at()).checkpoint["channel_values"] == {"plan": Plan(1)}
-
-
-def test_what_the_source_cannot_read_is_said(store):
-    class Pickling(JsonPlusSerializer):
-        def dumps_typed(self, value):
-            return "pickle", pickle.dumps(value)
-
-    source = InMemorySaver(serde=Pickling())
-    put(source, at(), "1", {"n": 1})
-    with pytest.raises(StoreError, match=r"'t'.*with a saver that reads it"):
-        migrate_checkpoints(source, TokenMemorySaver(store), threads=["t"])
 
 
 def test_a_value_that_was_changed_under_its_version_comes_along(store):
@@ -151,13 +139,3 @@ def test_a_target_that_went_on_is_left_as_it_is(store):
     with pytest.raises(StoreError, match="the target has gone on from it"):
         migrate_checkpoints(source, target)
     assert target.get_tuple(at(checkpoint_id="1")) == before
-
-
-def test_an_id_that_no_thread_can_have_is_left_out_and_named(store):
-    source, target = InMemorySaver(), TokenMemorySaver(store)
-    for thread in ("t", " ", 7):
-        put(source, at(thread), "1")
-    report = migrate_checkpoints(source, target)
-    assert (report.threads, report.skipped) == (1, (" ", "7"))
-    with pytest.raises(ScopeError, match="thread_id is ' '"):
-        migrate_checkpoints(source, target, threads=[" "])
