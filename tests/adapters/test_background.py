@@ -120,20 +120,6 @@ def test_an_event_loop_that_ends_right_after_a_turn_loses_no_summary(store):
     assert store.state("s").state["summary"]
 
 
-def test_compact_by_hand_waits_for_the_job_that_runs(store):
-    gate = Gate()
-    memory = memory_of(gate.model)
-    store.add("s", talk(3_300))
-    history(store, memory).view()
-    assert gate.asked.wait(10)
-    with ThreadPoolExecutor(1) as pool:
-        by_hand = pool.submit(lambda: history(store, memory).compact())
-        gate.open.set()
-        by_hand.result(20)
-    read = "".join(str(request[-1].content) for request in gate.model.requests)
-    assert read.count("User: question 3 ") == 1
-
-
 class Told(CompactCallbacks):
     def __init__(self):
         self.events = []
@@ -260,24 +246,6 @@ def test_a_finished_summary_reaches_no_fork_from_before_and_no_other_thread(door
     assert "later" not in str(graph.get_state(thread()).values)
     graph.invoke({"messages": talk(1_000, "root")}, thread("other"))
     assert not state_of(graph, "other").get("summary")
-
-
-def test_an_edited_message_is_not_what_was_summarized(door):
-    gate = Gate()
-    memory = memory_of(gate.model)
-    _, graph = door(memory)
-    said = talk(3_300)
-    graph.invoke({"messages": said}, thread())
-    assert gate.asked.wait(10)
-    gate.open.set()
-    memory.close()
-    edit = said[2].model_copy(update={"content": "x " * 90})
-    graph.invoke({"messages": [edit]}, thread())
-    assert not state_of(graph).get("summary")
-    memory.close()
-    graph.invoke({"messages": "Go on."}, thread())
-    assert state_of(graph)["summary"]
-    assert "question 1 " not in str(gate.model.requests[-1])
 
 
 def test_without_a_thread_the_summary_is_made_at_once(door):

@@ -132,34 +132,6 @@ def test_trouble_is_an_answer():
     assert "names no user" in tool_of("memorize", user_id=None).invoke({"content": "x"})
 
 
-BREAKS = "one\ntwo\r\nthree\u2028four"
-
-
-def test_an_answer_is_one_line_and_a_list_one_line_for_each_note(store):
-    store.add("s1", [HumanMessage(BREAKS), AIMessage("one\nmore")], user_id="ann")
-    owner = {"user_id": "ann", "session_id": "s1", "recall": Recall(store)}
-    tools = {one.name: one for one in memory_tools(notebook_on(InMemoryStore()), **owner)}
-    note = {"key": "k", "content": BREAKS + "x" * 5_000, "tags": ["a\nb"]}
-    for tool, arguments, lines in (
-        ("memory", {"action": "add", **note}, 1),
-        ("memorize", {"content": f"{BREAKS} again"}, 1),
-        ("memory", {"action": "get", "key": "x\ny"}, 1),
-        ("memory", {"action": "list"}, 2),
-        ("memory", {"action": "search", "query": "three"}, 2),
-        ("memory", {"action": "add", "content": "x", "level": "a\nb"}, 1),
-        ("pin_context", {"text": BREAKS}, 1),
-        ("pin_context", {"text": "other"}, 1),
-        ("pin_context", {"action": "list"}, 2),
-        ("pin_context", {"action": "unpin", "text": BREAKS}, 1),
-        ("history_search", {"pattern": "one"}, 2),
-        ("history_search", {"pattern": "(\n"}, 1),
-    ):
-        answer = tools[tool].invoke(arguments)
-        assert len(answer.splitlines()) == lines, (tool, arguments, answer)
-    got = tools["memory"].invoke({"action": "get", "key": "k"})
-    assert got.endswith(rf": one\ntwo\nthree\nfour{'x' * 5_000}")
-
-
 # Scope
 
 HOSTILE = st.fixed_dictionaries(

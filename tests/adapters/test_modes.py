@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
@@ -18,7 +15,6 @@ from langchain_tokenmem import (
     Recall,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
-    TranscriptStore,
     memory_input,
     memory_nodes,
     with_token_memory,
@@ -64,24 +60,6 @@ def ask(history, text):
 
 
 # Who chooses the mode
-
-
-async def test_code_reasoning_code_across_a_restart_loses_nothing(tmp_path):
-    with TranscriptStore(tmp_path / "memory.db") as store:
-        history = history_of(store, mode="code")
-        say(history, *TALK)
-        assert "Task: Please fix the login in src/app.py" in ask(history, "And now?")
-        await history.aset_mode("reasoning")
-        assert REASONING in (first := ask(history, "What did we say?"))
-        assert "#1 use SQLite. Rationale: it is simple" in first
-    with TranscriptStore(tmp_path / "memory.db") as store:  # what a new process has: the file
-        history = history_of(store, mode="code")
-        assert REASONING in contents(history.messages)
-        history.set_mode("code")
-        assert '<working_notes mode="code">' in (now := ask(history, "Go on"))
-        assert "src/app.py" in now
-        history.set_mode(None)
-        assert FENCE not in contents(history.messages)
 
 
 def test_an_unknown_mode_is_refused_by_every_integration(store, door):
@@ -145,23 +123,6 @@ def test_a_run_that_is_resumed_has_the_mode_of_now(by):
         graph.update_state(thread(), {"memory_mode": "careful"})
     graph.invoke(None, thread() if by == "update" else thread(memory_mode="careful"))
     assert texts(model.requests[0]) == ["Take care.", DECISION]
-
-
-def test_a_tool_switches_an_agent_by_a_command():
-    @tool
-    def think_hard(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command:
-        """Switch the mode."""
-        done = ToolMessage("Switched.", tool_call_id=tool_call_id)
-        return Command(update={"memory_mode": "reasoning", "messages": [done]})
-
-    thinking = AIMessage("", tool_calls=[{"name": "think_hard", "args": {}, "id": "c9"}])
-    script = [AIMessage("Yes."), thinking, AIMessage("ok"), AIMessage("fine")]
-    middleware = TokenMemoryMiddleware(memory_of(8_000, mode="code"))
-    model, agent = agent_of(script, middleware, tools=[think_hard])
-    for text in (TALK[0], "And?", "So?"):
-        agent.invoke({"messages": text}, thread())
-    assert [REASONING in contents(request) for request in model.seen[1:]] == [False, True, True]
-    assert model.seen[3][: len(model.seen[2])] == model.seen[2]
 
 
 # Agents
@@ -269,22 +230,3 @@ def test_a_backlog_of_a_session_is_read_too_and_no_mode_for_a_while_misses_nothi
     assert FENCE not in ask(history, "And?")
     history.set_mode("reasoning")
     assert "Constraints: Budget: $50k" in ask(history, "And now?")
-
-
-def test_each_memory_of_a_graph_is_switched_by_its_own_name():
-    memory, seen = memory_of(8_000, mode="code"), {}
-    builder = StateGraph(MemoryMessagesState)
-    before = START
-    for name in ("memory", "other"):
-
-        def model(state: MemoryMessagesState, name=name):
-            seen[name] = contents(memory_input(state, memory, name=name))
-            return {"messages": [AIMessage("ok")]}
-
-        builder.add_node(f"{name}_model", model)
-        builder.add_edge(before, memory_nodes(builder, memory, f"{name}_model", name=name))
-        before = f"{name}_model"
-    graph = builder.compile(checkpointer=InMemorySaver())
-    graph.invoke({"messages": DECISION}, thread())
-    graph.invoke({"messages": "And?", "other_mode": "reasoning"}, thread())
-    assert (REASONING in seen["memory"], REASONING in seen["other"]) == (False, True)

@@ -21,8 +21,8 @@ from langchain_tokenmem import (
     memory_nodes,
     with_token_memory,
 )
-from langchain_tokenmem.errors import ScopeError
 from tests.adapters.integrations import (
+    DOORS,
     contents,
     graph_with,
     memory_of,
@@ -104,14 +104,6 @@ def test_a_block_is_counted_stays_the_same_through_a_tool_loop_and_is_not_found_
     assert "fact" in recall.queries[1][1]["exclude"], "it stands in a live block already"
 
 
-def test_memory_blocks_that_come_back_are_never_stored(recall):
-    history = covered(recall)
-    history.add_messages([asked()])
-    assert FENCE in contents(history.messages)
-    history.add_messages([*history.messages[-1:], AIMessage("A code.", id="end")])
-    assert FENCE not in contents(recall.store.messages("s"))
-
-
 class Everything(Recall):
     """Finds so many messages, whatever is asked."""
 
@@ -155,10 +147,10 @@ def test_a_turn_of_a_chain_that_failed_takes_nothing_from_its_retry(recall):
     assert recall.store.last("s", 2)[0].content == QUESTION
 
 
-@pytest.mark.parametrize("pruned", [False, True])
+@pytest.mark.parametrize(
+    ("door", "pruned"), [*((door, False) for door in DOORS.values()), (split_graph_with, True)]
+)
 def test_graphs_recall_what_their_own_branch_has_said(door, recall, pruned):
-    if pruned and door is not split_graph_with:
-        pytest.skip("only split nodes prune")
     more = {"archive": recall.store, "prune": True} if pruned else {}
     model, graph = door(memory_of(recall=recall), **more)
 
@@ -209,14 +201,6 @@ def test_without_a_thread_nothing_is_recalled_and_it_is_logged_once(door, recall
         graph.invoke({"messages": QUESTION})
     assert FENCE not in str(model.requests)
     assert caplog.text.count("Nothing is recalled") == 1
-
-
-def test_a_session_of_another_user_is_not_hidden_behind_a_warning(door, recall):
-    """The thread's state names nobody, and the transcript is another user's."""
-    recall.store.add("t", [HumanMessage("The key is under the mat.", id="a")], user_id="u")
-    _, graph = door(memory_of(recall=recall))
-    with pytest.raises(ScopeError, match="belongs to another user than 'v'"):
-        graph.invoke({"messages": "Where is the key?"}, thread(user_id="v"))
 
 
 def test_what_was_edited_is_not_recalled_in_its_old_words(door, recall):

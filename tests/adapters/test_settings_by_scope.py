@@ -180,15 +180,6 @@ def test_a_store_may_be_given_or_be_that_of_the_recall(door, knows, store):
     assert tokens(request_after(built, LONG)) <= limit_of(2_000)
 
 
-def test_settings_of_a_user_hold_before_their_thread_knows_its_owner(store):
-    """A checkpointer writes what a task said before it writes the checkpoint that names a user."""
-    store.set_settings(user_id="ann", budget=TokenBudget(600))
-    config = thread(checkpoint_ns="", checkpoint_id="1")
-    TokenMemorySaver(store).put_writes(config, [("messages", [HumanMessage("Hello.")])], "task")
-    assert store.settings("t", user_id="ann").budget == TokenBudget(600)
-    assert store.settings("t").budget is None
-
-
 def test_settings_that_cannot_be_read_are_an_error_and_take_no_thread_down(door, tmp_path, caplog):
     with TranscriptStore(tmp_path / "memory.db") as store:
         store.set_settings(user_id="ann", budget=2_000)

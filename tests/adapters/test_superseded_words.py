@@ -125,17 +125,6 @@ def test_a_fork_from_before_the_edit_sees_the_original_and_the_branch_after_it_t
     assert graph.get_state(raw).values["messages"][0].content == "The code is QUOKKA."
 
 
-def test_a_copied_thread_shows_the_edited_words(store):
-    recall, graph = Recall(store), chat(store)
-    say(graph, said())
-    edit(graph, *redacted([said()]))
-    graph.checkpointer.copy_thread("t", "copy")
-    assert RAW not in str(store.messages("copy"))
-    assert RAW in str(store.messages("copy", include_superseded=True))
-    assert recall.search(RAW, session_id="copy") == []
-    assert recall.search("customer", session_id="copy")
-
-
 def test_erasing_and_deleting_a_thread_take_superseded_words_along(tmp_path):
     with TranscriptStore(tmp_path / "memory.db") as store:
         graph = chat(store)

@@ -221,15 +221,3 @@ def test_first_sights_are_kept_until_covered_and_bytes_stay_between_folds(clock,
     assert folds >= 1
     assert "2026-02-14T15:00:00" in entries_of(state)[0]["since"] < entries_of(state)[0]["until"]
     assert len(state["times"]) < 14
-
-
-def test_a_fork_has_the_times_of_its_own_moment(clock):
-    model, graph = agent_with(memory_of(clock))
-    model.answer = slow_model(clock).answer
-    graph.invoke({"messages": "One?"}, thread())
-    fork = graph.get_state(thread()).config
-    for config in (thread(), fork):
-        clock.on(3_570)
-        graph.invoke({"messages": "Two?"}, config)
-    assert request_of(model)[:2] == [FIRST, SECOND]
-    assert request_of(model)[2].startswith("[2026-02-14 17:00:00 UTC, previous answer 15:00:30")

@@ -14,9 +14,6 @@ from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.types import Command, interrupt
 from pydantic import create_model
 
 from langchain_tokenmem import Recall, TokenMemoryMiddleware
@@ -24,7 +21,6 @@ from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from tests.adapters.integrations import (
     agent_of,
     call,
-    look,
     memory_of,
     rounds,
     state_of,
@@ -166,67 +162,7 @@ def test_a_sub_agent_with_the_parents_middleware_has_a_memory_of_its_own():
     assert len(ids) == len(set(ids)) == 6
 
 
-@pytest.mark.slow
-def test_two_sub_agents_on_one_thread_keep_separate_memories():
-    """Each has checkpoints of its own in the thread, and goes on where it stopped."""
-    middleware = TokenMemoryMiddleware(memory_of(1_000))
-    builder = StateGraph(MessagesState)
-    models = {}
-    for name in ("ann", "bob"):
-        words = [AIMessage(f"{name} says {n}. " * 30) for n in range(10)]
-        models[name], child = agent_of(words, middleware, tools=[], checkpointer=True)
-
-        def ask(state: MessagesState, child: Any = child, name: str = name) -> dict:
-            answer = child.invoke({"messages": f"Question {len(state['messages'])} to {name}?"})
-            return {"messages": [answer["messages"][-1]]}
-
-        builder.add_node(name, ask)
-    builder.add_edge(START, "ann")
-    builder.add_edge("ann", "bob")
-    graph = builder.compile(checkpointer=InMemorySaver())
-    for _ in range(10):
-        graph.invoke(GO, thread())
-    for name, other in (("ann", "bob"), ("bob", "ann")):
-        last = str(models[name].seen[-1])
-        assert "conversation_summary" in last
-        assert f"{name} says" in last
-        assert other not in last
-
-
 # Interrupts, system messages, options
-
-
-def test_an_interrupt_inside_one_of_two_parallel_calls_keeps_both_pairs():
-    ran: list[str] = []
-
-    @tool
-    def ask(q: str) -> str:
-        """Ask the user."""
-        answer = interrupt(q)
-        ran.append(q)
-        return f"{answer}: " + "a line of the record\n" * 40
-
-    def both(number: int) -> AIMessage:
-        asked = {"name": "ask", "args": {"q": f"May I {number}?"}, "id": f"ask{number}"}
-        looked = {"name": "look", "args": {"q": f"q{number}"}, "id": f"look{number}"}
-        return AIMessage("Two things at once. " * 8, tool_calls=[asked, looked])
-
-    memory = memory_of()
-    script = [*map(both, range(5)), AIMessage("Done.")]
-    model, agent = agent_of(script, TokenMemoryMiddleware(memory), tools=[ask, look])
-    given: Any = GO
-    for _ in range(6):
-        result = agent.invoke(given, thread())
-        given = Command(resume="yes")
-    assert result["messages"][-1].content == "Done."
-    assert ran == [f"May I {n}?" for n in range(5)]
-    assert len(model.seen) == 6
-    for number, request in enumerate(model.seen[1:]):
-        assert problems(request) == []
-        assert memory.count(request, tools=[ask, look]).tokens <= memory.budget.limit
-        results = [m.tool_call_id for m in request if isinstance(m, ToolMessage)]
-        assert results[-2:] == [f"ask{number}", f"look{number}"]
-    assert "conversation_summary" in model.seen[-1][0].text
 
 
 def test_system_messages_in_the_state_stay_and_do_not_pile_up():

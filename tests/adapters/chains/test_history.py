@@ -13,10 +13,8 @@ from langchain_core.runnables.history import RunnableWithMessageHistory
 
 from langchain_tokenmem import TokenMemoryChatHistory
 from langchain_tokenmem.errors import ScopeError
-from langchain_tokenmem.types import Trigger
 from tests.adapters.integrations import memory_of, session, texts, turns
 from tests.fakes import entries_of
-from tests.legality import problems
 from tests.providers import CHECKS, StrictModel
 
 FENCE = "<conversation_summary "
@@ -40,41 +38,6 @@ def another(store, memory):
 @pytest.fixture
 def history(another):
     return another()
-
-
-def test_a_fresh_memory_reads_the_same_and_summarizes_nothing_again(store, history, another):
-    for n in range(30):
-        history.add_messages(turns(1, n))
-        assert problems(history.messages) == []
-    fresh = memory_of()
-    again = another(memory=fresh)
-    assert again.messages == history.messages
-    assert fresh.summarizer.requests == []
-    assert FENCE in again.messages[0].text
-
-
-@pytest.mark.parametrize("trigger", [None, Trigger()])
-@pytest.mark.parametrize("legality", ["common", "mistral"])
-def test_a_view_that_is_stored_by_another_history_never_edits_the_transcript(
-    history, trigger, legality, another
-):
-    history = another(memory=memory_of(1_000, legality=legality, trigger=trigger))
-    said = [*turns(20), HumanMessage("One."), HumanMessage("Two.")]
-    history.add_messages(said)
-    view = history.messages
-    assert any("earlier" in str(message.content) for message in view)  # the log, or the marker
-    another().add_messages(view)
-    assert texts(history.full_history(include_superseded=True)) == texts(said)
-
-
-@pytest.mark.parametrize(("ids", "times"), [(True, 1), (False, 3)])
-def test_a_list_that_is_sent_in_full_again_is_stored_once_and_a_repeated_turn_again(
-    history, ids, times
-):
-    for _ in range(3):
-        id_ = "h" if ids else None
-        history.add_messages([HumanMessage("yes", id=id_), AIMessage("ok", id=id_ and "a")])
-    assert texts(history.full_history()) == ["yes", "ok"] * times
 
 
 def test_the_view_is_frozen_until_the_next_write(history, another):

@@ -116,16 +116,6 @@ def test_any_shape_of_output(store, answer, stored):
     assert texts(store.messages("s")) == ["hi", stored]
 
 
-def test_a_turn_that_fails_is_not_stored(store):
-    def boom(_messages):
-        raise ValueError("no")
-
-    chain = with_token_memory(RunnableLambda(boom), memory_of(), store)
-    with pytest.raises(ValueError, match="no"):
-        chain.invoke("hi", session())
-    assert store.count("s") == 0
-
-
 # Prompts, tools, models: wherever they stand
 
 

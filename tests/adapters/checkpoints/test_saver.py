@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import logging
 import shutil
 import sqlite3
 from pathlib import Path
@@ -66,31 +65,6 @@ def test_the_thread_is_a_transcript(store):
     ]
 
 
-def test_an_edit_in_place_is_stored(store):
-    def edit(given):
-        given["messages"][0].content = "changed in place"
-        given["messages"][0].additional_kwargs["note"] = ["deep"]
-        return {"messages": AIMessage("done")}
-
-    builder = StateGraph(MessagesState).add_node("edit", edit).add_edge(START, "edit")
-    saver = TokenMemorySaver(store)
-    say(builder.compile(checkpointer=saver), "before")
-    for reader in (saver, TokenMemorySaver(store)):
-        message = read(reader)["messages"][0]
-        assert message.content == "changed in place"
-        assert message.additional_kwargs == {"note": ["deep"]}
-
-
-def test_what_is_read_can_be_changed_without_harm(store):
-    saver = TokenMemorySaver(store)
-    say(chat(saver), "hello")
-    one, two = (read(saver)["messages"][0] for _ in "ab")
-    one.content = "mine"
-    one.additional_kwargs["x"] = 1
-    for other in (two, read(saver)["messages"][0]):
-        assert (other.content, other.additional_kwargs) == ("hello", {})
-
-
 def test_a_node_with_two_interrupts_can_be_finished(store):
     class State(TypedDict):
         said: list[str]
@@ -106,19 +80,6 @@ def test_a_node_with_two_interrupts_can_be_finished(store):
 
 
 # Branches
-
-
-def test_a_branch_is_logged_once_and_both_can_be_read(store, caplog):
-    saver = TokenMemorySaver(store)
-    graph = chat(saver)
-    say(graph, "one")
-    stale = saver.get_tuple(thread())
-    say(graph, "two")
-    with caplog.at_level(logging.WARNING, logger="langchain_tokenmem"):
-        for name in ("8", "9"):
-            saver.put(stale.config, {**stale.checkpoint, "id": name}, {"source": "loop"}, {})
-    assert len(caplog.records) == 1
-    assert texts(read(saver, thread(checkpoint_id="8"))["messages"]) == ["one", "answer 1"]
 
 
 # Threads, loops, processes

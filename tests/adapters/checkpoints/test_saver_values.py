@@ -154,14 +154,6 @@ def test_a_refusal_names_the_channel_and_its_advice_works(store, saver):
         read(saver)
 
 
-def test_a_class_inside_of_a_function_is_refused_because_nothing_finds_it(saver):
-    class Local(BaseModel):
-        number: int
-
-    with pytest.raises(ConfigurationError, match=r"Channel 'a'.*Local.*top level of a module"):
-        put(saver, at(), "1", {"a": Local(number=1)})
-
-
 def test_in_strict_mode_langgraph_names_the_types_of_a_graph(store, monkeypatch):
     monkeypatch.setattr(_msgpack, "STRICT_MSGPACK_ENABLED", True)
     saver = TokenMemorySaver(store)

@@ -40,15 +40,6 @@ def question(number: int) -> dict[str, Any]:
 # What nodes write
 
 
-def test_a_node_writes_state_and_view_and_removes_nothing():
-    memory, messages = memory_of(), tool_turns(12)
-    update = MemoryNode(memory).invoke({"messages": messages})
-    assert "messages" not in update
-    view = memory.view(messages, update["memory"])
-    assert update["llm_input_messages"] == view.messages
-    assert view.usage.input_tokens <= memory.budget.limit
-
-
 def test_the_view_is_in_no_output_and_in_no_checkpoint():
     _, graph = graph_with(memory_of())
     assert set(graph.invoke({"messages": tool_turns(12)}, thread())) == {"messages"}

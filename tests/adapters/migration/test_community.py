@@ -9,7 +9,6 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from sqlalchemy import create_engine, event
 
-from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.adapters.migration.community import sql_histories
 from langchain_tokenmem.adapters.migration.message_files import sessions_in_file
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError
@@ -30,12 +29,6 @@ SAID = [
     ToolMessage("r", tool_call_id="c", artifact={"rows": [1]}),
     AIMessage("done"),
 ]
-
-
-@pytest.fixture
-def store():
-    with TranscriptStore("sqlite://") as store:
-        yield store
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.adapters.migration.checkpoints import migrate_checkpoints
 from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
+from tests.adapters.integrations import at, put
 
 TIME = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -23,31 +23,6 @@ class Plan:
     """A type of the application's own."""
 
     step: int
-
-
-def at(thread="t", checkpoint_id=None, ns=""):
-    named = {} if checkpoint_id is None else {"checkpoint_id": checkpoint_id}
-    return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, **named}}
-
-
-def put(saver, parent, name, values=None, version=1, **metadata):
-    """Put a checkpoint with this id, its channels all of one version."""
-    versions = dict.fromkeys(values or {}, version)
-    made = {
-        **empty_checkpoint(),
-        "id": name,
-        "channel_values": values or {},
-        "channel_versions": versions,
-    }
-    return saver.put(
-        parent, made, {"source": "loop", "step": 0, "parents": {}, **metadata}, versions
-    )
-
-
-@pytest.fixture
-def store():
-    with TranscriptStore("sqlite://") as store:
-        yield store
 
 
 @pytest.fixture
@@ -66,31 +41,6 @@ def test_a_type_that_is_not_allowed_is_refused_and_not_made_a_dict(store):
     target = TokenMemorySaver(store, allowed_types=[Plan])
     assert migrate_checkpoints(source, target).copied == 1
     assert target.get_tuple(at()).checkpoint["channel_values"] == {"plan": Plan(1)}
-
-
-def test_a_value_that_was_changed_under_its_version_comes_along(store):
-    class Whole(InMemorySaver):
-        """Keeps values with their checkpoint, as a `SqliteSaver` does."""
-
-        def __init__(self):
-            super().__init__()
-            self.kept = {}
-
-        def put(self, config, checkpoint, metadata, new_versions):
-            self.kept[checkpoint["id"]] = dict(checkpoint["channel_values"])
-            return super().put(config, checkpoint, metadata, new_versions)
-
-        def get_tuple(self, config):
-            found = super().get_tuple(config)
-            found.checkpoint["channel_values"] = self.kept[found.checkpoint["id"]]
-            return found
-
-    source, target = Whole(), TokenMemorySaver(store)
-    parent = put(source, at(), "1", {"todo": []})
-    put(source, parent, "2", {"todo": ["x"]})
-    assert migrate_checkpoints(source, target).copied == 2
-    assert target.get_tuple(at()).checkpoint["channel_values"] == {"todo": ["x"]}
-    assert target.get_tuple(at(checkpoint_id="1")).checkpoint["channel_values"] == {"todo": []}
 
 
 def test_the_transcript_comes_along_with_what_no_checkpoint_has(store, other):

@@ -204,7 +204,7 @@ def test_the_session_of_another_user_is_refused(store):
 
 
 def test_a_thread_with_checkpoints_is_refused(store):
-    from tests.adapters.migration.test_migration import at, put
+    from tests.adapters.integrations import at, put
 
     put(TokenMemorySaver(store), at("t"), "1", {"messages": chat(2, named=True)})
     with pytest.raises(StoreError, match="thread with checkpoints; import into a session of"):
