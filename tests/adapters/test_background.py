@@ -93,6 +93,7 @@ def test_a_clear_during_a_summary_is_honoured(store):
     assert history(store, memory).messages == []
 
 
+@pytest.mark.slow
 def test_another_process_at_work_is_left_to_it_until_its_lease_ends(store):
     model = Scripted()
     memory = memory_of(model)
@@ -141,6 +142,7 @@ class Raising(CompactCallbacks):
     on_compact_end = on_compact_error = on_compact_start
 
 
+@pytest.mark.slow
 def test_events_and_totals_of_a_summary_survive_a_raising_callback(store, caplog):
     told = Told()
     memory = memory_of(Scripted(), callbacks=[Raising(), told], background=False)
@@ -214,6 +216,7 @@ def test_a_burst_makes_so_many_summaries_at_once_and_no_call_waits_for_its_turn(
 # Threads of graphs
 
 
+@pytest.mark.slow
 def test_at_the_hard_limit_a_call_waits_but_not_for_ever(door):
     gate = Gate()
     memory = memory_of(gate.model, max_wait_s=0.1)
@@ -248,6 +251,7 @@ def test_a_finished_summary_reaches_no_fork_from_before_and_no_other_thread(door
     assert not state_of(graph, "other").get("summary")
 
 
+@pytest.mark.slow
 def test_without_a_thread_the_summary_is_made_at_once(door):
     model, graph = door(memory_of(Scripted()))
     graph.checkpointer = None
@@ -255,6 +259,7 @@ def test_without_a_thread_the_summary_is_made_at_once(door):
     assert "conversation_summary" in str(model.requests[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_summary_starts_right_after_the_models_answer(door, is_async):
     gate = Gate()
@@ -272,6 +277,7 @@ async def test_a_summary_starts_right_after_the_models_answer(door, is_async):
     assert len(gate.model.requests) == 1
 
 
+@pytest.mark.slow
 def test_without_a_memory_the_agents_own_model_writes_the_summaries():
     def answer(messages):
         notes = "## Goal\nThe user counts questions, and wants a reply to each of them."

@@ -19,6 +19,7 @@ def tokens(request) -> int:
     return TokenMemory(LARGE).count(request).tokens
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["chain", "middleware", "node", "nodes"])
 async def test_an_explicit_budget_does_not_go_beyond_the_called_models_window(store, name):
     model = Talker(profile={"max_input_tokens": SMALL})
@@ -39,6 +40,7 @@ def test_the_budget_of_a_call_and_a_session_stay_within_the_called_models_window
     assert max(map(tokens, model.requests)) <= SMALL
 
 
+@pytest.mark.slow
 def test_a_fallback_model_with_a_smaller_window_gets_a_request_that_fits():
     first = StrictModel(family="openai", script=[RuntimeError("down")])
     small = StrictModel(family="openai", profile={"max_input_tokens": SMALL})

@@ -51,6 +51,7 @@ async def test_a_chain_and_a_history(store):
     assert store.state("s").state["summary"]
 
 
+@pytest.mark.slow
 async def test_an_agent_its_tools_its_summaries_and_a_refusal_of_its_model():
     writer = Scripted(
         answer=lambda _: "## Goal\nParcel 4711 goes to Bonn, with a receipt by Friday."
@@ -72,6 +73,7 @@ async def test_an_agent_its_tools_its_summaries_and_a_refusal_of_its_model():
     assert "Keep the parcel." in str(writer.requests)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own_store", [False, True])
 async def test_a_graph_and_the_settings_of_its_thread(door, store, own_store):
     store.set_settings(user_id="ann", budget=2_000)

@@ -151,6 +151,7 @@ SEEN = (chain, node_with_system, middleware)
 NOT_SEEN = (history_by_hand, function, node_with_a_prompt_of_its_own)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", sorted(CHECKS))
 @pytest.mark.parametrize("use", [*SEEN, *NOT_SEEN])
 def test_beside_a_prompts_system_message_pins_are_no_second_one(use, family, store):

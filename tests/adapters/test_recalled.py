@@ -117,6 +117,7 @@ class Everything(Recall):
         return self.hits
 
 
+@pytest.mark.slow
 @given(
     sizes=st.lists(st.integers(1, 400), min_size=1, max_size=12),
     window=st.integers(256, 2_000),
@@ -147,6 +148,7 @@ def test_a_turn_of_a_chain_that_failed_takes_nothing_from_its_retry(recall):
     assert recall.store.last("s", 2)[0].content == QUESTION
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("door", "pruned"), [*((door, False) for door in DOORS.values()), (split_graph_with, True)]
 )
@@ -203,6 +205,7 @@ def test_without_a_thread_nothing_is_recalled_and_it_is_logged_once(door, recall
     assert caplog.text.count("Nothing is recalled") == 1
 
 
+@pytest.mark.slow
 def test_what_was_edited_is_not_recalled_in_its_old_words(door, recall):
     model, graph = door(memory_of(recall=recall))
     for said in (talk("ZEBRA"), [asked()]):

@@ -127,6 +127,7 @@ def is_noted(request):
     return "#1 use SQLite" in str(request[-1].content)
 
 
+@pytest.mark.slow
 def test_a_budget_of_a_thread_beats_that_of_its_user_and_this_the_memorys(door, store):
     built = door(memory_of(8_000, trigger=None), TokenMemorySaver(store))  # shows what fits
     assert tokens(request_after(built, LONG, thread("first", user_id="ann"))) > 4_000
@@ -150,6 +151,7 @@ def test_a_mode_of_the_call_beats_that_of_the_thread_and_this_the_users(door, st
     assert is_noted(request_after(built, "Which database now?", called))
 
 
+@pytest.mark.slow
 def test_a_thread_that_is_off_summarizes_and_notes_nothing(door, store):
     memory = memory_of(3_000, recall=Recall(store), mode="reasoning")
     store.set_settings(session_id="t", user_id="ann", enabled=False)
@@ -180,6 +182,7 @@ def test_a_store_may_be_given_or_be_that_of_the_recall(door, knows, store):
     assert tokens(request_after(built, LONG)) <= limit_of(2_000)
 
 
+@pytest.mark.slow
 def test_settings_that_cannot_be_read_are_an_error_and_take_no_thread_down(door, tmp_path, caplog):
     with TranscriptStore(tmp_path / "memory.db") as store:
         store.set_settings(user_id="ann", budget=2_000)

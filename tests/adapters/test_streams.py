@@ -34,6 +34,7 @@ class Streaming(ListSummarizer):
         return super().summarize(request)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_no_word_of_a_summary_of_the_turn_is_in_any_stream_mode(door, is_async):
     summarizer = Streaming()
@@ -48,6 +49,7 @@ async def test_no_word_of_a_summary_of_the_turn_is_in_any_stream_mode(door, is_a
     assert "SECRET" not in repr(chunks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_no_word_of_a_summary_behind_the_reply_is_in_the_message_stream(door, is_async):
     writer = Scripted(answer=lambda _messages: NOTES)
@@ -74,6 +76,7 @@ class Tracer(BaseCallbackHandler):
         self.tags.append(tags or [])
 
 
+@pytest.mark.slow
 async def test_events_hold_no_word_of_a_summary_and_tracers_see_the_call(door):
     summarizer, tracer = Streaming(), Tracer()
     _, graph = door(memory_of(summarizer=summarizer))

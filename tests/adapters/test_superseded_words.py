@@ -58,7 +58,6 @@ def edit(graph: Any, *messages: BaseMessage) -> Any:
     return graph.update_state(thread(), {"messages": [*messages]})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("durability", ["sync", "exit"])
 def test_an_email_that_pii_middleware_redacts_is_in_no_other_threads_request(store, durability):
     recall, model = Recall(store), Scripted(answer=lambda _messages: "Noted.")
@@ -143,6 +142,7 @@ def test_erasing_and_deleting_a_thread_take_superseded_words_along(tmp_path):
     assert found == [False, False, False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", ["history", "chain", "nodes", "middleware", "saver"])
 def test_what_before_store_takes_out_is_never_stored(door, tmp_path):
     with TranscriptStore(tmp_path / "memory.db") as store:

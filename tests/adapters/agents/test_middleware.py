@@ -32,6 +32,7 @@ from tests.legality import problems
 GO = {"messages": "Go."}
 
 
+@pytest.mark.slow
 def test_the_middleware_adds_no_superstep_and_its_state_is_no_input_or_output():
     def steps(*middleware):
         _, agent = agent_of(rounds(5), *middleware)
@@ -90,6 +91,7 @@ OVERFLOWS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", OVERFLOWS, ids=lambda error: str(error)[:30])
 def test_an_overflow_error_brings_one_compaction_and_one_retry(error):
     memory = memory_of(8_000)
@@ -125,6 +127,7 @@ def test_a_second_overflow_or_another_error_is_raised(errors, calls):
 # Several memories, and sub-agents
 
 
+@pytest.mark.slow
 def test_two_named_middlewares_coexist_and_one_name_twice_is_an_error():
     one = TokenMemoryMiddleware(memory_of(4_000), name="wide")
     two = TokenMemoryMiddleware(memory_of(2_000), name="narrow")
@@ -138,6 +141,7 @@ def test_two_named_middlewares_coexist_and_one_name_twice_is_an_error():
         TokenMemoryMiddleware(name="")
 
 
+@pytest.mark.slow
 def test_a_sub_agent_with_the_parents_middleware_has_a_memory_of_its_own():
     middleware, answers = TokenMemoryMiddleware(memory_of()), []
     child_model, child = agent_of([*rounds(12), *rounds(2, 20)], middleware, checkpointer=None)

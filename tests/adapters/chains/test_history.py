@@ -167,6 +167,7 @@ async def test_async_runs_use_the_async_methods_of_the_history_only(store, monke
     assert await history.aget_messages() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", sorted(CHECKS))
 def test_beside_a_prompt_that_the_memory_does_not_see_there_is_one_system_message(store, family):
     model = StrictModel(family=family)

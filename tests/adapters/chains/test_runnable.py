@@ -44,6 +44,7 @@ def check(model: Scripted, memory: Any, *, tools: Any = None, count: int | None 
         assert problems(request) == []
 
 
+@pytest.mark.slow
 async def test_invoke_stream_and_batch_give_the_same_requests():
     seen = []
     for run in ("invoke", "ainvoke", "stream", "astream", "batch"):
@@ -119,6 +120,7 @@ def test_any_shape_of_output(store, answer, stored):
 # Prompts, tools, models: wherever they stand
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from([("input", "history"), ("input", None), (None, None), (None, "history")]),
     st.integers(600, 3_000),
@@ -154,6 +156,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_prompt_is_found_wherever_it_stands(store, shape):
     model, memory = recorder(), memory_of(1_200)
@@ -200,6 +203,7 @@ EXAMPLES = ChatPromptTemplate(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [None, 6, 7, 9])
 def test_examples_in_front_of_the_history_stay_there_and_count_for_max_messages(store, most):
     model = recorder()

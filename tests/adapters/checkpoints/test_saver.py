@@ -104,7 +104,6 @@ def test_nothing_is_remembered_of_what_a_backup_replaced(file, tmp_path):
 # Ids, filters and secrets
 
 
-@pytest.mark.slow
 def test_threads_with_odd_ids_and_their_subgraphs_stay_apart(store):
     saver = TokenMemorySaver(store)
     names = ["a", "../a", "a|b", "a:b", "A", "a ", "%", "x' OR '1'='1", "日本"]
@@ -190,6 +189,7 @@ def test_secrets_under_configurable_are_never_stored(on_file, file):
     assert b"canary" not in file.read_bytes()
 
 
+@pytest.mark.slow
 def test_an_encrypting_serializer_leaves_no_words_in_clear_and_another_key_reads_nothing(file):
     mine, other = (
         EncryptedSerializer.from_pycryptodome_aes(key=key * 4) for key in (b"mine", b"else")
@@ -220,6 +220,7 @@ def test_no_module_of_the_package_imports_pickle():
 # Damage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "loss",
     [

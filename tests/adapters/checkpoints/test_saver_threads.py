@@ -96,6 +96,7 @@ class TwoDeltas(TypedDict):
     n: int
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::Warning")  # delta channels announce that they are young
 @pytest.mark.parametrize("keep", [3, 1])
 def test_what_is_kept_for_one_delta_channel_can_be_read_with_the_other(store, keep):

@@ -253,6 +253,7 @@ ODD = [
 warns = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 
 
+@pytest.mark.slow
 @warns
 @pytest.mark.parametrize("message", [*EVERY, *(make() for make in ODD)], ids=str)
 def test_a_message_comes_back_from_a_checkpoint_as_it_was(store, saver, message):
@@ -414,6 +415,7 @@ def test_a_list_is_stored_as_it_is(steps, dice):
 words = st.sampled_from(["yes", "no", "go on"])
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(words, words, st.booleans()), min_size=1, max_size=8), st.booleans())
 def test_messages_without_ids_are_in_the_transcript_once_and_in_order(chosen, is_rebuilt):
     def joined(old, new):

@@ -68,6 +68,7 @@ def test_messages_behind_the_memorys_node_are_in_the_view():
     assert memory_input({**state, "messages": edited}, memory)[-1].content == "Else."
 
 
+@pytest.mark.slow
 def test_every_compaction_and_summary_is_an_event_of_the_custom_stream():
     _, graph = graph_with(memory_of(4_000))
     # Where only results are long it is enough to shorten them.
@@ -185,7 +186,6 @@ def test_other_state_shapes_by_their_keys():
     assert len(seen[0]) < 30
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("split", [False, True])
 def test_two_memories_in_one_graph_by_their_names(split):
     memories = {"wide": memory_of(3_000), "narrow": memory_of(1_000)}

@@ -41,6 +41,7 @@ def saver(request, store):
     return InMemorySaver() if request.param == "InMemorySaver" else TokenMemorySaver(store)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["u", None])
 def test_a_thread_belongs_to_its_first_user_and_another_one_is_refused(door, saver, first):
     _, graph = door(memory_of(), saver)
@@ -97,7 +98,6 @@ def test_ids_with_control_characters_are_refused_by_every_integration(bad, store
 LOST = "The memory's state was not kept"
 
 
-@pytest.mark.slow
 def test_an_agent_as_a_subgraph_without_a_checkpointer_is_not_summarized_again(caplog):
     played = []
     for checkpointer in (None, True):

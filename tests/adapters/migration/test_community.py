@@ -46,6 +46,7 @@ def without_ids(messages):
     return [message.model_copy(update={"id": None}) for message in messages]
 
 
+@pytest.mark.slow
 def test_a_sql_history_is_read_from_its_table_in_pages(store, engine, monkeypatch):
     monkeypatch.setattr(sources, "PAGE", 3)
     monkeypatch.setattr(SQLChatMessageHistory, "messages", property(lambda self: 1 / 0))
