@@ -208,6 +208,12 @@ def test_the_history_is_searched_newest_first_by_patterns_and_by_words(talk):
     assert "no regular expression" in tool.invoke({"pattern": "("})
 
 
+def test_the_history_of_others_is_not_searched(talk):
+    assert "Bob" not in tool_of("history_search", recall=talk).invoke({"pattern": "."})
+    other = tool_of("history_search", recall=talk, session_id="b1")
+    assert "names no user or session" in other.invoke({"pattern": "Bob"})
+
+
 def test_the_messages_of_a_graph_are_searched_without_a_store():
     graph = graph_of(memory_tools(include={"history_search"}))
     said = [HumanMessage("The price is 40.", id="h"), AIMessage("The price is 45.", id="a")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
 
@@ -29,6 +30,7 @@ PROMPT = ChatPromptTemplate(
     [("system", "You are {who}."), MessagesPlaceholder("history"), ("human", "Please: {input}")]
 )
 KEYS = {"input_messages_key": "input", "history_messages_key": "history"}
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
 def recorder() -> Scripted:
@@ -49,7 +51,7 @@ async def test_invoke_stream_and_batch_give_the_same_requests():
     seen = []
     for run in ("invoke", "ainvoke", "stream", "astream", "batch"):
         with TranscriptStore("sqlite://") as store:
-            model, memory = recorder(), memory_of(1_000)
+            model, memory = recorder(), memory_of(1_000, now=lambda: NOON)
             chain = with_token_memory(PROMPT | model, memory, store, **KEYS)
             for number in range(8):
                 asked = {"input": f"question {number} " * 40, "who": "a clerk"}
