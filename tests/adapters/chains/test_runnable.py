@@ -219,6 +219,16 @@ def test_examples_in_front_of_the_history_stay_there_and_count_for_max_messages(
         assert most - 1 <= max(len(request) for request in model.requests) <= most
 
 
+def test_steps_in_front_of_the_prompt_see_the_history(store):
+    model = recorder()
+    step = RunnablePassthrough.assign(who=lambda d: f"after {len(d['history'])}")
+    chain = with_token_memory(step | PROMPT | model, memory_of(), store, **KEYS)
+    for said in "ab":
+        chain.invoke({"input": said}, session())
+    assert model.requests[1][0].content == "You are after 2."
+    assert len(model.requests[1]) == 4
+
+
 @pytest.mark.parametrize("role", ["auto", "system"])
 def test_there_is_one_system_message_and_the_summary_stands_where_the_memory_says(store, role):
     model = recorder()
