@@ -76,6 +76,15 @@ WRONG = {
         lambda store: TokenMemoryChatHistory("s1", store=store).pin(HumanMessage("hi")),
         r"a HumanMessage cannot be pinned; a pin is a text, or the number of a message",
     ),
+    "a blank name of a memory": (lambda _: MemoryNode(TokenMemory(), name=" "), r"name is ' '"),
+    "the conversation's own key as name": (
+        lambda _: MemoryNode(TokenMemory(), name="messages"),
+        r"The state of a memory cannot stand under 'messages'.*name=\"planner\"",
+    ),
+    "the conversation's own key for the view": (
+        lambda _: MemoryNode(TokenMemory(), output_messages_key="messages"),
+        "must not take its place",
+    ),
     "a channel of the application": (
         lambda _: memory_input({"messages": [HumanMessage("hi")], "memory": "x"}, TokenMemory()),
         r"The graph's state holds a str under 'memory'.*name=\"planner\"",

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from langchain.agents import create_agent
 from langchain.agents.middleware import (
     ClearToolUsesEdit,
     ContextEditingMiddleware,
@@ -21,6 +22,7 @@ from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from tests.adapters.integrations import (
     agent_of,
     call,
+    look,
     memory_of,
     rounds,
     state_of,
@@ -28,6 +30,7 @@ from tests.adapters.integrations import (
 )
 from tests.fakes import entries_of, log_text
 from tests.legality import problems
+from tests.providers import StrictModel
 
 GO = {"messages": "Go."}
 
@@ -190,6 +193,18 @@ def test_automatic_compaction_can_be_turned_off_and_requests_still_fit():
     assert memory.summarizer.requests == []
     assert max(memory.count(r).tokens for r in model.seen) <= memory.budget.limit
     assert "left out here to fit" in str(model.seen[-1][0].content)
+
+
+@pytest.mark.parametrize(("number", "times"), [(1, 0), (16, 1)])
+def test_previous_response_ids_are_warned_of_once_the_conversation_is_compacted(
+    number, times, caplog
+):
+    class Stateful(StrictModel):
+        use_previous_response_id: bool = True
+
+    model = Stateful(family="openai", script=rounds(number))
+    create_agent(model, [look], middleware=[TokenMemoryMiddleware(memory_of())]).invoke(GO)
+    assert len([r for r in caplog.records if "use_previous_response_id" in r.message]) == times
 
 
 # Beside other middleware

@@ -219,6 +219,16 @@ def test_examples_in_front_of_the_history_stay_there_and_count_for_max_messages(
         assert most - 1 <= max(len(request) for request in model.requests) <= most
 
 
+def test_a_prompt_that_writes_the_history_as_text(store):
+    model = recorder()
+    prompt = ChatPromptTemplate([("human", "History: {history}\nNow: {input}")])
+    chain = with_token_memory(prompt | model, memory_of(4_000), store, **KEYS)
+    for said in "ab":
+        chain.invoke({"input": said}, session())
+    assert "an answer" in model.requests[1][0].content
+    assert store.count("s") == 4
+
+
 def test_steps_in_front_of_the_prompt_see_the_history(store):
     model = recorder()
     step = RunnablePassthrough.assign(who=lambda d: f"after {len(d['history'])}")

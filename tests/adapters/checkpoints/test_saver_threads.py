@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from datetime import timedelta
 from typing import Annotated, TypedDict
@@ -77,11 +78,16 @@ def test_what_cannot_be_pruned_so_deletes_nothing(store):
     assert list(saver.list(thread())) == before
 
 
-def test_keep_last_bounds_a_thread_and_leaves_the_transcript(store):
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_keep_last_bounds_a_thread_and_leaves_the_transcript(store, is_async):
     saver = TokenMemorySaver(store, keep_last=3, prune_every=3)
     graph = plain(saver)
     for turn in range(5):
-        say(graph, f"question {turn}")
+        if is_async:
+            await graph.ainvoke({"messages": [HumanMessage(f"question {turn}")]}, thread())
+            await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+        else:
+            say(graph, f"question {turn}")
         assert len(list(saver.list(thread()))) <= 6
     assert len(store.messages("t")) == len(graph.get_state(thread()).values["messages"]) == 10
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -89,3 +90,24 @@ def test_a_target_that_went_on_is_left_as_it_is(store):
     with pytest.raises(StoreError, match="the target has gone on from it"):
         migrate_checkpoints(source, target)
     assert target.get_tuple(at(checkpoint_id="1")) == before
+
+
+def test_what_the_source_cannot_read_is_an_error(store):
+    class Pickling(JsonPlusSerializer):
+        def dumps_typed(self, value):
+            return "pickle", pickle.dumps(value)
+
+    source = InMemorySaver(serde=Pickling())
+    put(source, at(), "1", {"n": 1})
+    with pytest.raises(StoreError, match=r"'t'.*with a saver that reads it"):
+        migrate_checkpoints(source, TokenMemorySaver(store), threads=["t"])
+
+
+def test_an_id_that_no_thread_can_have_is_left_out_and_named(store):
+    source, target = InMemorySaver(), TokenMemorySaver(store)
+    for thread in ("t", " ", 7):
+        put(source, at(thread), "1")
+    report = migrate_checkpoints(source, target)
+    assert (report.threads, report.skipped) == (1, (" ", "7"))
+    with pytest.raises(ScopeError, match="thread_id is ' '"):
+        migrate_checkpoints(source, target, threads=[" "])
