@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from postgres import database, server, server_binaries
 
-from tests.golden.options import add_options, golden
+from tests.golden.digests import add_options, golden
 
 __all__ = ["golden"]
 

@@ -90,21 +90,6 @@ def test_a_new_failure_a_listed_pass_and_a_lost_test_are_reported() -> None:
     assert len(complaints(outcomes, expected, is_whole=False)) == 2
 
 
-def test_only_timed_tests_that_fail_are_run_again() -> None:
-    expected = Differences({"b": "why"}, timed=frozenset({"a", "d"}))
-    outcomes = {name: Outcome("failed", "late") for name in "abc"} | {"d": Outcome("passed", "")}
-    assert slowed_down(outcomes, expected) == ["a"]
-    assert len(complaints(outcomes, expected, is_whole=False)) == 2
-
-
 def test_a_timed_test_is_no_expected_difference() -> None:
     listed = read_list().suites
     assert [test for one in listed.values() for test in one.timed & one.reasons.keys()] == []
-
-
-def test_an_index_without_the_sdist_skips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("TOKENMEM_PEERS_CACHE", str(tmp_path))
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    with pytest.raises(UnavailableError, match="pip could not fetch the sdist of langgraph=="):
-        unpacked_tests("langgraph")

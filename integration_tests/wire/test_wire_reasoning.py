@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -16,106 +14,12 @@ from langchain_tokenmem import TokenBudget, TokenMemory
 for module in ("langchain_anthropic", "langchain_openai", "langchain_google_genai"):
     pytest.importorskip(module, reason=REASON)
 
-TURNS = 14
 Body = dict[str, Any]
-
-
-def signature(*prefix: Any) -> str:
-    return hashlib.sha256(json.dumps(prefix).encode()).hexdigest()
 
 
 def blocks_of(message: Body) -> list[Body]:
     content = message["content"]
     return content if isinstance(content, list) else []
-
-
-def bound_faults(system: Any, messages: Sequence[Body], signed: Callable[[Body], Any]) -> list[str]:
-    """Return the reasoning in a body that does not belong to what stands before it."""
-    return [
-        f"messages.{place}.content.{number}: bound to a different conversation"
-        for place, message in enumerate(messages)
-        for number, block in enumerate(blocks_of(message))
-        if signed(block) not in {None, signature(system, messages[:place])}
-    ]
-
-
-def anthropic_signature(block: Body) -> Any:
-    return block.get("data") if block["type"] == "redacted_thinking" else block.get("signature")
-
-
-def bedrock_signature(block: Body) -> Any:
-    return block.get("reasoningContent", {}).get("reasoningText", {}).get("signature")
-
-
-def anthropic_parts(messages: Sequence[BaseMessage]) -> tuple[Any, list[Body]]:
-    body = body_of("anthropic", messages)
-    return body.get("system"), body["messages"]
-
-
-def bedrock_parts(messages: Sequence[BaseMessage]) -> tuple[Any, list[Body]]:
-    converse = pytest.importorskip("langchain_aws.chat_models.bedrock_converse", reason=REASON)
-    said, system = converse._messages_to_bedrock(list(messages))
-    return system, said
-
-
-def anthropic_thought(number: int, signed: str) -> Body:
-    if number % 4 == 3:
-        return {"type": "redacted_thinking", "data": signed}
-    return {"type": "thinking", "thinking": f"Thought {number}.", "signature": signed}
-
-
-def bedrock_thought(number: int, signed: str) -> Body:
-    said = {"text": f"Thought {number}.", "signature": signed}
-    return {"type": "reasoning_content", "reasoning_content": said}
-
-
-@pytest.mark.parametrize(
-    ("provider", "model", "parts", "signed", "thought"),
-    [
-        (
-            *("anthropic", "claude-fable-5-1", anthropic_parts),
-            *(anthropic_signature, anthropic_thought),
-        ),
-        (
-            *("bedrock", "us.anthropic.claude-fable-5-1-v1:0", bedrock_parts),
-            *(bedrock_signature, bedrock_thought),
-        ),
-    ],
-    ids=["anthropic", "bedrock"],
-)
-def test_bound_reasoning_leaves_only_behind_its_own_prefix(
-    provider: str, model: str, parts: Any, signed: Any, thought: Any
-) -> None:
-    budget = TokenBudget(context_window=2_000, model=model)
-    memory = TokenMemory(budget, legality=provider)
-    metadata = {"model_name": model, "model_provider": provider}
-    said: list[BaseMessage] = []
-    state, sent, changes = None, 0, 0
-    for turn in range(TURNS):
-        said.append(HumanMessage(f"Question {turn}. " + "word " * 40, id=f"h{turn}"))
-        for step in range(2):
-            number = 2 * turn + step
-            state, view = memory.compact_and_view(said, state, system="You are a clerk.")
-            system, messages = parts(view.messages)
-            assert bound_faults(system, messages, signed) == []
-            kept = sum(signed(block) is not None for m in messages for block in blocks_of(m))
-            changes += kept < sent
-            sent = kept
-            content = [
-                thought(number, signature(system, messages)),
-                {"type": "text", "text": "Hm."},
-            ]
-            call: Any = {"name": "look", "args": {"place": "x"}, "id": f"c{number}"}
-            calls = [] if step else [call]
-            said.append(
-                AIMessage(content, tool_calls=calls, response_metadata=metadata, id=f"a{number}")
-            )
-            if calls:
-                said.append(ToolMessage("seen " * 60, tool_call_id=f"c{number}", id=f"t{number}"))
-            else:
-                break
-    assert changes, "the window is small: reasoning has to be left out sometimes"
-    assert sent, "reasoning that was produced since then is sent"
 
 
 def folded(messages: list[BaseMessage], provider: str) -> list[BaseMessage]:

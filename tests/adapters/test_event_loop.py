@@ -1,64 +1,129 @@
-"""Async integrations never block the event loop."""
+"""Async integrations never block the event loop, and pass LangGraph's strict mode."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 from blockbuster import blockbuster_ctx
-from langchain_core.language_models import FakeListChatModel
+from langchain_core.exceptions import ContextOverflowError
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_tokenmem import (
-    TokenBudget,
-    TokenMemory,
     TokenMemoryChatHistory,
+    TokenMemoryMiddleware,
+    TokenMemorySaver,
     TranscriptStore,
     with_token_memory,
 )
+from tests.adapters.integrations import (
+    agent_of,
+    call,
+    memory_of,
+    rounds,
+    session,
+    thread,
+    turns,
+)
+from tests.summarize.models import Scripted
 
 
 @pytest.fixture
 def store(tmp_path):
-    with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
+    with TranscriptStore(tmp_path / "memory.db") as store:
         yield store
 
 
-@pytest.mark.slow
-async def test_an_async_chain_does_not_block_the_event_loop(store):
-    memory = TokenMemory(TokenBudget(context_window=1_000))
-    chain = with_token_memory(FakeListChatModel(responses=["An answer. " * 9]), memory, store)
-    config = {"configurable": {"session_id": "s"}}
+async def test_a_chain_and_a_history(store):
+    memory = memory_of()
+    chain = with_token_memory(Scripted(answer=lambda _: "Yes."), memory, store)
+    store.add("s", turns(12))
     with blockbuster_ctx():
-        for number in range(30):
-            await chain.ainvoke(f"Question {number} about order {4711 + number}.", config)
+        for number in range(6):
+            await chain.ainvoke(f"Question {number}? " * 40, session())
         history = TokenMemoryChatHistory("s", memory=memory, store=store)
-        assert len(await history.afull_history()) == 60
+        assert len(await history.afull_history()) == 36
         assert (await history.ausage()).input_tokens <= memory.budget.limit
         await history.acompact()
     assert store.state("s").state["summary"]
 
 
-FIRST_CALL = """
-import asyncio
+@pytest.mark.slow
+async def test_an_agent_its_tools_its_summaries_and_a_refusal_of_its_model():
+    writer = Scripted(
+        answer=lambda _: "## Goal\nParcel 4711 goes to Bonn, with a receipt by Friday."
+    )
+    memory = memory_of(4_000, summarizer=writer)
+    script = [
+        *rounds(14)[:-1],
+        call(14, "compact_conversation", instruction="Keep the parcel."),
+        call(15, "read_message", id="h"),
+        *rounds(3, 16)[:-1],
+        ContextOverflowError("too long"),
+        AIMessage("Done."),
+    ]
+    _, agent = agent_of(script, TokenMemoryMiddleware(memory, agent_tools=True))
+    with blockbuster_ctx():
+        result = await agent.ainvoke({"messages": [HumanMessage("Go.", id="h")]}, thread())
+        await memory.aclose()
+    assert result["messages"][-1].content == "Done."
+    assert "Keep the parcel." in str(writer.requests)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own_store", [False, True])
+async def test_a_graph_and_the_settings_of_its_thread(door, store, own_store):
+    store.set_settings(user_id="ann", budget=2_000)
+    saver = TokenMemorySaver(store) if own_store else InMemorySaver()
+    model, graph = door(memory_of(4_000), saver, **({} if own_store else {"store": store}))
+    with blockbuster_ctx():
+        for said in (turns(20), turns(5, 20)):
+            await graph.ainvoke({"messages": said}, thread(user_id="ann"))
+    assert "conversation_summary" in str(model.requests[-1][0].content)
+
+
+FRESH_PROCESS = """
+import asyncio, logging
 from blockbuster import blockbuster_ctx
 from langchain.agents import create_agent
 from langchain_core.language_models import FakeListChatModel
-from langchain_tokenmem import TokenMemoryMiddleware
+from langchain_tokenmem import TokenMemory, TokenMemoryMiddleware, TokenMemorySaver, TranscriptStore
+from langgraph.checkpoint.serde import _msgpack
+assert _msgpack.STRICT_MSGPACK_ENABLED
+logged = []
+handler = logging.Handler(logging.WARNING)
+handler.emit = lambda record: logged.append(record.getMessage())
+logging.getLogger().addHandler(handler)
 
 async def main():
-    model = FakeListChatModel(responses=["hello"])
-    agent = create_agent(model, middleware=[TokenMemoryMiddleware()])
-    with blockbuster_ctx():
-        print((await agent.ainvoke({"messages": "hi"}))["messages"][-1].content)
+    model = FakeListChatModel(responses=["hello " * 200])
+    with TranscriptStore("sqlite://") as store:
+        middleware = TokenMemoryMiddleware(TokenMemory(1_000, background=False))
+        agent = create_agent(model, middleware=[middleware], checkpointer=TokenMemorySaver(store))
+        config = {"configurable": {"thread_id": "t"}}
+        with blockbuster_ctx():
+            for _ in range(8):
+                await agent.ainvoke({"messages": "hi"}, config)
+        state = agent.get_state(config).values
+    assert len(state["messages"]) == 16
+    assert state["token_memory"]["TokenMemoryMiddleware"]["summary"]["covered"] > 3
 
 asyncio.run(main())
+print(logged)
 """
 
 
 @pytest.mark.slow
-def test_the_first_async_call_of_an_agent_loads_the_vocabulary_off_the_loop():
+def test_the_first_calls_of_a_process_block_no_loop_and_pass_strict_msgpack_without_a_warning():
+    """Where the vocabulary is loaded, and every checkpoint is read under strict rules."""
     done = subprocess.run(  # noqa: S603  # our own words
-        [sys.executable, "-c", FIRST_CALL], check=False, capture_output=True, text=True
+        [sys.executable, "-W", "error", "-c", FRESH_PROCESS],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true"},
     )
-    assert done.stdout.strip() == "hello", done.stderr
+    assert done.stdout.strip() == "[]", done.stderr

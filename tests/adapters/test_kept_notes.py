@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import pairwise
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-from langchain_core.runnables import RunnableLambda
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
+from langchain_core.messages import AIMessage
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import (
-    MemoryMessagesState,
-    Notebook,
     Recall,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
     TranscriptStore,
-    memory_input,
-    memory_nodes,
-    with_token_memory,
 )
-from langchain_tokenmem.background import TimedCalls
-from langchain_tokenmem.memory.kept_notes import notes_for_question
-from langchain_tokenmem.memory.recalled_blocks import ConversationScope
-from langchain_tokenmem.state import new_state
-from tests.adapters.agents.test_middleware import agent_of, call, memory_of
+from tests.adapters.integrations import agent_of, call, memory_of
 from tests.notes.conftest import notebook_on
 
 TABS = "- 2026-11-22 preference (global): Use tabs in code. [mem_"
@@ -54,19 +40,6 @@ def ask(history, text, answer="ok"):
     shown = history.messages[-1]
     history.add_ai_message(answer)
     return shown.content if isinstance(shown.content, str) else shown.text
-
-
-def test_a_note_that_matches_rides_in_the_memory_block_of_the_question():
-    shown = ask(history_on(filled()), "Do I use tabs or spaces in code?")
-    assert shown.startswith("Do I use tabs or spaces in code?\n\n<kept_notes>\nNotes kept on")
-    assert TABS in shown
-    assert "Berta" not in shown
-
-
-def test_an_unrelated_question_brings_none():
-    history = history_on(filled())
-    assert ask(history, "Who won the world cup in 1998?") == "Who won the world cup in 1998?"
-    assert history.usage().parts["notes"] == 0
 
 
 def test_notes_are_counted_in_parts_and_within_their_share():
@@ -101,23 +74,6 @@ def test_the_last_two_turns_count_as_well():
     assert "Berta" not in ask(other, "Please tell me.")
 
 
-@pytest.mark.slow
-def test_a_removed_note_is_told_to_be_void_once_and_leaves_with_the_next_change():
-    notebook = filled()
-    history = history_on(notebook, window=3_000)
-    assert TABS in ask(history, "Do I use tabs in code?")
-    note = notebook.list(level="global", user_id="ann")[0]
-    notebook.remove(note.id, user_id="ann")
-    told = ask(history, "What else is there to say?")
-    assert f"void now: [{note.id}]" in told
-    assert "void now" not in ask(history, "And what about the weather?")
-    before = str(history.messages)
-    assert note.id in before
-    for number in range(12):
-        ask(history, f"q{number} " * 120, f"a{number} " * 120)
-    assert note.id not in str(history.messages)
-
-
 def test_a_removed_note_that_is_added_again_is_shown_again():
     notebook = filled()
     history = history_on(notebook, window=3_000)
@@ -132,20 +88,6 @@ def test_a_removed_note_that_is_added_again_is_shown_again():
     assert f"void now: [{note.id}]" in ask(history, "What else is there to say?")
 
 
-def test_the_prefix_keeps_its_bytes_until_it_changes_anyway():
-    notebook = filled()
-    history = history_on(notebook)
-    ask(history, "Do I use tabs in code?")
-    seen = [list(history.messages)]
-    notebook.remove(notebook.list(level="global", user_id="ann")[0].id, user_id="ann")
-    for text in ("What else?", "Which cluster is for staging?"):
-        ask(history, text)
-        seen.append(list(history.messages))
-    for before, after in pairwise(seen):
-        assert after[: len(before)] == before
-
-
-@pytest.mark.slow
 def test_notes_stand_in_front_of_recalled_messages():
     store = TranscriptStore("sqlite://")
     history = history_on(filled(), store, recall=Recall(store), window=2_000)
@@ -171,30 +113,6 @@ def test_a_store_that_fails_costs_the_notes_and_not_the_call(caplog):
     assert "no notes are shown, disk full" in caplog.text
 
 
-def test_inserted_notes_are_never_stored_in_the_transcript():
-    history = history_on(filled())
-    ask(history, "Do I use tabs in code?")
-    assert "kept_notes" not in str(history.full_history())
-
-
-def test_a_chain_shows_notes():
-    seen = []
-    prompt = ChatPromptTemplate.from_messages(
-        [("system", "Be brief."), MessagesPlaceholder("history"), ("human", "{input}")]
-    )
-    model = RunnableLambda(lambda value: seen.append(value.to_messages()) or AIMessage("ok"))
-    chain = with_token_memory(
-        prompt | model,
-        memory_of(8_000, notes=filled()),
-        TranscriptStore("sqlite://"),
-        input_messages_key="input",
-        history_messages_key="history",
-    )
-    config = {"configurable": {"session_id": "s1", "user_id": "ann"}}
-    chain.invoke({"input": "Do I use tabs in code?"}, config)
-    assert TABS in str(seen[0][-1].content)
-
-
 @pytest.mark.parametrize("is_async", [False, True])
 def test_an_agent_shows_notes_of_the_graphs_own_store(is_async):
     store = InMemoryStore()
@@ -208,57 +126,3 @@ def test_an_agent_shows_notes_of_the_graphs_own_store(is_async):
         agent.invoke(given, ANN)
     assert TABS in model.seen[0][-1].text
     assert model.seen[1][0] == model.seen[0][0]
-
-
-def test_an_agent_without_a_thread_shows_the_users_notes():
-    middleware = TokenMemoryMiddleware(memory_of(8_000, notes=filled()))
-    model, agent = agent_of([AIMessage("Done.")], middleware, checkpointer=None)
-    agent.invoke({"messages": "Do I use tabs in code?"}, {"configurable": {"user_id": "ann"}})
-    assert TABS in model.seen[0][-1].text
-
-
-def test_without_a_user_nobody_elses_notes_are_shown():
-    middleware = TokenMemoryMiddleware(memory_of(8_000, notes=filled()))
-    for owner in ({}, {"user_id": "bob"}):
-        config = {"configurable": {"thread_id": "t1", **owner}}
-        model, agent = agent_of([AIMessage("Done.")], middleware)
-        agent.invoke({"messages": "Do I use tabs in code?"}, config)
-        assert "kept_notes" not in str(model.seen[0])
-
-
-@pytest.mark.parametrize("split", [False, True])
-def test_a_graph_shows_notes(split):
-    memory = memory_of(8_000, notes=filled())
-    seen = []
-
-    def model(state: MemoryMessagesState) -> dict:
-        seen.append(memory_input(state, memory))
-        return {"messages": [AIMessage("Done.")]}
-
-    builder = StateGraph(MemoryMessagesState)
-    builder.add_node("model", model)
-    builder.add_edge(START, memory_nodes(builder, memory, split=split))
-    graph = builder.compile(checkpointer=InMemorySaver())
-    graph.invoke({"messages": [HumanMessage("Do I use tabs in code?")]}, ANN)
-    assert TABS in str(seen[0][-1].content)
-
-
-def test_notes_of_a_level_that_a_call_cannot_see_are_not_void():
-    notebook, state = filled(), new_state()
-    state["blocks"] = {"h": {"text": "", "ids": [], "kept_ids": {"mem_12345678": "global"}}}
-    messages = [HumanMessage("hi", id="h"), AIMessage("ok", id="a"), HumanMessage("so", id="h2")]
-
-    def found(**scope):
-        where = ConversationScope("s1", **scope)
-        return notes_for_question(
-            notebook, messages, state, where, 1_000, len, print, TimedCalls("test")
-        )
-
-    assert found().text == ""
-    assert "void now: [mem_12345678]" in found(user_id="ann").text
-
-
-def test_a_memory_takes_a_notebook_only():
-    with pytest.raises(ValueError, match="notes"):
-        memory_of(notes=InMemoryStore())
-    assert memory_of(notes=Notebook(InMemoryStore())).notes is not None

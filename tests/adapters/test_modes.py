@@ -1,14 +1,11 @@
-"""Modes at the integrations: switches, restarts, forks, scopes, tools that note."""
+"""Modes: who chooses them, what they read later, and that their notes stay in their session."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import pytest
-from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
@@ -18,8 +15,6 @@ from langchain_tokenmem import (
     Recall,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
-    TokenMemorySaver,
-    TranscriptStore,
     memory_input,
     memory_nodes,
     with_token_memory,
@@ -27,27 +22,33 @@ from langchain_tokenmem import (
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.modes import ModeProfile
 from langchain_tokenmem.tools import record_decision_tool, set_goal_tool
-from tests.adapters.agents.test_middleware import agent_of, call, memory_of, thread
+from tests.adapters.integrations import (
+    agent_of,
+    call,
+    contents,
+    graph_with,
+    memory_of,
+    session,
+    state_of,
+    texts,
+    thread,
+    turns,
+)
 from tests.providers import StrictModel
 
 FENCE = "<working_notes "
-TALK = (
-    "We must stay under 300 EUR. We decided to use SQLite because it is simple.",
-    "Please fix the login in src/app.py now.",
-)
+REASONING = '<working_notes mode="reasoning">'
+DECISION = "We decided to use SQLite because it is simple."
+TALK = (f"We must stay under 300 EUR. {DECISION}", "Please fix the login in src/app.py now.")
 
 
-def text_of(messages):
-    return "\n".join(str(message.content) for message in messages)
+def history_of(store, name="s1", user=None, **keywords):
+    memory = memory_of(keywords.pop("window", 8_000), **keywords)
+    return TokenMemoryChatHistory(name, memory=memory, store=store, user_id=user)
 
 
-def history_of(store, session="s1", user=None, **keywords):
-    memory = memory_of(8_000, **keywords)
-    return TokenMemoryChatHistory(session, memory=memory, store=store, user_id=user)
-
-
-def say(history, *texts):
-    for text in texts:
+def say(history, *words):
+    for text in words:
         _ = history.messages
         history.add_messages([HumanMessage(text), AIMessage("Noted.")])
 
@@ -55,172 +56,111 @@ def say(history, *texts):
 def ask(history, text):
     """Return the request for a question: as a chat history it stands in the transcript then."""
     history.add_messages([HumanMessage(text)])
-    return text_of(history.messages)
+    return contents(history.messages)
 
 
-def test_code_reasoning_code_across_a_restart_loses_nothing(tmp_path):
-    url = f"sqlite:///{tmp_path}/memory.db"
-    with TranscriptStore(url) as store:
-        history = history_of(store, mode="code")
-        say(history, *TALK)
-        assert "Task: Please fix the login in src/app.py" in ask(history, "And now?")
-        history.set_mode("reasoning")
-        first = ask(history, "What did we say?")
-        assert '<working_notes mode="reasoning">' in first
-        assert "#1 use SQLite. Rationale: it is simple" in first
-        assert 'mode="code"' not in first
-    with TranscriptStore(url) as store:  # what a new process has: the file
-        history = history_of(store, mode="code")
-        assert '<working_notes mode="reasoning">' in text_of(history.messages)
-        history.set_mode("code")
-        assert "src/app.py" in ask(history, "Go on")
-        assert '<working_notes mode="code">' in text_of(history.messages)
-        decisions = store.state("s1").state["modes"]["sections"]["decisions"]
-        assert [(one["number"], one["by"]) for one in decisions] == [(1, "rule")]
-        history.set_mode(None)
-        assert FENCE not in text_of(history.messages)
+# Who chooses the mode
 
 
-def test_an_unknown_mode_is_refused_at_every_integration():
-    store = TranscriptStore("sqlite://")
-    with pytest.raises(ConfigurationError, match="'conversation', 'code', 'reasoning'"):
-        history_of(store).set_mode("coding")
-    chain = with_token_memory(FakeListChatModel(responses=["ok"]), memory_of(), store)
-    with pytest.raises(ConfigurationError, match="no mode 'coding'"):
-        chain.invoke("hi", {"configurable": {"session_id": "s1", "memory_mode": "coding"}})
-    _, agent = agent_of([AIMessage("ok")], TokenMemoryMiddleware(memory_of()))
-    config = {"configurable": {"thread_id": "t", "memory_mode": "coding"}}
-    with pytest.raises(ConfigurationError, match="no mode 'coding'"):
-        agent.invoke({"messages": "hi"}, config)
+def test_an_unknown_mode_is_refused_by_every_integration(store, door):
+    model, graph = door(memory_of())
+    chain = with_token_memory(model, memory_of(), store)
+    for refused in (
+        lambda: history_of(store).set_mode("coding"),
+        lambda: chain.invoke("hi", session(memory_mode="coding")),
+        lambda: graph.invoke({"messages": "hi"}, thread(memory_mode="coding")),
+    ):
+        with pytest.raises(ConfigurationError, match="'conversation', 'code', 'reasoning'"):
+            refused()
 
 
-async def test_the_history_is_switched_async_as_well():
-    history = history_of(TranscriptStore("sqlite://"))
-    say(history, *TALK)
-    await history.aset_mode("reasoning")
-    assert "#1 use SQLite" in ask(history, "And?")
-
-
-def test_a_chain_is_switched_by_its_config_and_goes_on_in_that_mode():
-    store, model = TranscriptStore("sqlite://"), StrictModel(script=[])
+def test_a_chain_is_switched_by_its_config_and_goes_on_in_that_mode(store):
+    model = StrictModel(script=[])
     prompt = ChatPromptTemplate([("system", "Be brief."), MessagesPlaceholder("history"), "{q}"])
     research = ModeProfile("research", window=5, sections=("decisions",), system_text="Cite.")
-    memory = memory_of(8_000, mode=research)
     keys = {"input_messages_key": "q", "history_messages_key": "history"}
-    chain = with_token_memory(prompt | model, memory, store, **keys)
-    session = {"session_id": "s1"}
+    chain = with_token_memory(prompt | model, memory_of(8_000, mode=research), store, **keys)
     for text in TALK:
-        chain.invoke({"q": text}, {"configurable": session})
-    assert model.seen[1][0].content == "Be brief.\n\nCite."
-    chain.invoke({"q": "And?"}, {"configurable": {**session, "memory_mode": "code"}})
-    assert model.seen[2][0].content == "Be brief."
-    assert '<working_notes mode="code">' in text_of(model.seen[2])
-    chain.invoke({"q": "So?"}, {"configurable": session})
-    assert text_of(model.seen[3]).startswith(text_of(model.seen[2]))
-    assert FENCE not in text_of(store.messages("s1"))
+        chain.invoke({"q": text}, session())
+    chain.invoke({"q": "And?"}, session(memory_mode="code"))
+    chain.invoke({"q": "So?"}, session())
+    systems = [request[0].content for request in model.seen]
+    assert systems[1:3] == ["Be brief.\n\nCite.", "Be brief."]
+    assert '<working_notes mode="code">' in contents(model.seen[2])
+    assert contents(model.seen[3]).startswith(contents(model.seen[2]))
+    assert FENCE not in contents(store.messages("s"))
 
 
-def graph_of(memory, updates=()):
-    """Return the requests of a graph's model, and the graph; its model's node may switch modes."""
-    seen, left = [], list(updates)
+def test_a_command_switches_a_graph_and_is_one_event_of_the_stream():
+    memory, seen = memory_of(8_000, mode="code"), []
 
     def model(state: MemoryMessagesState):
         seen.append(memory_input(state, memory))
-        update = {"messages": [AIMessage(f"answer {len(seen)}")]}
-        return Command(update=update | (left.pop(0) if left else {}))
+        switch = {"memory_mode": "reasoning"} if len(seen) == 1 else {}
+        return Command(update={"messages": [AIMessage("ok")], **switch})
 
     builder = StateGraph(MemoryMessagesState)
     builder.add_node("model", model)
     builder.add_edge(START, memory_nodes(builder, memory))
-    return seen, builder
-
-
-def test_a_command_switches_a_graph_and_tells_it_once_in_the_stream():
-    seen, builder = graph_of(memory_of(8_000, mode="code"), [{"memory_mode": "reasoning"}])
     graph = builder.compile(checkpointer=InMemorySaver())
     events = []
     for text in (TALK[0], "And?", "So?"):
-        events += [
-            event["mode"]
-            for event in graph.stream({"messages": text}, thread(), stream_mode="custom")
-            if event["event"] == "mode"
-        ]
-    assert '<working_notes mode="reasoning">' in text_of(seen[1])
-    assert "#1 use SQLite" in text_of(seen[1])
+        stream = graph.stream({"messages": text}, thread(), stream_mode="custom")
+        events += [event["mode"] for event in stream if event["event"] == "mode"]
+    assert REASONING in contents(seen[1])
+    assert "#1 use SQLite" in contents(seen[1])
     assert seen[2][: len(seen[1])] == seen[1]
     assert events == ["code", "reasoning"]
 
 
-def test_a_fork_sees_its_own_moment():
-    seen, builder = graph_of(memory_of(8_000, mode="reasoning"))
-    graph = builder.compile(checkpointer=TokenMemorySaver(TranscriptStore("sqlite://")))
-    graph.invoke({"messages": "We decided to use SQLite because it is simple."}, thread())
-    before = graph.get_state(thread()).config
-    graph.invoke({"messages": "We decided to use Postgres because it scales."}, thread())
-    graph.invoke({"messages": "And?"}, thread())
-    assert "#2 use Postgres" in text_of(seen[2])
-    graph.invoke({"messages": "Which one?"}, {**before, "recursion_limit": 50})
-    assert "#1 use SQLite" in text_of(seen[3])
-    assert "Postgres" not in text_of(seen[3])
+@pytest.mark.parametrize("by", ["update", "config"])
+def test_a_run_that_is_resumed_has_the_mode_of_now(by):
+    careful = ModeProfile("careful", window=5, sections=("decisions",), system_text="Take care.")
+    model, graph = graph_with(memory_of(8_000, mode=careful))
+    before = thread(memory_mode="reasoning")
+    graph.invoke({"messages": DECISION}, before, interrupt_before=["model"])
+    if by == "update":
+        graph.update_state(thread(), {"memory_mode": "careful"})
+    graph.invoke(None, thread() if by == "update" else thread(memory_mode="careful"))
+    assert texts(model.requests[0]) == ["Take care.", DECISION]
 
 
-def test_a_sub_agent_has_a_mode_of_its_own():
-    inner_model, inner = agent_of(
-        [AIMessage("inner")], TokenMemoryMiddleware(memory_of(8_000, mode="reasoning"), name="sub")
-    )
-
-    @tool
-    def ask_helper(q: str) -> str:
-        """Ask a helper."""
-        said = [HumanMessage(TALK[0]), AIMessage("Yes."), HumanMessage(q)]
-        return str(inner.invoke({"messages": said})["messages"][-1].content)
-
-    middleware = TokenMemoryMiddleware(memory_of(8_000))
-    script = [call(0, "ask_helper", q="Which?"), AIMessage("Done.")]
-    model, outer = agent_of(script, middleware, tools=[ask_helper])
-    config = {"configurable": {"thread_id": "t", "memory_mode": "code"}}
-    outer.invoke({"messages": TALK[1]}, config)
-    assert '<working_notes mode="reasoning">' in text_of(inner_model.seen[0])
-    state = outer.get_state(config).values["token_memory"]["TokenMemoryMiddleware"]
-    assert state["modes"]["mode"] == state["modes"]["chosen"] == "code"
-    assert 'mode="reasoning"' not in text_of(model.seen[1])
+# Agents
 
 
 def test_an_agent_notes_decisions_and_its_goal_by_tools():
-    memory = memory_of(8_000, mode="reasoning")
     script = [
         call(0, "set_goal", goal="Cut the bill by half"),
         call(1, "record_decision", decision="Use Redis", rationale="fast", rejected=["files"]),
         AIMessage("Done."),
         AIMessage("Yes."),
     ]
-    model, agent = agent_of(script, TokenMemoryMiddleware(memory, agent_tools=True))
-    agent.invoke({"messages": "Go."}, thread())
-    result = agent.invoke({"messages": "And?"}, thread())
+    middleware = TokenMemoryMiddleware(memory_of(8_000, mode="reasoning"), agent_tools=True)
+    model, agent = agent_of(script, middleware)
+    for text in ("Go.", "And?"):
+        result = agent.invoke({"messages": text}, thread())
     notes = str(model.seen[3][-1].content)
     assert "Objective: Cut the bill by half" in notes
     assert "#1 Use Redis. Rationale: fast. Rejected: files" in notes
-    assert FENCE not in text_of(result["messages"])
-    state = agent.get_state(thread()).values["token_memory"]["TokenMemoryMiddleware"]
-    assert {i["by"] for i in state["modes"]["sections"]["decisions"]} == {"model"}
+    assert FENCE not in contents(result["messages"])
 
 
 def test_a_profile_names_the_tools_that_an_agent_is_offered():
     own = ModeProfile("plan", window=5, sections=("objective",), tools=("set_goal",))
-    model, agent = agent_of(
-        [AIMessage("Done."), AIMessage("Yes.")],
-        TokenMemoryMiddleware(memory_of(8_000, mode=own)),
-        tools=[record_decision_tool(), set_goal_tool()],
-    )
+    middleware = TokenMemoryMiddleware(memory_of(8_000, mode=own))
+    tools = [record_decision_tool(), set_goal_tool()]
+    model, agent = agent_of([AIMessage("Done.")] * 2, middleware, tools=tools)
     offered = []
-    for config in (thread(), {"configurable": {"thread_id": "u", "memory_mode": "code"}}):
+    for config in (thread(), thread("u", memory_mode="code")):
         agent.invoke({"messages": "Go."}, config)
         offered.append(sorted(one.name for one in model.bound_tools))
     assert offered == [["set_goal"], ["record_decision", "set_goal"]]
 
 
-def test_notes_leak_to_no_other_session_of_a_user_and_search_never_finds_them():
-    store = TranscriptStore("sqlite://")
+# Notes and recall
+
+
+def test_notes_leak_to_no_other_session_of_a_user_and_search_never_finds_them(store):
     recall = Recall(store)
     keywords = {"mode": "reasoning", "recall": recall, "recall_scope": "user"}
     first = history_of(store, "s1", "u1", **keywords)
@@ -235,75 +175,58 @@ def test_notes_leak_to_no_other_session_of_a_user_and_search_never_finds_them():
         assert not recall.search(query, session_id="s1", user_id="u1", scope="user")
 
 
-def test_recall_brings_as_many_messages_as_the_mode_has():
-    store = TranscriptStore("sqlite://")
-    few = ModeProfile("few", window=5, sections=("facts",), recall_k=1)
-    counts = []
-    for mode in (None, few):
-        history = history_of(
-            store, "new", "u1", mode=mode, recall=Recall(store), recall_scope="user"
-        )
-        if mode is None:
-            say(history_of(store, "old", "u1"), *(f"The parcel {n} is blue." for n in range(4)))
-        counts.append(ask(history, "Which parcel is blue?").count("is blue."))
-        history.clear()
-    assert counts == [4, 1]
+FEW = ModeProfile("few", window=5, sections=("facts",), recall_k=1)
 
 
-@pytest.mark.parametrize(("recall_k", "count"), [(None, 3), (2, 2), (0, 0)])
-def test_recall_k_of_the_memory_beats_the_mode_and_0_switches_recall_off(recall_k, count):
-    store = TranscriptStore("sqlite://")
+@pytest.mark.parametrize(
+    ("mode", "recall_k", "count"), [(None, None, 4), (FEW, None, 1), ("code", 2, 2), ("code", 0, 0)]
+)
+def test_recall_brings_as_many_messages_as_the_memory_or_else_the_mode_says(
+    store, mode, recall_k, count
+):
     recall = Recall(store)
     say(history_of(store, "old", "u1"), *(f"The parcel {n} is blue." for n in range(4)))
     keywords = {"recall": recall, "recall_scope": "user", "recall_k": recall_k}
-    history = history_of(store, "new", "u1", mode="code", **keywords)
+    history = history_of(store, "new", "u1", mode=mode, **keywords)
     assert ask(history, "Which parcel is blue?").count("is blue.") == count
 
 
-def test_erasing_a_session_erases_its_notes(tmp_path):
-    path = tmp_path / "memory.db"
-    with TranscriptStore(f"sqlite:///{path}") as store:
-        history = history_of(store, mode="reasoning")
-        say(history, "We decided to use Zanzibar because it is simple.")
-        ask(history, "And?")
-        assert "Zanzibar" in str(store.state("s1").state["modes"])
-        store.erase("s1")
-        assert store.state("s1").state is None
-    assert b"Zanzibar" not in path.read_bytes()
+# Conversations that are older than their mode
+
+OLD = [HumanMessage(f"{DECISION} Budget: $50k", id="first"), AIMessage("ok", id="reply")]
 
 
-def test_an_agent_without_automatic_compaction_has_notes_too():
-    middleware = TokenMemoryMiddleware(memory_of(8_000, mode="reasoning"), automatic=False)
-    model, agent = agent_of([AIMessage("a"), AIMessage("b")], middleware)
-    agent.invoke({"messages": TALK[0]}, thread())
-    agent.invoke({"messages": "And?"}, thread())
-    assert "#1 use SQLite" in text_of(model.seen[1])
+def test_a_client_that_sends_the_whole_list_again_keeps_its_notes():
+    """No checkpointer, new ids with every call: what is covered is known by its words."""
+    model = StrictModel(script=[])
+    agent = create_agent(model, middleware=[TokenMemoryMiddleware(memory_of(mode="reasoning"))])
+    said = [("user", OLD[0].text)]
+    for number in range(12):
+        result = agent.invoke({"messages": said})
+        said.append(("assistant", result["messages"][-1].text or "ok"))
+        said.append(("user", f"Question {number}? " * 50))
+    request = contents(model.seen[-1])
+    assert "conversation_summary" in request
+    assert "Constraints: Budget: $50k" in request[request.index(FENCE) :]
 
 
-def test_a_tool_switches_an_agent_by_a_command():
-    @tool
-    def think_hard(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command:
-        """Switch the mode."""
-        done = ToolMessage("Switched.", tool_call_id=tool_call_id)
-        return Command(update={"memory_mode": "reasoning", "messages": [done]})
-
-    memory = memory_of(8_000, mode="code")
-    thinking = AIMessage("", tool_calls=[{"name": "think_hard", "args": {}, "id": "c9"}])
-    script = [AIMessage("Yes."), thinking, AIMessage("ok"), AIMessage("fine")]
-    model, agent = agent_of(script, TokenMemoryMiddleware(memory), tools=[think_hard])
-    agent.invoke({"messages": TALK[0]}, thread())
-    agent.invoke({"messages": "And?"}, thread())
-    assert '<working_notes mode="reasoning">' not in text_of(model.seen[1])
-    assert '<working_notes mode="reasoning">' in text_of(model.seen[2])
-    agent.invoke({"messages": "So?"}, thread())
-    assert model.seen[3][: len(model.seen[2])] == model.seen[2]
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_backlog_is_read_into_the_notes_however_short_a_call_may_wait(door, store, is_late):
+    """Also by a mode that came after its messages were summarized."""
+    plain, moded = memory_of(), memory_of(mode="reasoning", max_wait_s=0)
+    _, before = door(plain if is_late else moded)
+    before.invoke({"messages": [*OLD, *turns(60)]}, thread())
+    moded.close()
+    assert state_of(before)["summary"]["covered"] > 2
+    model, after = door(moded, before.checkpointer)
+    after.invoke({"messages": "And now?"}, thread())
+    assert "Constraints: Budget: $50k" in contents(model.requests[-1])
 
 
-def test_a_session_that_was_switched_to_no_mode_at_its_first_call_stays_without():
-    memory = memory_of(8_000, mode="code")
-    said = [HumanMessage("Please fix the login in src/app.py now.", id="h1")]
-    state, view = memory.compact_and_view(said, None, mode="")
-    assert memory.mode_of(state) is None
-    said += [AIMessage("Done.", id="a1"), HumanMessage("Now fix src/b.py.", id="h2")]
-    state, view = memory.compact_and_view(said, state)
-    assert FENCE not in text_of(view.messages)
+def test_a_backlog_of_a_session_is_read_too_and_no_mode_for_a_while_misses_nothing(store):
+    history = history_of(store, mode="reasoning", window=2_000, max_wait_s=0)
+    history.set_mode(None)
+    history.add_messages([*OLD, *turns(60)])
+    assert FENCE not in ask(history, "And?")
+    history.set_mode("reasoning")
+    assert "Constraints: Budget: $50k" in ask(history, "And now?")

@@ -1,293 +1,221 @@
-"""Pins of histories, graphs and agents: with views, summaries, restarts, forks, parallel tools."""
+"""Pins of histories, graphs and agents, and the place of pins beside a prompt's system text."""
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
-from langgraph.types import Command
 
 from langchain_tokenmem import (
     MemoryMessagesState,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
-    TranscriptStore,
     memory_input,
     memory_nodes,
     with_token_memory,
 )
-from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.graphs import pin_update
-from tests.adapters.agents.test_middleware import agent_of, call, memory_of, thread
+from tests.adapters.integrations import agent_of, answers, call, memory_of, session, thread, turns
 from tests.providers import CHECKS, StrictModel
 
-
-@pytest.fixture
-def store():
-    with TranscriptStore("sqlite://") as store:
-        yield store
+RULE = "Answer in French."
 
 
-def history_on(store, **options):
-    given = {"user_id": "ann", "memory": memory_of(4_000), **options}
-    return TokenMemoryChatHistory("s1", store=store, **given)
+def history_on(store, **keywords):
+    return TokenMemoryChatHistory("s", store=store, memory=memory_of(4_000, **keywords))
 
 
-def test_a_pinned_text_of_a_history_stands_in_the_first_human_message_from_the_next_view_on(store):
-    history = history_on(store)
-    history.add_user_message("hi")
-    assert [message.type for message in history.messages] == ["human"]
-    pin = history.pin("Answer in French.")
-    (only,) = history.messages
-    assert (only.type, only.text.startswith("hi")) == ("human", True)
-    assert "Answer in French." in only.text
-    assert history.pins() == [pin]
-    assert history.usage().parts["pinned"] > 10
-    assert history.full_history()[0].content == "hi"
-
-
-def test_beside_a_system_message_of_the_history_itself_pins_stand_in_it(store):
-    history = history_on(store)
-    history.add_messages([SystemMessage("You sell tea."), HumanMessage("hi")])
-    history.pin("Answer in French.")
-    system, human = history.messages
-    assert (system.type, human.text) == ("system", "hi")
-    assert "Answer in French." in system.text
-
-
-PROMPT = ChatPromptTemplate.from_messages(
-    [("system", "You sell tea."), MessagesPlaceholder("history"), ("human", "{input}")]
-)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", CHECKS)
-def test_with_token_memory_pins_stand_in_the_prompts_own_system_message(store, family):
-    model = StrictModel(family=family)
-    memory = memory_of(4_000).for_model(model)
-    history_on(store).pin("Answer in French.")
-    chain = with_token_memory(
-        PROMPT | model,
-        memory,
-        store,
-        input_messages_key="input",
-        history_messages_key="history",
-    )
-    config = {"configurable": {"session_id": "s1", "user_id": "ann"}}
-    for said in ("tea?", "coffee?"):
-        chain.invoke({"input": said}, config)
-    for request in model.seen:
-        assert [message.type for message in request].count("system") == 1
-        assert request[0].text.startswith("You sell tea.")
-        assert "Answer in French." in request[0].text
+# Histories
 
 
 def test_any_stored_message_can_be_pinned_and_unpinned_by_its_number(store):
     history = history_on(store)
     history.add_messages([HumanMessage("My order is 4711."), AIMessage("Noted.")])
     pin = history.pin(1)
-    assert pin["text"] == "user: My order is 4711."
     assert f"(message {pin['source']}) user: My order is 4711." in history.messages[0].text
-    assert history.unpin(1)
-    assert not history.unpin(1)
+    assert history.usage().parts["pinned"] > 10
+    assert [history.unpin(1), history.unpin(1)] == [True, False]
     assert history.messages[0].content == "My order is 4711."
     with pytest.raises(ConfigurationError, match="no message 3"):
         history.pin(3)
 
 
-def test_pinning_twice_is_pinning_once_and_unpinning_goes_by_id_or_text(store):
+async def test_pinning_twice_is_pinning_once_and_unpinning_goes_by_id_or_text(store):
     history = history_on(store)
-    assert history.pin("a") == history.pin("a")
-    other = history.pin("b")
-    assert len(history.pins()) == 2
-    assert history.unpin("a")
-    assert history.unpin(other["id"])
-    assert history.pins() == []
+    pins = [await history.apin("a"), history.pin("b"), history.pin("a")]
+    assert await history.apins() == history.pins() == pins[:2]
+    assert await history.aunpin("a")
+    assert history.unpin(pins[1]["id"])
     assert not history.unpin("a")
+    assert history.pins() == []
 
 
 def test_what_before_store_takes_out_is_not_pinned(store):
     def redacted(messages):
         return [m.model_copy(update={"content": m.text.replace("4711", "[?]")}) for m in messages]
 
-    history = history_on(store, memory=memory_of(4_000, before_store=redacted))
+    history = history_on(store, before_store=redacted)
     assert history.pin("Card 4711.")["text"] == "Card [?]."
     assert history.unpin("Card 4711.")
     history.add_user_message("My card is 4711.")
     assert history.pin(1)["text"] == "user: My card is [?]."
 
 
+def test_pins_stand_behind_the_log_so_that_a_new_one_leaves_it_cached(store):
+    history = history_on(store)
+    history.add_messages(turns(20))
+    history.compact()
+    history.pin(RULE)
+    first = history.messages[0]
+    assert RULE in first.content[-1]["text"]
+    assert "conversation_summary" in first.content[-2]["text"]
+    history.pin("Be brief.")
+    assert history.messages[0].content[:-1] == first.content[:-1]
+
+
+# Beside a system text that the memory sees, or does not see: never two system messages
+
+SYSTEM = SystemMessage("You sell tea.")
+PROMPT = ChatPromptTemplate.from_messages(
+    [SYSTEM, MessagesPlaceholder("history"), ("human", "{input}")]
+)
+QUESTIONS = ("tea?", "coffee?", "milk?")
+
+
+def history_by_hand(memory, model, store):
+    history = TokenMemoryChatHistory("s", memory=memory, store=store)
+    history.pin(RULE)
+    for said in QUESTIONS:
+        history.add_user_message(said)
+        history.add_message(model.invoke([SYSTEM, *history.messages]))
+
+
+def chain(memory, model, store):
+    TokenMemoryChatHistory("s", memory=memory, store=store).pin(RULE)
+    keys = {"input_messages_key": "input", "history_messages_key": "history"}
+    made = with_token_memory(PROMPT | model, memory, store, **keys)
+    for said in QUESTIONS:
+        made.invoke({"input": said}, session())
+
+
+def function(memory, model, store):
+    TokenMemoryChatHistory("s", memory=memory, store=store).pin(RULE)
+    asks = RunnableLambda(lambda messages: model.invoke([SYSTEM, *messages]))
+    for said in QUESTIONS:
+        with_token_memory(asks, memory, store).invoke(said, session())
+
+
+def graph_of(memory, model, front, **around):
+    builder = StateGraph(MemoryMessagesState)
+
+    def call_model(state: MemoryMessagesState) -> dict:
+        return {"messages": [model.invoke([*front, *memory_input(state, memory, **around)])]}
+
+    builder.add_node("model", call_model)
+    builder.add_edge(START, memory_nodes(builder, memory, before="model", **around))
+    return builder.compile(checkpointer=InMemorySaver())
+
+
+def node_with_a_prompt_of_its_own(memory, model, store):
+    graph = graph_of(memory, model, [SYSTEM])
+    graph.update_state(thread(), pin_update(RULE), as_node="model")
+    for said in QUESTIONS:
+        graph.invoke({"messages": said}, thread())
+
+
+def node_with_system(memory, model, store):
+    graph = graph_of(memory, model, [], system=SYSTEM)
+    graph.update_state(thread(), pin_update(RULE), as_node="model")
+    for said in QUESTIONS:
+        graph.invoke({"messages": said}, thread())
+
+
+def middleware(memory, model, store):
+    class Pins(AgentMiddleware):
+        def before_agent(self, state, runtime):
+            return pin_update(RULE)
+
+    parts = [Pins(), TokenMemoryMiddleware(memory)]
+    agent = create_agent(model, [], system_prompt=SYSTEM.text, middleware=parts)
+    for said in QUESTIONS:
+        agent.invoke({"messages": said})
+
+
+SEEN = (chain, node_with_system, middleware)
+NOT_SEEN = (history_by_hand, function, node_with_a_prompt_of_its_own)
+
+
 @pytest.mark.slow
-def test_pins_survive_summaries_and_a_restart(store):
-    history = history_on(store, memory=memory_of(2_000))
-    history.pin("Answer in French.")
-    for number in range(30):
-        history.add_messages([HumanMessage(f"q{number} " * 60), AIMessage(f"a{number} " * 60)])
-        assert "Answer in French." in str(history.messages[0].content)
-    assert store.state("s1").state["totals"]["summaries"] > 0
-    again = history_on(store, memory=memory_of(3_000))
-    assert "Answer in French." in str(again.messages[0].content)
-    assert [pin["text"] for pin in again.pins()] == ["Answer in French."]
+@pytest.mark.parametrize("family", sorted(CHECKS))
+@pytest.mark.parametrize("use", [*SEEN, *NOT_SEEN])
+def test_beside_a_prompts_system_message_pins_are_no_second_one(use, family, store):
+    model = StrictModel(family=family)
+    use(memory_of(8_000, legality=family), model, store)
+    assert len(model.seen) == len(QUESTIONS)
+    for request in model.seen:
+        assert [message.type for message in request].count("system") == 1
+        place = next(n for n, message in enumerate(request) if RULE in message.text)
+        assert place == (0 if use in SEEN else 1)
+        assert (request[0].text == SYSTEM.text) is (use in NOT_SEEN)
 
 
-def test_pins_of_another_user_cannot_be_had(store):
-    history_on(store).add_user_message("hi")
-    other = history_on(store, user_id="bob")
-    for use in (other.pins, lambda: other.pin("x"), lambda: other.unpin("x")):
-        with pytest.raises(ScopeError):
-            use()
+# Graphs and agents
 
 
-def test_async_pins_are_the_same(store):
-    history = history_on(store)
-
-    async def use():
-        pin = await history.apin("a")
-        assert await history.apins() == [pin]
-        assert await history.aunpin("a")
-        assert await history.apins() == []
-
-    asyncio.run(use())
-
-
-def test_erasing_a_session_reaches_its_pins(store):
-    history = history_on(store)
-    history.add_user_message("hi")
-    history.pin("secret")
-    store.erase("s1")
-    assert history_on(store).pins() == []
-
-
-def pin_calls(*texts):
-    calls = [
-        {"name": "pin_context", "args": {"text": text}, "id": f"p{n}"}
-        for n, text in enumerate(texts)
-    ]
-    return AIMessage("I pin.", tool_calls=calls)
-
-
-def test_parallel_tool_calls_of_one_step_may_both_pin():
-    middleware = TokenMemoryMiddleware(memory_of(), agent_tools={"pin_context"})
-    _, agent = agent_of([pin_calls("one", "two"), AIMessage("Done.")], middleware)
-    agent.invoke({"messages": "Go."}, thread())
-    pins = agent.get_state(thread()).values["token_memory_pins"]
-    assert sorted(pin["text"] for pin in pins.values()) == ["one", "two"]
-
-
-def graph_with(memory, pinning):
-    builder = StateGraph(MemoryMessagesState)
-    seen = []
+@pytest.mark.parametrize("behind", [False, True], ids=["before the memory's node", "behind it"])
+def test_an_update_pins_from_the_next_view_on_and_unpins_and_follows_forks(behind):
+    memory, seen, pins = memory_of(), [], []
 
     def model(state: MemoryMessagesState) -> dict:
         seen.append(memory_input(state, memory))
         return {"messages": [AIMessage("Done.")]}
 
-    builder.add_node("rules", pinning)
-    builder.add_node("model", model)
-    builder.add_edge(START, "rules")
-    builder.add_edge("rules", memory_nodes(builder, memory))
-    return seen, builder.compile(checkpointer=InMemorySaver())
-
-
-def test_a_command_pins_from_the_next_view_on_and_unpins():
-    updates = [pin_update("Answer in French."), {}, pin_update("Answer in French.", unpin=True)]
-    seen, graph = graph_with(memory_of(), lambda _: Command(update=updates.pop(0)))
-    for _ in range(3):
-        graph.invoke({"messages": [HumanMessage("hi")]}, thread())
-    texts = ["Answer in French." in str(request[0].content) for request in seen]
-    assert texts == [True, True, False]
-
-
-def test_a_pin_written_behind_the_memorys_node_stands_in_the_models_next_view():
-    memory, seen = memory_of(), []
     builder = StateGraph(MemoryMessagesState)
-
-    def model(state: MemoryMessagesState) -> dict:
-        seen.append(memory_input(state, memory))
-        return {"messages": [AIMessage("Done.")]}
-
-    def pinning(state: MemoryMessagesState) -> dict:
-        return pin_update("Answer in French.", unpin=len(state["messages"]) > 1)
-
-    builder.add_node("rules", pinning)
+    builder.add_node("rules", lambda _: pins[-1])
     builder.add_node("model", model)
-    builder.add_edge(START, memory_nodes(builder, memory, before="rules"))
-    builder.add_edge("rules", "model")
+    if behind:
+        builder.add_edge(START, memory_nodes(builder, memory, before="rules"))
+        builder.add_edge("rules", "model")
+    else:
+        builder.add_edge(START, "rules")
+        builder.add_edge("rules", memory_nodes(builder, memory))
     graph = builder.compile(checkpointer=InMemorySaver())
-    for _ in range(2):
-        graph.invoke({"messages": [HumanMessage("hi")]}, thread())
-    first, second = seen
-    assert "Answer in French." in first[0].text
-    assert "Answer in French." not in str(second)
 
+    def say(update, config=None):
+        pins.append(update)
+        graph.invoke({"messages": [HumanMessage("hi")]}, config or thread())
+        return [word for word in ("one", "two", "three") if f"- {word}" in seen[-1][0].text]
 
-def test_two_memories_of_one_graph_show_the_same_pins():
-    """Pins are the conversation's: one channel, whatever the memories are called."""
-    memories = {name: memory_of() for name in ("planner", "writer")}
-    seen = {name: [] for name in memories}
-    builder = StateGraph(MemoryMessagesState)
-
-    def model(name):
-        def call_model(state: MemoryMessagesState) -> dict:
-            seen[name].append(memory_input(state, memories[name], name=name))
-            return {"messages": [AIMessage("Done.")]}
-
-        return call_model
-
-    updates = [pin_update("rule"), pin_update("rule", unpin=True)]
-    builder.add_node("rules", lambda _: updates.pop(0))
-    builder.add_edge(START, "rules")
-    before = "rules"
-    for name, memory in memories.items():
-        builder.add_node(f"{name}_model", model(name))
-        entry = memory_nodes(builder, memory, before=f"{name}_model", name=name)
-        builder.add_edge(before, entry)
-        before = f"{name}_model"
-    graph = builder.compile(checkpointer=InMemorySaver())
-    for _ in range(2):
-        graph.invoke({"messages": [HumanMessage("hi")]}, thread())
-    shown = {n: ["rule" in str(request[0].content) for request in seen[n]] for n in memories}
-    assert shown == {"planner": [True, False], "writer": [True, False]}
-
-
-def test_pins_follow_forks():
-    texts = iter(["one", "two", "three"])
-    seen, graph = graph_with(memory_of(), lambda _: pin_update(next(texts)))
-    graph.invoke({"messages": [HumanMessage("a")]}, thread())
+    assert say(pin_update("one")) == ["one"]
     fork = graph.get_state(thread()).config
-    graph.invoke({"messages": [HumanMessage("b")]}, thread())
-    graph.invoke({"messages": [HumanMessage("c")]}, fork)
-    shown = [[t for t in ("one", "two", "three") if f"- {t}" in r[0].text] for r in seen]
-    assert shown == [["one"], ["one", "two"], ["one", "three"]]
+    assert say(pin_update("two")) == ["one", "two"]
+    assert say({}) == ["one", "two"]
+    assert say(pin_update("one", unpin=True)) == ["two"]
+    assert say(pin_update("three"), fork) == ["one", "three"]
 
 
-def test_the_pin_tool_lists_and_unpins_in_an_agent():
-    middleware = TokenMemoryMiddleware(memory_of(), agent_tools={"pin_context"})
+def test_the_pin_tool_pins_in_parallel_lists_and_unpins():
+    tools = [{"name": "pin_context", "args": {"text": t}, "id": t} for t in ("rule", "law")]
     script = [
-        pin_calls("rule"),
+        AIMessage("I pin.", tool_calls=tools),
         call(1, "pin_context", action="list"),
         call(2, "pin_context", action="unpin", text="rule"),
-        call(3, "pin_context", action="list"),
-        call(4, "pin_context", action="unpin", text="rule"),
+        call(3, "pin_context", action="unpin", text="law"),
+        call(4, "pin_context", action="list"),
+        call(5, "pin_context", action="unpin", text="rule"),
         AIMessage("Done."),
     ]
+    middleware = TokenMemoryMiddleware(memory_of(), agent_tools={"pin_context"})
     _, agent = agent_of(script, middleware)
-    result = agent.invoke({"messages": "Go."}, thread())
-    given = [message.content for message in result["messages"] if message.type == "tool"]
-    assert given[0].startswith("Pinned pin_")
-    assert given[1].startswith("- rule [pin_")
-    assert given[2].startswith("Unpinned pin_")
-    assert given[3:] == ["Nothing is pinned.", 'There is no pin "rule".']
-
-
-def test_a_text_that_begins_as_an_id_is_pinned_under_an_id_of_its_own():
-    (pin,) = pin_update("pin_memory=True is needed.")["token_memory_pins"].values()
-    assert pin["id"] != pin["text"]
-    assert [*pin_update("pin_memory=True is needed.", unpin=True)["token_memory_pins"]] == [
-        pin["id"]
-    ]
-    assert [*pin_update(pin["id"], unpin=True)["token_memory_pins"]] == [pin["id"]]
+    given = answers(agent.invoke({"messages": "Go."}, thread()))
+    listed, unpinned, _, *rest = given[2:]
+    assert all(answer.startswith("Pinned pin_") for answer in given[:2])
+    assert sorted(line.partition(" [")[0] for line in listed.splitlines()) == ["- law", "- rule"]
+    assert unpinned.startswith("Unpinned pin_")
+    assert rest == ["Nothing is pinned.", 'There is no pin "rule".']

@@ -11,12 +11,6 @@ from langchain_tokenmem import Recall, TranscriptRetriever, TranscriptStore
 from langchain_tokenmem.errors import ScopeError
 
 
-@pytest.fixture
-def store():
-    with TranscriptStore("sqlite://") as store:
-        yield store
-
-
 class TestStandard(RetrieversIntegrationTests):
     """Named after integration: it needs no network here."""
 

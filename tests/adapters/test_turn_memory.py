@@ -1,50 +1,17 @@
-"""Turn memory through the integrations: read with the messages, stored nowhere, found by nobody."""
+"""Turn memory through the integrations: read with the messages, stored nowhere, found by no one."""
 
 from __future__ import annotations
 
-import json
-
-import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import StateGraph
 
-from langchain_tokenmem import (
-    MemoryMessagesState,
-    Recall,
-    TokenBudget,
-    TokenMemory,
-    TokenMemoryChatHistory,
-    TranscriptStore,
-    memory_input,
-    memory_nodes,
-    with_token_memory,
-)
-from langchain_tokenmem.core.messages import marks_of
-from langchain_tokenmem.modes import format_message_for_provider
-from tests.fakes import CharCounter, ListSummarizer
+from langchain_tokenmem import Recall, TokenMemoryChatHistory
+from tests.adapters.integrations import contents, graph_with, memory_of, texts, thread
 
 MEMORY = {
     "files_changed": ["b.go", "a.go"],
     "failed_commands": [{"command": "go test ./...", "exit_code": 1}],
 }
 TEXT = "Tool memory:\n- Files changed: b.go, a.go\n- Failed bash: go test ./... (exit 1)"
-
-
-@pytest.fixture
-def store(tmp_path):
-    with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
-        yield store
-
-
-def memory_of(window=20_000, **options):
-    return TokenMemory(
-        TokenBudget(context_window=window),
-        counter=CharCounter(),
-        summarizer=ListSummarizer(),
-        **options,
-    )
 
 
 def call(key, name, args, result="ok"):
@@ -55,133 +22,61 @@ def call(key, name, args, result="ok"):
     ]
 
 
-def turn(n=0, size=1):
-    return [
-        HumanMessage("Fix it.", id=f"h{n}"),
-        *call(f"{n}a", "edit_file", {"path": "b.go"}, "ok " * size),
-        *call(f"{n}b", "edit_file", {"path": "./a.go"}, "ok " * size),
-        *call(f"{n}c", "bash", {"command": "go test ./..."}, "FAIL\nExit code: 1"),
-        AIMessage("Done.", id=f"a{n}"),
-    ]
+TURN = [
+    HumanMessage("Fix it.", id="h0"),
+    *call("a", "edit_file", {"path": "b.go"}),
+    *call("b", "edit_file", {"path": "./a.go"}),
+    *call("c", "bash", {"command": "go test ./..."}, "FAIL\nExit code: 1"),
+    AIMessage("Done.", id="a0"),
+]
 
 
-def told(messages):
-    marks = {m.id: marks_of(m).get("turn_memory") for m in messages}
+def history_on(store, name="s", **keywords):
+    return TokenMemoryChatHistory(name, memory=memory_of(20_000, **keywords), store=store)
+
+
+def marked(messages):
+    marks = {m.id: m.response_metadata.get("tokenmem", {}).get("turn_memory") for m in messages}
     return {key: memory for key, memory in marks.items() if memory}
 
 
-def test_messages_of_a_history_tell_it_and_their_rows_do_not(store):
-    history = TokenMemoryChatHistory("s1", memory=memory_of(), store=store)
-    history.add_messages(turn())
-    assert told(history.messages) == {"a0": MEMORY}
-    assert told(history.full_history()) == {"a0": MEMORY}
-    assert told(store.messages("s1")) == {}
-    assert store.messages("s1")[-1].content == "Done."
-
-
-def test_messages_that_were_read_are_stored_elsewhere_without_it(store):
-    history = TokenMemoryChatHistory("s1", memory=memory_of(), store=store)
-    history.add_messages(turn())
-    other = TokenMemoryChatHistory("s2", memory=memory_of(), store=store)
-    other.add_messages(history.full_history())
-    assert told(store.messages("s2")) == {}
+def test_messages_of_a_history_have_it_and_stored_ones_do_not(store):
+    history = history_on(store)
+    history.add_messages(TURN)
+    assert marked(history.messages) == marked(history.full_history()) == {"a0": MEMORY}
+    history_on(store, "other").add_messages(history.full_history())
+    assert marked(store.messages("s")) == marked(store.messages("other")) == {}
 
 
 def test_an_explicit_mark_is_stored_and_read_by_chains_that_store_text_only(store):
-    history = TokenMemoryChatHistory("s1", memory=memory_of(), store=store)
     marks = {"tokenmem": {"turn_memory": MEMORY}}
-    history.add_messages([HumanMessage("Fix it."), AIMessage("Done.", response_metadata=marks)])
-    assert [marks_of(m)["turn_memory"] for m in store.messages("s1")[1:]] == [MEMORY]
-    again = TokenMemoryChatHistory("s1", memory=memory_of(), store=store)
-    assert again.messages[-1].content == f"Done.\n\n{TEXT}"
+    said = [HumanMessage("Fix it."), AIMessage("Done.", id="a0", response_metadata=marks)]
+    history_on(store).add_messages(said)
+    assert marked(store.messages("s")) == {"a0": MEMORY}
+    assert history_on(store).messages[-1].content == f"Done.\n\n{TEXT}"
 
 
-def test_a_stored_session_reads_the_covered_part_of_its_turn_once(store, monkeypatch):
-    memory = memory_of(4_000)
-    history = TokenMemoryChatHistory("s1", memory=memory, store=store)
-    history.add_messages(turn(size=2_500)[:-1])
-    state = history.compact()
-    assert state["turns"]["running"]["files_changed"] == ["b.go", "a.go"]
-    old = {key: value for key, value in state.items() if key != "turns"}
-    version = store.state("s1").version
-    store.save_state("s1", old, expected=version)
-    history.add_messages([AIMessage("Done.", id="a0"), HumanMessage("Next?", id="next")])
-    fresh = TokenMemoryChatHistory("s1", memory=memory_of(4_000), store=store)
-    assert told(fresh.messages) == {"a0": MEMORY}
-    monkeypatch.delattr(TranscriptStore, "turn_up_to")  # the state has it now
-    again = TokenMemoryChatHistory("s1", memory=memory_of(4_000), store=store)
-    assert told(again.messages) == {"a0": MEMORY}
-
-
-def test_an_echo_is_left_out_of_what_is_stored(store):
-    history = TokenMemoryChatHistory("s1", memory=memory_of(), store=store)
-    history.add_messages([*turn()[:-1], AIMessage(f"Done.\n\n{TEXT}", id="a0")])
-    assert store.messages("s1")[-1].content == "Done."
-
-
-def test_a_message_of_the_view_that_comes_back_is_no_edit(store):
-    history = TokenMemoryChatHistory("s1", memory=memory_of(turn_memory="always"), store=store)
-    history.add_messages(turn())
-    fresh = TokenMemoryChatHistory("s1", memory=memory_of(), store=store)
-    fresh.add_messages(history.messages)
-    assert [m.content for m in store.messages("s1")] == [m.content for m in turn()]
+def test_what_a_model_echoes_and_a_view_that_comes_back_are_stored_without_it(store):
+    history = history_on(store, turn_memory="always")
+    history.add_messages([*TURN[:-1], AIMessage(f"Done.\n\n{TEXT}", id="a0")])
+    assert TEXT in contents(history.messages)
+    history_on(store).add_messages(history.messages)
+    assert texts(store.messages("s")) == texts(TURN)
 
 
 def test_search_never_finds_it(store):
     recall = Recall(store)
-    memory = memory_of(recall=recall, turn_memory="always")
-    history = TokenMemoryChatHistory("s1", memory=memory, store=store)
-    history.add_messages([*turn(), HumanMessage("Next?")])
-    assert f"Done.\n\n{TEXT}" in [m.content for m in history.messages]
-    assert list(recall.search("Tool memory Files changed", session_id="s1")) == []
-
-
-def test_a_chain_sends_it_and_stores_the_plain_words(store):
-    sent = []
-
-    def model(prompt):
-        sent.append(prompt.to_messages())
-        return AIMessage("Yes.")
-
-    prompt = ChatPromptTemplate([MessagesPlaceholder("history"), ("human", "{input}")])
-    chain = with_token_memory(
-        prompt | model,
-        memory_of(turn_memory="always"),
-        store,
-        input_messages_key="input",
-        history_messages_key="history",
-    )
-    store.add("s1", turn())
-    chain.invoke({"input": "Next?"}, {"configurable": {"session_id": "s1"}})
-    assert f"Done.\n\n{TEXT}" in [m.content for m in sent[0]]
-    assert TEXT not in json.dumps([m.content for m in store.messages("s1")])
+    history = history_on(store, recall=recall, turn_memory="always")
+    history.add_messages([*TURN, HumanMessage("Next?")])
+    assert f"Done.\n\n{TEXT}" in texts(history.messages)
+    assert list(recall.search("Tool memory Files changed", session_id="s")) == []
 
 
 def test_in_a_graph_it_outlives_tool_messages_that_are_removed():
-    seen, memory = [], memory_of()
-
-    def call_model(state):
-        seen.append(memory_input(state, memory))
-        return {"messages": [AIMessage("Yes.")]}
-
-    builder = StateGraph(MemoryMessagesState)
-    builder.add_node("model", call_model)
-    builder.set_entry_point(memory_nodes(builder, memory, before="model"))
-    graph = builder.compile(checkpointer=InMemorySaver())
-    config = {"configurable": {"thread_id": "t1"}}
-    graph.invoke({"messages": [*turn(), HumanMessage("And?")]}, config)
-    assert TEXT not in str(seen[-1])
-    gone = [RemoveMessage(id=m.id) for m in turn()[1:-1]]
-    graph.invoke({"messages": [*gone, HumanMessage("More?")]}, config)
-    assert [m.content for m in seen[-1] if m.id == "a0"] == [f"Done.\n\n{TEXT}"]
-    assert [m.content for m in graph.get_state(config).values["messages"] if m.id == "a0"] == [
-        "Done."
-    ]
-
-
-@pytest.mark.parametrize("profile", ["anthropic", "openai", "gemini", "mistral"])
-def test_the_form_is_the_same_for_every_provider(profile):
-    memory = memory_of(turn_memory="always", legality=profile)
-    view = memory.view([*turn(), HumanMessage("Next?")])
-    expected = format_message_for_provider(AIMessage("Done."), MEMORY).content
-    assert [m.content for m in view.messages if m.id == "a0"] == [expected]
+    model, graph = graph_with(memory_of(20_000))
+    graph.invoke({"messages": [*TURN, HumanMessage("And?")]}, thread())
+    assert TEXT not in contents(model.requests[-1])
+    gone = [RemoveMessage(id=m.id) for m in TURN[1:-1]]
+    graph.invoke({"messages": [*gone, HumanMessage("More?")]}, thread())
+    assert [m.content for m in model.requests[-1] if m.id == "a0"] == [f"Done.\n\n{TEXT}"]
+    assert TEXT not in contents(graph.get_state(thread()).values["messages"])

@@ -1,8 +1,7 @@
 """A recording played, call by call, through each integration: by public names only.
 
 Before every recorded answer of the model the integration is asked for the request of that call;
-what the model would be sent is kept. Summaries in the background are awaited between two calls, so
-that every run sees them at the same place.
+what the model would be sent is kept. A summarizing model writes its summaries in the turn.
 """
 
 from __future__ import annotations
@@ -87,20 +86,16 @@ class Integration(ABC):
         recording: What is played.
         memory: Decides what is sent.
         store: Keeps the transcript, where the integration has one.
-        notes: Writes the summaries of the memory, or none.
     """
 
     stores_answers = True
     """Whether the model's answer is stored by the call itself."""
 
-    def __init__(
-        self, recording: Recording, memory: TokenMemory, store: TranscriptStore, notes: NotesModel
-    ) -> None:
+    def __init__(self, recording: Recording, memory: TokenMemory, store: TranscriptStore) -> None:
         self.recording = recording
         self.messages = recording.messages
         self.memory = memory
         self.store = store
-        self.notes = notes
         self.model = RecordedModel()
         self.around: dict[str, Any] = {"system": recording.system, "tools": recording.tools}
         self.set_up()
@@ -152,8 +147,6 @@ class History(Integration):
 
     def request(self, start: int, place: int) -> Request:
         self._history.add_messages(self.messages[start:place])
-        # A summary that these messages have begun is there for the view, or is held.
-        self.notes.wait_until_held()
         view = self._history.view()
         assert self._history.messages == view.messages
         return Request(view.messages, (), view.usage, view.warnings)
@@ -163,8 +156,6 @@ class Chain(Integration):
     """`with_token_memory` around a prompt, where there is a system text, or around the model."""
 
     def set_up(self) -> None:
-        # A summary in the background reads the transcript before the answer is added to it.
-        self.model.before_answer = self.notes.wait_until_held
         tools = self.recording.tools
         chain: Any = self.model.bind_tools(tools) if tools else self.model
         keys: dict[str, str] = {}
@@ -242,9 +233,6 @@ ADAPTERS: dict[str, type[Integration]] = {
     "middleware": Agent,
 }
 
-VARIANTS = ("extractive", "model", "model-background", "extractive-recall")
-"""Who summarizes: `model` in the turn, `model-background` as by default; and one with recall."""
-
 
 def play(recording: Recording, adapter: str, window: int, variant: str) -> list[Call]:
     """Play a recording through an integration, and return every call."""
@@ -252,31 +240,26 @@ def play(recording: Recording, adapter: str, window: int, variant: str) -> list[
     with TranscriptStore("sqlite://") as store:
         memory = TokenMemory(
             TokenBudget(context_window=window),
-            summarizer=notes if variant.startswith("model") else None,
+            summarizer=notes if variant == "model" else None,
             recall=Recall(store) if variant.endswith("recall") else None,
             background=variant != "model",
             now=pinned_now,
         )
-        played = ADAPTERS[adapter](recording, memory, store, notes)
+        played = ADAPTERS[adapter](recording, memory, store)
         calls: list[Call] = []
         start = 0
         for place in recording.calls:
             played.model.lay_out(recording.messages[place])
-            calls.append(_call(played, start, place))
+            calls.append(_call(played, notes, start, place))
             start = place + 1 if played.stores_answers else place
     return calls
 
 
-def _call(played: Integration, start: int, place: int) -> Call:
-    memory, notes = played.memory, played.notes
+def _call(played: Integration, notes: NotesModel, start: int, place: int) -> Call:
+    memory = played.memory
     asked = len(notes.requests)
-    notes.begin_turn()
     with _warnings_logged() as logged:
-        try:
-            request = played.request(start, place)
-        finally:
-            notes.end_turn()
-            memory.close()
+        request = played.request(start, place)
     tokens = memory.count(request.messages, tools=request.tools).tokens
     return Call(request, tokens, tuple(logged), tuple(notes.requests[asked:]))
 

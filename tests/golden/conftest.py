@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.golden.options import add_options, golden
+from tests.golden.digests import add_options, golden
 
 __all__ = ["golden"]
 

@@ -19,6 +19,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import pytest
 from langchain_core.messages import BaseMessage
 
 from tests.golden.adapters import Call
@@ -27,7 +28,6 @@ _FIELDS = (
     *("type", "content", "name", "id", "tool_calls", "invalid_tool_calls"),
     *("tool_call_id", "status", "additional_kwargs", "response_metadata"),
 )
-_OUTLINE_CHARACTERS = 60
 
 
 def plain_message(message: BaseMessage) -> dict[str, Any]:
@@ -99,8 +99,7 @@ class GoldenFile:
             [
                 f"{group}: {len(wrong)} of {len(lines)} recordings differ from {self.path.name}.",
                 *(_difference(name, expected[name], lines[name]) for name in wrong),
-                f"What was sent in the first of them ({wrong[0]}):",
-                *_outline(expected[wrong[0]], lines[wrong[0]], played[wrong[0]]),
+                "--dump-golden FOLDER writes what is sent: compare two checkouts by diff -r.",
             ]
         )
 
@@ -128,23 +127,36 @@ def _difference(name: str, expected: str, found: str) -> str:
     return f"- {name}: call {number} of {len(new) - 1} differs first, in {' and '.join(kinds)}"
 
 
-def _outline(expected: str, found: str, calls: Sequence[Call]) -> list[str]:
-    number = _first_difference(expected, found) or 1
-    if number > len(calls):
-        return ["  nothing"]
-    call = calls[number - 1]
-    report = {**plain_report(call), "prompts": len(call.prompts)}
-    return [
-        *(
-            f"  {message.type} {message.id}, {len(str(message.content))} characters: "
-            f"{str(message.content)[:_OUTLINE_CHARACTERS]!r}"
-            for message in call.request.messages
-        ),
-        f"  {json.dumps(report)}",
-    ]
-
-
 def _write_dump(file: Path, calls: Sequence[Call]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     whole = [{**plain_request(call), **plain_report(call)} for call in calls]
     file.with_name(f"{file.name}.json").write_text(json.dumps(whole, indent=1), encoding="utf-8")
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add the options, once for all folders that share them."""
+    group = parser.getgroup("golden views")
+    try:
+        group.addoption(
+            "--update-golden",
+            action="store_true",
+            help="write the digests of what is sent now, instead of comparing them",
+        )
+        group.addoption(
+            "--dump-golden",
+            metavar="FOLDER",
+            help="write what is digested there, in full: to compare two checkouts by diff -r",
+        )
+    except ValueError:  # the other folder's conftest was first
+        return
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> GoldenFile:
+    """The digests that belong to a test file: those of the same name, as JSON."""
+    dump = request.config.getoption("dump_golden", None)
+    return GoldenFile(
+        request.path.with_suffix(".json"),
+        update=bool(request.config.getoption("update_golden", default=False)),
+        dump=Path(dump) if dump else None,
+    )

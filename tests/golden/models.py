@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import concurrent.futures._base
 import re
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import PrivateAttr
-
-import langchain_tokenmem
-
-_PACKAGE = str(Path(langchain_tokenmem.__file__).parent)
-_WAITING = (threading.__file__, concurrent.futures._base.__file__)
-_POLL_S = 0.005
-_PATIENCE_S = 60.0
 
 _LITERALS = re.compile(r"[\w@./-]*\d[\w@./:-]*|\w+(?:[./_@-]\w+)+")
 _WORDS = re.compile(r"at most (\d+) words")
@@ -63,9 +50,8 @@ class RequestLog(BaseChatModel):
 
 
 class RecordedModel(RequestLog):
-    """Gives the answer that was laid out for it last, when `before_answer` has returned."""
+    """Gives the answer that was laid out for it last."""
 
-    before_answer: Callable[[], None] | None = None
     _next: AIMessage | None = PrivateAttr(default=None)
 
     def lay_out(self, answer: BaseMessage) -> None:
@@ -75,47 +61,13 @@ class RecordedModel(RequestLog):
 
     def answer(self, messages: list[BaseMessage]) -> AIMessage:
         assert self._next is not None
-        if self.before_answer is not None:
-            self.before_answer()
         return self._next.model_copy()  # LangChain writes into what it is given
 
 
 class NotesModel(RequestLog):
-    """Summarizes by rule: every literal of the request, each once, as long as there is room.
-
-    In a thread of its own it is held until the turn ends, or waits for it: so a summary in the
-    background is finished between the same two calls in every run.
-    """
-
-    _owner: int = PrivateAttr(default_factory=threading.get_ident)
-    _turn_ended: threading.Event = PrivateAttr(default_factory=threading.Event)
-    _threads_before: set[threading.Thread] = PrivateAttr(default_factory=set)
-    _held: set[int] = PrivateAttr(default_factory=set)
-
-    def begin_turn(self) -> None:
-        """Hold what begins from now on."""
-        self._threads_before = set(threading.enumerate())
-        self._turn_ended.clear()
-
-    def end_turn(self) -> None:
-        """Let go what is held."""
-        self._turn_ended.set()
-
-    def wait_until_held(self) -> None:
-        """Wait until every thread of this turn is held or has ended."""
-        for _ in _polls():
-            mine = set(threading.enumerate()) - self._threads_before
-            if all(thread.ident in self._held for thread in mine):
-                return
+    """Summarizes by rule: every literal of the request, each once, as long as there is room."""
 
     def answer(self, messages: list[BaseMessage]) -> AIMessage:
-        own = threading.get_ident()
-        if own != self._owner:
-            self._held.add(own)
-            for _ in _polls():
-                if self._turn_ended.is_set() or _package_waits(self._owner):
-                    break
-            self._held.discard(own)
         return AIMessage(_notes_on(str(messages[-1].content)))
 
 
@@ -130,21 +82,3 @@ def _notes_on(order: str) -> str:
             break
         lines.append(f"- {literal}")
     return "\n".join(lines)
-
-
-def _polls() -> Iterator[None]:
-    """Come back every few milliseconds; raise where what is waited for never comes."""
-    for _ in range(int(_PATIENCE_S / _POLL_S)):
-        yield
-        time.sleep(_POLL_S)
-    raise AssertionError("A summary in the background and its turn wait for each other.")
-
-
-def _package_waits(thread: int) -> bool:
-    """Return whether a thread stands in a wait that the package's own code has begun."""
-    frame = sys._current_frames().get(thread)
-    if frame is None or frame.f_code.co_filename not in _WAITING:
-        return False
-    while frame is not None and frame.f_code.co_filename in _WAITING:
-        frame = frame.f_back
-    return frame is not None and frame.f_code.co_filename.startswith(_PACKAGE)

@@ -21,13 +21,10 @@ import pytest
 from tests.golden.adapters import ADAPTERS, play
 from tests.golden.recordings import recorded_agent
 
-INTEGRATIONS = [name for name in ADAPTERS if name != "engine"]
 CASES = [
     *((window, adapter, "extractive") for window in (4_000, 8_000) for adapter in ADAPTERS),
     *((32_000, adapter, "extractive") for adapter in ("engine", "history", "middleware")),
     *((window, adapter, "model") for window in (4_000, 8_000) for adapter in ADAPTERS),
-    *((4_000, adapter, "model-background") for adapter in INTEGRATIONS),
-    *((8_000, adapter, "model-background") for adapter in ("history", "runnable", "middleware")),
     *((4_000, adapter, "extractive-recall") for adapter in ("history", "node")),
 ]
 # One of each integration and of each variant; CI plays all.
@@ -38,7 +35,6 @@ QUICK = {
     (4_000, "node", "extractive"),
     (4_000, "nodes", "model"),
     (4_000, "middleware", "extractive"),
-    (4_000, "middleware", "model-background"),
 }
 
 

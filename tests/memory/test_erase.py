@@ -22,8 +22,7 @@ from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
 from langchain_tokenmem.graphs import pin_update
 from langchain_tokenmem.notes import JsonStore, SqlStore
-from tests.adapters.agents.test_middleware import memory_of, thread
-from tests.adapters.test_pins import graph_with
+from tests.adapters.integrations import graph_with, memory_of, thread
 
 WORDS = "the blue harbour"
 
@@ -176,9 +175,9 @@ def test_the_store_of_the_recall_is_the_default_and_its_words_go(note_store, tra
 
 
 def test_checkpoints_of_a_thread_with_their_pins_go(transcripts):
-    _, graph = graph_with(memory_of(), lambda _: pin_update(WORDS))
-    graph.checkpointer = TokenMemorySaver(transcripts)
+    _, graph = graph_with(memory_of(), TokenMemorySaver(transcripts))
     graph.invoke({"messages": [HumanMessage("hi")]}, thread("t"))
+    graph.update_state(thread("t"), pin_update(WORDS), as_node="model")
     assert graph.get_state(thread("t")).values["token_memory_pins"]
     found = memory_of().erase(transcripts, session_id="t")
     assert found["checkpoints"] > 0

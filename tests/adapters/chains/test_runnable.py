@@ -1,18 +1,17 @@
-"""The runnable door: the whole request is budgeted, behind the prompt."""
+"""`with_token_memory`: the whole request is budgeted, behind the prompt, wherever it stands."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.language_models import BaseChatModel, FakeListChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import (
     RunnableBranch,
     RunnableLambda,
@@ -20,166 +19,88 @@ from langchain_core.runnables import (
     RunnablePassthrough,
 )
 
-from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore, with_token_memory
+from langchain_tokenmem import TokenBudget, TranscriptStore, with_token_memory
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError, ScopeError
-from tests.fakes import CharCounter, ListSummarizer, log_text, words_of
+from tests.adapters.integrations import memory_of, session, texts, turns
+from tests.fakes import words_of
 from tests.legality import problems
-
-
-class Recorder(BaseChatModel):
-    """Answers with a number and remembers every request."""
-
-    requests: list
-    words: int = 10
-
-    @property
-    def _llm_type(self) -> str:
-        return "recorder"
-
-    def bind_tools(self, tools, **kwargs):
-        return self.bind(tools=tools, **kwargs)
-
-    def _generate(self, messages, stop=None, run_manager=None, **kwargs):
-        self.requests.append(messages)
-        said = AIMessage(f"answer {len(self.requests)} " * self.words)
-        return ChatResult(generations=[ChatGeneration(message=said)])
-
-    def _stream(self, messages, stop=None, run_manager=None, **kwargs):
-        self.requests.append(messages)
-        for word in ("one ", "two ", "three"):
-            yield ChatGenerationChunk(message=AIMessageChunk(word))
-
+from tests.summarize.models import Scripted
 
 PROMPT = ChatPromptTemplate(
     [("system", "You are {who}."), MessagesPlaceholder("history"), ("human", "Please: {input}")]
 )
+KEYS = {"input_messages_key": "input", "history_messages_key": "history"}
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
-def memory_of(window: int = 2_000, **options: Any) -> TokenMemory:
-    budget, counter = TokenBudget(context_window=window), CharCounter()
-    return TokenMemory(budget, counter=counter, summarizer=ListSummarizer(), **options)
+def recorder() -> Scripted:
+    """Return a model that remembers its requests."""
+    return Scripted(answer=lambda _messages: "an answer " * 10)
 
 
-@pytest.fixture
-def store():
-    with TranscriptStore("sqlite://") as store:
-        yield store
-
-
-def config(session_id: str = "s1", **more) -> dict:
-    return {"configurable": {"session_id": session_id, **more}}
-
-
-def prompted(store, model=None, memory=None, prompt=PROMPT):
-    return with_token_memory(
-        prompt | (model or Recorder(requests=[])),
-        memory or memory_of(),
-        store,
-        input_messages_key="input",
-        history_messages_key="history",
-    )
-
-
-@pytest.mark.slow
-def test_a_prompted_chain_fits_its_whole_request_for_200_turns(store):
-    memory, model = memory_of(1_500), Recorder(requests=[])
-    chain = prompted(store, model, memory)
-    for number in range(200):
-        chain.invoke({"input": f"question {number} " * 15, "who": "a clerk"}, config())
-    assert len(model.requests) == 200
-    for number, request in enumerate(model.requests):
-        assert memory.count(request).tokens <= memory.budget.limit
+def check(model: Scripted, memory: Any, *, tools: Any = None, count: int | None = None) -> None:
+    """Check that every request fits, and is legal."""
+    assert len(model.requests) == count or count is None
+    for request in model.requests:
+        assert memory.count(request, tools=tools).tokens <= memory.budget.limit
         assert problems(request) == []
-        assert request[0].content.startswith("You are a clerk.")
-        assert request[-1].content.startswith(f"Please: question {number} ")
-    assert store.count("s1") == 400
-    assert store.messages("s1")[0].content.startswith("question 0")
-    assert len(log_text(store.state("s1").state)) > 10
 
 
 @pytest.mark.slow
-async def test_sync_async_stream_and_batch_give_the_same_requests():
+async def test_invoke_stream_and_batch_give_the_same_requests():
     seen = []
     for run in ("invoke", "ainvoke", "stream", "astream", "batch"):
         with TranscriptStore("sqlite://") as store:
-            model = Recorder(requests=[])
-            chain = prompted(store, model, memory_of(1_000))
-            for number in range(12):
-                given = {"input": f"question {number} " * 20, "who": "x"}
-                if run == "invoke":
-                    chain.invoke(given, config())
-                elif run == "ainvoke":
-                    await chain.ainvoke(given, config())
+            model, memory = recorder(), memory_of(1_000, now=lambda: NOON)
+            chain = with_token_memory(PROMPT | model, memory, store, **KEYS)
+            for number in range(8):
+                asked = {"input": f"question {number} " * 40, "who": "a clerk"}
+                if run == "ainvoke":
+                    await chain.ainvoke(asked, session())
                 elif run == "batch":
-                    chain.batch([given], config())
+                    chain.batch([asked], session())
+                elif run == "astream":
+                    assert len([c async for c in chain.astream(asked, session())]) >= 20
                 elif run == "stream":
-                    assert [c.content for c in chain.stream(given, config())][:3] == [
-                        "one ",
-                        "two ",
-                        "three",
-                    ]
+                    assert len(list(chain.stream(asked, session()))) >= 20
                 else:
-                    assert [c.content async for c in chain.astream(given, config())][:3] == [
-                        "one ",
-                        "two ",
-                        "three",
-                    ]
-            assert store.count("s1") == 24
-            stored = [m for m in store.messages("s1") if m.type == "ai"]
-            assert {type(m) for m in stored} == {AIMessage}
+                    chain.invoke(asked, session())
+            check(model, memory, count=8)
+            assert {request[0].content for request in model.requests} == {"You are a clerk."}
+            assert model.requests[-1][-1].content.startswith("Please: question 7 ")
+            assert "<conversation_summary" in model.requests[-1][1].text
+            assert texts(store.messages("s"))[:2] == ["question 0 " * 40, "an answer " * 10]
+            assert {type(m) for m in store.messages("s")} == {HumanMessage, AIMessage}
             seen.append([words_of(m for m in r if m.type == "human") for r in model.requests])
-    assert seen[0] == seen[1] == seen[4]
-    assert seen[2] == seen[3]
+    assert all(each == seen[0] for each in seen)
 
 
-@pytest.mark.slow
-def test_tools_bound_to_the_model_are_counted(store):
-    tools = [{"name": f"tool{n}", "description": "does things " * 30} for n in range(5)]
-    model, memory = Recorder(requests=[]), memory_of(1_500)
-    bound = model.bind_tools(tools)
-    chain = prompted(store, bound, memory)
-    for number in range(30):
-        chain.invoke({"input": f"question {number} " * 15, "who": "x"}, config())
-    for request in model.requests:
-        assert memory.count(request, tools=tools).tokens <= memory.budget.limit
-
-
-def test_a_giant_input_is_capped_and_readable_by_its_id(store):
-    memory, model = memory_of(1_500), Recorder(requests=[])
-    chain = with_token_memory(model, memory, store)
-    giant = "start " + "stuff " * 20_000 + "end"
-    chain.invoke(giant, config())
-    sent = model.requests[0][-1]
-    assert memory.count(model.requests[0]).tokens <= memory.budget.limit
-    assert store.get("s1", sent.id).content == giant
-    assert " characters left out ...]" in sent.content
-    chain.invoke("and?", config())
-    assert model.requests[1][0] == sent or "left out ...]" in str(model.requests[1][0].content)
+# Shapes of inputs and outputs
 
 
 @pytest.mark.parametrize(
-    "given",
+    "asked",
     [
         "hi",
         HumanMessage("hi"),
         [HumanMessage("hi")],
         {"input": "hi"},
         {"messages": [HumanMessage("hi")]},
+        ("human", "hi"),
+        [("human", "hi")],
     ],
+    ids=str,
 )
-def test_any_shape_of_input(store, given):
-    model = Recorder(requests=[])
-    bound = (
-        model
-        if not isinstance(given, dict)
-        else RunnableLambda(lambda d: next(iter(d.values()))) | model
-    )
-    chain = with_token_memory(bound, memory_of(), store)
-    chain.invoke(given, config())
-    chain.invoke(given, config())
+def test_any_shape_of_input(store, asked):
+    model = recorder()
+    is_map = isinstance(asked, dict)
+    inner = RunnableLambda(lambda d: next(iter(d.values()))) | model if is_map else model
+    chain = with_token_memory(inner, memory_of(), store)
+    for _ in range(2):
+        chain.invoke(asked, session())
     assert model.requests[1][0].content == "hi"
     assert len(model.requests[1]) == 3
-    assert store.count("s1") == 4
+    assert texts(store.messages("s"))[::2] == ["hi", "hi"]
 
 
 @pytest.mark.parametrize(
@@ -194,263 +115,165 @@ def test_any_shape_of_input(store, given):
 )
 def test_any_shape_of_output(store, answer, stored):
     chain = with_token_memory(RunnableLambda(lambda _messages: answer), memory_of(), store)
-    assert chain.invoke("hi", config()) == answer
-    assert [m.content for m in store.messages("s1")] == ["hi", stored]
+    assert chain.invoke("hi", session()) == answer
+    assert texts(store.messages("s")) == ["hi", stored]
+
+
+# Prompts, tools, models: wherever they stand
 
 
 @pytest.mark.slow
-def test_requests_fit_for_all_combinations_of_input_and_history_keys(store):
-    @given(
-        st.sampled_from([("input", "history"), ("input", None), (None, None), (None, "history")]),
-        st.integers(600, 3_000),
-        st.lists(st.integers(1, 400), min_size=1, max_size=12),
-    )
-    def fits(keys, window, sizes):
-        memory, model = memory_of(window), Recorder(requests=[])
-        prompt = ChatPromptTemplate(
-            [("system", "S."), MessagesPlaceholder(keys[1] or "input")]
-            + ([("human", "{input}")] if keys[1] else [])
-        )
-        with TranscriptStore("sqlite://") as own:
-            chain = with_token_memory(
-                prompt | model,
-                memory,
-                own,
-                input_messages_key=keys[0],
-                history_messages_key=keys[1],
-            )
-            for size in sizes:
-                chain.invoke({"input": "word " * size}, config())
-        for request, size in zip(model.requests, sizes, strict=True):
-            assert memory.count(request).tokens <= memory.budget.limit
-            assert problems(request) == []
-            assert request[-1].content == "word " * size or "left out" in request[-1].content
+@given(
+    st.sampled_from([("input", "history"), ("input", None), (None, None), (None, "history")]),
+    st.integers(600, 3_000),
+    st.lists(st.integers(1, 400), min_size=1, max_size=12),
+)
+def test_requests_fit_for_all_combinations_of_input_and_history_keys(keys, window, sizes):
+    memory, model = memory_of(window), recorder()
+    parts = [("system", "S."), MessagesPlaceholder(keys[1] or "input")]
+    prompt = ChatPromptTemplate(parts + ([("human", "{input}")] if keys[1] else []))
+    given_keys = dict(zip(KEYS, keys, strict=True))
+    with TranscriptStore("sqlite://") as store:
+        chain = with_token_memory(prompt | model, memory, store, **given_keys)
+        for size in sizes:
+            chain.invoke({"input": "word " * size}, session())
+    check(model, memory, count=len(sizes))
+    for request, size in zip(model.requests, sizes, strict=True):
+        assert request[-1].content == "word " * size or "left out" in request[-1].content
 
-    fits()
+
+RULES = ("system", "rule " * 300)
+LONG = ChatPromptTemplate([RULES, MessagesPlaceholder("history"), ("human", "{input}")])
+RENAMED = ChatPromptTemplate([RULES, MessagesPlaceholder("chat"), ("human", "{input}")])
+SHAPES = {
+    "parallel": lambda m: RunnableParallel(answer=LONG | m),
+    "fallbacks": lambda m: (LONG | m).with_fallbacks([LONG | m]),
+    "assign": lambda m: RunnablePassthrough.assign(output=LONG | m),
+    "retry": lambda m: (LONG | m).with_retry(),
+    "config": lambda m: (LONG | m).with_config(run_name="x"),
+    "branch": lambda m: RunnableBranch((lambda _d: True, LONG | m), LONG | m),
+    "renamed": lambda m: (
+        {"input": itemgetter("input"), "chat": itemgetter("history")} | RENAMED | m
+    ),
+}
 
 
 @pytest.mark.slow
-def test_examples_in_front_of_the_history_stay_there(store):
-    prompt = ChatPromptTemplate(
-        [
-            ("system", "S."),
-            ("human", "1+1"),
-            ("ai", "2"),
-            MessagesPlaceholder("history"),
-            ("human", "{input}"),
-        ]
-    )
-    model, memory = Recorder(requests=[]), memory_of(1_000)
-    chain = prompted(store, model, memory, prompt)
-    for number in range(30):
-        chain.invoke({"input": f"{number} " * 20}, config())
-    for request in model.requests:
-        assert [m.content for m in request[1:3]] == ["1+1", "2"]
-        assert memory.count(request).tokens <= memory.budget.limit
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_prompt_is_found_wherever_it_stands(store, shape):
+    model, memory = recorder(), memory_of(1_200)
+    chain = with_token_memory(SHAPES[shape](model), memory, store, **KEYS)
+    store.add("s", turns(12))
+    for number in range(4):
+        chain.invoke({"input": f"question {number} " * 20}, session())
+    check(model, memory, count=4)
+    assert len(model.requests[-1]) > 2
+    assert store.count("s") >= 32
+
+
+def test_a_prompt_of_one_variable_takes_a_list(store):
+    model, memory = recorder(), memory_of(1_200)
+    prompt = ChatPromptTemplate([RULES, MessagesPlaceholder("messages")])
+    chain = with_token_memory(prompt | model, memory, store)
+    for number in range(12):
+        chain.invoke([HumanMessage(f"question {number} " * 20)], session())
+    check(model, memory)
+    assert [m.type for m in model.requests[1]] == ["system", "human", "ai", "human"]
+
+
+@pytest.mark.parametrize("fallbacks", [False, True])
+def test_tools_bound_to_the_model_are_counted(store, fallbacks):
+    tools = [{"name": f"tool{n}", "description": "does things " * 30} for n in range(5)]
+    model, memory = recorder(), memory_of(1_500)
+    bound: Any = model.bind_tools(tools)
+    bound = bound.with_fallbacks([model.bind_tools(tools)]) if fallbacks else bound
+    store.add("s", turns(20))
+    chain = with_token_memory(PROMPT | bound, memory, store, **KEYS)
+    chain.invoke({"input": "And now?", "who": "x"}, session())
+    check(model, memory, tools=tools)
+    assert len(model.requests[0]) > 2
+
+
+EXAMPLES = ChatPromptTemplate(
+    [
+        ("system", "S."),
+        ("human", "1+1"),
+        ("ai", "2"),
+        MessagesPlaceholder("history"),
+        ("human", "{input}"),
+    ]
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("most", [None, 6, 7, 9])
+def test_examples_in_front_of_the_history_stay_there_and_count_for_max_messages(store, most):
+    model = recorder()
+    memory = memory_of(1_000, max_messages=most, trigger=None) if most else memory_of(1_000)
+    chain = with_token_memory(EXAMPLES | model, memory, store, **KEYS)
+    for number in range(8):
+        chain.invoke({"input": f"{number} " * 20}, session())
+    check(model, memory)
+    assert {tuple(texts(request[1:3])) for request in model.requests} == {("1+1", "2")}
+    if most:
+        assert most - 1 <= max(len(request) for request in model.requests) <= most
+
+
+def test_a_prompt_that_writes_the_history_as_text(store):
+    model = recorder()
+    prompt = ChatPromptTemplate([("human", "History: {history}\nNow: {input}")])
+    chain = with_token_memory(prompt | model, memory_of(4_000), store, **KEYS)
+    for said in "ab":
+        chain.invoke({"input": said}, session())
+    assert "an answer" in model.requests[1][0].content
+    assert store.count("s") == 4
 
 
 def test_steps_in_front_of_the_prompt_see_the_history(store):
-    model = Recorder(requests=[])
-    chain = with_token_memory(
-        RunnablePassthrough.assign(who=lambda d: f"after {len(d['history'])}") | PROMPT | model,
-        memory_of(),
-        store,
-        input_messages_key="input",
-        history_messages_key="history",
-    )
-    chain.invoke({"input": "a"}, config())
-    chain.invoke({"input": "b"}, config())
+    model = recorder()
+    step = RunnablePassthrough.assign(who=lambda d: f"after {len(d['history'])}")
+    chain = with_token_memory(step | PROMPT | model, memory_of(), store, **KEYS)
+    for said in "ab":
+        chain.invoke({"input": said}, session())
     assert model.requests[1][0].content == "You are after 2."
     assert len(model.requests[1]) == 4
 
 
-def test_a_prompt_that_writes_the_history_as_text(store):
-    model = Recorder(requests=[])
-    prompt = ChatPromptTemplate([("human", "History: {history}\nNow: {input}")])
-    chain = prompted(store, model, memory_of(4_000), prompt)
-    chain.invoke({"input": "a"}, config())
-    chain.invoke({"input": "b"}, config())
-    assert "answer 1" in model.requests[1][0].content
+@pytest.mark.parametrize("role", ["auto", "system"])
+def test_there_is_one_system_message_and_the_summary_stands_where_the_memory_says(store, role):
+    model = recorder()
+    store.add("s", turns(20))
+    chain = with_token_memory(PROMPT | model, memory_of(1_000, summary_role=role), store, **KEYS)
+    chain.invoke({"input": "And now?", "who": "x"}, session())
+    [request] = model.requests
+    assert [m.type for m in request].count("system") == 1
+    assert request[0].content.startswith("You are x.")
+    place = 0 if role == "system" else 1
+    assert ["<conversation_summary" in m.text for m in request[:2]] == [place == 0, place == 1]
 
 
-def test_a_turn_that_fails_is_not_stored(store):
-    def boom(_messages):
-        raise ValueError("no")
-
-    chain = with_token_memory(RunnableLambda(boom), memory_of(), store)
-    with pytest.raises(ValueError, match="no"):
-        chain.invoke("hi", config())
-    assert store.count("s1") == 0
+# Sessions, users and budgets
 
 
 def test_sessions_users_and_budgets_come_by_configurable(store):
-    model, memory = Recorder(requests=[]), memory_of()
+    model, memory = recorder(), memory_of()
     chain = with_token_memory(model, memory, store)
     with pytest.raises(ScopeError, match="session_id"):
         chain.invoke("hi")
     with pytest.raises(ConfigurationError, match="input_messages_key"):
-        chain.invoke({"a": "x", "b": "y"}, config())
-    chain.invoke("mine", config("s1", user_id="u1"))
-    chain.invoke("yours", config("s2", user_id="u2"))
+        chain.invoke({"a": "x", "b": "y"}, session())
+    chain.invoke("mine", session("s1", user_id="u1"))
+    chain.invoke("yours", session("s2", user_id="u2"))
     assert store.sessions(user_id="u1") == ["s1"]
     with pytest.raises(ScopeError):
-        chain.invoke("thief", config("s1", user_id="u2"))
-    with pytest.raises(BudgetExceededError):
-        with_token_memory(PROMPT | model, memory, store, history_messages_key="history").invoke(
-            {"input": "x", "who": "long " * 400},
-            config("s3", token_budget=TokenBudget(context_window=300)),
-        )
+        chain.invoke("thief", session("s1", user_id="u2"))
     assert {spec.id for spec in chain.config_specs} >= {"session_id", "user_id"}
 
 
-@pytest.mark.slow
-def test_nothing_of_the_memory_reaches_the_stream(store):
-    chain = prompted(store, memory=memory_of(700))
-    for number in range(15):
-        chunks = list(chain.stream({"input": f"q{number} " * 30, "who": "x"}, config()))
-        assert "".join(c.content for c in chunks) == "one two three"
-    assert store.state("s1").state["summary"]
-
-
-@pytest.mark.slow
-async def test_nothing_of_the_memory_reaches_astream_events(store):
-    chain = prompted(store, memory=memory_of(700))
-    for number in range(25):
-        said = [
-            event["data"]["chunk"].content
-            async for event in chain.astream_events(
-                {"input": f"q{number} " * 30, "who": "x"}, config(), version="v2"
-            )
-            if event["event"] == "on_chat_model_stream"
-        ]
-        assert "".join(said) == "one two three"
-    assert store.state("s1").state["summary"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("role", ["auto", "system"])
-def test_a_summary_system_message_is_merged_with_the_prompts_own(store, role):
-    model = Recorder(requests=[])
-    chain = prompted(store, model, memory_of(700, summary_role=role))
-    for number in range(15):
-        chain.invoke({"input": f"q{number} " * 30, "who": "x"}, config())
-    last = model.requests[-1]
-    assert [m.type for m in last].count("system") == 1
-    assert isinstance(last[0], SystemMessage)
-    if role == "system":
-        assert last[0].content.startswith("You are x.\n\n[Notes on earlier parts")
-    else:
-        assert last[0].content == "You are x."
-    assert "<conversation_summary messages=" in last[0 if role == "system" else 1].text
-
-
-def test_a_text_completion_chain(store):
-    chain = with_token_memory(
-        PromptTemplate.from_template("{history} {input}") | FakeListChatModel(responses=["ok"]),
-        memory_of(),
-        store,
-        input_messages_key="input",
-        history_messages_key="history",
-    )
-    assert chain.invoke({"input": "a"}, config()).content == "ok"
-    assert store.count("s1") == 2
-
-
-LONG = ChatPromptTemplate(
-    [("system", "rule " * 900), MessagesPlaceholder("history"), ("human", "{input}")]
-)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "shape",
-    [
-        lambda m: RunnableParallel(answer=LONG | m),
-        lambda m: (LONG | m).with_fallbacks([LONG | m]),
-        lambda m: RunnablePassthrough.assign(output=LONG | m),
-        lambda m: (LONG | m).with_retry(),
-        lambda m: (LONG | m).with_config(run_name="x"),
-        lambda m: RunnableBranch((lambda _d: True, LONG | m), LONG | m),
-        lambda m: (
-            {"input": itemgetter("input"), "chat": itemgetter("history")}
-            | ChatPromptTemplate(
-                [("system", "rule " * 900), MessagesPlaceholder("chat"), ("human", "{input}")]
-            )
-            | m
-        ),
-    ],
-)
-def test_a_prompt_is_found_wherever_it_stands(store, shape):
-    model, memory = Recorder(requests=[]), memory_of(4_000)
-    chain = with_token_memory(
-        shape(model),
-        memory,
-        store,
-        input_messages_key="input",
-        history_messages_key="history",
-        output_messages_key=None,
-    )
-    for number in range(40):
-        chain.invoke({"input": f"question {number} " * 20}, config())
-    assert len(model.requests) == 40
-    for request in model.requests:
-        assert memory.count(request).tokens <= memory.budget.limit
-        assert problems(request) == []
-    assert store.count("s1") >= 80
-
-
-@pytest.mark.slow
-def test_a_prompt_of_one_variable_takes_a_list(store):
-    model, memory = Recorder(requests=[]), memory_of(4_000)
-    prompt = ChatPromptTemplate([("system", "rule " * 900), MessagesPlaceholder("messages")])
-    chain = with_token_memory(prompt | model, memory, store)
-    for number in range(40):
-        chain.invoke([HumanMessage(f"question {number} " * 20)], config())
-    for request in model.requests:
-        assert memory.count(request).tokens <= memory.budget.limit
-        assert problems(request) == []
-    assert [m.type for m in model.requests[1]] == ["system", "human", "ai", "human"]
-
-
-@pytest.mark.slow
-def test_tools_behind_fallbacks_are_counted(store):
-    tools = [{"name": f"tool{n}", "description": "does things " * 30} for n in range(5)]
-    model, memory = Recorder(requests=[]), memory_of(1_500)
-    chain = prompted(
-        store, model.bind_tools(tools).with_fallbacks([model.bind_tools(tools)]), memory
-    )
-    for number in range(30):
-        chain.invoke({"input": f"question {number} " * 15, "who": "x"}, config())
-    for request in model.requests:
-        assert memory.count(request, tools=tools).tokens <= memory.budget.limit
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("most", [6, 7, 9])
-def test_max_messages_counts_the_examples_of_a_prompt(most):
-    prompt = ChatPromptTemplate(
-        [
-            ("system", "Be brief."),
-            ("human", "2 + 2?"),
-            ("ai", "4"),
-            MessagesPlaceholder("history"),
-            ("human", "{question}"),
-        ]
-    )
-    model = Recorder(requests=[])
-    memory = TokenMemory(TokenBudget(8_000), max_messages=most, trigger=None)
-    with TranscriptStore("sqlite://") as store:
-        chain = with_token_memory(
-            prompt | model,
-            memory,
-            store,
-            input_messages_key="question",
-            history_messages_key="history",
-        )
-        for number in range(8):
-            chain.invoke({"question": f"{number}?"}, {"configurable": {"session_id": "s"}})
-        assert store.count("s") == 16
-    sizes = [len(request) for request in model.requests]
-    assert max(sizes) <= most
-    assert max(sizes) >= most - 1
-    assert [message.content for message in model.requests[-1][1:3]] == ["2 + 2?", "4"]
+@pytest.mark.parametrize("budget", [300, {"context_window": 300}, TokenBudget(300)], ids=str)
+def test_a_budget_of_the_call_may_be_a_number_a_dict_or_a_budget(store, budget):
+    chain = with_token_memory(PROMPT | recorder(), memory_of(), store, **KEYS)
+    given_ = {"input": "x", "who": "long " * 400}
+    chain.invoke(given_, session())
+    with pytest.raises(BudgetExceededError):
+        chain.invoke(given_, session(token_budget=budget))

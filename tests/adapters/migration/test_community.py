@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import warnings
 
@@ -11,7 +9,6 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from sqlalchemy import create_engine, event
 
-from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.adapters.migration.community import sql_histories
 from langchain_tokenmem.adapters.migration.message_files import sessions_in_file
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError
@@ -35,12 +32,6 @@ SAID = [
 
 
 @pytest.fixture
-def store():
-    with TranscriptStore("sqlite://") as store:
-        yield store
-
-
-@pytest.fixture
 def engine(tmp_path):
     engine = create_engine(f"sqlite:///{tmp_path}/old.db")
     yield engine
@@ -55,6 +46,7 @@ def without_ids(messages):
     return [message.model_copy(update={"id": None}) for message in messages]
 
 
+@pytest.mark.slow
 def test_a_sql_history_is_read_from_its_table_in_pages(store, engine, monkeypatch):
     monkeypatch.setattr(sources, "PAGE", 3)
     monkeypatch.setattr(SQLChatMessageHistory, "messages", property(lambda self: 1 / 0))
@@ -81,13 +73,6 @@ def test_a_row_that_cannot_be_read_is_named(store, engine):
         store.import_history(history, "s")
 
 
-def test_a_history_in_async_mode_is_refused_with_advice(store, engine):
-    history = SQLChatMessageHistory("s", connection=engine)
-    history.async_mode = True
-    with pytest.raises(ConfigurationError, match="sync connection"):
-        store.import_history(history, "s")
-
-
 def test_a_file_history_is_taken_as_history_and_as_file(store, tmp_path):
     file = tmp_path / "old.json"
     FileChatMessageHistory(str(file)).add_messages(SAID)
@@ -109,30 +94,6 @@ def test_every_session_of_a_table_is_found_and_nothing_is_made(store, tmp_path, 
             list(sql_histories(opened))
         with pytest.raises(ConfigurationError, match="no session 'c'"):
             list(sql_histories(opened, "talks", "c"))
-
-
-CODE = """
-import json, sys, warnings
-from langchain_tokenmem.adapters.migration import community
-loaded = "langchain_community" in sys.modules
-community._sql_history_class()
-after = "langchain_community" in sys.modules
-try:
-    warnings.warn("`langchain-community` is old", DeprecationWarning)
-    silenced = True
-except DeprecationWarning:
-    silenced = False
-print(json.dumps([loaded, after, silenced]))
-"""
-
-
-@pytest.mark.slow
-def test_langchain_community_is_imported_late_and_its_warning_silenced_there_alone():
-    done = subprocess.run(  # noqa: S603
-        [sys.executable, "-W", "error", "-c", CODE], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [False, True, False]
 
 
 def test_without_langchain_community_it_is_said_what_to_install(engine, monkeypatch):

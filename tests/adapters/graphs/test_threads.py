@@ -1,0 +1,179 @@
+"""Threads of graphs and agents: their owner, and a memory's state that is lost."""
+
+from __future__ import annotations
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.documents import Document
+from langchain_core.messages import HumanMessage, RemoveMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+
+from langchain_tokenmem import (
+    CompactNode,
+    MemoryNode,
+    Recall,
+    TokenMemoryChatHistory,
+    TokenMemoryMiddleware,
+    TokenMemorySaver,
+    TranscriptRetriever,
+    with_token_memory,
+)
+from langchain_tokenmem.errors import ScopeError
+from tests.adapters.integrations import (
+    agent_with,
+    graph_with,
+    memory_of,
+    state_of,
+    texts,
+    thread,
+    tool_turns,
+)
+from tests.fakes import log_text, words_of
+from tests.legality import problems
+from tests.summarize.models import Gate, Scripted
+
+# Owners
+
+
+@pytest.fixture(params=["InMemorySaver", "TokenMemorySaver"])
+def saver(request, store):
+    return InMemorySaver() if request.param == "InMemorySaver" else TokenMemorySaver(store)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["u", None])
+def test_a_thread_belongs_to_its_first_user_and_another_one_is_refused(door, saver, first):
+    _, graph = door(memory_of(), saver)
+    graph.invoke({"messages": "My code is 4711."}, thread(user_id=first) if first else thread())
+    graph.invoke({"messages": "What is the code?"}, thread(user_id="u"))
+    early = graph.get_state(thread()).config["configurable"]
+    for config in (thread(user_id="v"), {"configurable": {**early, "user_id": "v"}}):
+        with pytest.raises(ScopeError, match="belongs to another user than 'v'"):
+            graph.invoke({"messages": "What is the code?"}, config)
+    # A run that names nobody, and another thread, go on.
+    graph.invoke({"messages": "What is the code?"}, thread())
+    graph.invoke({"messages": "Hello."}, thread("mine", user_id="v"))
+
+
+def test_shared_threads_take_every_user(door, saver):
+    _, graph = door(memory_of(), saver, shared_threads=True)
+    for user in ("u", "v", None):
+        graph.invoke({"messages": f"I am {user}."}, thread(user_id=user))
+    assert len(graph.get_state(thread()).values["messages"]) == 6
+
+
+@pytest.mark.parametrize("user", ["", "  ", 7, "u\x1fv", "u\nv", "u\x00", "u\x85"])
+def test_users_that_cannot_be_named_so_are_refused(door, user):
+    _, graph = door(memory_of())
+    with pytest.raises(ScopeError, match="user_id"):
+        graph.invoke({"messages": "Hello."}, thread(user_id=user))
+
+
+@pytest.mark.parametrize("bad", ["a\x1fb", "a\x00b", "a\nb", "a\x9f"])
+def test_ids_with_control_characters_are_refused_by_every_integration(bad, store, door):
+    model, graph = door(memory_of(), TokenMemorySaver(store))
+    chain, said = with_token_memory(model, memory_of(), store), [HumanMessage("hi")]
+    ids = ({"session_id": bad}, {"session_id": "s", "user_id": bad})
+    calls = [
+        lambda: door(memory_of())[1].invoke({"messages": said}, thread(bad)),
+        lambda: graph.invoke({"messages": said}, thread(bad)),
+        lambda: CompactNode(memory_of(), archive=store).invoke({"messages": said}, thread(bad)),
+        *(lambda one=one: chain.invoke("Hello.", {"configurable": one}) for one in ids),
+        *(lambda one=one: TokenMemoryChatHistory(store=store, **one) for one in ids),
+        *(
+            lambda one=one: TranscriptRetriever(recall=Recall(store), **one).invoke("?")
+            for one in ids
+        ),
+    ]
+    for refused in calls:
+        with pytest.raises(ScopeError, match="control character"):
+            refused()
+    assert model.requests == []
+    assert store.sessions() == []
+
+
+# A state that is lost: a summary is found again by its words
+
+LOST = "The memory's state was not kept"
+
+
+def test_an_agent_as_a_subgraph_without_a_checkpointer_is_not_summarized_again(caplog):
+    played = []
+    for checkpointer in (None, True):
+        memory, model = memory_of(), Scripted(answer=lambda _messages: "ok " * 60)
+        middleware = [TokenMemoryMiddleware(memory)]
+        agent = create_agent(model, middleware=middleware, checkpointer=checkpointer)
+        builder = StateGraph(MessagesState)
+        builder.add_node("helper", agent)
+        builder.add_edge(START, "helper")
+        graph = builder.compile(checkpointer=InMemorySaver())
+        caplog.clear()
+        for number in range(12):
+            graph.invoke({"messages": f"Question {number}? " * 60}, thread())
+        assert caplog.text.count(LOST) == (0 if checkpointer else 1)
+        assert ("create_agent(..., checkpointer=True)" in caplog.text) is not checkpointer
+        requests = [words_of(request) for request in model.requests]
+        played.append((len(memory.summarizer.requests), requests))
+    assert played[0] == played[1]
+    assert 1 <= played[0][0] <= 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_user", [False, True])
+@pytest.mark.parametrize("background", [False, True])
+def test_a_client_that_sends_the_whole_list_again_finds_its_summary(has_user, background, caplog):
+    """A stateless server: no checkpointer, new ids with every call; of a user, or of nobody."""
+    gate = Gate()
+    gate.open.set()
+    memory = memory_of(summarizer=gate.model) if background else memory_of()
+    model = Scripted(answer=lambda _messages: "ok " * 60)
+    agent = create_agent(model, middleware=[TokenMemoryMiddleware(memory)])
+    said: list[tuple[str, str]] = []
+    for number in range(12):
+        said.append(("user", f"Question {number}? " * 60))
+        config = thread(f"t{number}", user_id="u") if has_user else None
+        result = agent.invoke({"messages": said}, config)
+        said.append(("assistant", result["messages"][-1].text))
+        memory.close()
+    made = gate.model.requests if background else memory.summarizer.requests
+    assert 1 <= len(made) <= 6
+    assert caplog.text.count(LOST) == (0 if has_user else 1)
+    assert "conversation_summary" in model.requests[-1][0].text
+    for request in model.requests:
+        assert problems(request) == []
+        assert memory.count(request).tokens <= memory.budget.limit
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", ["remove", "edit"])
+def test_words_that_were_removed_or_edited_are_in_no_summary_that_others_find(change):
+    """A thread's later summaries rest on the earlier ones, and so on words that are gone."""
+    memory = memory_of()
+    _, graph = graph_with(memory)
+    said = tool_turns(20)
+    said[8] = HumanMessage("SECRET 4711. " * 9, id="h2")
+    gone = RemoveMessage(id="h2") if change == "remove" else HumanMessage("Nothing.", id="h2")
+    for message in said[:40]:
+        graph.invoke({"messages": [message]}, thread())
+    assert "SECRET" in log_text(state_of(graph))
+    for message in (gone, *said[40:]):
+        graph.invoke({"messages": [message]}, thread())
+    held = graph.get_state(thread()).values["messages"]
+    again = MemoryNode(memory).invoke({"messages": held}, thread("other"))
+    assert again["memory"]["summary"]
+    assert "SECRET" not in str(again["memory"])
+
+
+def test_what_was_recalled_for_one_thread_reaches_no_other(store):
+    recall = Recall(store)
+    recall.add_documents([Document("The ZEBRA word is koala.", id="z")], session_id="one")
+    memory = memory_of(recall=recall)
+    said = [*tool_turns(12), HumanMessage("What is the ZEBRA word?", id="q")]
+    found = {}
+    for name in ("one", "two"):
+        model, graph = agent_with(memory)
+        graph.invoke({"messages": said}, thread(name, user_id="u"))
+        found[name] = "koala" in str(texts(model.requests[-1]))
+    assert found == {"one": True, "two": False}
+    assert len(memory.summarizer.requests) == 1
