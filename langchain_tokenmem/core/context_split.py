@@ -9,16 +9,10 @@ from langchain_core.messages import BaseMessage, SystemMessage
 
 from langchain_tokenmem.core.bound_reasoning import without_bound_reasoning
 from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.covered import POINTER_IS_LOST, covered_end, with_true_count
 from langchain_tokenmem.core.inserted_text import merged_system, text_of_block
 from langchain_tokenmem.core.message_times import ShownTimes, TimePrefixes
 from langchain_tokenmem.core.messages import CHAT_TYPES, role_of, well_formed_message, with_ids
-from langchain_tokenmem.core.numbers import (
-    POINTER_IS_LOST,
-    MessageNumbers,
-    covered_end,
-    last_number,
-    with_true_count,
-)
 from langchain_tokenmem.core.parsing import ParsedMessages, ParseRules, parse
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message
@@ -92,7 +86,6 @@ def split_context(
         kept_notes={key: text for key, b in state["blocks"].items() if (text := b.get("kept"))},
         blocks={key: text for key, one in state["blocks"].items() if (text := text_of_block(one))},
         working_notes={key: held for key, b in state["blocks"].items() if (held := b.get("notes"))},
-        numbers=MessageNumbers(last_number(summary), tail.groups),
         seen=seen,
         turns=_turns_in(kept, tail, state, unique[:start], reading),
     )

@@ -15,7 +15,7 @@ from langchain_tokenmem import (
     memory_input,
     memory_nodes,
 )
-from langchain_tokenmem.core.numbers import reference
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.tools import compact_conversation_tool, read_message_tool
 from tests.adapters.agents.test_middleware import agent_of, call, memory_of, rounds, thread
 
