@@ -30,7 +30,6 @@ class SummaryEntry(TypedDict):
         id: Its name in the log.
         text: The notes, without fences.
         first: Reference of the first message that it covers.
-        last: Number of the last one, counted from 1.
         covered: How many messages it covers, those that stay visible whole included.
         since: Time of the first message, as UTC in ISO 8601; None where none is known.
         until: Time of the last one.
@@ -48,11 +47,10 @@ class SummaryEntry(TypedDict):
         condensed: Ids of the entries that it was made of; missing where it was made of messages.
         sources: For each line of the text the references of the messages that it was taken from;
             missing where the summarizer does not know.
-        digest: Of the numbers and ids of the messages that it covers: by it they are found again
-            for certain. Missing in entries of before.
-        words: Of the numbers and words of these messages: by it an edit of one is noticed. Missing
-            where their words cannot be compared, as those of one that is cleared for a while.
-        gaps: Numbers up to `last` that none of them has, as ranges: their messages were removed.
+        digest: Of the ids of the messages that it covers: by it they are found again for certain.
+            Missing in an imported entry.
+        words: Of the words of these messages: by it an edit of one is noticed. Missing where their
+            words cannot be compared, as those of one that is cleared for a while.
         todos: The newest to-do list of these messages as text, empty where all of it is done;
             missing where they write none.
     """
@@ -60,7 +58,6 @@ class SummaryEntry(TypedDict):
     id: str
     text: str
     first: str
-    last: _Number
     covered: _Number
     since: str | None
     until: str | None
@@ -75,7 +72,6 @@ class SummaryEntry(TypedDict):
     sources: NotRequired[list[list[str]]]
     digest: NotRequired[str]
     words: NotRequired[str]
-    gaps: NotRequired[list[_Range]]
     todos: NotRequired[str]
 
 

@@ -22,7 +22,7 @@ from langchain_tokenmem.core.messages import (
     spoken_messages,
     text_of,
 )
-from langchain_tokenmem.core.numbers import reference
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.analysis import TextAnalyser

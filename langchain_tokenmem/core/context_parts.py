@@ -20,7 +20,6 @@ from langchain_tokenmem.core.inserted_text import (
     without_notes,
 )
 from langchain_tokenmem.core.messages import is_pinned, marked, role_of
-from langchain_tokenmem.core.numbers import MessageNumbers
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import (
     fit_list,
@@ -160,7 +159,6 @@ class ContextParts:
         summary_role: Message in which summary and left-out marker stand: the system message, or
             the first human one.
         can_read: Whether the model has a tool that opens a message by its reference.
-        numbers: Numbers of the messages; None where none can be fixed: in a view.
         seen: First sights of messages without a time, by id.
         turns: Turn memories of the messages.
         pins: The pins as they stand in the request; empty for none.
@@ -192,7 +190,6 @@ class ContextParts:
     notes_after_fold: str | None = None
     summary_role: Literal["system", "human"] = "system"
     can_read: bool = False
-    numbers: MessageNumbers | None = None
     seen: Mapping[str, str] = field(default_factory=dict)
     turns: ShownTurns = field(default_factory=ShownTurns)
     pins: str = ""

@@ -16,6 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
 from langchain_tokenmem.core.bound_reasoning import without_bound_reasoning
 from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
+from langchain_tokenmem.core.covered import POINTER_IS_LOST, covered_end, with_true_count
 from langchain_tokenmem.core.inserted_text import merged_system, text_of_block
 from langchain_tokenmem.core.message_times import ShownTimes, TimePrefixes
 from langchain_tokenmem.core.messages import (
@@ -25,13 +26,6 @@ from langchain_tokenmem.core.messages import (
     role_of,
     well_formed_message,
     with_ids,
-)
-from langchain_tokenmem.core.numbers import (
-    POINTER_IS_LOST,
-    MessageNumbers,
-    covered_end,
-    last_number,
-    with_true_count,
 )
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message
@@ -115,7 +109,6 @@ def split_context(
         kept_notes={key: text for key, b in state["blocks"].items() if (text := b.get("kept"))},
         blocks={key: text for key, one in state["blocks"].items() if (text := text_of_block(one))},
         working_notes={key: held for key, b in state["blocks"].items() if (held := b.get("notes"))},
-        numbers=MessageNumbers(last_number(summary), tail),
         seen=seen,
         turns=ShownTurns(reading, outcomes, turns).shown_with(kept, tail),
     )

@@ -31,7 +31,6 @@ _EMPTY_ENTRY: SummaryEntry = {
     "id": "",
     "text": ".",
     "first": "7a0b1c",
-    "last": 10**6,
     "covered": 0,
     "since": "2026-01-01T00:00:00+00:00",
     "until": "2026-01-02T00:00:00+00:00",

@@ -18,7 +18,7 @@ from langchain_tokenmem.core.messages import (
     text_of,
     well_formed,
 )
-from langchain_tokenmem.core.numbers import reference
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.state import Block, MemoryState, SummaryEntry
 

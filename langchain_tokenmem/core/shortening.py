@@ -22,7 +22,7 @@ from langchain_tokenmem.core.messages import (
     role_of,
     text_of,
 )
-from langchain_tokenmem.core.numbers import reference
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.tool_calls import with_calls
 from langchain_tokenmem.core.tool_failures import is_error
 from langchain_tokenmem.state import Cut

@@ -23,13 +23,12 @@ from langchain_tokenmem.core.chat_models import (
 )
 from langchain_tokenmem.core.context_parts import RequestCounter, cached_count, checked_overhead
 from langchain_tokenmem.core.context_split import split_context
-from langchain_tokenmem.core.edited_words import CheckedMessages, checked_messages
 from langchain_tokenmem.core.inserted_text import with_text
 from langchain_tokenmem.core.messages import NamedMessages
-from langchain_tokenmem.core.numbers import READ_MESSAGE
 from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
+from langchain_tokenmem.core.references import READ_MESSAGE
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions, SummaryRole
 from langchain_tokenmem.core.todos import todos_in, todos_text
@@ -39,7 +38,11 @@ from langchain_tokenmem.core.view import Explanation, View
 from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings, turn_reading
 from langchain_tokenmem.events import CompactCallbacks, notify
 from langchain_tokenmem.memory.compaction import Compaction, Summarize
-from langchain_tokenmem.memory.corrected_summary import with_current_words
+from langchain_tokenmem.memory.current_words import (
+    CheckedMessages,
+    checked_messages,
+    with_current_words,
+)
 from langchain_tokenmem.memory.prepared_call import (
     PreparedCall,
     answers_in,
@@ -224,7 +227,7 @@ class Engine:
         self._check_window(budget)
         messages, budget = self.named(messages), self.budget_for(budget)
         tokens, profile = self.counter_of(budget), self._profile(budget)
-        checked = self.checked(id(messages[0]) if messages else 0)
+        checked = self.checked_before(messages)
         known = with_current_words(messages, load_state(state), tokens.text, checked)
         counter = RequestCounter(
             cached_count(tokens.message),
@@ -263,6 +266,10 @@ class Engine:
         parts = (found.context, budget, known, found.counter, found.ratio, on)
         call = PreparedCall(*parts, reported=found.reported)
         return with_known_count(call, tokens, self.counter, tools)
+
+    def checked_before(self, messages: Sequence[BaseMessage]) -> CheckedMessages:
+        """Return what is known of a conversation that was compared with its summary."""
+        return self.checked(id(messages[0]) if messages else 0)
 
     def _mixes(self) -> bool:
         """Return whether a call may reach models that count differently."""

@@ -21,9 +21,10 @@ from cachetools import LRUCache
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import ForkSafeLock
+from langchain_tokenmem.core.covered import digest_of_texts
 from langchain_tokenmem.core.edited_words import as_said
 from langchain_tokenmem.core.messages import digest_of, spoken_messages, with_ids
-from langchain_tokenmem.core.numbers import digest_of_numbers, numbers_in, reference
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.turns import no_turns
 from langchain_tokenmem.memory.prepared_call import with_sent
 from langchain_tokenmem.memory.reported_counts import in_force_from
@@ -375,17 +376,16 @@ def _renamed(entries: Sequence[SummaryEntry], ids: Sequence[str]) -> list[Summar
         ids: Ids of the messages that they cover, in order.
     """
     last_ids = list(ids[: -LAST_IDS - 1 : -1])
-    numbered = [entry for entry in entries if "digest" in entry]
-    if numbered != [*entries] or sum(entry["covered"] for entry in entries) != len(ids):
+    is_known = all("digest" in entry for entry in entries)
+    if not is_known or sum(entry["covered"] for entry in entries) != len(ids):
         older: list[SummaryEntry] = [{**entry, "last_ids": []} for entry in entries[:-1]]
         return [*older, {**entries[-1], "last_ids": last_ids}]
     found: list[SummaryEntry] = []
-    before = start = 0
+    start = 0
     for entry in entries:
         own = ids[start : start + entry["covered"]]
-        numbers = zip(own, numbers_in(entry, before), strict=False)
         own_last = list(own[: -LAST_IDS - 1 : -1])
-        first, digest = reference(next(iter(own), "")), digest_of_numbers(numbers)
+        first, digest = reference(next(iter(own), "")), digest_of_texts(own)
         found.append({**entry, "first": first, "last_ids": own_last, "digest": digest})
-        before, start = entry["last"], start + entry["covered"]
+        start += entry["covered"]
     return found

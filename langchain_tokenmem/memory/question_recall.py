@@ -8,7 +8,7 @@ from typing import Unpack
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.argument_checks import as_messages
-from langchain_tokenmem.core.edited_words import words_of_message
+from langchain_tokenmem.core.edited_words import digest_of_words
 from langchain_tokenmem.core.inserted_text import block_of
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.memory.kept_notes import notes_for_question, with_notes_in_front
@@ -101,6 +101,6 @@ def _recalled(
         return None
     block = block_of(found[:most], call.budget.recall_tokens, call.counter.text)
     branch = conversation.branch or {}
-    held = {key: words_of_message(branch[key]) for key in block["ids"] if key in branch}
+    held = {key: digest_of_words([branch[key]]) for key in block["ids"] if key in branch}
     words = {key: digest for key, digest in held.items() if digest}
     return {**block, "words": words} if words else block

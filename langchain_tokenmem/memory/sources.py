@@ -8,8 +8,9 @@ from itertools import zip_longest
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.covered import is_whole, spans_of
 from langchain_tokenmem.core.messages import spoken_messages
-from langchain_tokenmem.core.numbers import messages_of_entries, reference
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import MemoryState, SummaryEntry
 
@@ -64,8 +65,8 @@ def sources_of(
     lines = zip_longest(texts, map(tuple, names), fillvalue=())
     told = {name for line in names for name in line}
     spoken = spoken_messages(messages or ())
-    own = messages_of_entries(summary, spoken)[place] if spoken else {}
-    covered = {message.id for message in own.values()}
+    own = spans_of(summary, spoken)[place][-found["covered"] :]
+    covered = {message.id for message in own} if is_whole(found, own) else set()
     named = {reference(m.id): m for m in spoken if m.id in covered or reference(m.id) in told}
     return EntrySources(
         entry=key,

@@ -11,17 +11,12 @@ from typing import Any, Literal
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.covered import digest_of_ids, sum_of_digests
 from langchain_tokenmem.core.edited_words import digest_of_words
 from langchain_tokenmem.core.message_times import time_of
 from langchain_tokenmem.core.messages import is_pinned
-from langchain_tokenmem.core.numbers import (
-    digest_of_numbers,
-    gaps_in,
-    last_number,
-    reference,
-    sum_of_digests,
-)
 from langchain_tokenmem.core.planning import Plan
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.state import Cut, RunningSummary, SummaryEntry
@@ -178,24 +173,19 @@ class LogWriter:
             batch: The messages that the summarizer was shown.
             summary: What it wrote.
         """
-        log, before = self.context.summary, last_number(self.context.summary)
+        log = self.context.summary
         messages = [message for group in folded for message in group.source.messages]
-        numbers = self.numbers_of([*messages, *batch])
-        own = {m.id or "": numbers[m.id or ""] for m in messages}
         entry = self._entry(summary, self.reason, log["entries"][-1]["id"] if log else "")
         entry |= {
             "first": reference(messages[0].id),
-            "last": max(before, *own.values()),
             "covered": len(messages),
             "since": _time_of(messages, self.context.seen),
             "until": _time_of(reversed(messages), self.context.seen),
             "last_ids": [message.id or "" for message in messages[: -LAST_IDS - 1 : -1]],
-            "digest": digest_of_numbers(own.items()),
+            "digest": digest_of_ids(messages),
         }
-        if words := digest_of_words((own[m.id or ""], m) for m in messages):
+        if words := digest_of_words(messages):
             entry["words"] = words
-        if gaps := gaps_in(list(own.values()), before):
-            entry["gaps"] = gaps
         todos = self.context.todos_after_fold(len(folded))
         if todos is not None and todos != self.context.todos:
             entry["todos"] = todos
@@ -211,12 +201,6 @@ class LogWriter:
             "covers_to": folded[-1].source.last_id,
             "covered": (log["covered"] if log else 0) + len(messages),
         }
-
-    def numbers_of(self, messages: Sequence[BaseMessage]) -> dict[str, int]:
-        """Return the numbers of messages by id; those of covered ones only where they are known."""
-        known = self.context.numbers
-        found = {m.id or "": known.of(m.id or "") if known else None for m in messages}
-        return {key: number for key, number in found.items() if number is not None}
 
     def condensing_request(
         self, log: RunningSummary, count: int, max_tokens: int, instruction: str | None = None
@@ -255,7 +239,6 @@ class LogWriter:
             "id": hashlib.blake2b(name.encode(), digest_size=8).hexdigest(),
             "text": summary.text,
             "first": "",
-            "last": 0,
             "covered": 0,
             "since": None,
             "until": None,
@@ -274,19 +257,16 @@ def _covering_all(entry: SummaryEntry, old: Sequence[SummaryEntry]) -> SummaryEn
     new: SummaryEntry = {
         **entry,
         "first": old[0]["first"],
-        "last": old[-1]["last"],
         "covered": sum(one["covered"] for one in old),
         "since": next(filter(None, (one["since"] for one in old)), None),
         "until": next(filter(None, (one["until"] for one in reversed(old))), None),
         "last_ids": old[-1]["last_ids"],
     }
     for name in _DIGESTS:
-        if digest := sum_of_digests(old, name):
+        if digest := sum_of_digests([one.get(name) for one in old]):
             new[name] = digest
         else:
             new.pop(name, None)
-    if gaps := [gap for one in old for gap in one.get("gaps", ())]:
-        new["gaps"] = gaps
     if todos := [one["todos"] for one in old if "todos" in one]:
         new["todos"] = todos[-1]
     return new

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.edited_words import words_of_message
+from langchain_tokenmem.core.covered import covered_end, covered_total
+from langchain_tokenmem.core.edited_words import digest_of_words
 from langchain_tokenmem.core.messages import groups, role_of, spoken_messages
-from langchain_tokenmem.core.numbers import covered_end, numbered_messages
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.core.working_notes.mode_profiles import (
     CONVERSATION,
@@ -154,7 +155,8 @@ class WorkingNotes:
         if self.mode is None:
             return RenderedNotes()
         key = context.newest_human or ""
-        if context.numbers and key not in context.cuts and (number := context.numbers.of(key)):
+        number = _numbers(context).get(key)
+        if number and key not in context.cuts:
             modes = _without_source(modes, number)
         most = int(self.mode.share * self.budget.notes_tokens)
         return render_notes(modes, self.mode, most, self.count_text, live)
@@ -187,12 +189,15 @@ def _unread_groups(context: ContextParts, modes: ModesState) -> Iterator[Numbere
         if any(message.id in known for message in context.tail[place].source.messages):
             start = place
             break
-    numbers = context.numbers
+    numbers = _numbers(context)
     for group in context.tail[start:]:
-        yield [
-            (message, (numbers.of(message.id or "") if numbers else None) or 0)
-            for message in group.source.messages
-        ]
+        yield [(message, numbers[message.id or ""]) for message in group.source.messages]
+
+
+def _numbers(context: ContextParts) -> dict[str, int]:
+    """Return the numbers of the messages of the tail: those that are covered have come before."""
+    ids = (message.id or "" for group in context.tail for message in group.source.messages)
+    return dict(zip(ids, count(covered_total(context.summary) + 1), strict=False))
 
 
 def _with_words(
@@ -207,7 +212,7 @@ def _with_words(
         for message, number in group
         if message.id and message.id not in known
         if number in sources or role_of(message) == "human"
-        if (digest := words_of_message(message))
+        if (digest := digest_of_words([message]))
     }
     if not new:
         return modes
@@ -300,7 +305,8 @@ def with_covered_notes(
     if summary is None or mode is None or not lacks_covered_notes(state, settings, asked):
         return state
     covered = spoken_messages(messages[: covered_end(messages, summary)])
-    numbers = {one.id: number for number, one in numbered_messages(state, covered).items()}
+    first = covered_total(summary) + 1 - len(covered)
+    numbers = {message.id: max(0, first + place) for place, message in enumerate(covered)}
     before = state.get("modes") or new_modes_state("" if asked is not None else mode.name)
     modes = read_groups(
         before,

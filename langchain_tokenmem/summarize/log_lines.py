@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_tokenmem.core.facts.literals import find_identifiers
 from langchain_tokenmem.core.facts.sentences import message_text, prose
 from langchain_tokenmem.core.messages import call_ids, result_id, role_of
-from langchain_tokenmem.core.numbers import reference
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.summarize.tool_calls import LENGTHS, ToolCall, words_passed, words_used
 from langchain_tokenmem.summarize.whole_pieces import forms_of, on_one_line, sentences, without_code
 

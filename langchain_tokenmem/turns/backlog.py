@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.covered import covered_end
 from langchain_tokenmem.core.messages import is_pinned, role_of, text_of, with_ids
-from langchain_tokenmem.core.numbers import covered_end
 from langchain_tokenmem.state import MemoryState
 
 _MANY_MESSAGES = 2_000

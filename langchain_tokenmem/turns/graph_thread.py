@@ -14,10 +14,10 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
+from langchain_tokenmem.core.covered import covered_end
 from langchain_tokenmem.core.edited_words import as_said
 from langchain_tokenmem.core.message_times import first_sights
 from langchain_tokenmem.core.messages import role_of, with_ids
-from langchain_tokenmem.core.numbers import covered_end
 from langchain_tokenmem.core.pins import with_pins
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.errors import ScopeError, TokenMemoryError
@@ -229,7 +229,8 @@ class GraphThread:
             StoreError: When the transcript cannot be read.
         """
         count = self.memory.counter_of(self.memory.budget).text
-        return removed.without(self.messages, state, count)
+        checked = self.memory.engine.checked_before(self.messages)
+        return removed.without(self.messages, state, count, checked)
 
     def _found_again(self, request: TurnRequest, state: MemoryState) -> MemoryState | None:
         """Return the state with a summary of these very words, where one is due and was made."""

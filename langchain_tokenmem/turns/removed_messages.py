@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.edited_words import noted_words
+from langchain_tokenmem.core.covered import covered_end
 from langchain_tokenmem.core.messages import spoken_messages, with_ids
-from langchain_tokenmem.core.numbers import covered_end
-from langchain_tokenmem.core.turns import no_turns
-from langchain_tokenmem.memory.corrected_summary import without_noted_words
-from langchain_tokenmem.memory.hidden_words import lacks_messages, without_removed_words
+from langchain_tokenmem.memory.current_words import (
+    CheckedMessages,
+    noted_ids,
+    with_current_words,
+)
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.transcripts import TranscriptRow
 
@@ -34,23 +35,19 @@ class RemovedMessages:
         messages: Sequence[BaseMessage],
         state: MemoryState,
         count_text: Callable[[str], int],
+        checked: CheckedMessages | None = None,
     ) -> MemoryState:
         """Return the state without words of messages that its thread has no more.
 
         Messages that `CompactNode(prune=True)` has moved into the transcript are not removed. The
-        transcript is read only where a covered message is missing beyond these.
+        transcript is read only where there are such messages, and others are missing.
         """
         there = self._with_others(messages)
-        noted = _noted_ids(state) - {message.id for message in there}
-        if not noted and not _lacks_covered(state, there):
-            return state
-        said = {row.seq: row for row in self.transcript()}  # the newest words of each stand last
-        there = _with_pruned(there, state, said)
-        state = without_removed_words(
-            there, state, count_text, [row.message for row in said.values()]
-        )
-        gone = noted - {message.id for message in there}
-        return without_noted_words(there, state, gone) if gone else state
+        if state["pruned"]:
+            if not _lacks_messages(state, there):
+                return state
+            there = _with_pruned(there, state, self.transcript())
+        return with_current_words(there, state, count_text, checked, hides=True)
 
     def _with_others(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         """Return the thread's messages: those of the call, and those kept from it only."""
@@ -62,31 +59,21 @@ class RemovedMessages:
         return with_ids([*whole, *(m for m in messages if m.id not in held)])
 
 
-def _noted_ids(state: MemoryState) -> set[str]:
-    """Return the ids of messages that notes, blocks or turn memories have words of."""
-    turns = state.get("turns", no_turns())
-    results = {key for keys in turns["calls"].values() for key in keys}
-    return results | {key for key, _ in noted_words(state)}
-
-
-def _lacks_covered(state: MemoryState, there: Sequence[BaseMessage]) -> bool:
-    """Return whether a covered message is missing, beyond those that were pruned."""
+def _lacks_messages(state: MemoryState, there: Sequence[BaseMessage]) -> bool:
+    """Return whether a message is missing that the state has words of, beyond pruned ones."""
+    if noted_ids(state) - {message.id for message in there}:
+        return True
     summary = state["summary"]
-    if summary is None:
-        return False
-    if not state["pruned"]:
-        return lacks_messages(summary, there)
-    covered = spoken_messages(there[: covered_end(there, summary)])
+    covered = spoken_messages(there[: covered_end(there, summary)]) if summary else []
     pruned = sum(last - first + 1 for first, last in state["pruned"])
-    return len(covered) + pruned < summary["covered"]
+    return summary is not None and len(covered) + pruned < summary["covered"]
 
 
 def _with_pruned(
-    messages: Sequence[BaseMessage], state: MemoryState, said: dict[int, TranscriptRow]
+    messages: Sequence[BaseMessage], state: MemoryState, rows: Sequence[TranscriptRow]
 ) -> list[BaseMessage]:
     """Return the messages with those that were moved into the transcript, in their order."""
-    if not state["pruned"]:
-        return list(messages)
+    said = {row.seq: row for row in rows}  # the newest words of each stand last
     seqs = {row.message.id: seq for seq, row in said.items()}
     held = {message.id for message in messages}
     moved = [

@@ -18,7 +18,6 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.background import waiting_at_most
 from langchain_tokenmem.core.argument_checks import as_messages, described
 from langchain_tokenmem.core.before_store import BeforeStore, text_as_kept
-from langchain_tokenmem.core.edited_words import noted_words, with_digests
 from langchain_tokenmem.core.messages import (
     MARKS,
     digest_of,
@@ -29,16 +28,19 @@ from langchain_tokenmem.core.messages import (
     text_of,
     with_ids,
 )
-from langchain_tokenmem.core.numbers import reference
 from langchain_tokenmem.core.pins import new_pin, pin_named
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.thread_names import check_characters
 from langchain_tokenmem.core.turn_memory import without_echo
 from langchain_tokenmem.core.turns import covered_turn, with_turn_memories
 from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state, turn_reading
 from langchain_tokenmem.errors import ConfigurationError, StoreError
-from langchain_tokenmem.memory.corrected_summary import with_current_words, without_noted_words
+from langchain_tokenmem.memory.current_words import (
+    noted_words,
+    with_current_words,
+    without_words_of,
+)
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
-from langchain_tokenmem.memory.hidden_words import without_removed_words
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.reported_counts import in_force_from
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -268,16 +270,17 @@ class StoredSession:
             return state
         count = self.memory.counter_of(self.memory.budget).text
         rows = self.store.rows(self.session_id, user_id=self.user_id, include_superseded=True)
-        said = {row.seq: row.message for row in rows}  # the newest words of each stand last
-        shown = {row.seq: row.message for row in rows if "superseded" not in marks_of(row.message)}
-        earlier = {row.message.id or "" for row in rows if "superseded" in marks_of(row.message)}
-        transcript = [*shown.values()]
-        if state["summary"]:
-            state = {**state, "summary": with_digests(state["summary"], [*said.values()])}
-        current = with_current_words(transcript, state, count, superseded=earlier)
-        if len(shown) < len(said):  # some were hidden
-            current = without_removed_words(transcript, current, count, [*said.values()])
-        return {**without_noted_words(transcript, current, earlier), "edits": edits}
+        gone = [row for row in rows if "superseded" in marks_of(row.message)]
+        shown = [row for row in rows if "superseded" not in marks_of(row.message)]
+        hides = not {row.seq for row in gone} <= {row.seq for row in shown}
+        state = with_current_words(
+            [row.message for row in shown],
+            state,
+            count,
+            hides=hides,
+            gone=[row.message.id or "" for row in gone],
+        )
+        return {**state, "edits": edits}
 
     def _with_turns(self, state: MemoryState) -> MemoryState:
         """Return a state that knows what the covered part of its turn has done.
@@ -320,7 +323,7 @@ class StoredSession:
         pairs = zip(incoming, stored, strict=True)
         changed = {one.id or "" for one, kept in pairs if digest_of(one) != digest_of(kept)}
         if changed:
-            state = without_noted_words(named, state, changed)
+            state = without_words_of(changed, state)
         return self._save(state, snapshot)
 
     def summarize(self, snapshot: Snapshot, wait_s: float) -> None:

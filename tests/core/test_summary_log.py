@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.core.covered import POINTER_IS_LOST
 from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
-from langchain_tokenmem.core.numbers import POINTER_IS_LOST, reference
 from langchain_tokenmem.core.profiles import PROFILES
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.memory.summary_log import LogWriter
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.types import View
@@ -138,10 +139,9 @@ def test_the_entries_never_leave_a_gap_and_cover_all_that_is_covered(said, memor
         assert newest_entry(call.state)["last_ids"][0] == summary["covers_to"]
         # The first request is told only where it is cut.
         assert entries[0]["first"] in {reference(one.id) for one in said[:2]}
-        assert entries[-1]["last"] == summary["covered"]
-        told = {reference(one.id): place for place, one in enumerate(said, 1)}
+        told = {reference(one.id): place for place, one in enumerate(said)}
         for one, two in pairs_of(entries):
-            assert told[two["first"]] == one["last"] + 1
+            assert said[told[two["first"]] - 1].id == one["last_ids"][0]
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ def test_only_what_passes_the_share_is_condensed_to_half_of_it_and_the_rest_keep
     assert len(condensed) >= 2
     for old, new, used in condensed:
         gone = len([entry for entry in old if entry not in new])
-        assert (new[0]["first"], new[0]["last"]) == (old[0]["first"], old[gone - 1]["last"])
+        assert (new[0]["first"], new[0]["last_ids"]) == (old[0]["first"], old[gone - 1]["last_ids"])
         assert new[0]["covered"] == sum(entry["covered"] for entry in old[:gone])
         assert new[0]["tokens"] <= memory.budget.summary_tokens // 2
         assert sum(e["tokens"] for e in new[:-1]) <= memory.budget.summary_tokens * 3 // 4
@@ -265,7 +265,7 @@ def test_the_times_of_an_entry_are_those_at_which_its_messages_were_said():
     state = memory.compact(said)
     [entry] = entries_of(state)
     assert entry["since"] == "2026-11-19T23:05:00+00:00"
-    last = entry["last"] - 1
+    last = entry["covered"] - 1
     assert entry["until"] == f"2026-11-{20 + (last - 1) // 24:02}T{(last - 1) % 24:02}:05:00+00:00"
     text = memory.view(said, state).messages[0].text
     ends = entry["until"][:16].replace("T", " ")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +26,8 @@ from langchain_tokenmem import (
     TokenMemoryMiddleware,
     TranscriptStore,
 )
-from langchain_tokenmem.core.edited_words import CheckedMessages, digest_of_words
+from langchain_tokenmem.core.edited_words import digest_of_words
+from langchain_tokenmem.memory.current_words import CheckedMessages, with_current_words
 from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text
 
 BUDGET = TokenBudget(context_window=1_200)
@@ -139,17 +142,56 @@ def test_removed_messages_and_results_cleared_for_one_request_are_no_edits():
 
 
 def test_words_that_cannot_be_compared_have_no_digest():
-    assert digest_of_words([(1, HumanMessage([{"type": "text", "text": object()}]))]) is None
-    assert digest_of_words([(1, HumanMessage("a"))]) != digest_of_words([(2, HumanMessage("a"))])
+    assert digest_of_words([HumanMessage([{"type": "text", "text": object()}])]) is None
+    assert digest_of_words([HumanMessage("a")]) == digest_of_words([HumanMessage("a")])
+    assert digest_of_words([HumanMessage("a")]) != digest_of_words([AIMessage("a")])
 
 
 def test_messages_that_were_compared_are_not_compared_again(monkeypatch):
     memory, messages = memory_of(), talk(12)
-    summary = memory.compact(messages)["summary"]
-    checked = CheckedMessages()
-    assert checked.edited_entries(summary, messages) == {}
-    monkeypatch.setattr("langchain_tokenmem.core.edited_words.messages_of_entries", None)
-    assert checked.edited_entries(summary, [*messages, HumanMessage("And?", id="z")]) == {}
+    state, checked = memory.compact(messages), CheckedMessages()
+    assert with_current_words(messages, state, len, checked) is state
+    monkeypatch.setattr("langchain_tokenmem.memory.current_words.spans_of", None)
+    longer = [*messages, HumanMessage("And?", id="z")]
+    assert with_current_words(longer, state, len, checked) is state
+
+
+def test_an_edit_inside_of_a_message_is_seen_by_the_memory_that_knows_it():
+    call = {"name": "read", "args": {"paths": ["secret.py"]}, "id": "c", "type": "tool_call"}
+    block: dict[str, Any] = {"type": "text", "text": "My secret word is two."}
+    said = HumanMessage("My secret word is one.", id="a")
+    tell, called = HumanMessage([block], id="b"), AIMessage("", tool_calls=[call], id="c")
+    result = ToolMessage("def three(): ...", tool_call_id="c", id="d")
+    memory, messages = memory_of(), [said, tell, called, result, *talk(12)]
+    state = memory.compact(messages)
+    assert memory.compact(messages, state) == state
+
+    def change_text() -> None:
+        said.content = "Nothing to see."
+
+    def change_block() -> None:
+        tell.content[0]["text"] = "Nothing to see."
+
+    def change_call() -> None:
+        called.tool_calls[0]["args"]["paths"].clear()
+
+    for change in (change_text, change_block, change_call):
+        change()
+        corrected = memory.compact(messages, state)
+        assert entries_of(corrected)[0]["reason"] == "edited"
+        assert corrected == memory_of().compact(messages, state)
+        state = corrected
+    assert "secret" not in log_text(state)
+
+
+def test_content_that_refers_to_itself_is_no_edit():
+    memory, messages = memory_of(), talk(12)
+    state, checked = memory.compact(messages), CheckedMessages()
+    block: dict[str, Any] = {"type": "text", "text": "Hello."}
+    block["self"] = block
+    messages[0].content = [block]
+    for _ in range(2):
+        assert with_current_words(messages, state, len, checked) is state
 
 
 @pytest.mark.slow

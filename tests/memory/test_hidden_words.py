@@ -25,8 +25,8 @@ from langchain_tokenmem import (
     memory_input,
     memory_nodes,
 )
-from langchain_tokenmem.core.numbers import covered_end
-from langchain_tokenmem.memory.hidden_words import lacks_messages, without_removed_words
+from langchain_tokenmem.core.covered import covered_end
+from langchain_tokenmem.memory.current_words import with_current_words
 from langchain_tokenmem.state import new_state
 from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text
 from tests.summarize.models import Scripted
@@ -205,34 +205,30 @@ def test_working_notes_of_a_hidden_message_go_with_its_words():
         assert secret("h1") not in request + str(door.state()["modes"]["sections"])
 
 
-def test_numbers_of_what_is_left_stay_where_the_transcript_tells_them():
+def removed(there: list[BaseMessage], state: Any) -> Any:
+    """Return the state without words of messages that are not there."""
+    return with_current_words(there, state, CharCounter().text, hides=True)
+
+
+def test_the_entries_cover_what_is_left():
     memory, said = memory_of(), talk(12)
     state = memory.compact(said)
-    count = CharCounter().text
-    numbers = {m.id: n for n, m in enumerate(said, 1)}
     for gone in ({"h1"}, {"h1", "a2"}, {"h1", "a2", "h0"}):
         there = [m for m in said if m.id not in gone]
-        state = without_removed_words(there, state, count, said)
-        shown = [m for number in range(1, 24) for m in [found(memory, state, number, there)] if m]
-        assert all(numbers[m.id] == number for number, m in shown)
-        assert [m.id for _, m in shown] == [m.id for m in there][: state["summary"]["covered"]]
-        assert without_removed_words(there, state, count, said) is state
-
-
-def found(memory: TokenMemory, state: Any, number: int, messages: list[BaseMessage]) -> Any:
-    from langchain_tokenmem.core.numbers import numbered_messages
-
-    held = numbered_messages(state, messages)
-    return (number, held[number]) if number in held else None
+        state = removed(there, state)
+        sources = memory.sources(state, entries_of(state)[0], there)
+        covered = there[: state["summary"]["covered"]]
+        assert [m.id for m in sources.messages.values()] == [m.id for m in covered]
+        assert covered[-1].id == state["summary"]["covers_to"]
+        assert removed(there, state) is state
 
 
 @pytest.mark.slow
 @given(
     st.lists(st.sets(st.integers(0, 35), max_size=12), min_size=1, max_size=3),
     st.booleans(),
-    st.booleans(),
 )
-def test_words_that_were_hidden_never_stand_in_a_request_again(cuts, is_condensed, is_read):
+def test_words_that_were_hidden_never_stand_in_a_request_again(cuts, is_condensed):
     memory, said, state = memory_of(), talk(18), None
     for end in range(6, 31, 6):
         state = memory.compact(said[:end], state)
@@ -243,9 +239,8 @@ def test_words_that_were_hidden_never_stand_in_a_request_again(cuts, is_condense
         before = state
         gone = {said[place].id for place in places}
         there = [m for m in there if m.id not in gone]
-        transcript = said if is_read else ()
-        state = without_removed_words(there, state, CharCounter().text, transcript)
-        assert state["summary"] is None or not lacks_messages(state["summary"], there)
+        state = removed(there, state)
+        assert removed(there, state) is state
         held = {e["id"]: e["tokens"] for e in entries_of(before)}
         assert sum(e["tokens"] for e in entries_of(state)) <= sum(held.values())
         if not there:

@@ -16,8 +16,7 @@ from langchain_tokenmem import (
     TranscriptStore,
     with_token_memory,
 )
-from langchain_tokenmem.memory.hidden_words import without_removed_words
-from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text
+from tests.fakes import CharCounter, entries_of, log_text
 from tests.memory.test_hidden_words import DOORS, Door, secret, talk
 from tests.summarize.models import Scripted
 
@@ -161,77 +160,8 @@ def test_a_recalled_block_goes_with_the_words_that_it_shows_before_any_summary()
         assert OLD not in request + kept(door.state())
 
 
-def without_digests(state: Any, *names: str) -> Any:
-    """Return a state whose entries lack what earlier versions did not write."""
-    entries = [
-        {key: value for key, value in entry.items() if key not in names}
-        for entry in state["summary"]["entries"]
-    ]
-    return {**state, "summary": {**state["summary"], "entries": entries}}
-
-
 def small_memory(**keywords: Any) -> TokenMemory:
     return TokenMemory(TokenBudget(context_window=1_200), counter=CharCounter(), **keywords)
-
-
-def folded(memory: TokenMemory, messages: list[BaseMessage]) -> Any:
-    state = None
-    for end in (24, 32, len(messages)):
-        state = memory.compact(messages[:end], state)
-    assert len(entries_of(state)) > 1
-    return state
-
-
-@pytest.mark.parametrize("lacking", [("digest", "words"), ("words",)])
-def test_an_entry_of_before_gets_digests_and_loses_what_is_edited_or_hidden_later(lacking):
-    memory, messages = small_memory(summarizer=ListSummarizer()), talk(20)
-    state = without_digests(folded(memory, messages), *lacking)
-    seen = memory.compact(messages, state)
-    assert [e["text"] for e in entries_of(seen)] == [e["text"] for e in entries_of(state)]
-    digests = [(e["digest"], e["words"]) for e in entries_of(folded(memory, messages))]
-    assert [(e["digest"], e["words"]) for e in entries_of(seen)] == digests
-    edit = HumanMessage("Nothing to see.", id="h1")
-    now = [edit if m.id == "h1" else m for m in messages]
-    assert secret("h1") in log_text(seen)
-    assert secret("h1") not in log_text(memory.compact(now, seen))
-    there = [m for m in messages if m.id != "h1"]
-    assert secret("h1") not in log_text(without_removed_words(there, seen, CharCounter().text))
-
-
-def test_an_entry_of_before_gets_no_digest_where_a_message_is_missing():
-    memory, messages = small_memory(summarizer=ListSummarizer()), talk(20)
-    state = without_digests(folded(memory, messages), "digest", "words")
-    assert memory.compact(messages[1:], state)["summary"]["entries"] == entries_of(state)
-
-
-@pytest.mark.parametrize("lacking", [("digest", "words"), ("words",)])
-def test_an_entry_of_before_in_a_session_is_written_again_after_an_edit(lacking):
-    with TranscriptStore("sqlite://") as store:
-        memory = small_memory()
-        history = TokenMemoryChatHistory("s", memory=memory, store=store)
-        history.add_messages(talk(12))
-        assert history.messages
-        held = store.state("s")
-        old = without_digests(held.state, *lacking)
-        assert store.save_state("s", old, expected=held.version)
-        history.add_messages([HumanMessage("Nothing to see.", id="h1")])
-        assert secret("h1") not in text_of(history.messages)
-        assert secret("h1") not in log_text(store.state("s").state)
-        assert [e["reason"] for e in entries_of(store.state("s").state)] == ["edited"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lacking", [("digest", "words"), ("words",)])
-def test_an_entry_of_before_in_a_thread_that_hides_is_written_again(lacking):
-    with TranscriptStore("sqlite://") as store:
-        door = Door("nodes", store, small_memory())
-        door.say(*talk(12))
-        one: Any = {"configurable": {"thread_id": "t"}}
-        door.graph.update_state(one, {"memory": without_digests(door.state(), *lacking)})
-        door.say(HumanMessage("And now?", id="now"))
-        door.remove("h1")
-        request = door.say(HumanMessage("And then?", id="then"))
-        assert secret("h1") not in request + str(door.state())
 
 
 def test_words_of_an_entry_that_was_written_beside_a_cleared_result_are_known_later():

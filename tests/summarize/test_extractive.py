@@ -19,7 +19,7 @@ from langchain_core.messages import (
 )
 
 from langchain_tokenmem.core.facts.sentences import message_text, prose
-from langchain_tokenmem.core.numbers import reference
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarizers import ExtractiveSummarizer
 from tests.strategies import conversations

@@ -9,7 +9,7 @@ from datetime import datetime
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from langchain_tokenmem.core.messages import role_of, text_of
-from langchain_tokenmem.core.numbers import reference
+from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry, new_state
 
 IMPORTED = "imported"
@@ -140,7 +140,6 @@ class CoveredMessages:
             "id": hashlib.blake2b(ascii(summary.text).encode(), digest_size=8).hexdigest(),
             "text": summary.text,
             "first": reference(self._told),
-            "last": self.covered,
             "covered": self.covered,
             "since": None,
             "until": None,
