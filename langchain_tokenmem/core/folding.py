@@ -128,13 +128,14 @@ class LogForecast:
         used = sum(self.sizes)
         if not folded:
             return LogChange(0, 0, 0, used + (self.introduction if used else 0))
-        share = min(max(folded // 2, least), self.entry)
+        share = min(folded // 2, self.entry)
         if room is not None:
-            share = min(share, max(room - self.frame, least))
+            share = min(share, room - self.frame)
+        share = max(share, min(least, folded))
         wanted = max(MIN_ENTRY, share) + self.frame
         condense, condensed = 0, 0
         if used + wanted > self.most and self.may_condense and self.sizes:
-            lines = min(max(MIN_ENTRY, least), self.entry) + self.frame
+            lines = min(max(MIN_ENTRY, least), self.most // 2) + self.frame
             room = max(self.most // 3, min(self.most * 2 // 3, self.most - lines))
             count, tokens = self._condensed(room)
             # Where not even one text has room in half of it, what is written stays.

@@ -28,7 +28,7 @@ _FEWEST = 16
 _MOST_USED, _MOST_OTHERS = 20, 12
 """Values of one result that a call shows: those that were used later, and others."""
 
-_SPOKEN = re.compile(r"(User|Assistant): ")
+_SPOKEN = re.compile(r"(User|Assistant)(?: \(correction\))?: ")
 _REFERENCE = re.compile(r"(?:^|(?<=; ))\[([0-9a-f]{6,})\] ")
 _TOOL = re.compile(r"[^\s(]*")
 _PATH = re.compile(r"[\w@.~-]*[/.][\w@./~-]*\w")
@@ -155,12 +155,15 @@ _STEPS = (
 )
 """Order in which an entry is filled, in each step the newest first."""
 
-_GOING = (
-    {Kind.CALL, Kind.NOTE},
-    {Kind.FAILURE, Kind.EDIT},
-    {Kind.ANSWER, Kind.USER},
+_SPEECH = (Kind.USER, Kind.ANSWER)
+_GOING: tuple[Callable[[Piece], bool], ...] = (
+    lambda piece: piece.kind in {Kind.CALL, Kind.NOTE},
+    lambda piece: piece.kind in {Kind.FAILURE, Kind.EDIT},
+    lambda piece: piece.kind in _SPEECH and not piece.has_names,
+    lambda piece: piece.kind in _SPEECH,
 )
-"""Order in which lines leave an entry that is condensed, in each step the oldest first."""
+"""Which lines leave an entry that is condensed, one after the other, in each step the oldest first.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +255,9 @@ class _Entry:
                     shorter = _Told(piece, form - 1)
                     self.used += self._size(shorter) - self._size(told[id(piece)])
                     told[id(piece)] = shorter
-        for kinds in _GOING:
+        for goes in _GOING:
             for piece in pieces:
-                if self.used > self.most and piece.kind in kinds:
+                if self.used > self.most and id(piece) in told and goes(piece):
                     self.used -= self._size(told.pop(id(piece)))
         self.told = told
         self.changes = [(key, None) for key in reversed(told)]

@@ -10,11 +10,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from langchain_tokenmem.core.facts.literals import find_identifiers
-from langchain_tokenmem.core.facts.sentences import message_text, prose
+from langchain_tokenmem.core.facts.sentences import cues, message_text, prose
 from langchain_tokenmem.core.messages import call_ids, result_id, role_of
 from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.summarize.tool_calls import LENGTHS, ToolCall, words_passed, words_used
@@ -26,6 +27,7 @@ NOTE_LENGTHS = (110, 260)
 """Characters of the forms of what a user says, an assistant answers, and says beside a call."""
 
 _SHORT_NOTE = 40
+_BEGINNING = 1_000
 _REFERENCE = re.compile(r"\[(?=[0-9a-f]{6,}\] )")
 
 
@@ -63,6 +65,11 @@ class Piece:
     between: str = ", "
     size: str = ""
     tool: str = ""
+
+    @cached_property
+    def has_names(self) -> bool:
+        """Whether its shortest form holds an identifier, which can only be copied."""
+        return any(find_identifiers(self.forms[0]))
 
 
 @dataclass
@@ -120,7 +127,8 @@ def _said(text: str, role: str, place: int, *, has_calls: bool) -> Piece | None:
     if not on_one_line(text):
         return None
     if role == "human":
-        forms = [f"User: {form}" for form in forms_of(text, USER_LENGTHS)]
+        speaker = "User (correction)" if _corrects(text) else "User"
+        forms = [f"{speaker}: {form}" for form in forms_of(text, USER_LENGTHS)]
         return Piece(Kind.USER, forms, (place,))
     if not has_calls:
         forms = [f"Assistant: {form}" for form in forms_of(text, ANSWER_LENGTHS)]
@@ -132,6 +140,13 @@ def _said(text: str, role: str, place: int, *, has_calls: bool) -> Piece | None:
     return Piece(
         Kind.NOTE, [f"Assistant: {form}" for form in forms_of(found, NOTE_LENGTHS)], (place,)
     )
+
+
+def _corrects(text: str) -> bool:
+    """Return whether a user says that this corrects something; a question does not."""
+    first = (sentences(text[:_BEGINNING]) or [""])[0]
+    says_so = cues("correction_at_the_beginning").match(first) or cues("correction").search(first)
+    return says_so is not None and not first.endswith(("?", "\uff1f"))
 
 
 def _last_of_each(pieces: Sequence[Piece | ToolCall]) -> list[Piece | ToolCall]:

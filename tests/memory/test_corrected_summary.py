@@ -184,6 +184,22 @@ def test_an_edit_inside_of_a_message_is_seen_by_the_memory_that_knows_it():
     assert "secret" not in log_text(state)
 
 
+def test_notes_of_a_message_that_is_edited_inside_are_read_again():
+    def noting() -> TokenMemory:
+        return TokenMemory(BUDGET, counter=CharCounter(), mode="conversation")
+
+    goal = HumanMessage("My goal is to find the secret word.", id="goal")
+    memory, messages = noting(), [*talk(12), goal]
+    state = memory.compact(messages)
+    assert "goal" in state["modes"]["words"]
+    assert memory.compact(messages, state) == state
+    goal.content = "My goal is to see nothing."
+    corrected = memory.compact(messages, state)
+    assert corrected == noting().compact(messages, state)
+    assert "secret" in str(state["modes"]["sections"])
+    assert "secret" not in str(corrected["modes"])
+
+
 def test_content_that_refers_to_itself_is_no_edit():
     memory, messages = memory_of(), talk(12)
     state, checked = memory.compact(messages), CheckedMessages()
