@@ -87,6 +87,8 @@ class ExtractiveSummarizer:
         return await in_own_thread(self.summarize, request)
 
 
+_SPEECH = (Kind.USER, Kind.ANSWER)
+
 Written = list[tuple[str, tuple[int, ...]]]
 """Lines of an entry, each with the places of its messages."""
 
@@ -138,8 +140,15 @@ def _values(*, used: bool, most: int) -> Callable[[_Entry, list[Piece]], None]:
     return step
 
 
+def _shortest(entry: _Entry, pieces: list[Piece]) -> None:
+    """Tell users' messages and answers, those first that say what can only be copied."""
+    for piece in sorted(pieces, key=lambda piece: not piece.has_names):
+        if piece.kind in _SPEECH:
+            entry.tell(piece, 0)
+
+
 _STEPS = (
-    _tell(Kind.USER, Kind.ANSWER),
+    _shortest,
     _tell(Kind.FAILURE),
     _tell(Kind.EDIT, Kind.CALL),
     _tell(Kind.USER, form=1),
@@ -155,7 +164,6 @@ _STEPS = (
 )
 """Order in which an entry is filled, in each step the newest first."""
 
-_SPEECH = (Kind.USER, Kind.ANSWER)
 _GOING: tuple[Callable[[Piece], bool], ...] = (
     lambda piece: piece.kind in {Kind.CALL, Kind.NOTE},
     lambda piece: piece.kind in {Kind.FAILURE, Kind.EDIT},
@@ -263,9 +271,7 @@ class _Entry:
         self.changes = [(key, None) for key in reversed(told)]
 
     def _size(self, told: _Told) -> int:
-        reference = told.piece.reference
-        own = self.count_text(f"[{reference}] ") if reference else 0
-        return self.count_text(told.text) + own + 1
+        return self.count_text(_with_reference(told.piece, told.text) + "\n")
 
     def lines_within(self) -> Written:
         """Return the lines; what was told last is taken back where counts do not add up."""

@@ -125,7 +125,7 @@ async def test_no_call_waits_for_a_summary_for_lack_of_room(way: Way):
     for question in long_turns(45, words=200):
         await chat.ask(question)
         memory.close()  # the summary has the time between two turns
-    assert len(events) >= 3
+    assert len(events) >= 2
     assert [event.reason for event in events] == ["summarize_at"] * len(events)
 
 

@@ -97,10 +97,10 @@ async def test_the_summary_and_a_marker_name_messages_that_can_be_read(way: Way)
     request = texts(chat.requests[-1])
     (named,) = re.findall(r"full text: message (\S+) \.\.\.", request)
     assert "The long one." in await used(chat, "read_message", id=named, limit=40)
-    ends = re.findall(r'<conversation_summary messages="([^-"]+)-([^"]+)"', request)
-    assert ends
+    names = re.findall(r"^\[([0-9a-f]{6})\] (?:User|Assistant): ", request, re.MULTILINE)
+    assert names
     said = [m.text[:30] for m in chat.said()]
-    for name in [name for pair in ends for name in pair]:
+    for name in names:
         read = await used(chat, "read_message", id=name, limit=30)
         assert read.partition("\n")[2] in said
 
