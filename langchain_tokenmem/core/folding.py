@@ -118,7 +118,7 @@ class LogForecast:
         """Return what happens when messages of so many tokens are folded.
 
         The new entry has half of them at most, and `entry`. Only where all pass `most` with it, the
-        oldest are condensed into one, which has half of it.
+        oldest are condensed into one, which has two thirds of it or what the new one leaves.
 
         Args:
             folded: Tokens of the messages that are folded; 0 for none.
@@ -138,7 +138,7 @@ class LogForecast:
             lines = min(max(MIN_ENTRY, least), self.most // 2) + self.frame
             room = max(self.most // 3, min(self.most * 2 // 3, self.most - lines))
             count, tokens = self._condensed(room)
-            # Where not even one text has room in half of it, what is written stays.
+            # Where not even one text has room in it, what is written stays.
             if self._text_of(tokens):
                 condense, condensed = count, tokens
                 used = condensed + sum(self.sizes[count:])
@@ -147,17 +147,17 @@ class LogForecast:
         text = self._text_of(condensed)
         return LogChange(entry, condense, text, after + (self.introduction if after else 0))
 
-    def _condensed(self, half: int) -> tuple[int, int]:
-        """Return how many entries are condensed into one, and its tokens: half of the share.
+    def _condensed(self, room: int) -> tuple[int, int]:
+        """Return how many entries are condensed into one, and its tokens: `room` at most.
 
-        The newest ones stay, up to a quarter, where the others are more than that half.
+        The newest ones stay, up to a half of that, where the others are more than it.
         """
         newest = accumulate(reversed(self.sizes))
-        stay = sum(1 for total in newest if total <= half // 2)
+        stay = sum(1 for total in newest if total <= room // 2)
         count = len(self.sizes) - min(stay, len(self.sizes) - 1)
-        if sum(self.sizes[:count]) <= half:
+        if sum(self.sizes[:count]) <= room:
             count = len(self.sizes)
-        return count, min(half, sum(self.sizes[:count]))
+        return count, min(room, sum(self.sizes[:count]))
 
     def _text_of(self, tokens: int) -> int:
         """Return the tokens that are left for the text of an entry."""
@@ -179,14 +179,14 @@ def fewest_folds(
         within: Most groups to fold.
         log: How the running summary grows; None where no entry is written.
     """
-    folded = folded_tokens(context)
+    folded, least = folded_tokens(context), line_tokens(context)
 
     def is_enough(fold: int) -> bool:
         rest = context.with_folded(fold)
         if log is None:
             return request_tokens(rest) <= goal
         tokens = request_tokens(replace(rest, summary=None))
-        return tokens + log.change(folded[fold]).tokens <= goal
+        return tokens + log.change(folded[fold], least=least[fold]).tokens <= goal
 
     fold = bisect_left(range(within + 1), True, key=is_enough)
     return fold if fold <= within else None
@@ -197,11 +197,10 @@ def folded_tokens(context: ContextParts) -> list[int]:
     return [0, *accumulate(context.sizes(context.tail))]
 
 
-def line_tokens(context: ContextParts, count: int) -> int:
-    """Return the tokens of the shortest lines about the oldest `count` tail groups."""
-    groups = context.tail[:count]
-    total = 0
-    for group, size in zip(groups, context.sizes(groups), strict=True):
+def line_tokens(context: ContextParts) -> list[int]:
+    """Return the tokens of the shortest lines about the oldest tail groups, by their number."""
+    least = []
+    for group, size in zip(context.tail, context.sizes(context.tail), strict=True):
         results = sum(role_of(message) == "tool" for message in group.messages)
-        total += min(size, CALL_TOKENS * results if results else SPOKEN_TOKENS)
-    return total
+        least.append(min(size, CALL_TOKENS * results if results else SPOKEN_TOKENS))
+    return [0, *accumulate(least)]

@@ -260,7 +260,7 @@ def _plan_fold(
     summary, aside, growth = None, 0, 0
     if fold:
         room = _entry_goal(context, budget) - request_tokens(rest)
-        least = line_tokens(context, fold)
+        least = line_tokens(context)[fold]
         summary = log.change(folded_tokens(context)[fold], room=room, least=least)
         rest, aside = replace(rest, summary=None), summary.tokens
         growth = max(0, log.most + log.introduction - aside)

@@ -107,6 +107,8 @@ class BudgetSettings(MadeSettings):
     """Characters kept of it; the smaller one wins."""
     error_chars: int = 10_000
     """Characters kept of an old result with an error."""
+    cache_ttl_s: float | None = 300.0
+    """Seconds that a provider keeps a cached prefix; none: pauses do not matter."""
     model: str | None = Field(default=None, examples=["gpt-4o"])
     """Model whose tokens are counted."""
 

@@ -18,6 +18,7 @@ from langchain_tokenmem.core.facts.literals import find_identifiers
 from langchain_tokenmem.core.facts.sentences import cues, message_text, prose
 from langchain_tokenmem.core.messages import call_ids, result_id, role_of
 from langchain_tokenmem.core.references import reference
+from langchain_tokenmem.core.todos import todos_in
 from langchain_tokenmem.summarize.tool_calls import LENGTHS, ToolCall, words_passed, words_used
 from langchain_tokenmem.summarize.whole_pieces import forms_of, on_one_line, sentences, without_code
 
@@ -98,7 +99,8 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
             for key, call in calls:
                 used |= words_passed(call.args)
                 open_calls[key] = call
-                pieces.append(call)
+                if not any(map(todos_in, call.args.values())):  # it stands as a list of its own
+                    pieces.append(call)
         elif isinstance(message, ToolMessage):
             key = result_id(message) or ""
             if key in open_calls:

@@ -39,6 +39,8 @@ _FEW_WORDS = 4
 """Words from which a value is prose, which is shown only where somebody used it."""
 _SCALAR, _LINE = 60, 80
 """Characters of a value in JSON, and of a line of a text, that may be shown."""
+_RULERS = "=*- \n"
+"""Signs around a line of a result that say nothing."""
 _NO_ARGUMENTS = frozenset({"", "{}", "[]", "null"})
 _MAX_JSON = 200_000
 _MOST_SCALARS, _DEEPEST = 500, 8
@@ -219,14 +221,19 @@ def gist_of(text: str, most: int) -> str:
         text: The result.
         most: Characters that it may have; what does not fit is left out whole.
     """
+    text = text.strip(_RULERS)
     line = on_one_line(text)
     if len(line) <= most:
         return line
-    lines = [one for one in map(on_one_line, text.splitlines()) if any(map(str.isalnum, one))]
+    lines = [one for one in map(_line, text.splitlines()) if any(map(str.isalnum, one))]
     if len(lines) > 1 and len(lines[0]) + len(lines[-1]) + 3 <= most:
         return lines[0] if lines[0] == lines[-1] else f"{lines[0]} … {lines[-1]}"
     whole = [one for one in (*lines[:1], *lines[-1:], *sentences(text)[:1]) if len(one) <= most]
     return whole[0] if whole else ""
+
+
+def _line(text: str) -> str:
+    return on_one_line(text).strip(_RULERS)
 
 
 def scalars_in(value: Any) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ _END = re.compile(r"[.!?…]+[\"')\]»”*_`]*(?=\s)|[。！？]+[」』”]?|\n
 _CLAUSE_END = re.compile(r"[,;:](?=\s)|\s(?=[–—(-]\s?)|[，；：、]")
 _LONGEST_OPEN = 400
 """Characters after which a bracket or quote that is never closed no longer holds a piece open."""
+_RULER = re.compile(r"([^\w\s`~])\1{4,}")
 _CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
 
 
@@ -71,7 +72,8 @@ def _is_open(piece: str) -> bool:
 
 
 def without_code(text: str) -> str:
-    """Return a text with `[code]` in the place of each fenced block."""
+    """Return a text with `[code]` in the place of each fenced block, and with short rulers."""
+    text = _RULER.sub(r"\1\1\1", text)
     return _CODE.sub("[code]\n", text) if "```" in text or "~~~" in text else text
 
 
