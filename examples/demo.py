@@ -31,7 +31,7 @@ RECORDING = Path(__file__).parent / "recorded_agent.jsonl"
 WINDOW = 4_000
 """Small on purpose: the recording is several times as large."""
 WIDTH = 110
-SUMMARY = "<conversation_summary "
+SUMMARY = "<conversation_summary"
 CUT = 96
 """Characters of a message that one line of the demo shows."""
 
@@ -47,7 +47,7 @@ class Question:
 QUESTIONS = [
     Question("Which ticket is this work for?", "TM-214"),
     Question("What did we decide about reserve_output, and why?", "no answer of our support bot"),
-    Question("A window of 200 tokens was refused. Which is the smallest?", "at least 256"),
+    Question("Which test file was not there?", "tests/test_layer.py"),
 ]
 
 

@@ -136,7 +136,7 @@ class LogForecast:
         condense, condensed = 0, 0
         if used + wanted > self.most and self.may_condense and self.sizes:
             lines = min(max(MIN_ENTRY, least), self.most // 2) + self.frame
-            room = max(self.most // 3, min(self.most * 2 // 3, self.most - lines))
+            room = max(self.most // 3, min(self.most * 4 // 5, self.most - lines))
             count, tokens = self._condensed(room)
             # Where not even one text has room in it, what is written stays.
             if self._text_of(tokens):

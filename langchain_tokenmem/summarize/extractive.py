@@ -13,6 +13,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_tool
+from langchain_tokenmem.core.facts.literals import words_of
 from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
@@ -150,8 +151,8 @@ def _shortest(entry: _Entry, pieces: list[Piece]) -> None:
 _STEPS = (
     _shortest,
     _tell(Kind.FAILURE),
-    _tell(Kind.EDIT, Kind.CALL),
     _tell(Kind.USER, form=1),
+    _tell(Kind.EDIT, Kind.CALL),
     _values(used=True, most=_MOST_USED),
     _tell(Kind.ANSWER, form=1),
     _tell(Kind.CALL, Kind.EDIT, Kind.FAILURE, form=1),
@@ -163,15 +164,6 @@ _STEPS = (
     _tell(Kind.CALL, form=3),
 )
 """Order in which an entry is filled, in each step the newest first."""
-
-_GOING: tuple[Callable[[Piece], bool], ...] = (
-    lambda piece: piece.kind in {Kind.CALL, Kind.NOTE},
-    lambda piece: piece.kind in {Kind.FAILURE, Kind.EDIT},
-    lambda piece: piece.kind in _SPEECH and not piece.has_names,
-    lambda piece: piece.kind in _SPEECH,
-)
-"""Which lines leave an entry that is condensed, one after the other, in each step the oldest first.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +187,11 @@ class _Told:
             )
         is_whole = " → " in text or not self.piece.size
         return text if is_whole else f"{text} → {self.piece.size}"
+
+
+def _loses_names(told: _Told) -> bool:
+    """Return whether the next shorter form of a piece lacks an identifier of this one."""
+    return not words_of(told.piece.forms[told.form]) <= words_of(told.piece.forms[told.form - 1])
 
 
 def _bare(value: str) -> str:
@@ -253,22 +250,31 @@ class _Entry:
         return True
 
     def shorten(self, pieces: Sequence[Piece]) -> None:
-        """Tell all pieces, the oldest in the shortest forms, as far as there is room."""
-        told = {id(piece): _Told(piece, len(piece.forms) - 1) for piece in pieces}
-        self.used = sum(map(self._size, told.values()))
-        for _ in range(max((len(piece.forms) for piece in pieces), default=1) - 1):
-            for piece in pieces:
-                form = told[id(piece)].form
-                if self.used > self.most and form:
-                    shorter = _Told(piece, form - 1)
-                    self.used += self._size(shorter) - self._size(told[id(piece)])
-                    told[id(piece)] = shorter
-        for goes in _GOING:
-            for piece in pieces:
-                if self.used > self.most and id(piece) in told and goes(piece):
-                    self.used -= self._size(told.pop(id(piece)))
-        self.told = told
-        self.changes = [(key, None) for key in reversed(told)]
+        """Tell all pieces, in shorter forms as far as needed, and without some as a last resort."""
+        self.told = {id(piece): _Told(piece, len(piece.forms) - 1) for piece in pieces}
+        self.used = sum(map(self._size, self.told.values()))
+        for kinds, step in _CONDENSING:
+            step(self, [piece for piece in pieces if piece.kind in kinds])
+        self.changes = [(key, None) for key in reversed(self.told)]
+
+    def shorten_each(self, pieces: Sequence[Piece]) -> None:
+        """Give pieces their next shorter forms until there is room, the oldest first.
+
+        Those that lose no name by it, which can only be copied, come before the others.
+        """
+        levels = max((len(piece.forms) for piece in pieces), default=1) - 1
+        for may_lose in (False, True):
+            for piece in [*pieces] * levels:
+                now = self.told[id(piece)]
+                if self.used > self.most and now.form and (may_lose or not _loses_names(now)):
+                    self.told[id(piece)] = _Told(piece, now.form - 1)
+                    self.used += self._size(self.told[id(piece)]) - self._size(now)
+
+    def leave_out(self, pieces: Sequence[Piece]) -> None:
+        """Leave out pieces until there is room: without names first, the oldest first."""
+        for piece in sorted(pieces, key=lambda piece: piece.has_names and not piece.tool):
+            if self.used > self.most:
+                self.used -= self._size(self.told.pop(id(piece)))
 
     def _size(self, told: _Told) -> int:
         return self.count_text(_with_reference(told.piece, told.text) + "\n")
@@ -318,6 +324,19 @@ class _Entry:
             text = cut_at_words(text.removesuffix(" …"), len(text) * 3 // 4)
             text = f"{text} …" if self.most > _FEWEST else text
         return [(text, first.places)] if text else []
+
+
+_CALLS, _CHANGES = {Kind.CALL, Kind.NOTE}, {Kind.FAILURE, Kind.EDIT}
+_CONDENSING = (
+    (_CALLS, _Entry.shorten_each),
+    ({Kind.ANSWER}, _Entry.shorten_each),
+    (_CALLS, _Entry.leave_out),
+    (_CHANGES, _Entry.shorten_each),
+    ({Kind.USER}, _Entry.shorten_each),
+    (_CHANGES, _Entry.leave_out),
+    ({Kind.ANSWER, Kind.USER}, _Entry.leave_out),
+)
+"""Order in which an entry is condensed: a user's words are the last to be cut."""
 
 
 def _with_reference(piece: Piece, text: str) -> str:

@@ -34,7 +34,7 @@ first one a longer argument is left out where there are others."""
 _MOST_ARGUMENTS = 6
 _GISTS = (40, 40, 100, 240)
 """Characters of a result in these lengths."""
-_FAILURE = 160
+_FAILURE = 200
 _FEW_WORDS = 4
 """Words from which a value is prose, which is shown only where somebody used it."""
 _SCALAR, _LINE = 60, 80
@@ -102,6 +102,8 @@ class ToolCall:
         reads = self.kind in (CallKind.READ, CallKind.SEARCH)
         self.failure = failure_of(message, reads=reads) or ""
         text = without_frame(unwrapped(plain_result(message)))
+        if self.failure:
+            self.failure = _whole_line(self.failure, on_one_line(text))
         self.result = ends_of(text)
         self.places = (*self.places, place)
         self.pairs, self.size = _read(text)
@@ -114,9 +116,8 @@ class ToolCall:
 
     def _ending(self, length: int) -> str:
         if self.failure:
-            said = cut_at_words(on_one_line(self.failure).rstrip("…"), _FAILURE)
             times = f" {self.failed_before + 1} times" if self.failed_before else ""
-            return f" → failed{times}: {said}"
+            return f" → failed{times}: {self.failure}"
         before = f"failed {_times(self.failed_before)}, then " if self.failed_before else ""
         if self.pairs is not None:
             return f" → {before}succeeded" if before else ""
@@ -164,6 +165,13 @@ class ToolCall:
             else:
                 for one in found:
                     yield (f"{one.key}={one.text}" if one.key else one.text), True
+
+
+def _whole_line(failure: str, text: str) -> str:
+    """Return the line of a failure without the cut that its finder has made."""
+    stem = failure.rstrip("…")
+    start = text.find(stem) if stem != failure else -1
+    return cut_at_words(text[start:] if start >= 0 else on_one_line(stem), _FAILURE)
 
 
 def _times(count: int) -> str:
