@@ -117,8 +117,9 @@ class LogForecast:
     def change(self, folded: int, *, room: int | None = None, least: int = 0) -> LogChange:
         """Return what happens when messages of so many tokens are folded.
 
-        The new entry has half of them at most, and `entry`. Only where all pass `most` with it, the
-        oldest are condensed into one, which has half of it.
+        The new entry has half of them at most, and `entry`, but always room for the shortest lines
+        about them. Only where all pass `most` with it, the oldest are condensed into one, which has
+        between one and two thirds of it: what the new one leaves.
 
         Args:
             folded: Tokens of the messages that are folded; 0 for none.
@@ -138,7 +139,7 @@ class LogForecast:
             lines = min(max(MIN_ENTRY, least), self.most // 2) + self.frame
             room = max(self.most // 3, min(self.most * 2 // 3, self.most - lines))
             count, tokens = self._condensed(room)
-            # Where not even one text has room in half of it, what is written stays.
+            # Where not even one text has room in that, what is written stays.
             if self._text_of(tokens):
                 condense, condensed = count, tokens
                 used = condensed + sum(self.sizes[count:])
@@ -147,17 +148,17 @@ class LogForecast:
         text = self._text_of(condensed)
         return LogChange(entry, condense, text, after + (self.introduction if after else 0))
 
-    def _condensed(self, half: int) -> tuple[int, int]:
-        """Return how many entries are condensed into one, and its tokens: half of the share.
+    def _condensed(self, room: int) -> tuple[int, int]:
+        """Return how many entries are condensed into one, and its tokens: `room` at most.
 
-        The newest ones stay, up to a quarter, where the others are more than that half.
+        The newest ones stay, up to half of the room, where the others are more than the room.
         """
         newest = accumulate(reversed(self.sizes))
-        stay = sum(1 for total in newest if total <= half // 2)
+        stay = sum(1 for total in newest if total <= room // 2)
         count = len(self.sizes) - min(stay, len(self.sizes) - 1)
-        if sum(self.sizes[:count]) <= half:
+        if sum(self.sizes[:count]) <= room:
             count = len(self.sizes)
-        return count, min(half, sum(self.sizes[:count]))
+        return count, min(room, sum(self.sizes[:count]))
 
     def _text_of(self, tokens: int) -> int:
         """Return the tokens that are left for the text of an entry."""
