@@ -117,8 +117,9 @@ class LogForecast:
     def change(self, folded: int, *, room: int | None = None, least: int = 0) -> LogChange:
         """Return what happens when messages of so many tokens are folded.
 
-        The new entry has half of them at most, and `entry`. Only where all pass `most` with it, the
-        oldest are condensed into one, which has two thirds of it or what the new one leaves.
+        The new entry has half of them at most, and `entry`, but always room for the shortest lines
+        about them. Only where all pass `most` with it, the oldest are condensed into one, which has
+        between a third and four fifths of it: what the new one leaves.
 
         Args:
             folded: Tokens of the messages that are folded; 0 for none.
@@ -138,7 +139,7 @@ class LogForecast:
             lines = min(max(MIN_ENTRY, least), self.most // 2) + self.frame
             room = max(self.most // 3, min(self.most * 4 // 5, self.most - lines))
             count, tokens = self._condensed(room)
-            # Where not even one text has room in it, what is written stays.
+            # Where not even one text has room in that, what is written stays.
             if self._text_of(tokens):
                 condense, condensed = count, tokens
                 used = condensed + sum(self.sizes[count:])
@@ -150,7 +151,7 @@ class LogForecast:
     def _condensed(self, room: int) -> tuple[int, int]:
         """Return how many entries are condensed into one, and its tokens: `room` at most.
 
-        The newest ones stay, up to a half of that, where the others are more than it.
+        The newest ones stay, up to half of the room, where the others are more than the room.
         """
         newest = accumulate(reversed(self.sizes))
         stay = sum(1 for total in newest if total <= room // 2)

@@ -368,9 +368,14 @@ class Engine:
     def _sendable(
         self, messages: Sequence[BaseMessage], call: PreparedCall, options: RequestOptions
     ) -> tuple[PreparedCall, View]:
-        """Return the call and its view without reasoning that is bound to another prefix."""
+        """Return the call and its view without reasoning that is bound to another prefix.
+
+        Kept messages count as they were said: a cut hides their reasoning, but once a request is
+        known they are shown without it.
+        """
         view = call.view()
-        if not any(map(has_bound_reasoning, view.messages)):
+        kept = (message for group in call.context.kept for message in group.messages)
+        if not any(map(has_bound_reasoning, [*view.messages, *kept])):
             return call, view
         is_known = binds_reasoning(self._model_counted_for(call.budget).name)
         is_new = not is_known and is_untouched(call.context, call.state)

@@ -160,7 +160,7 @@ def test_the_log_never_passes_its_share_and_one_call_never_condenses_twice(said,
 _CONDENSED = LogWriter.condensed
 
 
-def filled_log(memory, least=3, words=10):
+def filled_log(memory, least=3, words=100):
     """Return a conversation and its state, whose log has so many entries."""
     said, state = [], None
     for n in range(400):
@@ -172,11 +172,11 @@ def filled_log(memory, least=3, words=10):
 
 
 @pytest.mark.slow
-def test_only_what_passes_the_share_is_condensed_to_half_of_it_and_the_rest_keeps_its_place():
+def test_only_what_passes_the_share_is_condensed_to_two_thirds_of_it_and_the_rest_keeps_its_place():
     memory, said, state = memory_of(8_000), [], None
     condensed = []
     for n in range(150):
-        said += talk(1, n, 40)
+        said += talk(1, n, 100)
         before, state = state, memory.compact(said, state)
         new = entries_of(state)
         if before and new and new[0]["reason"] == "condensed" and new[0] not in entries_of(before):
@@ -187,13 +187,13 @@ def test_only_what_passes_the_share_is_condensed_to_half_of_it_and_the_rest_keep
         gone = len([entry for entry in old if entry not in new])
         assert (new[0]["first"], new[0]["last_ids"]) == (old[0]["first"], old[gone - 1]["last_ids"])
         assert new[0]["covered"] == sum(entry["covered"] for entry in old[:gone])
-        assert new[0]["tokens"] <= memory.budget.summary_tokens // 2
+        assert new[0]["tokens"] <= memory.budget.summary_tokens * 2 // 3
         assert sum(e["tokens"] for e in new[:-1]) <= memory.budget.summary_tokens * 3 // 4
         assert used > memory.budget.summary_tokens // 2
 
 
 def test_a_smaller_window_leaves_the_oldest_entries_out_of_the_view_first_and_says_so():
-    said, state = filled_log(memory_of(8_000), least=4, words=40)
+    said, state = filled_log(memory_of(8_000), least=4)
     small = memory_of(2_000)
     view = small.view(said, state)
     shown = [entry["text"] in view.messages[0].text for entry in entries_of(state)]
@@ -268,8 +268,7 @@ def test_the_times_of_an_entry_are_those_at_which_its_messages_were_said():
     last = entry["covered"] - 1
     assert entry["until"] == f"2026-11-{20 + (last - 1) // 24:02}T{(last - 1) % 24:02}:05:00+00:00"
     text = memory.view(said, state).messages[0].text
-    ends = entry["until"][:16].replace("T", " ")
-    assert f'from="2026-11-19 23:05 UTC" to="{ends} UTC"' in text
+    assert f'date="2026-11-19 to {entry["until"][:10]}"' in text
     same_day = {**entry, "since": "2026-11-20T10:05:00+00:00", "until": "2026-11-20T10:31:00+00:00"}
-    assert 'from="2026-11-20 10:05 UTC" to="10:31">' in log_texts([same_day])[0]
-    assert "from=" not in log_texts([{**entry, "since": None}])[0]
+    assert 'date="2026-11-20">' in log_texts([same_day])[0]
+    assert "date=" not in log_texts([{**entry, "since": None}])[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.errors import BudgetExceededError
@@ -59,3 +59,20 @@ def test_room_is_kept_for_the_opening_where_the_assistant_speaks_first():
         view = memory.view([*messages, HumanMessage("y" * size, id="h3")])
         assert view.usage.input_tokens <= memory.budget.limit
         assert problems(view.messages) == []
+
+
+def test_a_kept_message_whose_signed_thinking_a_cut_hides_has_one_form():
+    memory = memory_of(600)
+    thought = {"type": "thinking", "thinking": "Hm. " * 300, "signature": "s" * 80}
+    calls = [{"name": "read", "args": {"path": ""}, "id": key} for key in ("c1", "c2")]
+    messages = [
+        HumanMessage("Fix it. " * 100, id="h0"),
+        AIMessage([thought], tool_calls=calls, id="a0"),
+        HumanMessage("And now?", id="h1"),
+        ToolMessage("ok", tool_call_id="c1", id="t1"),
+        AIMessage("Done.", id="a1"),
+    ]
+    state, view = memory.compact_and_view(messages)
+    assert "a0" in state["kept"]
+    assert "a0" in state["cuts"]
+    assert memory.view(messages, state).messages == view.messages

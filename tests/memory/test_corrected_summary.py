@@ -71,7 +71,9 @@ def shown(memory: TokenMemory, messages: list[BaseMessage], state) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("summarizer", [None, ListSummarizer()])
 def test_an_edit_of_a_covered_message_changes_its_entry_and_no_other(summarizer):
-    memory, messages = memory_of(summarizer=summarizer), talk(6, secret=1)
+    budget = TokenBudget(context_window=1_600)
+    memory = TokenMemory(budget, counter=CharCounter(), summarizer=summarizer)
+    messages = talk(6, secret=1)
     state = memory.compact(messages)
     for end in (18, 24, 30, 36, 40):
         longer = messages + talk(20)[12:end]
@@ -81,7 +83,7 @@ def test_an_edit_of_a_covered_message_changes_its_entry_and_no_other(summarizer)
     now = edited(longer, "h1")
     view = memory.view(now, state)
     assert OLD not in shown(memory, now, state)
-    assert view.usage.input_tokens <= BUDGET.limit
+    assert view.usage.input_tokens <= budget.limit
     after = memory.compact(now, state)
     changed = [
         new for old, new in zip(entries_of(state), entries_of(after), strict=True) if new != old

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from pydantic import TypeAdapter
 
-from langchain_tokenmem.core.facts.literals import find_literals, words_of
+from langchain_tokenmem.core.facts.literals import words_of
 from langchain_tokenmem.core.working_notes.mode_profiles import MODES, SECTIONS, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import MAX_READ_TO
 from langchain_tokenmem.notes_state import ModesState, NoteItem
@@ -34,6 +35,9 @@ _SAID = (
     "Error handling of Emma Kim and the error handling of Emma Kim.",
     "Ich wohne in Hamburg und das Budget beträgt 4.000 €.",
 )
+_FACTS = re.compile(r"[$€]?\d[\d.,]*\w*|[A-Z]\w+(?: [A-Z]\w+)+|[A-Z][a-z]+ \d+")
+"""Amounts, numbers, names of several words, and dates."""
+
 _COMMANDS = ("pytest tests/test_a.py::test_1", "cat src/app.py", "make build > out.log", "ls")
 _OUTPUTS = ("ok", "error: no rule for target_7", "FAILED: test_1 (0x1F)\nValueError: bad 17", "")
 
@@ -101,15 +105,17 @@ def test_no_item_holds_a_literal_that_its_source_lacks(messages: list[BaseMessag
             for text in shown:
                 held = text.partition(": ")[2] if section == "constraints" else text
                 held = held.removeprefix("Fixed: ")
-                for literal in {one.text for one in find_literals(held)} | words_of(held):
+                for literal in words_of(held) | {*_FACTS.findall(held)}:
                     assert literal in said, (section, item)
 
 
 def _source_of(messages: list[BaseMessage], item: NoteItem) -> str:
-    """Return what the source of an item says; of a result, with the call that it answers."""
+    """Return what the source of an item says; of a result, with its artifact and its call."""
     source = messages[item["source"] - 1]
     said = [source]
+    result: list[str] = []
     if isinstance(source, ToolMessage):
+        result = [str(source.artifact)]
         said += [
             one
             for one in messages
@@ -117,7 +123,7 @@ def _source_of(messages: list[BaseMessage], item: NoteItem) -> str:
             and source.tool_call_id in [made["id"] for made in one.tool_calls]
         ]
     calls = [str(one.tool_calls) for one in said if isinstance(one, AIMessage)]
-    return "\n".join([str(one.content) for one in said] + calls)
+    return "\n".join([str(one.content) for one in said] + result + calls)
 
 
 @given(conversations())
