@@ -31,7 +31,7 @@ RECORDING = Path(__file__).parent / "recorded_agent.jsonl"
 WINDOW = 4_000
 """Small on purpose: the recording is several times as large."""
 WIDTH = 110
-SUMMARY = "<conversation_summary "
+SUMMARY = "<conversation_summary"
 CUT = 96
 """Characters of a message that one line of the demo shows."""
 
