@@ -19,8 +19,8 @@ class CompactEvent:
     Attributes:
         kind: `compaction` (old tool results were shortened), `summary`, or `mode` (the session was
             switched to another mode).
-        reason: `compact_at`, `summarize_at`, `limit`, `tail` or `manual`; for `mode` its name,
-            empty for none.
+        reason: `compact_at`, `summarize_at`, `cold`, `limit`, `tail` or `manual`; for `mode` its
+            name, empty for none.
         tokens_before: Tokens of the request before it.
         tokens_after: Tokens of the request after it; an upper bound at the start.
         ids: Ids of the messages that were shortened or covered.

@@ -38,10 +38,10 @@ class SummaryEntry(TypedDict):
         tokens: Tokens of `text`.
         model: Name of the summarizer that wrote it.
         prompt_version: Version of the prompt, or of the rules, that it was written under.
-        reason: Why it was made: `summarize_at`, `limit`, `tail` or `manual`; `condensed` for one
-            that was made of older entries, `imported` for one of another memory, `edited` for one
-            that was written again because its messages say other words now, `removed` for one whose
-            messages are hidden in part since.
+        reason: Why it was made: `summarize_at`, `cold`, `limit`, `tail` or `manual`; `condensed`
+            for one that was made of older entries, `imported` for one of another memory, `edited`
+            for one that was written again because its messages say other words now, `removed` for
+            one whose messages are hidden in part since.
         created_at: When, as UTC in ISO 8601.
         failures: Why attempts at it were refused; not empty where the fallback wrote it.
         condensed: Ids of the entries that it was made of; missing where it was made of messages.

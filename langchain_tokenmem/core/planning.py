@@ -136,14 +136,15 @@ def plan(
     return _plan_change(shorter, budget, idle, log, recent=recent, due=due)
 
 
-def _pays(before: int, after: int, budget: TokenBudget) -> bool:
+def _pays(before: int, after: int, budget: TokenBudget, *, entry: int = 0) -> bool:
     """Return whether a change of the prefix pays for itself: it frees what the thresholds ask for.
 
-    One that ends at the target has to free half of what lies between `summarize_at` and `target`;
-    one that cannot get there all of it, or it would be made again soon.
+    One that ends at the target, a new entry of `entry` tokens aside, has to free half of what lies
+    between `summarize_at` and `target`; one that cannot get there all of it, or it would be made
+    again soon.
     """
     between = budget.summarize_tokens - budget.target_tokens
-    least = between // 2 if after <= budget.target_tokens else between
+    least = between // 2 if after - entry <= budget.target_tokens else between
     return before - after >= max(1, least)
 
 
@@ -187,7 +188,8 @@ def _plan_change(
     """Return the plan that folds groups, or the idle one if no change pays for itself."""
     before = idle.before
     folded = _plan_fold(shorter, budget, log, recent=recent, due=due)
-    pays = _pays(before, folded.after, budget)
+    # The lines of the new entry may pass the target: what is folded has no other room.
+    pays = _pays(before, folded.after, budget, entry=folded.summary_tokens)
     if folded.fold and (due.forced or pays):
         return replace(folded, reason=due.reason, before=before)
     if due.reason == "limit" and folded.cuts != idle.cuts:

@@ -17,7 +17,7 @@ from tests.adapters.integrations import memory_of, session, texts, turns
 from tests.fakes import entries_of
 from tests.providers import CHECKS, StrictModel
 
-FENCE = "<conversation_summary "
+FENCE = "<conversation_summary"
 
 
 @pytest.fixture

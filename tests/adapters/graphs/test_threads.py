@@ -152,8 +152,8 @@ def test_words_that_were_removed_or_edited_are_in_no_summary_that_others_find(ch
     memory = memory_of()
     _, graph = graph_with(memory)
     said = tool_turns(20)
-    said[8] = HumanMessage("SECRET 4711. " * 9, id="h2")
-    gone = RemoveMessage(id="h2") if change == "remove" else HumanMessage("Nothing.", id="h2")
+    said[28] = HumanMessage("SECRET 4711. " * 9, id="h7")
+    gone = RemoveMessage(id="h7") if change == "remove" else HumanMessage("Nothing.", id="h7")
     for message in said[:40]:
         graph.invoke({"messages": [message]}, thread())
     assert "SECRET" in log_text(state_of(graph))
