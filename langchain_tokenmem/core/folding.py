@@ -13,8 +13,9 @@ from langchain_tokenmem.core.messages import marks_of, role_of
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.state import SummaryEntry
 
-MIN_ENTRY = 32
-"""Tokens that a new entry may always have where there is room, however little is folded."""
+MIN_ENTRY = 56
+"""Tokens that a new entry may always have where there is room, however little is folded: in fewer a
+model cannot write notes under a heading."""
 
 ENTRY_SHARE = 0.33
 """Share of `summary_share` that one entry has at most."""

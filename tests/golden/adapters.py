@@ -147,6 +147,7 @@ class History(Integration):
 
     def request(self, start: int, place: int) -> Request:
         self._history.add_messages(self.messages[start:place])
+        self.memory.close()
         view = self._history.view()
         assert self._history.messages == view.messages
         return Request(view.messages, (), view.usage, view.warnings)
@@ -257,6 +258,7 @@ def play(recording: Recording, adapter: str, window: int, variant: str) -> list[
 
 def _call(played: Integration, notes: NotesModel, start: int, place: int) -> Call:
     memory = played.memory
+    memory.close()  # waits for what a long message has left to the background
     asked = len(notes.requests)
     with _warnings_logged() as logged:
         request = played.request(start, place)
