@@ -97,6 +97,7 @@ class Integration(ABC):
         self.memory = memory
         self.store = store
         self.model = RecordedModel()
+        self.model.wait_for(memory.close)
         self.around: dict[str, Any] = {"system": recording.system, "tools": recording.tools}
         self.set_up()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -50,9 +51,14 @@ class RequestLog(BaseChatModel):
 
 
 class RecordedModel(RequestLog):
-    """Gives the answer that was laid out for it last."""
+    """Gives the answer that was laid out for it last, once nothing is at work behind the call."""
 
     _next: AIMessage | None = PrivateAttr(default=None)
+    _wait: Callable[[], None] | None = PrivateAttr(default=None)
+
+    def wait_for(self, wait: Callable[[], None]) -> None:
+        """Set what is waited for: a job behind the call reads the transcript without the answer."""
+        self._wait = wait
 
     def lay_out(self, answer: BaseMessage) -> None:
         """Set the next answer."""
@@ -61,6 +67,8 @@ class RecordedModel(RequestLog):
 
     def answer(self, messages: list[BaseMessage]) -> AIMessage:
         assert self._next is not None
+        if self._wait is not None:
+            self._wait()
         return self._next.model_copy()  # LangChain writes into what it is given
 
 
