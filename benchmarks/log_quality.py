@@ -1,10 +1,10 @@
-"""Quality of running summaries: which covered messages have a line, and how many lines are shreds.
+"""Quality of running summaries: covered messages with a line, and lines that are shreds.
 
 Recorded agents are played as in `price.py`. Looked at is the summary in the last request of a run:
 
 - **users**, **answers**: covered messages of the user, and answers of the assistant without tool
-  calls, of which a run of eight words (all, if fewer) stands in the summary. Covered is what
-  the last request does not hold itself.
+  calls, with eight consecutive words (all, if fewer) in the summary. Messages that the last
+  request holds itself do not count.
 - **shreds**: lines with an ellipsis that falls on no boundary of a sentence or line of its source,
   one at the end of the line aside; and lines of three words or fewer that are no whole message and
   hold no identifier.
@@ -67,8 +67,8 @@ def summary_of(request: Sequence[BaseMessage]) -> str:
     return "\n".join(found)
 
 
-def is_told(text: str, summary: str) -> bool:
-    """Return whether a run of a message's words stands in a summary (`words` joined by spaces)."""
+def is_in(text: str, summary: str) -> bool:
+    """Return whether a summary (`words` joined by spaces) has a run of a message's words."""
     own = words(text)
     length = min(RUN, len(own))
     starts = range(len(own) - length + 1)
@@ -141,19 +141,19 @@ def measured(
     if not summary.strip():
         return counts, ""
     held = " | ".join(" ".join(words(without_summary(message))) for message in request)
-    told = f" {' '.join(words(summary))} "
+    found_words = f" {' '.join(words(summary))} "
     for message in history:
         own = " ".join(words(text_of(message)))
         if not own or own in held:
             continue
         if isinstance(message, HumanMessage):
             counts["users"] += 1
-            counts["users told"] += is_told(text_of(message), told)
+            counts["users found"] += is_in(text_of(message), found_words)
         elif isinstance(message, AIMessage) and not (
             message.tool_calls or message.invalid_tool_calls
         ):
             counts["answers"] += 1
-            counts["answers told"] += is_told(text_of(message), told)
+            counts["answers found"] += is_in(text_of(message), found_words)
     sources = marked_sources(history)
     whole = {" ".join(words(text_of(message))) for message in history}
     lines = [line for line in summary.splitlines() if line.strip()]
@@ -165,7 +165,7 @@ def measured(
 
 def table(found: Sequence[tuple[int, str, Counter[str], str]]) -> Iterator[str]:
     """Yield the rows of the report."""
-    heads = "".join(f"{head:>17}" for head in ("users told", "answers told", "shreds"))
+    heads = "".join(f"{head:>17}" for head in ("users found", "answers found", "shreds"))
     yield f"{'window':>7} {'system':16} {'runs':>5}{heads}"
     keys = list(dict.fromkeys((window, name) for window, name, _, _ in found))
     for window, name in sorted(keys):
@@ -176,8 +176,8 @@ def table(found: Sequence[tuple[int, str, Counter[str], str]]) -> Iterator[str]:
         cells = [
             f"{total[part]:4}/{total[of]:4} {100 * total[part] / (total[of] or 1):5.1f}%"
             for part, of in (
-                ("users told", "users"),
-                ("answers told", "answers"),
+                ("users found", "users"),
+                ("answers found", "answers"),
                 ("shreds", "lines"),
             )
         ]

@@ -1,4 +1,4 @@
-"""What the running summary still tells after 10 and 50 folds of a long run, without a model.
+"""Facts that the running summary still holds after 10 and 50 folds, without a model.
 
 Recordings of one source are joined to long runs. Into the beginning of each are planted: decisions
 of the user, changed files, commands that failed, and a to-do list with open items. The run is
@@ -34,7 +34,7 @@ BEGINNING = 12
 """Messages of a run in front of the first thing that is planted."""
 
 PROMISED = {10: 0.90, 50: 0.75}
-"""Share that is still told after so many folds, at the least."""
+"""Least share that is still there after so many folds."""
 
 
 def planted() -> list[BaseMessage]:
@@ -81,8 +81,8 @@ def _call(
     ]
 
 
-def told_of(text: str) -> Counter[str]:
-    """Return how much of each kind a request tells."""
+def found_in(text: str) -> Counter[str]:
+    """Return how many facts of each kind a request holds."""
     lines = text.splitlines()
     found: Counter[str] = Counter()
     for number, name in enumerate(NAMES):
@@ -94,7 +94,7 @@ def told_of(text: str) -> Counter[str]:
 
 
 def played(messages: Sequence[BaseMessage], window: int) -> Iterator[tuple[int, Counter[str]]]:
-    """Yield what is told after each number of `FOLDS` that a run reaches."""
+    """Yield how many facts are left, for each number of `FOLDS` that a run reaches."""
     said = [*messages[:BEGINNING], *planted(), *messages[BEGINNING:]]
     memory = TokenMemory(TokenBudget(window), counter=counter_for())
     state, left = None, [*FOLDS]
@@ -102,7 +102,7 @@ def played(messages: Sequence[BaseMessage], window: int) -> Iterator[tuple[int, 
         state = memory.compact(said[:place], state)
         if left and state["totals"]["summaries"] >= left[0]:
             request = memory.view(said[:place], state).messages
-            yield left.pop(0), told_of("\n".join(map(text_of, request)))
+            yield left.pop(0), found_in("\n".join(map(text_of, request)))
         if not left:
             return
 
@@ -124,14 +124,14 @@ def main() -> None:
     runs = joined(recordings, options.join, counter)[: options.runs]
     total: dict[int, Counter[str]] = {}
     for run in runs:
-        for folds, told in played(run.messages(), options.window):
-            total.setdefault(folds, Counter()).update({**told, "runs": 1})
+        for folds, left in played(run.messages(), options.window):
+            total.setdefault(folds, Counter()).update({**left, "runs": 1})
     broken = []
-    for folds, told in total.items():
-        most = told.pop("runs") * len(NAMES)
-        share = sum(told.values()) / (4 * most)
-        kinds = ", ".join(f"{kind} {count}/{most}" for kind, count in told.items())
-        print(f"after {folds} folds, window {options.window:,}: {share:.0%} told ({kinds})")
+    for folds, left in total.items():
+        most = left.pop("runs") * len(NAMES)
+        share = sum(left.values()) / (4 * most)
+        kinds = ", ".join(f"{kind} {count}/{most}" for kind, count in left.items())
+        print(f"after {folds} folds, window {options.window:,}: {share:.0%} left ({kinds})")
         if share < PROMISED[folds]:
             broken.append(f"{share:.0%} after {folds} folds")
     if broken:

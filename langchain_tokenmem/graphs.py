@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain_tokenmem.adapters.graphs.memory_nodes import MemoryAgentState
 from langchain_tokenmem.adapters.graphs.nodes import AfterModelNode
-from langchain_tokenmem.adapters.pins import pin_update
+from langchain_tokenmem.core.pins import pin_update
 
 __all__ = [
     "AfterModelNode",

@@ -12,9 +12,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langchain_tokenmem.core.messages import marked, role_of, with_ids
+from langchain_tokenmem.core.messages import READ_MESSAGE, marked, role_of, with_ids
 from langchain_tokenmem.core.pins import new_pin
-from langchain_tokenmem.core.references import READ_MESSAGE
 from langchain_tokenmem.memory.kept_notes import with_notes_in_front
 from langchain_tokenmem.memory.recalled_blocks import add_memory_block
 from langchain_tokenmem.notes.rendering import KeptNotes

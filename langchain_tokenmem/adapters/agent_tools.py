@@ -16,8 +16,13 @@ from pydantic import BeforeValidator
 from langchain_tokenmem.adapters.run_context import session_and_user, state_in_run
 from langchain_tokenmem.adapters.tool_scope import BoundScope
 from langchain_tokenmem.core.argument_checks import checked
-from langchain_tokenmem.core.messages import role_of, spoken_messages, text_of
-from langchain_tokenmem.core.references import messages_named, reference
+from langchain_tokenmem.core.messages import (
+    messages_named,
+    reference,
+    role_of,
+    spoken_messages,
+    text_of,
+)
 from langchain_tokenmem.core.working_notes.reading import RECORD_DECISION, SET_GOAL
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.storage.transcript_store import TranscriptStore

@@ -17,12 +17,12 @@ from langchain_tokenmem.adapters.tool_scope import NO_SESSION_STORE, BoundScope,
 from langchain_tokenmem.background import in_time
 from langchain_tokenmem.core.messages import (
     marks_of,
+    reference,
     role_of,
     speaker_of,
     spoken_messages,
     text_of,
 )
-from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.analysis import TextAnalyser

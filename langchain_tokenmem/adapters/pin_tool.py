@@ -11,7 +11,6 @@ from langgraph.prebuilt import ToolRuntime
 from langgraph.types import Command
 
 from langchain_tokenmem.adapters.agent_tools import memory_state_in
-from langchain_tokenmem.adapters.pins import PINS_KEY
 from langchain_tokenmem.adapters.run_context import state_in_run
 from langchain_tokenmem.adapters.tool_scope import (
     NO_SESSION_STORE,
@@ -21,7 +20,7 @@ from langchain_tokenmem.adapters.tool_scope import (
     on_one_line,
 )
 from langchain_tokenmem.core.before_store import BeforeStore, text_as_kept
-from langchain_tokenmem.core.pins import new_pin, pin_named, with_pins
+from langchain_tokenmem.core.pins import PINS_CHANNEL, new_pin, pin_named, with_pins
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import new_state
@@ -78,7 +77,7 @@ def pin_context_tool(
 def _in_state(scope: ToolScope, text: str, action: Action, name: str) -> Update:
     """Pin in the state of the running graph, which forks with it."""
     memory = memory_state_in(dict(scope.state), name) or new_state()
-    channel = scope.state.get(PINS_KEY) or state_in_run(PINS_KEY)
+    channel = scope.state.get(PINS_CHANNEL) or state_in_run(PINS_CHANNEL)
     held = with_pins(memory, channel).get("pins", [])
     if action == "list":
         return _listed(held)
@@ -107,7 +106,7 @@ def _in_session(pins: SessionPins, text: str, action: Action) -> str:
 
 def _updated(scope: ToolScope, key: str, pin: Pin | None, answer: str) -> Command[Any]:
     message = ToolMessage(answer, tool_call_id=scope.call_id or "")
-    return Command(update={PINS_KEY: {key: pin}, "messages": [message]})
+    return Command(update={PINS_CHANNEL: {key: pin}, "messages": [message]})
 
 
 def _pinned(pin: Pin) -> str:

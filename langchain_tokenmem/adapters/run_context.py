@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -285,3 +285,14 @@ def write_events(
         return
     for event in events_of(old, result.state, name):
         writer(event)
+
+
+T = TypeVar("T")
+
+
+def merge_by_name(old: dict[str, T] | None, new: dict[str, T] | None) -> dict[str, T]:
+    """Return the entries of both, by the memory's name; the newer one where both have it.
+
+    So several memories may write in one step without taking the others' place.
+    """
+    return {**(old or {}), **(new or {})}

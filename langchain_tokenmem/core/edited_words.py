@@ -13,7 +13,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 
 from langchain_tokenmem.core.covered import digest_of_texts
-from langchain_tokenmem.core.messages import marked, marks_of, role_of, unmarked
+from langchain_tokenmem.core.messages import marked, marks_of, role_of, same_objects, unmarked
 
 
 class _Said(dict[str, Any]):
@@ -37,7 +37,7 @@ def with_said(
         messages: Messages of the request.
         originals: Those of the conversation, as they were said.
     """
-    if not any(map(_is_cleared, messages)):
+    if same_objects(messages, originals) or not any(map(_is_cleared, messages)):
         return [*messages]
     known = {message.id: message for message in originals if message.id}
     return [

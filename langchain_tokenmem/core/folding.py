@@ -23,7 +23,7 @@ ENTRY_SHARE = 0.33
 SPOKEN_TOKENS, CALL_TOKENS = 36, 20
 """Tokens of the shortest line about what a user says or an assistant answers, and about a call.
 
-An entry has room for these lines of what is folded, wherever the request stands."""
+An entry always has room for these lines of what is folded."""
 
 _SEAM = 2
 """Tokens that a tokenizer may make of two texts that meet."""

@@ -14,11 +14,11 @@ from langchain_tokenmem.core.block_types import blocks_of, text_block
 from langchain_tokenmem.core.messages import (
     as_one_message,
     marked,
+    reference,
     speaker_of,
     text_of,
     well_formed,
 )
-from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.state import Block, MemoryState, SummaryEntry
 

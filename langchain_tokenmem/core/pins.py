@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -16,6 +17,8 @@ from langchain_tokenmem.state import MemoryState
 
 PINS_CHANNEL = "token_memory_pins"
 """State key of the pins of a graph or an agent, by their ids."""
+
+_ID = re.compile(r"pin_[0-9a-f]{8}")
 
 MAX_PIN = 4_000
 """Characters of a pin: it stands in every request."""
@@ -49,6 +52,31 @@ def new_pin(text: Any, *, by: Author = "application", source: str = "") -> Pin:
         )
     digest = hashlib.sha256(plain.encode()).hexdigest()
     return {"id": f"pin_{digest[:8]}", "text": plain, "by": by, "source": source}
+
+
+def pin_update(text: str, *, unpin: bool = False) -> dict[str, Any]:
+    """Return an update of a graph's state that pins a text, for a node or a `Command`.
+
+    The pin is in every request from the next view on: after the system text, or in the first human
+    message if the memory sees no system text. Several updates of one step are combined.
+
+    Args:
+        text: Text to pin; to unpin, the same text or the pin's id.
+        unpin: Remove the pin.
+
+    Raises:
+        ConfigurationError: When the text is blank, or longer than 4,000 characters.
+
+    Example:
+        >>> from langgraph.types import Command
+        >>> command = Command(update=pin_update("Answer in French."))
+        >>> [pin["text"] for pin in command.update["token_memory_pins"].values()]
+        ['Answer in French.']
+    """
+    pin = new_pin(text)
+    if not unpin:
+        return {PINS_CHANNEL: {pin["id"]: pin}}
+    return {PINS_CHANNEL: {pin["text"] if _ID.fullmatch(pin["text"]) else pin["id"]: None}}
 
 
 def pin_named(pins: Iterable[Pin], name: str) -> Pin | None:

@@ -18,11 +18,11 @@ from langchain_tokenmem.core.messages import (
     call_ids,
     calls_of,
     marked,
+    reference,
     result_id,
     role_of,
     text_of,
 )
-from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.tool_calls import with_calls
 from langchain_tokenmem.core.tool_failures import is_error
 from langchain_tokenmem.state import Cut

@@ -1,10 +1,9 @@
-"""Current words: what was derived from messages tells the words that they have now.
+"""Keep what was derived from messages true to their current words.
 
-One rule for edits and removals. An entry of the running summary carries digests of the messages
-that it was written about: of their ids and of their words. An entry whose messages say other words
-is written again from these. One of which messages are missing stays, as they were trimmed or moved
-into an archive, unless the thread hides what it removes. Notes, turn memories and recalled blocks
-of such messages go; they are read again.
+One rule for edits and removals. An entry of the running summary carries digests of the ids and of
+the words of its messages. It is written again if the words have changed. If messages are missing,
+it is kept (they were trimmed or moved into an archive), unless the thread hides what it removes.
+Notes, turn memories and recalled blocks of such messages are dropped and read again.
 
 An entry is written again without a model, at once: words that were taken back must not wait in a
 request for a summarizer.
@@ -31,8 +30,13 @@ from langchain_tokenmem.core.covered import (
     spans_of,
 )
 from langchain_tokenmem.core.edited_words import as_said, digest_of_words
-from langchain_tokenmem.core.messages import NamedMessages, is_spoken, same_objects, with_ids
-from langchain_tokenmem.core.references import reference
+from langchain_tokenmem.core.messages import (
+    NamedMessages,
+    is_spoken,
+    reference,
+    same_objects,
+    with_ids,
+)
 from langchain_tokenmem.core.todos import todo_lists
 from langchain_tokenmem.core.turn_memory import without_echo
 from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state
@@ -45,7 +49,7 @@ from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 logger = logging.getLogger(__name__)
 
 EDITED = "edited"
-"""Reason of an entry that was written again because its messages say other words."""
+"""Reason of an entry that was written again because its messages were edited."""
 
 REMOVED = "removed"
 """Reason of an entry that was written again because messages of it were removed."""
@@ -62,7 +66,7 @@ class CheckedMessages:
     """Messages of one conversation that were named, and compared with its summary, before.
 
     The same objects are not named again: with 10,000 messages in an agent's state, of which the
-    window holds 12, a model call takes 2 ms instead of 33. Those with the same words are not
+    window holds 12, a model call takes 3 ms instead of 33. Those with the same words are not
     digested again. A change inside of such an object is seen: its words are kept beside it.
     """
 
@@ -120,20 +124,20 @@ class CheckedMessages:
     def are_current(
         self, summary: RunningSummary, covered: Sequence[BaseMessage], *, hides: bool
     ) -> bool:
-        """Return whether a summary was found to tell the words of these very objects."""
+        """Return whether a summary was compared with these very objects and found current."""
         return (
             self._summary == summary
             and (self._hides or not hides)
             and same_objects(self._messages, covered)
-            and self._contents == [*map(_ID_AND_CONTENT, covered)]
+            and self._contents == [*map(_CONTENT, covered)]
             and self._calls == [message.tool_calls for message in self._calling]
         )
 
     def note(self, summary: RunningSummary, covered: Sequence[BaseMessage], *, hides: bool) -> None:
-        """Note that it does."""
+        """Remember that a summary is current."""
         self._messages, self._summary, self._hides = (), None, hides
         try:
-            self._contents = [(message.id, _copied(message.content)) for message in covered]
+            self._contents = [*map(_copied, map(_CONTENT, covered))]
             self._calling = [message for message in covered if isinstance(message, AIMessage)]
             self._calls = [_copied(message.tool_calls) for message in self._calling]
         except RecursionError:  # content that refers to itself is compared at each call
@@ -142,7 +146,7 @@ class CheckedMessages:
 
 
 _WITHOUT_CALLS = (HumanMessage, ToolMessage)
-_ID_AND_CONTENT = attrgetter("id", "content")
+_CONTENT = attrgetter("content")
 
 
 def _copied(value: Any) -> Any:
@@ -184,15 +188,15 @@ def with_current_words(
     checked = checked or CheckedMessages()
     changed = {*gone, *_changed_ids(state, named, checked, hides=hides)}
     summary = state["summary"]
-    told_anew: set[str] = set()
+    rewritten: set[str] = set()
     if summary is not None:
         rule = _Correction(state, count_text, hides)
-        summary, told_anew = rule.of(summary, named, checked)
+        summary, rewritten = rule.of(summary, named, checked)
     if summary is not state["summary"]:
         state = {**state, "summary": summary}
-    if not changed and not told_anew:
+    if not changed and not rewritten:
         return state
-    return without_words_of(changed | told_anew, state, is_log_new=bool(told_anew))
+    return without_words_of(changed | rewritten, state, is_log_new=bool(rewritten))
 
 
 def without_words_of(
@@ -246,7 +250,7 @@ def noted_ids(state: MemoryState) -> set[str]:
 def _changed_ids(
     state: MemoryState, messages: Sequence[BaseMessage], checked: CheckedMessages, *, hides: bool
 ) -> set[str]:
-    """Return the ids of messages whose notes and blocks have other words than these."""
+    """Return the ids of messages that have changed since notes or blocks were read from them."""
     noted = noted_words(state)
     there = {message.id or "": message for message in messages} if noted or hides else {}
     changed = {
@@ -274,7 +278,7 @@ class _Correction:
     def of(
         self, summary: RunningSummary, messages: Sequence[BaseMessage], checked: CheckedMessages
     ) -> tuple[RunningSummary | None, set[str]]:
-        """Return the running summary of now, and the ids of messages that it tells anew or not.
+        """Return the current running summary, and the ids of messages in rewritten entries.
 
         Args:
             summary: The running summary; it is returned itself where it is current.
@@ -286,18 +290,20 @@ class _Correction:
             return summary, set()
         spans = spans_of(summary, [*filter(is_spoken, covered)])
         entries: list[SummaryEntry] = []
-        told_anew: set[str] = set()
+        rewritten: set[str] = set()
         for entry, span in zip(summary["entries"], spans, strict=True):
             current = self._current(entry, span)
             if current is not None:
                 entries.append(current)
                 continue
-            told_anew.update(entry["last_ids"], (message.id or "" for message in span))
+            rewritten.update(entry["last_ids"], (message.id or "" for message in span))
             if span:
                 entries.append(self._written_again(entry, span, entries))
-        if told_anew:
-            logger.info("Covered messages were edited or removed: the summary tells what is left.")
-            return _log_of(entries, summary, hides=self.hides), told_anew
+        if rewritten:
+            logger.info(
+                "Covered messages were edited or removed; their entries were written again."
+            )
+            return _log_of(entries, summary, hides=self.hides), rewritten
         if entries != summary["entries"]:
             return {**summary, "entries": entries}, set()
         checked.note(summary, covered, hides=self.hides)
@@ -324,7 +330,7 @@ class _Correction:
     ) -> SummaryEntry:
         """Return an entry about the messages that are left, at most as long as it was.
 
-        Its id follows from what it tells, so that each call that makes it makes the same one.
+        Its id is a hash of its content, so that repeated calls make the same entry.
         """
         own = span if self.hides else span[-entry["covered"] :]
         is_edited = is_whole(entry, own)
@@ -343,16 +349,16 @@ class _Correction:
             new["todos"] = todos
         if not entry["text"]:
             return new
-        # What stands in the request itself is not told.
+        # Messages that the request shows whole are left out.
         whole = {*self.state["kept"]} - self.state["cuts"].keys()
-        told = [message for message in own if message.id not in whole] or own
+        batch = [message for message in own if message.id not in whole] or own
         prior = "\n\n".join(filter(None, (one["text"] for one in before)))
         summary = ExtractiveSummarizer().summarize(
             SummaryRequest(
-                [*map(as_said, told)], entry["tokens"], self.count_text, prior=prior or None
+                [*map(as_said, batch)], entry["tokens"], self.count_text, prior=prior or None
             )
         )
-        names = [reference(message.id) for message in told]
+        names = [reference(message.id) for message in batch]
         name = f"{entry['id']}\n{words}\n{summary.text}"
         return {
             **new,

@@ -24,11 +24,10 @@ from langchain_tokenmem.core.chat_models import (
 from langchain_tokenmem.core.context_parts import RequestCounter, cached_count, checked_overhead
 from langchain_tokenmem.core.context_split import split_context
 from langchain_tokenmem.core.inserted_text import with_text
-from langchain_tokenmem.core.messages import NamedMessages
+from langchain_tokenmem.core.messages import READ_MESSAGE, NamedMessages
 from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
-from langchain_tokenmem.core.references import READ_MESSAGE
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions, SummaryRole
 from langchain_tokenmem.core.todos import todos_in, todos_text

@@ -23,8 +23,7 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.covered import digest_of_texts
 from langchain_tokenmem.core.edited_words import as_said
-from langchain_tokenmem.core.messages import digest_of, spoken_messages, with_ids
-from langchain_tokenmem.core.references import reference
+from langchain_tokenmem.core.messages import digest_of, reference, spoken_messages, with_ids
 from langchain_tokenmem.core.turns import no_turns
 from langchain_tokenmem.memory.prepared_call import with_sent
 from langchain_tokenmem.memory.reported_counts import in_force_from

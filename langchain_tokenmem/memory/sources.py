@@ -9,8 +9,7 @@ from itertools import zip_longest
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.covered import is_whole, spans_of
-from langchain_tokenmem.core.messages import spoken_messages
-from langchain_tokenmem.core.references import reference
+from langchain_tokenmem.core.messages import reference, spoken_messages
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import MemoryState, SummaryEntry
 

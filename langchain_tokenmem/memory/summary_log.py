@@ -14,9 +14,8 @@ from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.covered import digest_of_ids, sum_of_digests
 from langchain_tokenmem.core.edited_words import digest_of_words
 from langchain_tokenmem.core.message_times import time_of
-from langchain_tokenmem.core.messages import is_pinned
+from langchain_tokenmem.core.messages import is_pinned, reference
 from langchain_tokenmem.core.planning import Plan
-from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.state import Cut, RunningSummary, SummaryEntry

@@ -110,7 +110,7 @@ class BudgetSettings(MadeSettings):
     cache_ttl_s: float | None = 300.0
     """Seconds that a provider keeps a cached prefix; none: pauses do not matter."""
     model: str | None = Field(default=None, examples=["gpt-4o"])
-    """Model whose tokens are counted."""
+    """Model that tokens are counted for."""
 
     def made(self, model: Any = None, models: ModelLimits | None = None) -> TokenBudget:
         """Return the budget.
@@ -318,7 +318,7 @@ class RecallSettings(SettingsGroup):
     dense_weight: float = Field(default=0.6, ge=0)
     """Weight of vectors."""
     neighbours: int = Field(default=2, ge=0)
-    """Neighbours whose words count too."""
+    """Number of neighbouring messages that count too."""
     floor: FloorSettings = FloorSettings()
     """What a hit needs in common with the question."""
     boosts: BoostsSettings = BoostsSettings()

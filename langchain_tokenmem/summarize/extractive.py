@@ -24,7 +24,7 @@ HEADING = "## Tool calls"
 """Line before the calls, behind a model's notes."""
 
 _FEWEST = 16
-"""Tokens below which calls say too little for their heading."""
+"""Fewer tokens are not worth a heading."""
 
 _MOST_USED, _MOST_OTHERS = 20, 12
 """Values of one result that a call shows: those that were used later, and others."""
@@ -40,16 +40,15 @@ _LENGTHS = (45, 120, 240)
 class ExtractiveSummarizer:
     """Writes an entry as an index into the conversation, without a model and without I/O.
 
-    What a user says and what an assistant answers has a line, and so has a run of tool calls: what
-    was called, and how it ended. Each begins with the reference by which `read_message` opens the
-    message. A line is a whole message where there is room, else its first sentences and its last
-    one; longer forms are given to the newest messages first. Values that a result brought stand
-    behind its call, those that were used later first.
+    Each message of the user, each answer and each run of tool calls has a line, which begins with
+    the reference that `read_message` opens. A line is the whole message if there is room, else its
+    first sentences and its last one; the newest messages get the longer forms first. The values in
+    a result follow its call, those that were used later first.
 
     Entries are condensed into one (`SummaryRequest.condenses`) by shorter forms of their lines, the
-    oldest first; a line goes last.
+    oldest first; removing a line is the last resort.
 
-    Lines that share words with the instruction of a request are given room first.
+    Lines that share words with the instruction of a request get room first.
 
     Example:
         ```python
@@ -88,8 +87,6 @@ class ExtractiveSummarizer:
         return await in_own_thread(self.summarize, request)
 
 
-_SPEECH = (Kind.USER, Kind.ANSWER)
-
 Written = list[tuple[str, tuple[int, ...]]]
 """Lines of an entry, each with the places of its messages."""
 
@@ -101,7 +98,7 @@ def _summary(writer: ExtractiveSummarizer, lines: Written) -> Summary:
 
 
 def written(lines: Sequence[Line], request: SummaryRequest, most: int) -> Written:
-    """Return what has room of some lines, in their order.
+    """Return the lines that fit, in their order.
 
     Args:
         lines: The lines.
@@ -110,25 +107,32 @@ def written(lines: Sequence[Line], request: SummaryRequest, most: int) -> Writte
     """
     entry = _Entry(lines, most, request.count_text, request.prior or "")
     pieces = [piece for line in lines for piece in line.pieces]
-    wanted = terms(request.instruction or "")
-    newest_first = pieces[::-1]
-    if wanted:
-        newest_first.sort(key=lambda piece: terms(piece.forms[-1]).isdisjoint(wanted))
     if request.condenses:
         entry.shorten(pieces)
-    else:
-        for step in _STEPS:
-            step(entry, newest_first)
+        return entry.lines_within()
+    wanted = terms(request.instruction or "")
+    asked_first = pieces[::-1]
+    asked_first.sort(key=lambda piece: terms(piece.forms[-1]).isdisjoint(wanted))
+    for step in _STEPS:
+        step(entry, asked_first)
     return entry.lines_within()
 
 
-def _tell(*kinds: Kind, form: int = 0) -> Callable[[_Entry, list[Piece]], None]:
-    """Return a step that tells the pieces of some kinds in one of their forms."""
+def _show(
+    *kinds: Kind, form: int = 0, with_names: bool = False
+) -> Callable[[_Entry, list[Piece]], None]:
+    """Return a step that adds the pieces of some kinds in one of their forms.
+
+    Args:
+        kinds: The kinds.
+        form: Number of the form.
+        with_names: Whether only pieces with identifiers are added.
+    """
 
     def step(entry: _Entry, pieces: list[Piece]) -> None:
         for piece in pieces:
-            if piece.kind in kinds:
-                entry.tell(piece, form)
+            if piece.kind in kinds and (piece.has_names or not with_names):
+                entry.show(piece, form)
 
     return step
 
@@ -141,34 +145,29 @@ def _values(*, used: bool, most: int) -> Callable[[_Entry, list[Piece]], None]:
     return step
 
 
-def _shortest(entry: _Entry, pieces: list[Piece]) -> None:
-    """Tell users' messages and answers, those first that say what can only be copied."""
-    for piece in sorted(pieces, key=lambda piece: not piece.has_names):
-        if piece.kind in _SPEECH:
-            entry.tell(piece, 0)
-
-
 _STEPS = (
-    _shortest,
-    _tell(Kind.FAILURE),
-    _tell(Kind.USER, form=1),
-    _tell(Kind.EDIT, Kind.CALL),
+    _show(Kind.USER, Kind.ANSWER, with_names=True),
+    _show(Kind.USER, Kind.ANSWER),
+    _show(Kind.FAILURE),
+    _show(Kind.USER, form=1),
+    _show(Kind.EDIT, Kind.CALL),
     _values(used=True, most=_MOST_USED),
-    _tell(Kind.ANSWER, form=1),
-    _tell(Kind.CALL, Kind.EDIT, Kind.FAILURE, form=1),
-    _tell(Kind.NOTE),
-    _tell(Kind.USER, Kind.ANSWER, form=2),
+    _show(Kind.ANSWER, form=1),
+    _show(Kind.CALL, Kind.EDIT, Kind.FAILURE, form=1),
+    _show(Kind.NOTE),
+    _show(Kind.USER, Kind.ANSWER, form=2),
     _values(used=False, most=_MOST_OTHERS),
-    _tell(Kind.CALL, form=2),
-    _tell(Kind.NOTE, form=1),
-    _tell(Kind.CALL, form=3),
+    _show(Kind.CALL, form=2),
+    _show(Kind.NOTE, form=1),
+    _show(Kind.CALL, form=3),
 )
-"""Order in which an entry is filled, in each step the newest first."""
+"""Order in which an entry is filled, in each step the newest first. The second one adds what the
+first one has left."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What an entry tells of a piece: one of its forms, and values of its result."""
+class _Shown:
+    """What an entry shows of a piece: one of its forms, and values of its result."""
 
     piece: Piece
     form: int
@@ -189,9 +188,11 @@ class _Told:
         return text if is_whole else f"{text} → {self.piece.size}"
 
 
-def _loses_names(told: _Told) -> bool:
+def _loses_names(shown: _Shown) -> bool:
     """Return whether the next shorter form of a piece lacks an identifier of this one."""
-    return not words_of(told.piece.forms[told.form]) <= words_of(told.piece.forms[told.form - 1])
+    return not words_of(shown.piece.forms[shown.form]) <= words_of(
+        shown.piece.forms[shown.form - 1]
+    )
 
 
 def _bare(value: str) -> str:
@@ -204,29 +205,29 @@ class _Entry:
     """An entry that grows while it has room.
 
     Attributes:
-        lines: What it could tell.
+        lines: The lines that it could show.
         most: Tokens that it may have.
         count_text: Counts the tokens of a text.
-        known: What stands before it: a value in it is not told again.
+        known: Text in front of it: a value in it is not repeated.
     """
 
     lines: Sequence[Line]
     most: int
     count_text: Callable[[str], int]
     known: str
-    told: dict[int, _Told] = field(default_factory=dict)
+    shown: dict[int, _Shown] = field(default_factory=dict)
     used: int = 0
-    changes: list[tuple[int, _Told | None]] = field(default_factory=list)
+    changes: list[tuple[int, _Shown | None]] = field(default_factory=list)
 
-    def tell(self, piece: Piece, form: int) -> None:
-        """Tell a piece in one of its forms, if that has room."""
-        before = self.told.get(id(piece))
+    def show(self, piece: Piece, form: int) -> None:
+        """Show a piece in one of its forms, if it fits."""
+        before = self.shown.get(id(piece))
         if form < len(piece.forms) and (form == 0 if before is None else form == before.form + 1):
-            self._change(piece, _Told(piece, form, before.values if before else ()))
+            self._change(piece, _Shown(piece, form, before.values if before else ()))
 
     def add_values(self, piece: Piece, *, used: bool, most: int) -> None:
-        """Add what a result brought to its call, value by value, if that has room."""
-        now, added = self.told.get(id(piece)), 0
+        """Add values of a result to its call, one by one, while they fit."""
+        now, added = self.shown.get(id(piece)), 0
         if now is None:
             return
         for value, is_used in piece.values:
@@ -239,48 +240,48 @@ class _Entry:
             if added == most:
                 break
 
-    def _change(self, piece: Piece, told: _Told) -> bool:
-        before = self.told.get(id(piece))
-        cost = self._size(told) - (self._size(before) if before else 0)
+    def _change(self, piece: Piece, shown: _Shown) -> bool:
+        before = self.shown.get(id(piece))
+        cost = self._size(shown) - (self._size(before) if before else 0)
         if self.used + cost > self.most:
             return False
         self.changes.append((id(piece), before))
-        self.told[id(piece)] = told
+        self.shown[id(piece)] = shown
         self.used += cost
         return True
 
     def shorten(self, pieces: Sequence[Piece]) -> None:
-        """Tell all pieces, in shorter forms as far as needed, and without some as a last resort."""
-        self.told = {id(piece): _Told(piece, len(piece.forms) - 1) for piece in pieces}
-        self.used = sum(map(self._size, self.told.values()))
+        """Show all pieces in shorter forms as far as needed; leave some out as a last resort."""
+        self.shown = {id(piece): _Shown(piece, len(piece.forms) - 1) for piece in pieces}
+        self.used = sum(map(self._size, self.shown.values()))
         for kinds, step in _CONDENSING:
             step(self, [piece for piece in pieces if piece.kind in kinds])
-        self.changes = [(key, None) for key in reversed(self.told)]
+        self.changes = [(key, None) for key in reversed(self.shown)]
 
     def shorten_each(self, pieces: Sequence[Piece]) -> None:
         """Give pieces their next shorter forms until there is room, the oldest first.
 
-        Those that lose no name by it, which can only be copied, come before the others.
+        Pieces that lose no identifier come before the others.
         """
         levels = max((len(piece.forms) for piece in pieces), default=1) - 1
         for may_lose in (False, True):
             for piece in [*pieces] * levels:
-                now = self.told[id(piece)]
+                now = self.shown[id(piece)]
                 if self.used > self.most and now.form and (may_lose or not _loses_names(now)):
-                    self.told[id(piece)] = _Told(piece, now.form - 1)
-                    self.used += self._size(self.told[id(piece)]) - self._size(now)
+                    self.shown[id(piece)] = _Shown(piece, now.form - 1)
+                    self.used += self._size(self.shown[id(piece)]) - self._size(now)
 
     def leave_out(self, pieces: Sequence[Piece]) -> None:
-        """Leave out pieces until there is room: without names first, the oldest first."""
+        """Leave out pieces until there is room: those without identifiers first, oldest first."""
         for piece in sorted(pieces, key=lambda piece: piece.has_names and not piece.tool):
             if self.used > self.most:
-                self.used -= self._size(self.told.pop(id(piece)))
+                self.used -= self._size(self.shown.pop(id(piece)))
 
-    def _size(self, told: _Told) -> int:
-        return self.count_text(_with_reference(told.piece, told.text) + "\n")
+    def _size(self, shown: _Shown) -> int:
+        return self.count_text(_with_reference(shown.piece, shown.text) + "\n")
 
     def lines_within(self) -> Written:
-        """Return the lines; what was told last is taken back where counts do not add up."""
+        """Return the lines; undo the last changes if the counts of parts do not add up."""
         while True:
             lines = [*self._lines()]
             text = "\n".join(text for text, _ in lines)
@@ -290,26 +291,26 @@ class _Entry:
                 return self._smallest()
             key, before = self.changes.pop()
             if before is None:
-                del self.told[key]
+                del self.shown[key]
             else:
-                self.told[key] = before
+                self.shown[key] = before
 
     def _lines(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         for line in self.lines:
-            told = [self.told[id(piece)] for piece in line.pieces if id(piece) in self.told]
-            if told:
+            shown = [self.shown[id(piece)] for piece in line.pieces if id(piece) in self.shown]
+            if shown:
                 texts = [
                     _with_reference(
                         one.piece,
                         one.text.removeprefix(one.piece.tool).lstrip() if at else one.text,
                     )
-                    for at, one in enumerate(told)
+                    for at, one in enumerate(shown)
                 ]
-                places = dict.fromkeys(place for one in told for place in one.piece.places)
+                places = dict.fromkeys(place for one in shown for place in one.piece.places)
                 yield "; ".join(texts), tuple(places)
 
     def _smallest(self) -> Written:
-        """Return as much of the most important piece as has room, were it a single character."""
+        """Return as much of the most important piece as fits, even a single character."""
         pieces = [piece for line in self.lines for piece in line.pieces]
         if not pieces:
             return (
@@ -318,8 +319,7 @@ class _Entry:
                 else []
             )
         first = min(pieces, key=lambda piece: piece.kind)
-        whole = _with_reference(first, first.forms[0])
-        text = whole
+        text = _with_reference(first, first.forms[0])
         while text and self.count_text(text) > self.most:
             text = cut_at_words(text.removesuffix(" …"), len(text) * 3 // 4)
             text = f"{text} …" if self.most > _FEWEST else text
@@ -346,7 +346,7 @@ def _with_reference(piece: Piece, text: str) -> str:
 def earlier_lines(entries: Sequence[BaseMessage]) -> list[Line]:
     """Return the lines of earlier entries, with the shorter forms of their pieces.
 
-    Of equal pieces, of the same call, and of changes of the same file the last one is told.
+    Of equal pieces, of the same call, and of changes of the same file only the last one is kept.
     """
     lines = [
         _earlier_line(line, place)
@@ -390,20 +390,20 @@ def _parts_of(line: str) -> list[tuple[str, str]]:
 
 
 def _earlier_call(text: str, tool: str, place: int, reference: str) -> Piece:
-    head, _, said = text.partition(" → ")
-    failed = said.startswith("failed")
+    head, _, result = text.partition(" → ")
+    failed = result.startswith("failed")
     path = _changed_file(head, tool)
     least = f"{tool} {path}" if path else head
     if failed:
-        forms = [f"{least} → {said.partition(':')[0]}", text]
+        forms = [f"{least} → {result.partition(':')[0]}", text]
     else:
-        forms = [least, head, _with_few_values(head, said), text]
+        forms = [least, head, _with_few_values(head, result), text]
     kind = Kind.FAILURE if failed else Kind.EDIT if path else Kind.CALL
     return Piece(kind, _growing(forms), (place,), reference, tool=tool)
 
 
 def _key_of(piece: Piece) -> str:
-    """Return by what a later piece replaces an earlier one."""
+    """Return the key by which a later piece replaces an earlier one."""
     text = piece.forms[-1]
     call = text.partition(" → ")[0]
     if not piece.tool:
@@ -412,15 +412,15 @@ def _key_of(piece: Piece) -> str:
 
 
 def _changed_file(call: str, tool: str) -> str | None:
-    """Return the file that a call changes, as its line tells it; None where it changes none."""
+    """Return the file that the line of a call changes; None if it changes none."""
     if kind_of_tool(tool) is not CallKind.EDIT:
         return None
     path = _PATH.search(call, len(tool))
     return path[0] if path else None
 
 
-def _with_few_values(head: str, said: str) -> str:
-    values = said.split(", ")
+def _with_few_values(head: str, result: str) -> str:
+    values = result.split(", ")
     return f"{head} → {', '.join(values[: (len(values) + 1) // 2])}"
 
 
@@ -457,7 +457,7 @@ class ToolExtracts:
     def behind(self, summary: Summary) -> Summary:
         """Return a summary with the calls behind its text, as far as the limit leaves room.
 
-        Values that the text holds already are not told again.
+        Values that the text holds already are not shown again.
         """
         prior = "\n\n".join(filter(None, [self.request.prior, summary.text]))
         request, notes = replace(self.request, prior=prior), f"{summary.text}\n{HEADING}"

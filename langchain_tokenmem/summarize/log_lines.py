@@ -1,7 +1,7 @@
 """Lines of the running summary: an index into the conversation, made by its structure.
 
-What a user says and what an assistant answers has a line; a run of tool calls of the same tool has
-one. Each line, or part of one, begins with the reference by which `read_message` opens its message.
+Each message of the user, each answer of the assistant and each run of calls of one tool has a line.
+Its parts begin with the references that `read_message` opens.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from functools import cached_property
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from langchain_tokenmem.core.facts.literals import find_identifiers
+from langchain_tokenmem.core.facts.literals import find_identifiers, words_of
 from langchain_tokenmem.core.facts.sentences import cues, message_text, prose
-from langchain_tokenmem.core.messages import call_ids, result_id, role_of
-from langchain_tokenmem.core.references import reference
+from langchain_tokenmem.core.messages import call_ids, reference, result_id, role_of
 from langchain_tokenmem.core.todos import todos_in
-from langchain_tokenmem.summarize.tool_calls import LENGTHS, ToolCall, words_passed, words_used
-from langchain_tokenmem.summarize.whole_pieces import forms_of, on_one_line, sentences, without_code
+from langchain_tokenmem.summarize.tool_calls import LENGTHS, MOST_READ, ToolCall, words_passed
+from langchain_tokenmem.summarize.whole_pieces import (
+    forms_of,
+    sentences,
+    without_code,
+    without_line_breaks,
+)
 
-USER_LENGTHS = (45, 240, 700)
-ANSWER_LENGTHS = (45, 240, 700)
-NOTE_LENGTHS = (110, 260)
-"""Characters of the forms of what a user says, an assistant answers, and says beside a call."""
+SPEECH_LENGTHS, NOTE_LENGTHS = (45, 240, 700), (110, 260)
+"""Characters of the forms of a message, and of what an assistant says beside a call."""
 
 _SHORT_NOTE = 40
 _BEGINNING = 1_000
@@ -33,7 +35,7 @@ _REFERENCE = re.compile(r"\[(?=[0-9a-f]{6,}\] )")
 
 
 class Kind(IntEnum):
-    """Kinds of what a line tells, those that go last first."""
+    """Kinds of pieces, the most important first."""
 
     USER = 0
     ANSWER = 1
@@ -45,16 +47,16 @@ class Kind(IntEnum):
 
 @dataclass
 class Piece:
-    """What a line tells of one message, or of a call with its result.
+    """Part of a line: about one message, or a call with its result.
 
     Attributes:
         kind: What it is.
         forms: Its texts, the shortest first.
         places: Places of its messages.
         reference: Reference of the first of them; empty for a message without an id.
-        values: What the result brought, with whether it was used later.
-        between: What stands between these values.
-        size: What stands in their place where none has room.
+        values: Values in the result, each with whether it was used later.
+        between: Separator of these values.
+        size: Size of the result, shown if no value fits.
         tool: The tool; empty where it is no call.
     """
 
@@ -81,9 +83,9 @@ class Line:
 
 
 def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
-    """Return the lines that tell of messages, in their order.
+    """Return the lines about some messages, in their order.
 
-    Of calls with the same arguments the last one is told, with how often it was made and failed.
+    Of calls with the same arguments only the last one has a piece, which counts those before it.
     """
     pieces: list[Piece | ToolCall] = []
     open_calls: dict[str, ToolCall] = {}
@@ -92,48 +94,48 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
         role = role_of(message)
         if role in {"human", "ai"}:
             text = prose(message_text(message))
-            used |= words_used(text)
+            used |= words_of(text[:MOST_READ])
             calls = _calls_of(message, place) if isinstance(message, AIMessage) else []
-            if piece := _said(text, role, place, has_calls=bool(calls)):
+            if piece := _spoken(text, role, place, has_calls=bool(calls)):
                 pieces.append(piece)
             for key, call in calls:
                 used |= words_passed(call.args)
                 open_calls[key] = call
-                if not any(map(todos_in, call.args.values())):  # it stands as a list of its own
+                if not any(map(todos_in, call.args.values())):  # a list has its own place
                     pieces.append(call)
         elif isinstance(message, ToolMessage):
             key = result_id(message) or ""
             if key in open_calls:
                 open_calls.pop(key).ended(message, place)
-    told = [
+    shown = [
         one if isinstance(one, Piece) else _piece_of(one, used) for one in _last_of_each(pieces)
     ]
-    for piece in told:
+    for piece in shown:
         piece.forms = [*map(_without_references, piece.forms)]
         piece.values = [(_without_references(value), is_used) for value, is_used in piece.values]
         if name := messages[piece.places[0]].id:
             piece.reference = reference(name)
-    return _joined(told)
+    return _joined(shown)
 
 
 def _calls_of(message: AIMessage, place: int) -> list[tuple[str, ToolCall]]:
     valid = [(call["name"], call["args"]) for call in message.tool_calls]
     invalid = [(call["name"], {"": call["args"]}) for call in message.invalid_tool_calls]
     return [
-        (key, ToolCall(on_one_line(str(name))[:60] or "tool", args, (place,)))
+        (key, ToolCall(without_line_breaks(str(name))[:60] or "tool", args, (place,)))
         for (name, args), key in zip([*valid, *invalid], call_ids(message), strict=False)
     ]
 
 
-def _said(text: str, role: str, place: int, *, has_calls: bool) -> Piece | None:
-    if not on_one_line(text):
+def _spoken(text: str, role: str, place: int, *, has_calls: bool) -> Piece | None:
+    if not without_line_breaks(text):
         return None
     if role == "human":
         speaker = "User (correction)" if _corrects(text) else "User"
-        forms = [f"{speaker}: {form}" for form in forms_of(text, USER_LENGTHS)]
+        forms = [f"{speaker}: {form}" for form in forms_of(text, SPEECH_LENGTHS)]
         return Piece(Kind.USER, forms, (place,))
     if not has_calls:
-        forms = [f"Assistant: {form}" for form in forms_of(text, ANSWER_LENGTHS)]
+        forms = [f"Assistant: {form}" for form in forms_of(text, SPEECH_LENGTHS)]
         return Piece(Kind.ANSWER, forms, (place,))
     # The last sentence beside a call announces it; the call says it itself.
     found = " ".join(sentences(without_code(text))[:-1])
@@ -145,7 +147,7 @@ def _said(text: str, role: str, place: int, *, has_calls: bool) -> Piece | None:
 
 
 def _corrects(text: str) -> bool:
-    """Return whether a user says that this corrects something; a question does not."""
+    """Return whether a user announces a correction; questions do not count."""
     first = (sentences(text[:_BEGINNING]) or [""])[0]
     says_so = cues("correction_at_the_beginning").match(first) or cues("correction").search(first)
     return says_so is not None and not first.endswith(("?", "\uff1f"))
@@ -166,7 +168,7 @@ def _last_of_each(pieces: Sequence[Piece | ToolCall]) -> list[Piece | ToolCall]:
 
 
 def _piece_of(call: ToolCall, used: set[str]) -> Piece:
-    forms = list(dict.fromkeys(call.told(length) for length in range(LENGTHS)))
+    forms = list(dict.fromkeys(call.text(length) for length in range(LENGTHS)))
     kind = Kind.EDIT if call.edits else Kind.CALL
     return Piece(
         Kind.FAILURE if call.failure or call.failed_before else kind,
@@ -185,7 +187,7 @@ def _without_references(text: str) -> str:
 
 
 def _joined(pieces: Sequence[Piece]) -> list[Line]:
-    """Return lines: neighbouring calls of the same tool stand on one."""
+    """Return lines; neighbouring calls of the same tool share one."""
     lines: list[Line] = []
     for piece in pieces:
         if piece.tool and lines and lines[-1].pieces[-1].tool == piece.tool:

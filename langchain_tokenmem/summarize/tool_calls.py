@@ -1,4 +1,4 @@
-"""Tool calls as the running summary tells them: what was called, how it ended, what it brought."""
+"""Tool calls as lines of the running summary: the call, its outcome and values of its result."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from langchain_tokenmem.core.facts.call_kinds import (
     path_of,
 )
 from langchain_tokenmem.core.facts.failure_lines import failure_of, without_frame
-from langchain_tokenmem.core.facts.literals import find_identifiers
+from langchain_tokenmem.core.facts.literals import find_identifiers, words_of
 from langchain_tokenmem.core.facts.tool_results import ends_of, unwrapped
 from langchain_tokenmem.core.tool_failures import plain_result
-from langchain_tokenmem.summarize.whole_pieces import cut_at_words, on_one_line, sentences
+from langchain_tokenmem.summarize.whole_pieces import cut_at_words, sentences, without_line_breaks
 
 LENGTHS = 4
-"""Lengths in which a call is told."""
+"""Number of lengths of a call."""
 
 _ARGUMENTS = (30, 80, 80, 160)
 """Characters of an argument that a call shows in these lengths; half as much more is whole. In the
@@ -36,20 +36,22 @@ _GISTS = (40, 40, 100, 240)
 """Characters of a result in these lengths."""
 _FAILURE = 200
 _FEW_WORDS = 4
-"""Words from which a value is prose, which is shown only where somebody used it."""
+"""A value with more words is prose, and is shown only if it was used later."""
 _SCALAR, _LINE = 60, 80
 """Characters of a value in JSON, and of a line of a text, that may be shown."""
 _RULERS = "=*- \n"
-"""Signs around a line of a result that say nothing."""
+"""Characters around a line of a result that carry no information."""
 _NO_ARGUMENTS = frozenset({"", "{}", "[]", "null"})
 _MAX_JSON = 200_000
 _MOST_SCALARS, _DEEPEST = 500, 8
-_USED_READ, _FEWEST_CHARACTERS = 4_000, 4
+MOST_READ = 4_000
+"""Characters of a message, or of a call's arguments, that are read for what was used."""
+_FEWEST_CHARACTERS = 4
 _RECORD = re.compile(r"(?:- | {2,})?([A-Za-z_][\w ]{0,30}): (\S.*)")
 _RECORDS_SHARE = 0.6
 _NO_VALUES = frozenset({"", "[]", "{}", "null", "none", "~", "true", "false", "|", ">", "-"})
 _NOT_SHOWN = frozenset({"type", "object", "annotations", "meta", "isError", "isFile"})
-"""Keys of JSON that say nothing."""
+"""Keys of JSON that carry no information."""
 
 
 @dataclass
@@ -61,7 +63,7 @@ class ToolCall:
         args: Its arguments.
         places: Places of the call's message and of its result's.
         result: Text of the result; None while there is none.
-        failure: The line that tells of its failure; empty where it did not fail.
+        failure: The error line; empty if the call did not fail.
         repeats: How often the same call has ended in the same way before.
         failed_before: How often the same call has failed before.
         pairs: Keys and values of a result that is JSON, or records; None for a plain text.
@@ -103,12 +105,12 @@ class ToolCall:
         self.failure = failure_of(message, reads=reads) or ""
         text = without_frame(unwrapped(plain_result(message)))
         if self.failure:
-            self.failure = _whole_line(self.failure, on_one_line(text))
+            self.failure = _whole_line(self.failure, without_line_breaks(text))
         self.result = ends_of(text)
         self.places = (*self.places, place)
         self.pairs, self.size = _read(text)
 
-    def told(self, length: int) -> str:
+    def text(self, length: int) -> str:
         """Return the call in one of its lengths, from 0 on; with how it ended, if that is text."""
         times = f" (\u00d7{self.repeats + 1})" if self.repeats else ""
         call = self._call(_ARGUMENTS[length], only_short=length == 0)
@@ -135,7 +137,7 @@ class ToolCall:
             short = {key: text for key, text in texts.items() if len(text) <= 1.5 * most}
             texts = short or dict([*texts.items()][:1])
         shown = {
-            key: on_one_line(text) if len(text) <= 1.5 * most else _beginning(text, most)
+            key: without_line_breaks(text) if len(text) <= 1.5 * most else _beginning(text, most)
             for key, text in texts.items()
         }
         if len(self.args) == 1 and shown:
@@ -143,14 +145,14 @@ class ToolCall:
         return f"{self.name}({', '.join(f'{key}={text}' for key, text in shown.items())})"
 
     def values(self, used: Collection[str]) -> Iterator[tuple[str, bool]]:
-        """Yield what the result brought, with whether it was used later.
+        """Yield values of the result, each with whether it was used later.
 
-        Of JSON and records these are `key=value`; of a text the lines that hold what was used.
+        Of JSON and records these are `key=value`; of a text the lines that hold something used.
         """
         if self.failure or not self.result:
             return
         for key, text in self.pairs or ():
-            names = {one.text for one in find_identifiers(text)}
+            names = words_of(text)
             is_used = not (names or {text}).isdisjoint(used)
             if is_used or len(text.split()) <= _FEW_WORDS:
                 yield (f"{key}={text}" if key else text), is_used
@@ -160,7 +162,7 @@ class ToolCall:
                 one for one in find_identifiers(line) if one.text in used and one.text not in shown
             ]
             shown.update(one.text for one in found)
-            if found and len(whole := on_one_line(line)) <= _LINE:
+            if found and len(whole := without_line_breaks(line)) <= _LINE:
                 yield whole, True
             else:
                 for one in found:
@@ -168,10 +170,10 @@ class ToolCall:
 
 
 def _whole_line(failure: str, text: str) -> str:
-    """Return the line of a failure without the cut that its finder has made."""
+    """Return the whole error line if `failure_of` has cut it."""
     stem = failure.rstrip("…")
     start = text.find(stem) if stem != failure else -1
-    return cut_at_words(text[start:] if start >= 0 else on_one_line(stem), _FAILURE)
+    return cut_at_words(text[start:] if start >= 0 else without_line_breaks(stem), _FAILURE)
 
 
 def _times(count: int) -> str:
@@ -187,7 +189,7 @@ def _compact(value: object) -> str:
 
 def _beginning(text: str, most: int) -> str:
     """Return the first line of a long argument, with the size of the whole."""
-    first = next(filter(None, map(on_one_line, text.splitlines())), "")
+    first = next(filter(None, map(without_line_breaks, text.splitlines())), "")
     return f"{cut_at_words(first, most)} [{len(text):,} characters]"
 
 
@@ -211,8 +213,8 @@ def _read(text: str) -> tuple[list[tuple[str, str]] | None, str]:
 
 
 def _record_value(text: str) -> str:
-    """Return the value of a line `key: value`; empty where it is none, long, or goes on below."""
-    value = on_one_line(text)
+    """Return the value of a line `key: value`; empty if it is long or continues below."""
+    value = without_line_breaks(text)
     if len(value) > 1 and value[0] in "'\"":
         value = value[1:-1] if value[-1] == value[0] else ""
     return value if len(value) <= _SCALAR and value.lower() not in _NO_VALUES else ""
@@ -230,7 +232,7 @@ def gist_of(text: str, most: int) -> str:
         most: Characters that it may have; what does not fit is left out whole.
     """
     text = text.strip(_RULERS)
-    line = on_one_line(text)
+    line = without_line_breaks(text)
     if len(line) <= most:
         return line
     lines = [one for one in map(_line, text.splitlines()) if any(map(str.isalnum, one))]
@@ -241,7 +243,7 @@ def gist_of(text: str, most: int) -> str:
 
 
 def _line(text: str) -> str:
-    return on_one_line(text).strip(_RULERS)
+    return without_line_breaks(text).strip(_RULERS)
 
 
 def scalars_in(value: Any) -> Iterator[tuple[str, str]]:
@@ -265,17 +267,12 @@ def _leaves(value: Any, key: str, depth: int) -> Iterator[tuple[str, str]]:
         for one in value:
             yield from _leaves(one, key, depth + 1)
     elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
-        text = on_one_line(str(value))
+        text = without_line_breaks(str(value))
         if text and len(text) <= _SCALAR:
             yield key, text
-
-
-def words_used(text: str) -> set[str]:
-    """Return the identifiers of what was said or passed to a tool."""
-    return {one.text for one in find_identifiers(text[:_USED_READ])}
 
 
 def words_passed(args: Mapping[str, Any]) -> set[str]:
     """Return the identifiers of a call's arguments, and its short texts."""
     short = {text for _, text in scalars_in(args) if len(text) >= _FEWEST_CHARACTERS}
-    return {text for text in short if not text.isalpha()} | words_used(_compact(args))
+    return {text for text in short if not text.isalpha()} | words_of(_compact(args)[:MOST_READ])

@@ -20,7 +20,7 @@ _RULER = re.compile(r"([^\w\s`~])\1{4,}")
 _CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
 
 
-def on_one_line(text: str) -> str:
+def without_line_breaks(text: str) -> str:
     """Return a text with each run of white space as one space."""
     return " ".join(text.split())
 
@@ -43,24 +43,24 @@ def clauses(sentence: str) -> list[str]:
 def _pieces(text: str, ends: re.Pattern[str]) -> Iterator[str]:
     start = 0
     for match in ends.finditer(text):
-        piece, rest = text[start : match.end()], text[match.end() : match.end() + 2].lstrip()
-        is_line = "\n" in match[0]
-        if (
-            not is_line
-            and match[0].startswith(".")
-            and (
-                rest[:1].islower()
-                or ABBREVIATION.search(text[max(0, match.start() - 8) : match.start()])
-            )
-        ):
-            continue
-        if len(piece) <= _LONGEST_OPEN and not is_line and _is_open(piece):
-            continue
-        if said := on_one_line(piece):
-            yield said
+        if "\n" not in match[0]:
+            if match[0].startswith(".") and _goes_on(text, match):
+                continue
+            is_short = match.end() - start <= _LONGEST_OPEN
+            if is_short and _is_open(text[start : match.end()]):
+                continue
+        if piece := without_line_breaks(text[start : match.end()]):
+            yield piece
         start = match.end()
-    if said := on_one_line(text[start:]):
-        yield said
+    if piece := without_line_breaks(text[start:]):
+        yield piece
+
+
+def _goes_on(text: str, period: re.Match[str]) -> bool:
+    """Return whether a sentence goes on behind a period, as that of an abbreviation."""
+    rest = text[period.end() : period.end() + 2].lstrip()
+    before = text[max(0, period.start() - 8) : period.start()]
+    return rest[:1].islower() or bool(ABBREVIATION.search(before))
 
 
 def _is_open(piece: str) -> bool:
@@ -155,7 +155,7 @@ def _continued(text: str) -> str:
 
 
 def cut_at_words(text: str, most: int) -> str:
-    """Return the beginning of one line, up to a word; no mark says that it was cut."""
+    """Return the beginning of one line, up to a word; without an ellipsis."""
     if len(text) <= most:
         return text
     head = text[:most]

@@ -22,6 +22,7 @@ from langchain_tokenmem.core.messages import (
     MARKS,
     digest_of,
     marks_of,
+    reference,
     role_of,
     speaker_of,
     spoken_messages,
@@ -29,7 +30,6 @@ from langchain_tokenmem.core.messages import (
     with_ids,
 )
 from langchain_tokenmem.core.pins import new_pin, pin_named
-from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.core.thread_names import check_characters
 from langchain_tokenmem.core.turn_memory import without_echo
 from langchain_tokenmem.core.turns import covered_turn, with_turn_memories

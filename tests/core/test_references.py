@@ -6,7 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.references import messages_named, reference
+from langchain_tokenmem.core.messages import messages_named, reference
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import load_state

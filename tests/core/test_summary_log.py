@@ -14,8 +14,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.covered import POINTER_IS_LOST
 from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
+from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.core.profiles import PROFILES
-from langchain_tokenmem.core.references import reference
 from langchain_tokenmem.memory.summary_log import LogWriter
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.types import View

@@ -19,7 +19,7 @@ from langchain_core.messages import (
 )
 
 from langchain_tokenmem.core.facts.sentences import message_text, prose
-from langchain_tokenmem.core.references import reference
+from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarizers import ExtractiveSummarizer
 from tests.strategies import conversations
@@ -315,7 +315,10 @@ def test_with_room_all_words_of_users_and_answers_have_a_line(said: list[BaseMes
             assert f"[{reference(message.id)}]" in text
 
 
-@pytest.mark.parametrize("unit", ["a", "a ", "(", '"', "\\", "a.b/", "1,", "{", "- a: 1\n", "。"])
+UNITS = ["a", "a ", "(", '"', "\\", "a.b/", "1,", "{", "- a: 1\n", "。", "a. ", "(a. "]
+
+
+@pytest.mark.parametrize("unit", UNITS)
 def test_a_megabyte_of_anything_is_done_in_seconds(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))
     started = time.perf_counter()

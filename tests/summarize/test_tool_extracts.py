@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.references import reference
+from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.extractive import HEADING
 from langchain_tokenmem.summarize.model import TOOL_SHARE, ModelSummarizer

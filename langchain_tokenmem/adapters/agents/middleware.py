@@ -39,11 +39,17 @@ from langchain_tokenmem.adapters.agents.model_call import (
     without_copies,
 )
 from langchain_tokenmem.adapters.memory_tools import MEMORY_TOOLS, memory_tools
-from langchain_tokenmem.adapters.pins import PINS_KEY, merge_by_name
-from langchain_tokenmem.adapters.run_context import MODE_KEY, graph_thread, mode_asked, write_events
+from langchain_tokenmem.adapters.run_context import (
+    MODE_KEY,
+    graph_thread,
+    merge_by_name,
+    mode_asked,
+    write_events,
+)
 from langchain_tokenmem.adapters.stored_settings import settings_of_run
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
+from langchain_tokenmem.core.pins import PINS_CHANNEL
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.profiles import output_setting
 from langchain_tokenmem.core.request_options import RequestOptions
@@ -228,7 +234,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             state=(state.get("token_memory") or {}).get(self._name),
             label=self._name,
             shared_threads=self._shared_threads,
-            pins=state.get(PINS_KEY),
+            pins=state.get(PINS_CHANNEL),
             settings=settings_of_run(
                 memory, None, self._store, shared_threads=self._shared_threads
             ),

@@ -24,7 +24,6 @@ from langchain_tokenmem.adapters.graphs.state import (
     stamp_of,
     value_of,
 )
-from langchain_tokenmem.adapters.pins import PINS_KEY
 from langchain_tokenmem.adapters.run_context import (
     graph_thread,
     mode_asked,
@@ -35,6 +34,7 @@ from langchain_tokenmem.adapters.run_context import (
 from langchain_tokenmem.adapters.stored_settings import settings_of_run
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_messages, checked, checked_tokens
+from langchain_tokenmem.core.pins import PINS_CHANNEL
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.todos import TODOS_KEY
@@ -131,7 +131,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
             label=self.get_name() if self._is_last else "",
             recalls=self._recalls,
             shared_threads=self._shared_threads,
-            pins=value_of(state, PINS_KEY),
+            pins=value_of(state, PINS_CHANNEL),
             settings=settings_of_run(
                 self.memory, config, self._store, shared_threads=self._shared_threads
             ),

@@ -15,11 +15,10 @@ from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict, is_typeddict
 
 from langchain_tokenmem.adapters.agent_tools import COMPACT_REQUESTS
-from langchain_tokenmem.adapters.pins import PINS_KEY, merge_by_name
-from langchain_tokenmem.adapters.run_context import mode_asked, state_in_run
+from langchain_tokenmem.adapters.run_context import merge_by_name, mode_asked, state_in_run
 from langchain_tokenmem.core.argument_checks import as_messages, checked, described
 from langchain_tokenmem.core.messages import digest_of
-from langchain_tokenmem.core.pins import with_pins
+from langchain_tokenmem.core.pins import PINS_CHANNEL, with_pins
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.todos import TODOS_KEY
 from langchain_tokenmem.core.view import messages_to_send
@@ -75,7 +74,7 @@ class StateKeys:
                 f"output_messages_key is {messages!r}, the key of the conversation itself: a view "
                 "must not take its place. Name another key."
             )
-        if keys.state in {keys.messages, keys.view, keys.stamp, COMPACT_REQUESTS, PINS_KEY}:
+        if keys.state in {keys.messages, keys.view, keys.stamp, COMPACT_REQUESTS, PINS_CHANNEL}:
             raise ConfigurationError(
                 f"The state of a memory cannot stand under {keys.state!r}, which holds something "
                 'else. Give the memory another name, name="planner", or state_key=.'
@@ -93,7 +92,7 @@ class StateKeys:
             self.state: MemoryState,
             self.mode: str,
             COMPACT_REQUESTS: Annotated[dict[str, str], merge_by_name],
-            PINS_KEY: Annotated[dict[str, Pin | None], merge_by_name],
+            PINS_CHANNEL: Annotated[dict[str, Pin | None], merge_by_name],
         }
 
     def annotated(self, invoke: Callable[..., Any]) -> Callable[..., Any]:
@@ -123,7 +122,7 @@ class StateKeys:
                 # Two memories may write in one step: whose stamp it is not, makes its view anew.
                 self.stamp: Annotated[str, UntrackedValue(str, guard=False)],
             }
-        own = {COMPACT_REQUESTS, PINS_KEY, TODOS_KEY, *channels} & builder.channels.keys()
+        own = {COMPACT_REQUESTS, PINS_CHANNEL, TODOS_KEY, *channels} & builder.channels.keys()
         return schema_of({**channels, **dict.fromkeys(own, Any)})
 
 
@@ -272,7 +271,7 @@ def memory_input(
     keys = StateKeys.of(name, input_messages_key, output_messages_key, state_key)
     messages = as_messages(value_of(state, keys.messages) or [])
     held = kept_state(channel_of(state, keys.state), keys.state)
-    pins = channel_of(state, PINS_KEY)
+    pins = channel_of(state, PINS_CHANNEL)
     held = with_pins(load_state(held), pins) if pins else held
     view = channel_of(state, keys.view)
     if view and channel_of(state, keys.stamp) == stamp_of(messages, held):

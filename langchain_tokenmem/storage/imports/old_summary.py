@@ -8,8 +8,7 @@ from datetime import datetime
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from langchain_tokenmem.core.messages import role_of, text_of
-from langchain_tokenmem.core.references import reference
+from langchain_tokenmem.core.messages import reference, role_of, text_of
 from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry, new_state
 
 IMPORTED = "imported"
