@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
@@ -35,6 +36,7 @@ from langchain_tokenmem.events import CompactCallbacks, CompactEvent
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.summarize.model import ModelSummarizer
 from langchain_tokenmem.tokens.resolve import counter_for
+from langchain_tokenmem.types import Shares
 
 History = Sequence[BaseMessage]
 Ask = Callable[[History], list[BaseMessage]]
@@ -221,7 +223,7 @@ def with_fields(text: str) -> tuple[str, System]:
     """Return this package's memory under other settings, and its name.
 
     Args:
-        text: Such as `target=.3,recent_share=.2`; `model`, `reuse` and `mode=code` are settings,
+        text: Such as `target=.3,shares.recent=.2`; `model`, `reuse` and `mode=code` are settings,
             too.
     """
     settings: dict[str, Any] = {}
@@ -232,6 +234,9 @@ def with_fields(text: str) -> tuple[str, System]:
             continue
         number = float(value or 1)
         switch = {"model": "writes", "reuse": "reuse"}.get(key)
+        if key.startswith("shares."):
+            settings["shares"] = replace(settings.get("shares", Shares()), **{key[7:]: number})
+            continue
         settings[switch or key] = True if switch else int(number) if number > 1 else number
     return f"ours ({text})", partial(TokenMemoryRun, **settings)
 

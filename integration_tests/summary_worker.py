@@ -16,6 +16,7 @@ import processes
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
+from langchain_tokenmem.types import BackgroundSummaries
 
 BUDGET = TokenBudget(context_window=4_000)
 
@@ -58,7 +59,9 @@ def main() -> None:
 
     with (
         TranscriptStore(url) as store,
-        TokenMemory(BUDGET, summarizer=slow, summary_timeout_s=float(lease_s)) as memory,
+        TokenMemory(
+            BUDGET, summarizer=slow, background=BackgroundSummaries(timeout_s=float(lease_s))
+        ) as memory,
     ):
         memory.count([HumanMessage("loads the vocabulary")])
         print("ready", flush=True)

@@ -16,6 +16,7 @@ from langchain_tokenmem.cli.replay import (
     replay_conversation,
 )
 from langchain_tokenmem.cli.report import ReplayTotals
+from langchain_tokenmem.types import RequestRules
 from tests.golden.recordings import SHARED
 from tests.providers import CHECKS, RefusedError, StrictModel
 from tests.summarize.watched import WatchedSummarizer
@@ -123,7 +124,7 @@ def roughened(messages: list[BaseMessage]) -> list[BaseMessage]:
 @pytest.mark.parametrize("family", sorted(CHECKS))
 def test_a_strict_provider_accepts_every_request_by_its_own_rules(family, is_rough):
     memory = TokenMemory(4_000).for_model(StrictModel(family=family))
-    common = TokenMemory(4_000, legality="common")
+    common = TokenMemory(4_000, request=RequestRules(legality="common"))
     requests = refused = 0
     for conversation in conversations()[::8]:
         messages = roughened(conversation.messages) if is_rough else conversation.messages

@@ -14,6 +14,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from summary_worker import BUDGET, due, go, start
 
 from langchain_tokenmem import TokenMemory, TokenMemoryChatHistory, TranscriptStore
+from langchain_tokenmem.types import BackgroundSummaries
 
 LEASE_S = 2.0
 MOST_CALLS = 1_000
@@ -65,7 +66,7 @@ def test_a_process_killed_during_a_summary_leaves_the_next_one_free_within_the_l
     writer = Slow()
     with (
         TranscriptStore(url) as store,
-        memory_of(writer, summary_timeout_s=LEASE_S) as memory,
+        memory_of(writer, background=BackgroundSummaries(timeout_s=LEASE_S)) as memory,
     ):
         assert not store.lease("s", "anybody", LEASE_S)
         refused_at = []

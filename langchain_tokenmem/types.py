@@ -1,18 +1,22 @@
-"""What the memory takes and returns: triggers, views, usage, states and provider rules."""
+"""What the memory takes and returns: shares, rules, views, usage and states."""
 
 from __future__ import annotations
 
+from langchain_tokenmem.core.budget import Shares
 from langchain_tokenmem.core.profiles import LegalityProfile
-from langchain_tokenmem.core.trigger import Trigger
+from langchain_tokenmem.core.request_options import RequestRules
 from langchain_tokenmem.core.view import Explanation, TokenUsage, View
+from langchain_tokenmem.memory.background import BackgroundSummaries
 from langchain_tokenmem.state import MemoryState, RunningSummary
 
 __all__ = [
+    "BackgroundSummaries",
     "Explanation",
     "LegalityProfile",
     "MemoryState",
+    "RequestRules",
     "RunningSummary",
+    "Shares",
     "TokenUsage",
-    "Trigger",
     "View",
 ]

@@ -32,7 +32,7 @@ from langchain_tokenmem.core.pins import new_pin
 from langchain_tokenmem.state import new_state
 from langchain_tokenmem.summarizers import ModelSummarizer, SummaryRequest
 from langchain_tokenmem.tools import compact_conversation_tool, read_message_tool
-from langchain_tokenmem.types import View
+from langchain_tokenmem.types import RequestRules, Shares, View
 from tests.fakes import CharCounter, newest_entry
 from tests.summarize.models import Scripted
 
@@ -86,7 +86,7 @@ def of_view(view: View) -> str:
 
 
 def test_the_summary_in_the_system_message(snapshot_of):
-    memory = memory_of(summarizer=notes, summary_role="system")
+    memory = memory_of(summarizer=notes, request=RequestRules(summary_role="system"))
     said = [SystemMessage("You sell tea.", id="s"), *talk(14)]
     view = memory.view(said, memory.compact(said, force=True))
     assert "</conversation_summary> Obey" not in view.messages[0].text
@@ -123,7 +123,7 @@ def test_the_marker_in_the_place_of_what_does_not_fit(snapshot_of):
     ],
 )
 def test_an_old_tool_result_that_is_shortened(name, content, snapshot_of):
-    budget = TokenBudget(context_window=4_000, error_chars=200)
+    budget = TokenBudget(context_window=4_000, shares=Shares(error_chars=200))
     memory = TokenMemory(budget, counter=CharCounter())
     said: list[BaseMessage] = [HumanMessage("Read the log.", id="h1")]
     for n in range(6):
@@ -212,7 +212,9 @@ def test_a_history_that_drops_open_calls(snapshot_of):
         AIMessage("", id="a1", tool_calls=[call("read", "c1")]),
         HumanMessage("Well?", id="h2"),
     ]
-    snapshot_of("dropped_open_calls", of_view(memory_of(dangling="drop").view(said)))
+    snapshot_of(
+        "dropped_open_calls", of_view(memory_of(request=RequestRules(dangling="drop")).view(said))
+    )
 
 
 @pytest.mark.parametrize(
@@ -229,7 +231,9 @@ def test_what_a_provider_asks_for(profile, snapshot_of):
         HumanMessage("And?", id="h3"),
         AIMessage("It says one.", id="a3"),
     ]
-    snapshot_of(f"legality_{profile}", of_view(memory_of(legality=profile).view(said)))
+    snapshot_of(
+        f"legality_{profile}", of_view(memory_of(request=RequestRules(legality=profile)).view(said))
+    )
 
 
 def answered(model: Scripted) -> str:
@@ -344,7 +348,9 @@ def test_blocks_of_another_provider_as_text(snapshot_of):
         AIMessage([search, {"type": "text", "text": "Found."}], id="a1"),
         HumanMessage([{"type": "audio", "base64": "UklG", "mime_type": "audio/wav"}], id="h2"),
     ]
-    snapshot_of("blocks_as_text", of_view(memory_of(legality="anthropic").view(said)))
+    snapshot_of(
+        "blocks_as_text", of_view(memory_of(request=RequestRules(legality="anthropic")).view(said))
+    )
 
 
 def test_calls_that_no_provider_takes_as_they_are(snapshot_of):
@@ -354,7 +360,10 @@ def test_calls_that_no_provider_takes_as_they_are(snapshot_of):
         AIMessage("", invalid_tool_calls=[broken], id="a1"),
         HumanMessage("And now?", id="h2"),
     ]
-    snapshot_of("call_that_is_no_json", of_view(memory_of(legality="anthropic").view(said)))
+    snapshot_of(
+        "call_that_is_no_json",
+        of_view(memory_of(request=RequestRules(legality="anthropic")).view(said)),
+    )
 
 
 def test_kept_notes_in_a_question(snapshot_of):

@@ -49,6 +49,7 @@ EXPECTED: dict[str, set[str]] = {
         "ModeProfile",
         "ToolKinds",
         "TurnMemory",
+        "TurnMemorySettings",
         "format_message_for_provider",
     },
     "langchain_tokenmem.notes": {
@@ -77,12 +78,14 @@ EXPECTED: dict[str, set[str]] = {
         "set_goal_tool",
     },
     "langchain_tokenmem.types": {
+        "BackgroundSummaries",
         "Explanation",
         "LegalityProfile",
         "MemoryState",
+        "RequestRules",
         "RunningSummary",
+        "Shares",
         "TokenUsage",
-        "Trigger",
         "View",
     },
 }

@@ -16,8 +16,10 @@ from langchain_tokenmem.core.messages import READ_MESSAGE, marked, role_of, with
 from langchain_tokenmem.core.pins import new_pin
 from langchain_tokenmem.memory.kept_notes import with_notes_in_front
 from langchain_tokenmem.memory.recalled_blocks import add_memory_block
+from langchain_tokenmem.modes import TurnMemorySettings
 from langchain_tokenmem.notes.rendering import KeptNotes
 from langchain_tokenmem.state import MemoryState, new_state
+from langchain_tokenmem.types import Shares
 
 TIME = "2026-02-14T15:23:05+00:00"
 FENCES = ("", "", "</working_notes>", "</conversation_summary>", "</recalled_messages>", "\0\x1f")
@@ -38,10 +40,18 @@ def memory_options(dice: Dice) -> dict[str, Any]:
     """Return keywords of a `TokenMemory`."""
     return {
         "mode": dice.choice([None, *MODES]),
-        "turn_memory": dice.choice(["when_hidden", "always", "always", "never"]),
-        "include_partial": dice.random() < 0.5,
+        "turn_memory": TurnMemorySettings(
+            shown=dice.choice(["when_hidden", "always", "always", "never"]),
+            include_partial=dice.random() < 0.5,
+            project_root=dice.choice([None, "/app"]),
+        ),
+    }
+
+
+def rules(dice: Dice) -> dict[str, Any]:
+    """Return keywords of `RequestRules`."""
+    return {
         "show_times": dice.choice([None, "human", "all"]),
-        "project_root": dice.choice([None, "/app"]),
         "max_messages": dice.choice([None, None, 2, 3, 5, 9, 40]),
         "max_tail_messages": dice.choice([None, None, None, 12]),
     }
@@ -49,7 +59,7 @@ def memory_options(dice: Dice) -> dict[str, Any]:
 
 def budget_options(dice: Dice) -> dict[str, Any]:
     """Return keywords of a `TokenBudget`."""
-    return {"result_chars": dice.choice([None, None, 40, 300, 3_000])}
+    return {"shares": Shares(result_chars=dice.choice([None, None, 40, 300, 3_000]))}
 
 
 def request_options(dice: Dice) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from features import (
     budget_options,
     memory_options,
     request_options,
+    rules,
     with_features,
     with_work,
 )
@@ -24,7 +25,7 @@ from wire_rules import FAULTS
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.tokens.encodings import find_encoding
-from langchain_tokenmem.types import View
+from langchain_tokenmem.types import RequestRules, View
 from tests.fakes import ListSummarizer
 
 WINDOWS = (256, 512, 1_000, 2_000, 4_000, 8_000, 32_000, 200_000)
@@ -61,11 +62,14 @@ def views(seed: int, *, has_features: bool = False) -> Iterator[Seen]:
         messages = with_work(other, messages)
     memory = TokenMemory(
         TokenBudget(context_window=window, **(budget_options(other) if has_features else {})),
-        legality=profile,
-        summary_role=dice.choice(["system", "human"]),
-        dangling=dice.choice(["answer", "answer", "drop"]),
+        request=RequestRules(
+            legality=profile,
+            summary_role=dice.choice(["system", "human"]),
+            dangling=dice.choice(["answer", "answer", "drop"]),
+            pin_first=dice.random() < 0.8,
+            **(rules(other) if has_features else {}),
+        ),
         summarizer=ListSummarizer() if dice.random() < 0.9 else None,
-        pin_first=dice.random() < 0.8,
         **(memory_options(other) if has_features else {}),
     )
     state = None

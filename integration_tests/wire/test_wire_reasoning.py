@@ -10,6 +10,7 @@ from formatters import REASON, body_of
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.types import RequestRules
 
 for module in ("langchain_anthropic", "langchain_openai", "langchain_google_genai"):
     pytest.importorskip(module, reason=REASON)
@@ -24,7 +25,7 @@ def blocks_of(message: Body) -> list[Body]:
 
 def folded(messages: list[BaseMessage], provider: str) -> list[BaseMessage]:
     """Return the view after older turns were folded in front of the messages."""
-    memory = TokenMemory(TokenBudget(context_window=2_000), legality=provider)
+    memory = TokenMemory(TokenBudget(context_window=2_000), request=RequestRules(legality=provider))
     older = [HumanMessage("word " * 200, id="o1"), AIMessage("word " * 200, id="o2")]
     older += [HumanMessage("word " * 400, id="o3"), AIMessage("word " * 300, id="o4")]
     state = memory.compact([*older, *messages], force=True)
@@ -78,7 +79,9 @@ def test_compaction_blocks_leave_as_they_came(provider: str) -> None:
         AIMessage([block, {"type": "text", "text": "Yes."}], response_metadata=metadata, id="a2"),
         HumanMessage("Third.", id="h3"),
     ]
-    view = TokenMemory(TokenBudget(context_window=4_000), legality=provider).view(said)
+    view = TokenMemory(
+        TokenBudget(context_window=4_000), request=RequestRules(legality=provider)
+    ).view(said)
     if provider == "openai":
         assert block in body_of("responses", view.messages)["input"]
         return

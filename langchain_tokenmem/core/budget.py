@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_tokenmem.core.chat_models import (
@@ -32,13 +32,64 @@ EXACT_MARGIN = 0.02
 ESTIMATE_MARGIN = 0.10
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """How a request is divided: most of each part, and what old tool results are shortened to.
+
+    Args:
+        recent: Share of the limit at the end of the conversation in which no tool result is
+            shortened, and that `compact` by hand leaves verbatim.
+        summary: Share of the limit that the running summary may never grow past.
+        message: Share of the room beside the fixed parts that a single message, and all messages
+            that must be present together, may take.
+        pinned: Share of the limit that the first request keeps at least where it is cut: only
+            where the budget's `target` cannot be reached beside the whole of it.
+        recall: Ceiling of recalled messages, of the limit.
+        notes: Ceiling of notes, of the limit.
+        result_tokens: Tokens that an old tool result is shortened to. Default: a fortieth of the
+            window, at most 1,000; no limit in tokens where `result_chars` is given.
+        result_chars: Characters that it is shortened to; None for no limit in characters. Where
+            both are given, the smaller one wins.
+        error_chars: Characters kept of an old tool result that reports an error.
+
+    Raises:
+        ConfigurationError: When a share is no fraction, or a length no number.
+
+    Example:
+        >>> TokenBudget(8_000, shares=Shares(recall=0.1)).recall_tokens
+        704
+    """
+
+    recent: float = 0.30
+    summary: float = 0.20
+    message: float = 0.80
+    pinned: float = 0.15
+    recall: float = 0.15
+    notes: float = 0.05
+    result_tokens: int | None = None
+    result_chars: int | None = None
+    error_chars: int = 10_000
+
+    def __post_init__(self) -> None:
+        for name in ("recent", "summary", "message", "pinned", "recall", "notes"):
+            _check_fraction(f"shares.{name}", getattr(self, name))
+        for name in ("result_tokens", "result_chars"):
+            value = getattr(self, name)
+            if value is not None and not _is_count(value):
+                raise ConfigurationError(f"shares.{name} is {value!r}; it is 1 or more, or None.")
+        if self.error_chars != 0 and not _is_count(self.error_chars):
+            raise ConfigurationError(
+                f"shares.error_chars is {self.error_chars!r}; it is 0 or more."
+            )
+
+
 @dataclass(frozen=True)
 class TokenBudget:
     """The window of a model and how a conversation may fill it.
 
-    Shares and thresholds are fractions. Thresholds are of the window and act on the whole
-    request. They keep a tenth of the window below the limit, so that a summary in the background
-    has a head start of at least one exchange; where they would not, all are lowered in proportion.
+    Thresholds are fractions of the window and act on the whole request. They keep a tenth of the
+    window below the limit, so that a summary in the background has a head start of at least one
+    exchange; where they would not, all are lowered in proportion.
 
     Args:
         context_window: Tokens that the model can take, answer included.
@@ -46,26 +97,13 @@ class TokenBudget:
             8,192.
         margin: Safety, as a fraction of the window. Default: 0.02 where counts are exact, 0.10
             where they are estimates (see docs/counting.md).
-        warn_at: From here on `TokenUsage.near_limit` is true.
         compact_at: From here on old tool results are shortened, if that reaches `target`: the
             cheap and deterministic step first.
-        summarize_at: From here on the oldest groups are folded into the running summary.
+        summarize_at: From here on the oldest groups are folded into the running summary, and
+            `TokenUsage.near_limit` is true.
         target: Low watermark that both steps go down to: one change of the prefix buys many
             turns of cache hits.
-        recent_share: Share of the limit at the end of the conversation in which no tool result is
-            shortened, and that `compact` by hand leaves verbatim.
-        summary_share: Share of the limit that the running summary may never grow past.
-        message_share: Share of the room beside the fixed parts that a single message, and all
-            messages that must be present together, may take.
-        pinned_share: Share of the limit that the first request keeps at least where it is cut: only
-            where `target` cannot be reached beside the whole of it.
-        recall_share: Ceiling of recalled messages, of the limit.
-        notes_share: Ceiling of notes, of the limit.
-        result_tokens: Tokens that an old tool result is shortened to. Default: a fortieth of the
-            window, at most 1,000; no limit in tokens where `result_chars` is given.
-        result_chars: Characters that it is shortened to; None for no limit in characters. Where
-            both are given, the smaller one wins.
-        error_chars: Characters kept of an old tool result that reports an error.
+        shares: How a request is divided.
         cache_ttl_s: Seconds that a provider keeps a cached prefix. After a longer pause nothing is
             cached any more, so a change of the prefix costs nothing: above `compact_at` it is made
             at once. None: pauses do not matter.
@@ -82,19 +120,10 @@ class TokenBudget:
     context_window: int
     reserve_output: int = -1
     margin: float | None = field(default=None, kw_only=True)
-    warn_at: float = field(default=0.80, kw_only=True)
     compact_at: float = field(default=0.75, kw_only=True)
     summarize_at: float = field(default=0.80, kw_only=True)
     target: float = field(default=0.40, kw_only=True)
-    recent_share: float = field(default=0.30, kw_only=True)
-    summary_share: float = field(default=0.20, kw_only=True)
-    message_share: float = field(default=0.80, kw_only=True)
-    pinned_share: float = field(default=0.15, kw_only=True)
-    recall_share: float = field(default=0.15, kw_only=True)
-    notes_share: float = field(default=0.05, kw_only=True)
-    result_tokens: int = field(default=-1, kw_only=True)
-    result_chars: int | None = field(default=None, kw_only=True)
-    error_chars: int = field(default=10_000, kw_only=True)
+    shares: Shares = field(default_factory=Shares, kw_only=True)
     cache_ttl_s: float | None = field(default=300.0, kw_only=True)
     model: str | None = field(default=None, kw_only=True)
 
@@ -107,36 +136,25 @@ class TokenBudget:
             )
         if self.reserve_output == -1:
             object.__setattr__(self, "reserve_output", min(8_192, window // 10))
-        if self.result_tokens == -1:
-            default = max(48, min(1_000, window // 40))
-            only_chars = self.result_chars is not None
-            object.__setattr__(self, "result_tokens", window if only_chars else default)
-        self._check_fractions()
+        if not isinstance(self.shares, Shares):
+            raise ConfigurationError(
+                f"shares is {self.shares!r:.100}; it is a Shares, such as Shares(recall=0.1)."
+            )
+        self._check_numbers()
         self._check_order()
 
-    def _check_fractions(self) -> None:
-        for name in (
-            one.name for one in fields(self) if one.name.endswith(("_at", "_share", "target"))
-        ):
-            value = getattr(self, name)
-            if not isinstance(value, (int, float)) or not 0 < value <= 1:
-                raise ConfigurationError(f"{name} is {value!r}; it is a fraction, over 0 up to 1.")
+    def _check_numbers(self) -> None:
+        for name in ("compact_at", "summarize_at", "target"):
+            _check_fraction(name, getattr(self, name))
         if self.margin is not None and not 0 <= self.margin < 1:
             raise ConfigurationError(f"margin is {self.margin!r}; it is a fraction from 0 to 1.")
-        for name in ("reserve_output", "error_chars"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 0:
-                raise ConfigurationError(f"{name} is {getattr(self, name)!r}; it is 0 or more.")
+        if not isinstance(self.reserve_output, int) or self.reserve_output < 0:
+            raise ConfigurationError(f"reserve_output is {self.reserve_output!r}; it is 0 or more.")
         if self.cache_ttl_s is not None and not (
             isinstance(self.cache_ttl_s, (int, float)) and self.cache_ttl_s > 0
         ):
             raise ConfigurationError(
                 f"cache_ttl_s is {self.cache_ttl_s!r}; it is a number of seconds over 0, or None."
-            )
-        if not isinstance(self.result_tokens, int) or self.result_tokens < 1:
-            raise ConfigurationError(f"result_tokens is {self.result_tokens!r}; it is 1 or more.")
-        if self.result_chars is not None and not _is_count(self.result_chars):
-            raise ConfigurationError(
-                f"result_chars is {self.result_chars!r}; it is 1 or more, or None for any number."
             )
 
     def _check_order(self) -> None:
@@ -151,11 +169,11 @@ class TokenBudget:
                 f"({self.summarize_at}) is needed: a step that starts below what it frees down to "
                 f"would run at every call."
             )
-        kept = (self.recent_share + self.summary_share) * self.limit
+        kept = (self.shares.recent + self.shares.summary) * self.limit
         if kept >= self.summarize_tokens:
             raise ConfigurationError(
-                f"recent_share ({self.recent_share}) and summary_share ({self.summary_share}) keep "
-                f"{kept:,.0f} tokens, summarize_at starts at {self.summarize_tokens:,}: "
+                f"shares.recent ({self.shares.recent}) and shares.summary ({self.shares.summary}) "
+                f"keep {kept:,.0f} tokens, summarize_at starts at {self.summarize_tokens:,}: "
                 f"summarization would run at every call. Lower the shares or raise summarize_at."
             )
 
@@ -222,17 +240,17 @@ class TokenBudget:
         """
         if window < MIN_CONTEXT_WINDOW:
             return self
-        default = replace(self, reserve_output=-1, result_tokens=-1)
-        most = min(most_output or 8_192, 8_192, window // 10)
-
-        def follow(own: int, default: int, new: int) -> int:
-            return new if own == default else min(own, window // 4)
-
+        reserve = self.reserve_output
+        if reserve == replace(self, reserve_output=-1).reserve_output:
+            reserve = min(most_output or 8_192, 8_192, window // 10)
+        shares, given = self.shares, self.shares.result_tokens
+        if given is not None:
+            shares = replace(shares, result_tokens=min(given, window // 4))
         return replace(
             self,
             context_window=window,
-            reserve_output=follow(self.reserve_output, default.reserve_output, most),
-            result_tokens=follow(self.result_tokens, default.result_tokens, -1),
+            reserve_output=min(reserve, window // 4),
+            shares=shares,
         )
 
     def for_counts(self, *, exact: bool) -> TokenBudget:
@@ -250,13 +268,8 @@ class TokenBudget:
     def _threshold(self, share: float) -> int:
         # Where most of the window is reserved for the answer, a quarter of the limit is enough.
         highest = self.limit - min(self.context_window // 10, self.limit // 4)
-        scale = min(1.0, highest / (max(self.warn_at, self.summarize_at) * self.context_window))
+        scale = min(1.0, highest / (self.summarize_at * self.context_window))
         return int(share * scale * self.context_window)
-
-    @property
-    def warn_tokens(self) -> int:
-        """`warn_at` in tokens, below the limit."""
-        return self._threshold(self.warn_at)
 
     @property
     def compact_tokens(self) -> int:
@@ -275,28 +288,41 @@ class TokenBudget:
 
     @property
     def recent_tokens(self) -> int:
-        """`recent_share` in tokens."""
-        return int(self.recent_share * self.limit)
+        """`shares.recent` in tokens."""
+        return int(self.shares.recent * self.limit)
 
     @property
     def summary_tokens(self) -> int:
-        """`summary_share` in tokens."""
-        return int(self.summary_share * self.limit)
+        """`shares.summary` in tokens."""
+        return int(self.shares.summary * self.limit)
 
     @property
     def pinned_tokens(self) -> int:
-        """`pinned_share` in tokens."""
-        return int(self.pinned_share * self.limit)
+        """`shares.pinned` in tokens."""
+        return int(self.shares.pinned * self.limit)
 
     @property
     def recall_tokens(self) -> int:
-        """`recall_share` in tokens."""
-        return int(self.recall_share * self.limit)
+        """`shares.recall` in tokens."""
+        return int(self.shares.recall * self.limit)
 
     @property
     def notes_tokens(self) -> int:
-        """`notes_share` in tokens."""
-        return int(self.notes_share * self.limit)
+        """`shares.notes` in tokens."""
+        return int(self.shares.notes * self.limit)
+
+    @property
+    def result_tokens(self) -> int:
+        """`shares.result_tokens`, or its default."""
+        if self.shares.result_tokens is not None:
+            return self.shares.result_tokens
+        default = max(48, min(1_000, self.context_window // 40))
+        return default if self.shares.result_chars is None else self.context_window
+
+
+def _check_fraction(name: str, value: Any) -> None:
+    if not isinstance(value, (int, float)) or not 0 < value <= 1:
+        raise ConfigurationError(f"{name} is {value!r}; it is a fraction, over 0 up to 1.")
 
 
 def _is_count(value: Any) -> bool:

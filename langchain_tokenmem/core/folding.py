@@ -18,7 +18,7 @@ MIN_ENTRY = 56
 model cannot write notes under a heading."""
 
 ENTRY_SHARE = 0.33
-"""Share of `summary_share` that one entry has at most."""
+"""Share of `shares.summary` that one entry has at most."""
 
 SPOKEN_TOKENS, CALL_TOKENS = 36, 20
 """Tokens of the shortest line about what a user says or an assistant answers, and about a call.

@@ -104,7 +104,7 @@ def with_pinned_text(
     *,
     is_whole: bool,
 ) -> ContextParts:
-    """Return the context of a request with the pins of a state, within `pinned_share`.
+    """Return the context of a request with the pins of a state, within `shares.pinned`.
 
     They stand in the system message. Where the request shows no system text, and the application
     may have one around it, they stand in the first human message: providers and chat templates
@@ -121,7 +121,7 @@ def with_pinned_text(
     if not shown:
         return context
     text, left = pins_text(shown, budget.pinned_tokens, count_text)
-    said = f"{left} of {len(shown)} pins do not fit pinned_share whole: unpin some or shorten them."
+    said = f"{left} of {len(shown)} pins do not fit shares.pinned: unpin some or shorten them."
     role: Literal["system", "human"] = "system" if is_whole or context.system else "human"
     return replace(
         context,

@@ -130,9 +130,9 @@ def plan(
         return idle
     log = _log_forecast(shorter, budget, may_condense=may_condense)
     recent = min(recent, _window_start(context, policy.window))
-    if policy.max_messages is not None:
+    if context.max_messages is not None:
         # What no view shows any more is not recent: the summary has it as soon as one is made.
-        recent = max(recent, _window_start(context, policy.max_messages))
+        recent = max(recent, _window_start(context, context.max_messages))
     return _plan_change(shorter, budget, idle, log, recent=recent, due=due)
 
 
@@ -286,7 +286,7 @@ def _plan_fold(
 def _log_forecast(context: ContextParts, budget: TokenBudget, *, may_condense: bool) -> LogForecast:
     """Return how the running summary grows by an entry."""
     room = available_tokens(context, budget)
-    most = max(0, min(budget.summary_tokens, room - int(budget.message_share * room)))
+    most = max(0, min(budget.summary_tokens, room - int(budget.shares.message * room)))
     share = budget.summary_tokens
     return LogForecast.of(context, most, share=share, may_condense=may_condense)
 

@@ -1,21 +1,82 @@
-"""Keyword arguments of the methods that build or compact a request."""
+"""What a caller can set about a request: rules for all, options of one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
 from typing_extensions import TypedDict
 
+from langchain_tokenmem.core.argument_checks import checked_choice
 from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.message_times import ShownTimes
 from langchain_tokenmem.core.planning import Steps
+from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
+from langchain_tokenmem.core.repair import Dangling
+from langchain_tokenmem.core.trigger import TAIL_BATCH
+from langchain_tokenmem.errors import ConfigurationError
+
+LEAST_MESSAGES = 2
+"""Least number that the messages of a request can be held to."""
 
 SummaryRole = Literal["auto", "system", "human"]
 """Message in which the running summary stands: the system message, or the first human one.
 
 `auto` is the human one: extracts of tool output do not belong to the rules of an application; and
 beside a prompt that the memory does not know a second system message would be refused."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestRules:
+    """Rules for the messages of every request of a memory.
+
+    Args:
+        legality: Rules of the model's provider: a profile, its name, or `auto`: by the model.
+        summary_role: Message that holds the summary: `system`, the first `human` one, or `auto`.
+        dangling: `answer` a tool call without a result (as interrupted), or `drop` it.
+        pin_first: Keep the first human message in every view.
+        max_messages: Most messages of a request, the system message counted (2 or more): the oldest
+            are left out of it, with or without summaries. Messages that have to be there stay.
+        max_tail_messages: Most messages after the summary; the tail then moves by ten at a time.
+        show_times: Show the time of each `human` message, or of `all`, in front of its text.
+
+    Raises:
+        ConfigurationError: When a rule is none of those named, or a number makes no sense.
+
+    Example:
+        >>> RequestRules(legality="anthropic", pin_first=False).dangling
+        'answer'
+    """
+
+    legality: LegalityProfile | str = "auto"
+    summary_role: SummaryRole = "auto"
+    dangling: Dangling = "answer"
+    pin_first: bool = True
+    max_messages: int | None = None
+    max_tail_messages: int | None = None
+    show_times: ShownTimes | None = None
+
+    def __post_init__(self) -> None:
+        if self.legality != "auto":
+            object.__setattr__(self, "legality", profile_named(self.legality))
+        checked_choice(self.dangling, Dangling, "dangling")
+        checked_choice(self.summary_role, SummaryRole, "summary_role")
+        if self.show_times is not None:
+            checked_choice(self.show_times, ShownTimes, "show_times")
+        tail, most = self.max_tail_messages, self.max_messages
+        if tail is not None and not (type(tail) in (int, float) and tail > TAIL_BATCH):
+            raise ConfigurationError(
+                f"max_tail_messages is {tail!r:.100}; the tail moves by {TAIL_BATCH} "
+                f"messages at a time, so it has to be more. For a few messages in a request there "
+                f"is max_messages."
+            )
+        if most is not None and (type(most) is not int or most < LEAST_MESSAGES):
+            raise ConfigurationError(
+                f"max_messages is {most!r}; it is a whole number, and {LEAST_MESSAGES} is the "
+                f"least: a question with its system message."
+            )
 
 
 class RequestOptions(TypedDict, total=False):

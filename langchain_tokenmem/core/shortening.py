@@ -154,16 +154,16 @@ def old_result_cut(
 
     Args:
         message: A tool result.
-        budget: Gives `result_tokens`, `result_chars` and, for errors, `error_chars`.
+        budget: Gives `result_tokens` and, in its shares, `result_chars` and `error_chars`.
         count: Tokens of a message.
         new: An empty cut, which says whether the marker names the message.
     """
     size, length = count(message), len(text_of(message))
-    most = length if budget.result_chars is None else budget.result_chars
+    most = length if budget.shares.result_chars is None else budget.shares.result_chars
     if size <= budget.result_tokens and length <= most:
         return None
     if is_error(message):
-        most = budget.error_chars
+        most = budget.shares.error_chars
         if length <= most:
             return None
         cut: Cut = {**new, "head": most // 2, "tail": most // 2}

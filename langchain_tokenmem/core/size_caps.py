@@ -90,7 +90,7 @@ def message_cap(context: ContextParts, budget: TokenBudget) -> tuple[int, Reques
         counter = counter.estimated
         parts = part_tokens(replace(context, counter=counter, summary=None, kept=(), tail=()))
         room = max(room // 2, budget.limit - sum(parts.values()))
-    return int(budget.message_share * room), counter
+    return int(budget.shares.message * room), counter
 
 
 def cap_messages(context: ContextParts, budget: TokenBudget) -> ContextParts:
@@ -121,12 +121,12 @@ def shrink_to_target(
 ) -> ContextParts:
     """Return the context with covered messages cut by what the request is over the target.
 
-    At least `pinned_share` of the limit stays of each. A cut only shrinks, and what the application
-    has pinned itself stays whole.
+    At least `shares.pinned` of the limit stays of each. A cut only shrinks, and what the
+    application has pinned itself stays whole.
 
     Args:
         context: A context in which everything else is folded already.
-        budget: Gives the target and `pinned_share`.
+        budget: Gives the target and `shares.pinned`.
         ids: Ids of the messages, the first one is cut first.
         aside: Tokens kept free for a summary that is still to be written.
         growth: Tokens by which that summary may still grow. What must be cut leaves room for
@@ -151,12 +151,12 @@ def shrink_to_target(
 def fit_required(context: ContextParts, budget: TokenBudget, *, aside: int = 0) -> ContextParts:
     """Return the context with its required messages cut to the available tokens.
 
-    Newest groups, newest human message and pinned messages share `message_share` of the available
+    Newest groups, newest human message and pinned messages share `shares.message` of the available
     tokens. The newest comes first; each gets a small part at least.
 
     Args:
         context: A context in which everything else is folded or left out already.
-        budget: Gives the limit and `message_share`.
+        budget: Gives the limit and `shares.message`.
         aside: Tokens kept free for a summary that is still to be written.
     """
     excess = request_tokens(context) + aside - budget.limit
@@ -164,7 +164,7 @@ def fit_required(context: ContextParts, budget: TokenBudget, *, aside: int = 0) 
         return context
     required = [*reversed(context.tail), *reversed(context.kept)]
     sizes = context.counter.group_sizes(tuple(required), context.cuts).tokens
-    most = min(int(budget.message_share * available_tokens(context, budget)), sum(sizes) - excess)
+    most = min(int(budget.shares.message * available_tokens(context, budget)), sum(sizes) - excess)
     for _ in range(_ROUNDS):
         cuts = dict(context.cuts)
         for group, size, own in zip(required, sizes, _divide(sizes, most), strict=True):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
+
+from typing_extensions import TypedDict
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import ConfigurationError
@@ -12,53 +16,67 @@ TAIL_BATCH = 10
 """Number of messages that a full tail drops at once: one by one would change every request."""
 
 
-LEAST_MESSAGES = 2
-"""Least number that the messages of a view can be held to."""
-
-
 _NUMBERS = {int, float}
 
+ContextSize = tuple[Literal["fraction", "tokens", "messages"], float]
+"""A size as LangChain writes it: `("fraction", 0.8)` of the window, `("tokens", 6_000)` of the
+request, `("messages", 40)` in the tail."""
 
-@dataclass(frozen=True, kw_only=True)
-class Trigger:
-    """Conditions under which a summary is due; without any, the budget's `summarize_at`.
 
-    Args:
-        tokens: From this many tokens of the request on.
-        fraction: From this share of the window on.
-        messages: From this many messages in the tail on.
-        combine: Whether `any` of the conditions is enough or `all` have to hold.
+class TriggerClause(TypedDict, total=False):
+    """Sizes that all have to be reached, as LangChain writes them.
 
-    Raises:
-        ConfigurationError: When a number makes no sense.
-
-    Example:
-        >>> Trigger(fraction=0.6, messages=40, combine="all").messages
-        40
+    Attributes:
+        fraction: Share of the window.
+        tokens: Tokens of the request.
+        messages: Messages in the tail.
     """
 
-    tokens: int | None = None
-    fraction: float | None = None
-    messages: int | None = None
-    combine: Literal["any", "all"] = "any"
+    fraction: float
+    tokens: int
+    messages: int
 
-    def __post_init__(self) -> None:
-        for name in ("tokens", "messages"):
-            value = getattr(self, name)
-            if value is not None and not (type(value) in _NUMBERS and value >= 1):
-                raise ConfigurationError(f"Trigger: {name} is {value!r}; it is 1 or more.")
-        share = self.fraction
-        if share is not None and not (type(share) in _NUMBERS and 0 < share <= 1):
-            raise ConfigurationError(
-                f"Trigger: fraction is {self.fraction!r}; it is over 0 and at most 1."
-            )
-        if self.combine not in ("any", "all"):
-            raise ConfigurationError(f"Trigger: combine is {self.combine!r}; it is any or all.")
+
+AnyTrigger = ContextSize | TriggerClause | Sequence[ContextSize | TriggerClause]
+"""What makes a summary due: a size, a clause, or a list of them of which one is enough."""
+
+_FORMS = '("fraction", 0.8), {"tokens": 6_000, "messages": 40}, or a list of such'
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """What makes a summary due.
+
+    Attributes:
+        clauses: Sizes by their kind; a clause holds where all of its sizes are reached, and one
+            clause is enough. None at all: the budget's `summarize_at` decides.
+    """
+
+    clauses: tuple[Mapping[str, float], ...] = ()
+
+    @classmethod
+    def of(cls, given: Any) -> Trigger | None:
+        """Return the trigger that a caller has given; None for no summaries.
+
+        Args:
+            given: `auto` for the budget's `summarize_at`, None, or an `AnyTrigger`.
+
+        Raises:
+            ConfigurationError: When it has another form, or a number makes no sense.
+        """
+        if given is None or isinstance(given, Trigger):
+            return given
+        if given == "auto":
+            return cls()
+        clauses = [given] if isinstance(given, Mapping | tuple) else given
+        if not isinstance(clauses, Sequence) or isinstance(clauses, str) or not clauses:
+            raise ConfigurationError(f'trigger is {given!r:.100}; it is "auto", None, {_FORMS}.')
+        return cls(tuple(map(_clause, clauses)))
 
     @property
     def is_default(self) -> bool:
         """True where no condition is set, so that the budget decides."""
-        return self.tokens is None and self.fraction is None and self.messages is None
+        return not self.clauses
 
     def is_due(self, tokens: int, messages: int, budget: TokenBudget) -> bool:
         """Return whether a summary is due.
@@ -70,58 +88,47 @@ class Trigger:
         """
         if self.is_default:
             return tokens > budget.summarize_tokens
-        found = []
-        if self.tokens is not None:
-            found.append(tokens >= self.tokens)
-        if self.fraction is not None:
-            found.append(tokens >= self.fraction * budget.context_window)
-        if self.messages is not None:
-            found.append(messages >= self.messages)
-        return any(found) if self.combine == "any" else all(found)
+        has = {"tokens": tokens, "fraction": tokens / budget.context_window, "messages": messages}
+        return any(all(has[kind] >= size for kind, size in one.items()) for one in self.clauses)
+
+
+def _clause(given: Any) -> Mapping[str, float]:
+    sizes = given
+    if isinstance(given, tuple) and len(given) == 2:  # noqa: PLR2004  # a kind and a number
+        sizes = {given[0]: given[1]}
+    if not isinstance(sizes, Mapping) or not sizes:
+        raise ConfigurationError(f"trigger has {given!r:.100}; it is made of {_FORMS}.")
+    for kind, size in sizes.items():
+        if kind not in TriggerClause.__annotations__:
+            raise ConfigurationError(f"trigger has {given!r:.100}; it is made of {_FORMS}.")
+        least, most = (0, 1) if kind == "fraction" else (1, math.inf)
+        if type(size) not in _NUMBERS or not least <= size <= most or size == 0:
+            wanted = "over 0 and at most 1" if kind == "fraction" else "1 or more"
+            raise ConfigurationError(f"trigger: {kind} is {size!r:.100}; it is {wanted}.")
+    return dict(sizes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryPolicy:
-    """Policy of automatic summaries, and of how many messages there are in a view.
+    """Policy of automatic summaries.
 
     Attributes:
         trigger: When a summary is due; None for never.
         max_tail_messages: Most messages of the tail: more are folded into the summary; None for any
             number.
-        max_messages: Most messages of a view, the system message counted: the oldest groups are
-            left out of it; None for any number.
         window: Messages that a summary by hand, or by an own trigger, leaves verbatim where
             `target` allows.
     """
 
     trigger: Trigger | None = Trigger()
     max_tail_messages: int | None = None
-    max_messages: int | None = None
     window: int = 0
 
     def __post_init__(self) -> None:
-        if self.trigger is not None and not isinstance(self.trigger, Trigger):
-            raise ConfigurationError(
-                f"trigger is {self.trigger!r}; it is None or a Trigger, such as "
-                f"Trigger(fraction=0.6)."
-            )
         if self.max_tail_messages is not None and self.trigger is None:
             raise ConfigurationError(
                 "max_tail_messages folds messages into a summary, and trigger=None turns "
                 "summaries off; leave one of them out."
-            )
-        tail = self.max_tail_messages
-        if tail is not None and not (type(tail) in _NUMBERS and tail > TAIL_BATCH):
-            raise ConfigurationError(
-                f"max_tail_messages is {tail!r:.100}; the tail moves by {TAIL_BATCH} "
-                f"messages at a time, so it has to be more. For a few messages in a request there "
-                f"is max_messages."
-            )
-        most = self.max_messages
-        if most is not None and (type(most) is not int or most < LEAST_MESSAGES):
-            raise ConfigurationError(
-                f"max_messages is {most!r}; it is a whole number, and {LEAST_MESSAGES} is the "
-                f"least: a question with its system message."
             )
 
     def with_window(self, window: int, *, summarizes: bool) -> SummaryPolicy:

@@ -140,7 +140,7 @@ class TokenUsage:
         input_tokens: Tokens of the whole request.
         max_tokens: The limit.
         percent_used: 0 to 100, of the window.
-        near_limit: Whether `warn_at` is reached.
+        near_limit: Whether `summarize_at` is reached.
         exceeds_limit: Whether the request would be over the limit if nothing were cut or left out
             of it beyond what the state says: `compact` is due.
         is_estimate: Whether the counts are estimates.
@@ -180,7 +180,7 @@ def usage_of(
         input_tokens=total,
         max_tokens=budget.limit,
         percent_used=round(100 * total / budget.context_window, 1),
-        near_limit=total >= budget.warn_tokens,
+        near_limit=total >= budget.summarize_tokens,
         exceeds_limit=max(total, unfitted) > budget.limit,
         is_estimate=not exact,
         parts={

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from dataclasses import dataclass
 
 from langchain_tokenmem.background import BackgroundJob, BackgroundRunner, wait_at_exit, wait_for
 from langchain_tokenmem.core.argument_checks import checked_seconds
@@ -15,35 +16,46 @@ from langchain_tokenmem.errors import ConfigurationError, TokenMemoryError
 logger = logging.getLogger(__name__)
 
 
-def _checked_number(name: str, value: int) -> int:
-    """Return a number of jobs.
+@dataclass(frozen=True, kw_only=True)
+class BackgroundSummaries:
+    """Limits of the summaries that are made behind the reply.
+
+    Args:
+        timeout_s: Seconds after which a summary is given up: another may start, and the process
+            may end without it.
+        at_once: Most summaries that are made at once; the others wait for their turn.
 
     Raises:
-        ConfigurationError: When it is no whole number above 0.
+        ConfigurationError: When `timeout_s` is no time, or `at_once` no number of threads.
+
+    Example:
+        >>> BackgroundSummaries(timeout_s=60).at_once
+        8
     """
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ConfigurationError(f"{name} is {value!r}; it is a whole number, 1 or more.")
-    return value
+
+    timeout_s: float = 120.0
+    at_once: int = 8
+
+    def __post_init__(self) -> None:
+        checked_seconds("timeout_s", self.timeout_s)
+        if type(self.at_once) is not int or self.at_once < 1:
+            raise ConfigurationError(
+                f"at_once is {self.at_once!r}; it is a whole number, 1 or more."
+            )
 
 
 class BackgroundSummarizer:
     """Runs summaries in threads of its own, never on an event loop; of each key one at a time.
 
     Args:
-        timeout_s: Seconds after which a summary is given up: another may start, and the process
-            may end without it.
+        limits: How long a summary may take, and how many are made at once.
         on_timeout: Called for each summary that is given up.
-        max_parallel: Most summaries that are made at once; the others wait for their turn.
-
-    Raises:
-        ConfigurationError: When `timeout_s` is no time, or `max_parallel` no number of threads.
     """
 
-    def __init__(self, timeout_s: float, on_timeout: Callable[[], None], max_parallel: int) -> None:
-        self.timeout_s = checked_seconds("summary_timeout_s", timeout_s)
+    def __init__(self, limits: BackgroundSummaries, on_timeout: Callable[[], None]) -> None:
+        self.timeout_s = limits.timeout_s
         self._on_timeout = on_timeout
-        most = _checked_number("max_parallel_summaries", max_parallel)
-        self._runner = BackgroundRunner("tokenmem-summary", most)
+        self._runner = BackgroundRunner("tokenmem-summary", limits.at_once)
         wait_at_exit(self.wait)
 
     def start(self, key: Hashable, work: Callable[[], None]) -> Future[None]:

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.argument_checks import as_budget, checked, checked_choice
+from langchain_tokenmem.core.argument_checks import as_budget, checked
 from langchain_tokenmem.core.bound_reasoning import binds_reasoning, has_bound_reasoning
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import (
@@ -28,8 +28,7 @@ from langchain_tokenmem.core.messages import READ_MESSAGE, NamedMessages
 from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
-from langchain_tokenmem.core.repair import Dangling
-from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions, SummaryRole
+from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions, RequestRules
 from langchain_tokenmem.core.todos import todos_in, todos_text
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.trigger import SummaryPolicy
@@ -123,15 +122,12 @@ class Engine:
     Attributes:
         budget: Holds for every call that names no other.
         summarizer: Writes running summaries.
-        policy: When a summary is due, and how many messages a view has.
+        policy: When a summary is due.
         callbacks: Are told of every compaction and summary.
         warn: Takes what the log should say once.
         now: Gives the time of a summary, in UTC.
         counter: Counts tokens; None for the one that fits the budget's model.
-        pin_first: Whether the first human message stays in every view.
-        dangling: What becomes of a tool call without a result.
-        legality: What the provider asks of a list; None to go by the called model, or the budget's.
-        summary_role: Message in which the running summary stands.
+        rules: Rules for the messages of every request.
         annotations: Settings of turn memory, working notes and times.
         models: Limits of models without a profile.
         follows_model: Whether the budget has the window of the called model, where that tells one.
@@ -147,10 +143,7 @@ class Engine:
     warn: Callable[[str], None]
     now: Callable[[], datetime]
     counter: TokenCounter | None
-    pin_first: bool
-    dangling: Dangling
-    legality: LegalityProfile | None
-    summary_role: SummaryRole = "auto"
+    rules: RequestRules = field(default_factory=RequestRules)
     annotations: AnnotationSettings = field(default_factory=AnnotationSettings)
     models: ModelLimits | None = None
     follows_model: bool = False
@@ -160,8 +153,6 @@ class Engine:
     def __post_init__(self) -> None:
         line = "TokenMemory(TokenBudget(context_window=8_000)), in tokens"
         checked(self.budget, TokenBudget, "budget", line)
-        checked_choice(self.dangling, Dangling, "dangling")
-        checked_choice(self.summary_role, SummaryRole, "summary_role")
 
     def for_model(self, model: Any) -> Engine:
         """Return the engine for calls of a chat model: its rules, its vocabulary, its window."""
@@ -238,25 +229,25 @@ class Engine:
             known,
             counter,
             system=system,
-            pin_first=self.pin_first,
-            dangling=self.dangling,
+            pin_first=self.rules.pin_first,
+            dangling=self.rules.dangling,
             profile=profile,
-            show_times=self.annotations.show_times,
-            reading=turn_reading(self.annotations),
+            show_times=self.rules.show_times,
+            reading=turn_reading(self.annotations.turns),
         )
         on = self.annotations.mode_of(known.get("modes"), mode)
         if on is not None and on.system_text:
             context = replace(context, system=with_text(context.system, on.system_text))
         context = replace(
             context,
-            summary_role="system" if self.summary_role == "system" else "human",
+            summary_role="system" if self.rules.summary_role == "system" else "human",
             can_read=offers_tool(tools or (), READ_MESSAGE),
-            max_messages=self.policy.max_messages,
+            max_messages=self.rules.max_messages,
             overhead_messages=overhead_messages,
             state_todos=None if (given := todos_in(todos)) is None else todos_text(given),
         )
         budget = budget.for_counts(exact=tokens.method == "exact")
-        is_whole = system is not None or self.summary_role == "system"
+        is_whole = system is not None or self.rules.summary_role == "system"
         context = with_pinned_text(context, known, budget, tokens.text, is_whole=is_whole)
         if tokens.method == "exact" or self._mixes():
             return PreparedCall(context, budget, known, tokens, mode=on)
@@ -280,8 +271,8 @@ class Engine:
         return CountedModel(budget.model or "", is_called=False)
 
     def _profile(self, budget: TokenBudget) -> LegalityProfile:
-        if self.legality is not None:
-            return self.legality
+        if isinstance(self.rules.legality, LegalityProfile):
+            return self.rules.legality
         if self.called is not None:
             return self.called.legality
         return profile_for(None, budget.model) if budget.model else COMMON

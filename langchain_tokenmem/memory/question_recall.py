@@ -32,8 +32,8 @@ def with_recalled(
 ) -> MemoryState | None:
     """Return the state with a memory block for the newest question; `state` if none is due.
 
-    The block holds the kept notes that match, up to `notes_share` of the limit, then what the
-    memory's recall finds, verbatim, up to `recall_share` and as many messages as `recall_k` of the
+    The block holds the kept notes that match, up to `shares.notes` of the limit, then what the
+    memory's recall finds, verbatim, up to `shares.recall` and as many messages as `k` of the
     memory, else of the mode, says; nothing that the request shows already. Where a store or the
     index fails the call goes on without.
 
@@ -82,7 +82,7 @@ def _recalled(
     call: PreparedCall,
 ) -> Block | None:
     """Return the block of what recall finds; None without a recall, and where it failed."""
-    most = memory.recall_k
+    most = getattr(memory.recall, "k", None)
     if most is None and call.mode:
         most = call.mode.recall_k
     if memory.recall is None or most == 0:
@@ -91,7 +91,6 @@ def _recalled(
         memory.recall,
         question,
         conversation,
-        memory.recall_scope,
         call.shown_ids(),
         memory.warn_once,
         memory.stored_form,

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import TimedCalls
-from langchain_tokenmem.core.argument_checks import checked_choice
 from langchain_tokenmem.core.messages import digest_of, role_of, text_of, with_ids
 from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.core.thread_names import is_subgraph_session
-from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.state import Block, MemoryState
-
-RecallScope = Literal["session", "user"]
 
 _MAX_HITS = 50
 """Hits that are asked for; the recall share of the budget decides how many are shown."""
@@ -26,30 +23,11 @@ _MAX_QUERY_CHARS = 4_000
 """Characters of the newest human message that are searched for, from its beginning."""
 
 
-def checked_scope(scope: RecallScope) -> RecallScope:
-    """Return the scope.
-
-    Raises:
-        ConfigurationError: When there is none of that name.
-    """
-    return checked_choice(scope, RecallScope, "recall_scope")
-
-
-def checked_recall_k(most: int | None) -> int | None:
-    """Return the number of messages that recall brings back; None where none is given.
-
-    Raises:
-        ConfigurationError: When it is no number from 0 on.
-    """
-    if most is None or (isinstance(most, int) and not isinstance(most, bool) and most >= 0):
-        return most
-    raise ConfigurationError(
-        f"recall_k is {most!r}; it is a number of messages from 0 on, or None for the mode's."
-    )
-
-
 class Recaller(Protocol):
-    """The part of a recall that the memory uses; `langchain_tokenmem.Recall` is one."""
+    """The part of a recall that the memory uses; `langchain_tokenmem.Recall` is one.
+
+    It may have a `scope` (`session` if it has none) and a `k`, as `Recall` has.
+    """
 
     @property
     def search(self) -> Callable[..., Sequence[Hit]]:
@@ -105,7 +83,6 @@ def search_for_question(
     recall: Recaller,
     question: BaseMessage,
     conversation: ConversationScope,
-    scope: RecallScope,
     shown: Collection[str],
     warn: Callable[[str], None],
     stored_form: Callable[[Sequence[BaseMessage]], Sequence[BaseMessage]],
@@ -119,7 +96,7 @@ def search_for_question(
         ScopeError: When other sessions are asked for and the user is not known.
     """
     try:
-        found = calls.run(partial(_search, recall, question, conversation, scope, shown))
+        found = calls.run(partial(_search, recall, question, conversation, shown))
         return [hit for hit in found if _is_in_scope(hit, conversation, stored_form)]
     except ScopeError:
         raise
@@ -132,13 +109,13 @@ def _search(
     recall: Recaller,
     question: BaseMessage,
     conversation: ConversationScope,
-    scope: RecallScope,
     shown: Collection[str],
 ) -> Sequence[Hit]:
+    scope = getattr(recall, "scope", "session")
     if scope == "user" and conversation.user_id is None:
         raise ScopeError(
-            f"Session {conversation.session_id!r}: recall_scope='user' searches all sessions of a "
-            f"user; name the user with user_id."
+            f"Session {conversation.session_id!r}: a recall with scope='user' searches all "
+            f"sessions of a user; name the user with user_id."
         )
     query = _query_of(question)
     if not query:

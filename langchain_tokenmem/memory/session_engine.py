@@ -7,7 +7,10 @@ from dataclasses import replace
 
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.trigger import SummaryPolicy
-from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings
+from langchain_tokenmem.core.working_notes.mode_profiles import (
+    AnnotationSettings,
+    TurnMemorySettings,
+)
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.engine import Engine
 from langchain_tokenmem.summarize.base import Summarizer
@@ -39,9 +42,7 @@ def configured_engine(
         except ConfigurationError as error:
             warn(f"A session's own mode is not used: {error}")
     if settings.enabled is False:
-        off = AnnotationSettings(
-            turn_memory="never", show_times=engine.annotations.show_times, modes_on=False
-        )
+        off = AnnotationSettings(TurnMemorySettings(shown="never"), modes_on=False)
         engine = replace(engine, annotations=off, policy=SummaryPolicy(trigger=None))
     return engine
 

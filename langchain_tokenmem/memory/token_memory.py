@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 from langchain_core.messages import BaseMessage
 
@@ -17,6 +17,7 @@ from langchain_tokenmem.background import TimedCalls, await_for, in_own_thread, 
 from langchain_tokenmem.core.argument_checks import (
     as_budget,
     as_messages,
+    checked,
     checked_parts,
     checked_seconds,
 )
@@ -26,33 +27,30 @@ from langchain_tokenmem.core.chat_models import ModelLimits
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.message_times import ShownTimes, without_stamp
 from langchain_tokenmem.core.planning import Plan
-from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
-from langchain_tokenmem.core.repair import Dangling
-from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions, SummaryRole
+from langchain_tokenmem.core.request_options import (
+    CompactionOptions,
+    RequestOptions,
+    RequestRules,
+)
 from langchain_tokenmem.core.session_settings import SessionSettings
-from langchain_tokenmem.core.trigger import SummaryPolicy, Trigger
+from langchain_tokenmem.core.trigger import AnyTrigger, SummaryPolicy, Trigger
 from langchain_tokenmem.core.turn_memory import TurnMemoryShown
 from langchain_tokenmem.core.view import Explanation, View
 from langchain_tokenmem.core.working_notes.mode_profiles import (
     AnnotationSettings,
     ModeProfile,
+    TurnMemorySettings,
     mode_named,
 )
-from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.events import CompactCallbacks, checked_callbacks
-from langchain_tokenmem.memory.background import BackgroundSummarizer
+from langchain_tokenmem.memory.background import BackgroundSummaries, BackgroundSummarizer
 from langchain_tokenmem.memory.compaction import summaries_by, with_async_summaries
 from langchain_tokenmem.memory.engine import Engine, utc_now
 from langchain_tokenmem.memory.erasing import ErasableMemory
 from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
 from langchain_tokenmem.memory.provider_counts import CountQuestion
-from langchain_tokenmem.memory.recalled_blocks import (
-    Recaller,
-    RecallScope,
-    checked_recall_k,
-    checked_scope,
-)
+from langchain_tokenmem.memory.recalled_blocks import Recaller
 from langchain_tokenmem.memory.session_engine import configured_engine
 from langchain_tokenmem.memory.sources import EntrySources, sources_of
 from langchain_tokenmem.state import MemoryState, SummaryEntry, load_state
@@ -83,41 +81,27 @@ class TokenMemory(ErasableMemory, Closeable):
         models: `max_input_tokens` and `max_output_tokens` of called models without a profile, by
             name or pattern: no budget goes beyond their window.
         counter: Counts tokens; default: by the called model, else `budget.model`.
-        trigger: When a summary is due; None turns automatic summaries off.
-        max_tail_messages: Most messages after the summary; the tail then moves by ten at a time.
-        max_messages: Most messages of a request, the system message counted (2 or more): the oldest
-            are left out of it, with or without summaries. Messages that have to be there stay.
-        pin_first: Keep the first human message in every view.
-        dangling: `answer` a tool call without a result (as interrupted), or `drop` it.
+        trigger: When a summary is due, as LangChain writes it: `("fraction", 0.8)`,
+            `("messages", 40)`, `{"tokens": 6_000, "messages": 10}` where both have to hold, or a
+            list of which one is enough. Default: by the budget's `summarize_at`; None for never.
+        request: Rules for the messages of every request: `RequestRules(pin_first=False)`.
         recall: Brings old messages back that match the newest question; None for none.
-        recall_scope: Where it looks: in the conversation's own `session`, or in all of its `user`.
-        recall_k: Most messages that it brings back; 0 for no recall. Default: the mode's
-            `recall_k`; without a mode as many as `recall_share` of the budget holds.
-        callbacks: Are told of every compaction and summary.
-        background: Make summaries behind the reply, and let a call wait for one only at the hard
-            limit; a quick summarizer's in the call, but for a backlog of thousands of messages.
-            Needs a session, or a graph with a thread.
-        max_wait_s: Seconds that a turn waits at most, for all together: a summary, recall, notes,
-            `before_store`, a locked database. It goes on without what did not come in time; only
-            messages that could not be stored are an error.
-        summary_timeout_s: Seconds after which a summary in the background is given up.
-        max_parallel_summaries: Most summaries in the background at once; others wait their turn.
-        legality: Rules of the model's provider: a profile, its name, or `auto`: by the model.
-        summary_role: Message that holds the summary: `system`, the first `human` one, or `auto`.
-        before_store: Changes messages before they are stored in a transcript, such as redacts them:
-            takes and returns a list, the same number of messages under the same ids.
-        turn_memory: Assistant messages that show which files their turn changed and which commands
-            failed: `when_hidden`, where its calls are not in the view any more; `always`; `never`.
-        tool_kinds: Tools that write files, run commands or only read, beside the usual names.
-        project_root: Folder that the paths of changed files are relative to.
-        include_partial: Keep the turn memory of interrupted and failed turns, too.
+        notes: Notes that are kept on purpose.
         mode: Mode of working notes, a `ModeProfile` or its name: `conversation`, `code` or
             `reasoning`. What the session is about is read from its messages and shown beside the
             newest question. None for none; a session can be switched to another one.
         modes: Further profiles of the application's own, to which a session can be switched.
-        notes: Notes that are kept on purpose.
-        inject_notes: Show the notes that match the newest question in its memory block.
-        show_times: Show the time of each `human` message, or of `all`, in front of its text.
+        turn_memory: Which turns show the files that they changed and the commands that failed:
+            `when_hidden`, `always`, `never`, or `TurnMemorySettings`.
+        callbacks: Are told of every compaction and summary.
+        background: Make summaries behind the reply, and let a call wait for one only at the hard
+            limit; a quick summarizer's in the call, but for a backlog of thousands of messages.
+            Needs a session, or a graph with a thread. `BackgroundSummaries` sets its limits.
+        max_wait_s: Seconds that a turn waits at most, for all together: a summary, recall, notes,
+            `before_store`, a locked database. It goes on without what did not come in time; only
+            messages that could not be stored are an error.
+        before_store: Changes messages before they are stored in a transcript, such as redacts them:
+            takes and returns a list, the same number of messages under the same ids.
         now: Gives the time of a message that brings none, and of a summary, in UTC.
 
     Raises:
@@ -138,58 +122,41 @@ class TokenMemory(ErasableMemory, Closeable):
         summarizer: AnySummarizer | None = None,
         models: ModelLimits | None = None,
         counter: TokenCounter | None = None,
-        trigger: Trigger | None = Trigger(),  # noqa: B008  # it is frozen
-        max_tail_messages: int | None = None,
-        max_messages: int | None = None,
-        pin_first: bool = True,
-        dangling: Dangling = "answer",
+        trigger: AnyTrigger | Literal["auto"] | None = "auto",
+        request: RequestRules | None = None,
         recall: Recaller | None = None,
-        recall_scope: RecallScope = "session",
-        recall_k: int | None = None,
-        callbacks: Sequence[CompactCallbacks] = (),
-        background: bool = True,
-        max_wait_s: float = 30.0,
-        summary_timeout_s: float = 120.0,
-        max_parallel_summaries: int = 8,
-        legality: LegalityProfile | str = "auto",
-        summary_role: SummaryRole = "auto",
-        before_store: BeforeStore | None = None,
-        turn_memory: TurnMemoryShown = "when_hidden",
-        tool_kinds: ToolKinds | None = None,
-        project_root: str | None = None,
-        include_partial: bool = False,
+        notes: Notebook | None = None,
         mode: ModeProfile | str | None = None,
         modes: Sequence[ModeProfile] = (),
-        show_times: ShownTimes | None = None,
-        notes: Notebook | None = None,
-        inject_notes: bool = True,
+        turn_memory: TurnMemorySettings | TurnMemoryShown = "when_hidden",
+        callbacks: Sequence[CompactCallbacks] = (),
+        background: BackgroundSummaries | bool = True,
+        max_wait_s: float = 30.0,
+        before_store: BeforeStore | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.warn_once = lru_cache(maxsize=1_024)(logging.getLogger(__name__).warning)
+        rules = request or RequestRules()
+        checked(rules, RequestRules, "request", "request=RequestRules(pin_first=False)")
+        if not isinstance(turn_memory, TurnMemorySettings):
+            turn_memory = TurnMemorySettings(shown=turn_memory)
         self.engine = Engine(
             budget=as_budget(budget) or TokenBudget(DEFAULT_CONTEXT_WINDOW),
             follows_model=budget is None,
             summarizer=as_summarizer(summarizer),
             policy=SummaryPolicy(
-                trigger=trigger, max_tail_messages=max_tail_messages, max_messages=max_messages
+                trigger=Trigger.of(trigger), max_tail_messages=rules.max_tail_messages
             ),
             callbacks=checked_callbacks(callbacks),
             warn=self.warn_once,
             now=now,
             models=models,
             counter=checked_counter(counter),
-            pin_first=pin_first,
-            dangling=dangling,
-            legality=None if legality == "auto" else profile_named(legality),
-            summary_role=summary_role,
+            rules=rules,
             annotations=AnnotationSettings(
-                turn_memory=turn_memory,
-                tools=tool_kinds or ToolKinds(),
-                project_root=project_root,
-                include_partial=include_partial,
+                turns=turn_memory,
                 mode=mode if isinstance(mode, ModeProfile | None) else mode_named(mode, own=modes),
                 modes=tuple(modes),
-                show_times=show_times,
             ),
         )
         if recall is not None:
@@ -198,16 +165,14 @@ class TokenMemory(ErasableMemory, Closeable):
         if notes is not None:
             checked_parts(notes, ("scoped", "project"), "notes", "notes=Notebook(store)")
         self.notes = notes.with_before_store(before_store) if before_store and notes else notes
-        self.inject_notes = inject_notes
         self.before_store = checked_before_store(before_store)
         self.recall = recall
-        self.recall_scope = checked_scope(recall_scope)
-        self.recall_k = checked_recall_k(recall_k)
         self.catches_up = bool(background)
-        self.background = background and not self.summarizer.is_quick
+        self.background = self.catches_up and not self.summarizer.is_quick
         self.max_wait_s = checked_seconds("max_wait_s", max_wait_s)
+        limits = background if isinstance(background, BackgroundSummaries) else None
         self.background_summaries = BackgroundSummarizer(
-            summary_timeout_s, self.engine.gave_up, max_parallel_summaries
+            limits or BackgroundSummaries(), self.engine.gave_up
         )
         self.summarizer_named = lru_cache(maxsize=64)(as_summarizer)
         self.finished_summaries = FinishedSummaries()
@@ -219,7 +184,7 @@ class TokenMemory(ErasableMemory, Closeable):
     @property
     def notes_in_blocks(self) -> Notebook | None:
         """Notes that match a question are shown from these; None where none are."""
-        return self.notes if self.inject_notes else None
+        return self.notes if self.notes is not None and self.notes.in_requests else None
 
     @property
     def budget(self) -> TokenBudget:
@@ -247,7 +212,7 @@ class TokenMemory(ErasableMemory, Closeable):
     @property
     def show_times(self) -> ShownTimes | None:
         """Messages that show their time; None for none."""
-        return self.engine.annotations.show_times
+        return self.engine.rules.show_times
 
     def now(self) -> datetime:
         """Return the time by the clock of this memory, in UTC; one without a zone is UTC."""

@@ -135,8 +135,8 @@ class WorkingNotes:
             read = read_groups(
                 modes,
                 groups,
-                tools=self.settings.tools,
-                project_root=self.settings.project_root,
+                tools=self.settings.turns.tools,
+                project_root=self.settings.turns.project_root,
                 limits=limits,
             )
             read = with_agent_notes(read, groups, limits)
@@ -314,8 +314,8 @@ def with_covered_notes(
             [(one, numbers.get(one.id, 0)) for one in group.messages]
             for group in groups(covered[-MOST_READ:])
         ],
-        tools=settings.tools,
-        project_root=settings.project_root,
+        tools=settings.turns.tools,
+        project_root=settings.turns.project_root,
         limits=mode,
     )
     return state if modes is before else {**state, "modes": modes}

@@ -62,6 +62,7 @@ class Notebook:
         language: Language of stems and stop words: `english`, `german`, `french` ...
         session_lifetime: Time after which a note of a session expires, counted from its last
             change; default: the `default_ttl` of the store, if it has one, else never.
+        in_requests: Whether notes that match the newest question are shown in its memory block.
         before_store: Function that changes contents, keys and tags before they are stored, as
             messages; default: that of the `TokenMemory`.
         now: Clock that returns the time in UTC.
@@ -88,6 +89,7 @@ class Notebook:
         local_user: str | None = None,
         language: str = "english",
         session_lifetime: timedelta | None = None,
+        in_requests: bool = True,
         before_store: BeforeStore | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -105,6 +107,7 @@ class Notebook:
         self.local_user = local_user
         self.before_store = checked_before_store(before_store)
         self.session_lifetime = session_lifetime
+        self.in_requests = in_requests
         self._store = store
         self._batch: Batch | None = None
         self._ranker = NoteRanker(TextAnalyser(language))

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 from langchain_core.documents import Document
 
 from langchain_tokenmem.background import in_thread
+from langchain_tokenmem.core.argument_checks import checked_choice
 from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.search_units import Change, Hit, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
@@ -36,6 +37,9 @@ from langchain_tokenmem.storage.transcript_store import TranscriptStore
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+RecallScope = Literal["session", "user"]
+"""Where is searched: in one session, or in all sessions of its user."""
 
 
 class Recall(Closeable):
@@ -64,6 +68,10 @@ class Recall(Closeable):
         boosts: Factors for a named speaker and a named date.
         count_tokens: Counts the tokens of a text for `max_tokens`; default: an estimate without a
             vocabulary.
+        scope: Where a `TokenMemory` looks before a turn: in the conversation's own `session`, or in
+            all of its `user`.
+        k: Most messages that it brings back to a turn; 0 for none. Default: the mode's `recall_k`;
+            without a mode as many as `shares.recall` of the budget holds.
 
     Raises:
         ConfigurationError: When a setting is invalid.
@@ -92,9 +100,15 @@ class Recall(Closeable):
         floor: Floor | None = None,
         boosts: Boosts | None = None,
         count_tokens: Callable[[str], int] | None = None,
+        scope: RecallScope = "session",
+        k: int | None = None,
     ) -> None:
         if min(lexical_weight, dense_weight) < 0 or neighbours < 0:
             raise ConfigurationError("Weights and neighbours of a recall are never negative.")
+        if k is not None and (type(k) is not int or k < 0):
+            raise ConfigurationError(f"k is {k!r}; it is a number of messages from 0 on, or None.")
+        self.scope = checked_choice(scope, RecallScope, "scope")
+        self.k = k
         self._analyser = TextAnalyser(language)
         parameters = Bm25(neighbours=neighbours)
         self.lexical = LexicalIndex(store, analyser=self._analyser, parameters=parameters)

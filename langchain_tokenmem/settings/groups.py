@@ -19,16 +19,20 @@ from pydantic import (
     model_validator,
 )
 
-from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, TokenBudget
+from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, Shares, TokenBudget
 from langchain_tokenmem.core.chat_models import ModelLimits
+from langchain_tokenmem.core.request_options import RequestRules
 from langchain_tokenmem.core.trigger import Trigger
-from langchain_tokenmem.core.working_notes.mode_profiles import MODES, ModeProfile, mode_named
+from langchain_tokenmem.core.working_notes.mode_profiles import (
+    MODES,
+    ModeProfile,
+    TurnMemorySettings,
+    mode_named,
+)
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
+from langchain_tokenmem.memory.background import BackgroundSummaries
 from langchain_tokenmem.recall.fusion import Boosts, Floor
 from langchain_tokenmem.storage.lifecycle import ExpiryPolicy
-
-_BY_WINDOW = {"reserve_output", "result_tokens"}
-"""Fields of a budget that follow the window where they are None."""
 
 
 class SettingsGroup(BaseModel):
@@ -72,6 +76,31 @@ class MadeSettings(SettingsGroup):
         return self.part(**self.given())
 
 
+class SharesSettings(MadeSettings):
+    """Settings of `Shares`."""
+
+    part = Shares
+
+    recent: float = 0.30
+    """Newest share in which no result is shortened."""
+    summary: float = 0.20
+    """Largest share of the running summary."""
+    message: float = 0.80
+    """Largest share of one message."""
+    pinned: float = 0.15
+    """Share that the first request keeps at least."""
+    recall: float = 0.15
+    """Largest share of recalled messages."""
+    notes: float = 0.05
+    """Largest share of notes."""
+    result_tokens: int | None = Field(default=None, examples=[500])
+    """Tokens kept of an old tool result; none: by the window."""
+    result_chars: int | None = Field(default=None, examples=[4_000])
+    """Characters kept of it; the smaller one wins."""
+    error_chars: int = 10_000
+    """Characters kept of an old result with an error."""
+
+
 class BudgetSettings(MadeSettings):
     """Settings of a `TokenBudget`."""
 
@@ -81,32 +110,14 @@ class BudgetSettings(MadeSettings):
     """Tokens kept free for the answer; none: by the window."""
     margin: float | None = Field(default=None, examples=[0.05])
     """Safety margin, share of the window; none: by the counter."""
-    warn_at: float = 0.80
-    """`TokenUsage.near_limit` is true from here."""
     compact_at: float = 0.75
     """Old tool results are shortened from here."""
     summarize_at: float = 0.80
     """The oldest messages are summarized from here."""
     target: float = 0.40
     """Share of the window that each change goes down to."""
-    recent_share: float = 0.30
-    """Newest share in which no result is shortened."""
-    summary_share: float = 0.20
-    """Largest share of the running summary."""
-    message_share: float = 0.80
-    """Largest share of one message."""
-    pinned_share: float = 0.15
-    """Share that the first request keeps at least."""
-    recall_share: float = 0.15
-    """Largest share of recalled messages."""
-    notes_share: float = 0.05
-    """Largest share of notes."""
-    result_tokens: int | None = Field(default=None, examples=[500])
-    """Tokens kept of an old tool result; none: by the window."""
-    result_chars: int | None = Field(default=None, examples=[4_000])
-    """Characters kept of it; the smaller one wins."""
-    error_chars: int = 10_000
-    """Characters kept of an old result with an error."""
+    shares: SharesSettings = SharesSettings()
+    """How a request is divided."""
     cache_ttl_s: float | None = 300.0
     """Seconds that a provider keeps a cached prefix; none: pauses do not matter."""
     model: str | None = Field(default=None, examples=["gpt-4o"])
@@ -119,8 +130,9 @@ class BudgetSettings(MadeSettings):
             model: The chat model or its name, which tells what is not given.
             models: Limits of models without a profile.
         """
-        given = self.given()
-        fields = {k: v for k, v in given.items() if v is not None or k not in _BY_WINDOW}
+        fields = {**self.given(), "shares": self.shares.made()}
+        if fields.get("reserve_output") is None:
+            fields.pop("reserve_output", None)
         if model is None:
             if fields.get("context_window") is None:
                 fields["context_window"] = DEFAULT_CONTEXT_WINDOW
@@ -142,9 +154,7 @@ class LimitSettings(SettingsGroup):
 
 
 class TriggerSettings(MadeSettings):
-    """Settings of a `Trigger`."""
-
-    part = Trigger
+    """Sizes that make a summary due."""
 
     tokens: int | None = Field(default=None, examples=[20_000])
     """A summary is due at this many tokens."""
@@ -153,7 +163,46 @@ class TriggerSettings(MadeSettings):
     messages: int | None = Field(default=None, examples=[40])
     """A summary is due at this many messages."""
     combine: Literal["any", "all"] = "any"
-    """`any` or `all` of the conditions."""
+    """`any` or `all` of the sizes."""
+
+    def made(self) -> Trigger | None:
+        """Return the trigger."""
+        sizes = self.model_dump(include={"tokens", "fraction", "messages"}, exclude_none=True)
+        if not sizes:
+            return Trigger()
+        return Trigger.of(sizes if self.combine == "all" else [*sizes.items()])
+
+
+class RequestSettings(MadeSettings):
+    """Settings of `RequestRules`."""
+
+    part = RequestRules
+
+    legality: str = "auto"
+    """Provider rules: name of a profile."""
+    summary_role: Literal["auto", "system", "human"] = "auto"
+    """Role of the message with the summary."""
+    dangling: Literal["answer", "drop"] = "answer"
+    """A tool call without a result: `answer` or `drop` it."""
+    pin_first: bool = True
+    """Keep the first request in view."""
+    max_messages: int | None = Field(default=None, examples=[20])
+    """Messages of a request, at most; 2 or more."""
+    max_tail_messages: int | None = Field(default=None, examples=[40])
+    """Messages after the summary, at most; 11 or more."""
+    show_times: Literal["human", "all"] | None = Field(default=None, examples=["human"])
+    """Messages that show their time: `human` or `all`."""
+
+
+class BackgroundSettings(MadeSettings):
+    """Settings of summaries behind the reply."""
+
+    part = BackgroundSummaries
+
+    timeout_s: float = 120.0
+    """Seconds after which a summary is given up."""
+    at_once: int = 8
+    """Summaries at once, at most."""
 
 
 class ToolKindsSettings(MadeSettings):
@@ -167,6 +216,25 @@ class ToolKindsSettings(MadeSettings):
     """Tools that run commands and their argument."""
     reads: list[str] = Field(default=[], examples=[["preview_edit"]])
     """Tools that only read."""
+
+
+class TurnMemoryGroup(MadeSettings):
+    """Settings of turn memory."""
+
+    part = TurnMemorySettings
+
+    shown: Literal["when_hidden", "always", "never"] = "when_hidden"
+    """Answers that show their turn memory."""
+    tools: ToolKindsSettings = ToolKindsSettings()
+    """Tools that write, run or only read."""
+    project_root: str | None = Field(default=None, examples=["/app"])
+    """Folder that paths are relative to."""
+    include_partial: bool = False
+    """Turn memory of interrupted turns too."""
+
+    def made(self) -> TurnMemorySettings:
+        """Return the settings of turn memory."""
+        return TurnMemorySettings(**{**self.given(), "tools": self.tools.made()})
 
 
 class ModeSettings(MadeSettings):
@@ -325,6 +393,10 @@ class RecallSettings(SettingsGroup):
     """Boosts for speakers and dates."""
     chroma: ChromaSettings | None = None
     """Vectors in Chroma."""
+    scope: Literal["session", "user"] = "session"
+    """Recall from this `session` or all of the `user`."""
+    k: int | None = Field(default=None, ge=0, examples=[5])
+    """Recalled messages, at most; 0: off, none: by the mode."""
 
 
 class NotebookSettings(SettingsGroup):
@@ -340,6 +412,8 @@ class NotebookSettings(SettingsGroup):
     """Language of stems and stop words."""
     session_lifetime: timedelta | None = Field(default=None, examples=["P30D"])
     """Time after which session notes expire, such as `P30D`."""
+    in_requests: bool = True
+    """Add notes to the request."""
 
 
 class SaverSettings(SettingsGroup):
@@ -395,44 +469,16 @@ class MemorySettings(SettingsGroup):
     """Model of the summaries, `provider:model`; none or `extractive`: no model."""
     trigger: TriggerSettings | None = TriggerSettings()
     """When a summary is due; none: never."""
-    max_tail_messages: int | None = Field(default=None, examples=[40])
-    """Messages after the summary, at most; 11 or more."""
-    max_messages: int | None = Field(default=None, ge=2, examples=[20])
-    """Messages of a request, at most; 2 or more."""
-    pin_first: bool = True
-    """Keep the first request in view."""
-    dangling: Literal["answer", "drop"] = "answer"
-    """A tool call without a result: `answer` or `drop` it."""
-    recall_scope: Literal["session", "user"] = "session"
-    """Recall from this `session` or all of the `user`."""
-    recall_k: int | None = Field(default=None, examples=[5])
-    """Recalled messages, at most; 0: off, none: by the mode."""
-    background: bool = True
-    """Write summaries after the reply."""
+    request: RequestSettings = RequestSettings()
+    """Rules for every request."""
+    background: BackgroundSettings | None = BackgroundSettings()
+    """Write summaries after the reply; none: before it."""
     max_wait_s: float = 30.0
     """Seconds that a turn waits, at most, for everything."""
-    summary_timeout_s: float = 120.0
-    """Seconds after which a summary is given up."""
-    max_parallel_summaries: int = Field(default=8, ge=1)
-    """Summaries at once, at most."""
-    legality: str = "auto"
-    """Provider rules: name of a profile."""
-    summary_role: Literal["auto", "system", "human"] = "auto"
-    """Role of the message with the summary."""
-    turn_memory: Literal["when_hidden", "always", "never"] = "when_hidden"
-    """Answers that show their turn memory."""
-    tool_kinds: ToolKindsSettings | None = ToolKindsSettings()
-    """Tools that write, run or only read."""
-    project_root: str | None = Field(default=None, examples=["/app"])
-    """Folder that paths are relative to."""
-    include_partial: bool = False
-    """Turn memory of interrupted turns too."""
+    turn_memory: TurnMemoryGroup = TurnMemoryGroup()
+    """Files that a turn changed, and commands that failed."""
     mode: ModeSettings | None = ModeSettings()
     """Working notes; none: off."""
-    show_times: Literal["human", "all"] | None = Field(default=None, examples=["human"])
-    """Messages that show their time: `human` or `all`."""
-    inject_notes: bool = True
-    """Add notes to the request."""
     notes: NotebookSettings | None = None
     """Notes; none: off."""
     recall_settings: RecallSettings | None = Field(default=None, alias="recall")

@@ -32,7 +32,7 @@ CONFIG = "TOKENMEM_CONFIG"
 FILES = ("tokenmem.yaml", "tokenmem.toml")
 """Files of the working directory that are read without being named."""
 
-_SHORT = {"budget": "context_window", "store": "url", "mode": "name"}
+_SHORT = {"budget": "context_window", "store": "url", "mode": "name", "turn_memory": "shown"}
 """Groups for which one value may be given, with the field that it is of."""
 
 _ON = frozenset({"true", "yes", "on"})
@@ -70,7 +70,7 @@ def _as_group(name: str, field: FieldInfo | None, value: Any) -> Any:
     if field is None or group is None:
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+        value = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
     if isinstance(value, dict):
         fields = fields_of(group)
         return {key: _as_group(key, fields.get(key), one) for key, one in value.items()}

@@ -33,14 +33,6 @@ if TYPE_CHECKING:
     from langchain_tokenmem.adapters.agents.middleware import TokenMemoryMiddleware
     from langchain_tokenmem.adapters.checkpoints.saver import TokenMemorySaver
 
-_OWN_GROUPS = frozenset(
-    {
-        *("budget", "models", "trigger", "tool_kinds", "mode", "summarizer", "notes"),
-        *("recall_settings", "store_settings", "saver_settings", "middleware_settings"),
-    }
-)
-"""Fields of which `memory()` makes a part; all others it hands on."""
-
 
 class TokenMemorySettings(BaseSettings, MemorySettings):
     """Every option of every part, and the parts configured by them.
@@ -216,12 +208,13 @@ class TokenMemorySettings(BaseSettings, MemorySettings):
 
     def _memory_options(self) -> dict[str, Any]:
         """Return the options of a memory that need no store and no model."""
-        given = self.model_fields_set - _OWN_GROUPS
         return {
-            **{name: getattr(self, name) for name in sorted(given)},
             "models": self._limits(),
             "trigger": self.trigger and self.trigger.made(),
-            "tool_kinds": self.tool_kinds and self.tool_kinds.made(),
+            "request": self.request.made(),
+            "background": False if self.background is None else self.background.made(),
+            "max_wait_s": self.max_wait_s,
+            "turn_memory": self.turn_memory.made(),
             "mode": self.mode and self.mode.made(),
         }
 

@@ -256,7 +256,7 @@ class StoredSession:
         Superseded words, which stand in front of the current ones, tell nothing.
         """
         current = [message for message in messages if "superseded" not in marks_of(message)]
-        reading = turn_reading(self.memory.engine.annotations)
+        reading = turn_reading(self.memory.engine.annotations.turns)
         told = {message.id: message for message in with_turn_memories(current, reading)}
         return [m if "superseded" in marks_of(m) else told[m.id] for m in messages]
 
@@ -292,7 +292,7 @@ class StoredSession:
             return state
         pointer = summary["covers_to"]
         covered = self.store.turn_up_to(self.session_id, pointer, user_id=self.user_id)
-        read = turn_reading(self.memory.engine.annotations).outcomes
+        read = turn_reading(self.memory.engine.annotations.turns).outcomes
         return {**state, "turns": covered_turn(covered, read)}
 
     def _with_covered_notes(self, state: MemoryState, request: TurnRequest) -> MemoryState:
@@ -394,7 +394,7 @@ class StoredSession:
         budget = self.memory.engine.budget_for(request.options.get("budget"))
         count = self.memory.counter_of(budget).message
         # A giant input is shown cut, and must not weigh more than it is shown.
-        most = int(budget.message_share * budget.limit)
+        most = int(budget.shares.message * budget.limit)
         weight = min(most, sum(map(count, request.incoming)))
         overhead = request.options.get("overhead_tokens", 0) + weight
         return replace(

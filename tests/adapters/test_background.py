@@ -20,6 +20,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.events import CompactCallbacks
+from langchain_tokenmem.types import BackgroundSummaries
 from tests.adapters import integrations
 from tests.adapters.integrations import state_of, thread
 from tests.fakes import CharCounter, newest_entry
@@ -195,7 +196,7 @@ def test_a_burst_makes_so_many_summaries_at_once_and_no_call_waits_for_its_turn(
             running.pop()
         return "## Goal\nThe user counts."
 
-    memory = memory_of(slow, max_wait_s=0.1, max_parallel_summaries=2)
+    memory = memory_of(slow, max_wait_s=0.1, background=BackgroundSummaries(at_once=2))
     for n in range(6):
         store.add(f"s{n}", talk(4_500))
 

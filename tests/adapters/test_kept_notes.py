@@ -21,8 +21,8 @@ TABS = "- 2026-11-22 preference (global): Use tabs in code. [mem_"
 ANN = {"configurable": {"thread_id": "t1", "user_id": "ann"}}
 
 
-def filled(store=None):
-    notebook = notebook_on(store or InMemoryStore())
+def filled(store=None, **options):
+    notebook = notebook_on(store or InMemoryStore(), **options)
     notebook.add("Use tabs in code.", level="global", kind="preference", user_id="ann")
     notebook.add("The staging cluster is called Berta.", user_id="ann")
     return notebook
@@ -100,7 +100,7 @@ def test_notes_stand_in_front_of_recalled_messages():
 
 
 def test_nothing_is_shown_where_it_is_switched_off():
-    assert "kept_notes" not in ask(history_on(filled(), inject_notes=False), "Tabs in code?")
+    assert "kept_notes" not in ask(history_on(filled(in_requests=False)), "Tabs in code?")
 
 
 def test_a_store_that_fails_costs_the_notes_and_not_the_call(caplog):

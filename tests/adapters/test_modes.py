@@ -161,8 +161,8 @@ def test_a_profile_names_the_tools_that_an_agent_is_offered():
 
 
 def test_notes_leak_to_no_other_session_of_a_user_and_search_never_finds_them(store):
-    recall = Recall(store)
-    keywords = {"mode": "reasoning", "recall": recall, "recall_scope": "user"}
+    recall = Recall(store, scope="user")
+    keywords = {"mode": "reasoning", "recall": recall}
     first = history_of(store, "s1", "u1", **keywords)
     say(first, *TALK)
     assert "Rationale: it is simple" in ask(first, "Which database did we decide on?")
@@ -179,15 +179,12 @@ FEW = ModeProfile("few", window=5, sections=("facts",), recall_k=1)
 
 
 @pytest.mark.parametrize(
-    ("mode", "recall_k", "count"), [(None, None, 4), (FEW, None, 1), ("code", 2, 2), ("code", 0, 0)]
+    ("mode", "k", "count"), [(None, None, 4), (FEW, None, 1), ("code", 2, 2), ("code", 0, 0)]
 )
-def test_recall_brings_as_many_messages_as_the_memory_or_else_the_mode_says(
-    store, mode, recall_k, count
-):
-    recall = Recall(store)
+def test_recall_brings_as_many_messages_as_the_recall_or_else_the_mode_says(store, mode, k, count):
+    recall = Recall(store, scope="user", k=k)
     say(history_of(store, "old", "u1"), *(f"The parcel {n} is blue." for n in range(4)))
-    keywords = {"recall": recall, "recall_scope": "user", "recall_k": recall_k}
-    history = history_of(store, "new", "u1", mode=mode, **keywords)
+    history = history_of(store, "new", "u1", mode=mode, recall=recall)
     assert ask(history, "Which parcel is blue?").count("is blue.") == count
 
 

@@ -21,6 +21,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.graphs import pin_update
+from langchain_tokenmem.types import RequestRules
 from tests.adapters.integrations import agent_of, answers, call, memory_of, session, thread, turns
 from tests.providers import CHECKS, StrictModel
 
@@ -156,7 +157,7 @@ NOT_SEEN = (history_by_hand, function, node_with_a_prompt_of_its_own)
 @pytest.mark.parametrize("use", [*SEEN, *NOT_SEEN])
 def test_beside_a_prompts_system_message_pins_are_no_second_one(use, family, store):
     model = StrictModel(family=family)
-    use(memory_of(8_000, legality=family), model, store)
+    use(memory_of(8_000, request=RequestRules(legality=family)), model, store)
     assert len(model.seen) == len(QUESTIONS)
     for request in model.seen:
         assert [message.type for message in request].count("system") == 1

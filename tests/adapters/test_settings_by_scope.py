@@ -70,7 +70,7 @@ async def test_none_takes_a_setting_back_and_what_is_left_out_stays(store):
 
 def test_a_memory_that_is_off_recalls_summarizes_and_notes_nothing(store):
     history(store, "old").add_messages([HumanMessage("The parcel is blue."), AIMessage("It is.")])
-    keywords = {"recall": Recall(store), "recall_scope": "user", "mode": "reasoning"}
+    keywords = {"recall": Recall(store, scope="user"), "mode": "reasoning"}
     assert "parcel is blue" in notes_in(history(store, **keywords), "Which parcel is blue?")
     store.set_settings(user_id="u", enabled=False)
     off = history(store, "off", **keywords)

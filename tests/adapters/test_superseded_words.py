@@ -60,8 +60,8 @@ def edit(graph: Any, *messages: BaseMessage) -> Any:
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
 def test_an_email_that_pii_middleware_redacts_is_in_no_other_threads_request(store, durability):
-    recall, model = Recall(store), Scripted(answer=lambda _messages: "Noted.")
-    middleware = TokenMemoryMiddleware(memory_of(4_000, recall=recall, recall_scope="user"))
+    recall, model = Recall(store, scope="user"), Scripted(answer=lambda _messages: "Noted.")
+    middleware = TokenMemoryMiddleware(memory_of(4_000, recall=recall))
     agent = create_agent(
         model,
         middleware=[PIIMiddleware("email", strategy="redact"), middleware],

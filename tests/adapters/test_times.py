@@ -13,6 +13,7 @@ from langchain_core.runnables import RunnableGenerator
 from langchain_core.runnables.history import RunnableWithMessageHistory
 
 from langchain_tokenmem import TokenMemory, TokenMemoryChatHistory, with_token_memory
+from langchain_tokenmem.types import RequestRules
 from tests.adapters import integrations
 from tests.adapters.integrations import (
     DOORS,
@@ -54,7 +55,7 @@ def clock() -> Clock:
 
 
 def memory_of(clock: Clock, show_times: Any = "human", window: int = 8_000) -> TokenMemory:
-    return integrations.memory_of(window, show_times=show_times, now=clock)
+    return integrations.memory_of(window, request=RequestRules(show_times=show_times), now=clock)
 
 
 def slow_model(clock: Clock, copied: str = "") -> Scripted:

@@ -58,9 +58,9 @@ def with_slow_embeddings(service: Service, store: TranscriptStore) -> dict[str, 
         return [[1.0, len(text) % 7 + 1.0] for text in given]
 
     store.add("old", [HumanMessage("The licence costs 42 euros.")], user_id="ann")
-    recall = Recall(store, embeddings=embed)
+    recall = Recall(store, embeddings=embed, scope="user")
     recall.index()
-    return {"recall": recall, "recall_scope": "user"}
+    return {"recall": recall}
 
 
 def with_slow_notes(service: Service, _store: TranscriptStore) -> dict[str, Any]:

@@ -102,7 +102,7 @@ async def test_requests_of_a_long_conversation_fit(way: Way, name: str):
 @pytest.mark.parametrize("margin", [None, 0.0, 0.2])
 def test_thresholds_keep_a_tenth_of_the_window_below_the_limit(name, window, margin):
     budget = TokenBudget(window, margin=margin).for_counts(exact=name == EXACT)
-    highest = max(budget.summarize_tokens, budget.compact_tokens, budget.warn_tokens)
+    highest = max(budget.summarize_tokens, budget.compact_tokens)
     assert highest <= budget.limit - window // 10
     assert budget.target_tokens < budget.compact_tokens <= budget.summarize_tokens
 

@@ -24,6 +24,7 @@ from langchain_tokenmem import (
     TokenMemoryChatHistory,
     TranscriptStore,
 )
+from langchain_tokenmem.types import RequestRules
 from tests.contract.chats import Talker, Way, long_turns, texts
 
 CARD, REDACTED = "4929-7711", "[REDACTED]"
@@ -108,7 +109,9 @@ def test_a_message_that_is_sent_again_without_its_metadata_keeps_it(store: Trans
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_view_that_is_handed_back_edits_nothing(store: TranscriptStore, role: Any, as_json: Any):
     budget = TokenBudget(context_window=1_000)
-    memory = TokenMemory(budget, summary_role=role, background=False, recall=Recall(store))
+    memory = TokenMemory(
+        budget, request=RequestRules(summary_role=role), background=False, recall=Recall(store)
+    )
     history = TokenMemoryChatHistory("s", memory=memory, store=store)
     history.add_messages([SystemMessage("You are a clerk.", id="system")])
     history.pin("The gate code is 7.")

@@ -195,7 +195,7 @@ def test_erasing_a_user_takes_all_that_is_theirs_and_nothing_of_another(store: T
 
 
 def test_what_another_session_has_quoted_is_erased_with_it(store: TranscriptStore):
-    memory = TokenMemory(8_000, recall=Recall(store), recall_scope="user")
+    memory = TokenMemory(8_000, recall=Recall(store, scope="user"))
     store.add("gone", [HumanMessage(f"The code of the harbour gate is {CODE}.")], user_id="ann")
     history = TokenMemoryChatHistory("stays", user_id="ann", memory=memory, store=store)
     history.add_messages([HumanMessage("What is the code of the harbour gate?")])

@@ -25,6 +25,7 @@ from langchain_core.tools import tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.types import RequestRules
 from tests.contract.chats import Talker, Way, long_turns, texts
 from tests.providers import CHECKS, RefusedError, blocks
 from tests.strategies import conversations
@@ -235,7 +236,9 @@ def test_nothing_that_happens_between_two_calls_makes_reasoning_illegal(
 
 def test_reasoning_of_models_without_the_rule_stays_inside_a_running_tool_call():
     """They refuse a list whose newest turn calls tools without the thinking before it."""
-    memory = TokenMemory(TokenBudget(context_window=1_200), legality="anthropic")
+    memory = TokenMemory(
+        TokenBudget(context_window=1_200), request=RequestRules(legality="anthropic")
+    )
     said: list[BaseMessage] = [HumanMessage("Look at all places.", id="h")]
     state = None
     for number in range(12):
@@ -306,7 +309,9 @@ def test_a_compaction_of_the_provider_is_never_folded_away_alone(*, is_readable:
 
 
 def test_a_compaction_of_the_provider_is_counted():
-    memory = TokenMemory(TokenBudget(context_window=16_000), legality="anthropic")
+    memory = TokenMemory(
+        TokenBudget(context_window=16_000), request=RequestRules(legality="anthropic")
+    )
     plain = [HumanMessage("Hello."), AIMessage("Hello.")]
     for block in (
         {"type": "compaction", "content": "The parcel is blue. " * 100},
@@ -355,7 +360,7 @@ async def test_no_provider_refuses_a_request_however_broken_the_conversation(
         return "Noted."
 
     budget = TokenBudget(context_window=1_200)
-    memory = TokenMemory(budget, legality=provider, background=False)
+    memory = TokenMemory(budget, request=RequestRules(legality=provider), background=False)
     chat = way.chat(memory, model=Talker(answer=answer))
     script = hostile()
     await chat.ask([*script[:14], HumanMessage("Are you there?")])
@@ -376,7 +381,9 @@ async def test_no_provider_refuses_a_request_however_broken_the_conversation(
 def test_no_conversation_at_all_gives_a_request_that_is_refused(
     messages: list[BaseMessage], more: list[BaseMessage], window: int, legality: str, *, force: bool
 ):
-    memory = TokenMemory(TokenBudget(context_window=window), legality=legality)
+    memory = TokenMemory(
+        TokenBudget(context_window=window), request=RequestRules(legality=legality)
+    )
     check = CHECKS["mistral" if legality == "strict" else legality]
     state = None
     for said in (messages, [*messages, *more]):

@@ -11,7 +11,7 @@ from langchain_core.tools import tool
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.modes import ModeProfile, ToolKinds
+from langchain_tokenmem.modes import ModeProfile, ToolKinds, TurnMemorySettings
 from tests.contract.chats import Talker, Way, long_turns, texts
 
 TALK = {
@@ -175,7 +175,9 @@ def test_turn_memory_is_shown_as_it_was_asked_for(shown: Any, there: bool):  # n
         HumanMessage("And?", id="h2"),
     ]
     memory = TokenMemory(
-        turn_memory=shown, tool_kinds=ToolKinds(writes={"save_page": "page"}), project_root="/app"
+        turn_memory=TurnMemorySettings(
+            tools=ToolKinds(writes={"save_page": "page"}), project_root="/app", shown=shown
+        )
     )
     state = memory.compact(turn)
     assert state["turns"]["done"]["a2"]["files_changed"] == ["wiki/notes.md"]

@@ -40,8 +40,8 @@ def summarized(messages: list[BaseMessage]) -> str:
 
 def recalling(store: TranscriptStore, **keywords: Any) -> TokenMemory:
     budget = TokenBudget(context_window=2_000)
-    recall = Recall(store)
-    return TokenMemory(budget, summarizer=summarized, background=False, recall=recall, **keywords)
+    recall = Recall(store, **keywords)
+    return TokenMemory(budget, summarizer=summarized, background=False, recall=recall)
 
 
 async def with_the_fact_folded(
@@ -86,7 +86,7 @@ async def test_an_unrelated_question_brings_nothing_back(way: Way):
 @STORED
 async def test_recall_looks_into_other_sessions_of_the_user_only_where_it_may(way: Way):
     for scope, is_found in (("session", False), ("user", True)):
-        chat = await with_the_fact_folded(way, f"{scope}-1", f"ann-{scope}", recall_scope=scope)
+        chat = await with_the_fact_folded(way, f"{scope}-1", f"ann-{scope}", scope=scope)
         other = chat.also(thread=f"{scope}-2")
         assert (FACT in texts(await other.last(ASKED))) == is_found
         stranger = chat.also(thread=f"{scope}-3", user="bob")

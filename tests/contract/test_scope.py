@@ -200,7 +200,7 @@ async def test_recall_finds_words_of_its_scope_and_of_no_other_user(
     way: Way, scope: Any, *, own_threads: bool
 ):
     def make(store: TranscriptStore) -> TokenMemory:
-        return memory_with(Numbered(), recall=Recall(store), recall_scope=scope)
+        return memory_with(Numbered(), recall=Recall(store, scope=scope))
 
     ann = way.chat(make, thread="t1", user="ann")
     await ann.ask("The vault code of the harbour office is P-9911.")

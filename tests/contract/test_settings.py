@@ -8,7 +8,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import Notebook, TokenBudget, TokenMemory, TokenMemorySettings
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.types import View
+from langchain_tokenmem.types import Shares, View
 
 
 def tool_run(rounds: int, characters: int) -> list[BaseMessage]:
@@ -29,10 +29,10 @@ def shown_results(memory: TokenMemory, messages: list[BaseMessage]) -> list[int]
 def test_an_old_tool_result_has_as_many_characters_as_it_was_given(characters):
     messages = tool_run(8, 3 * characters)
     window = 8 * 3 * characters // 4  # a line of 11 characters has fewer than 4 tokens
-    given = {"budget": {"context_window": window, "result_chars": characters}}
+    given = {"budget": {"context_window": window, "shares": {"result_chars": characters}}}
     for memory in (
         TokenMemorySettings(**given).memory(),
-        TokenMemory(TokenBudget(window, result_chars=characters)),
+        TokenMemory(TokenBudget(window, shares=Shares(result_chars=characters))),
     ):
         results = shown_results(memory, messages)
         short = [size for size in results if size < 2 * characters]
@@ -43,23 +43,26 @@ def test_an_old_tool_result_has_as_many_characters_as_it_was_given(characters):
 def test_of_a_limit_in_tokens_and_one_in_characters_the_smaller_wins():
     messages = tool_run(8, 30_000)
     for fields in ({"result_tokens": 200}, {"result_tokens": 200, "result_chars": 100_000}):
-        assert shown_results(TokenMemory(TokenBudget(40_000, **fields)), messages)[0] < 1_000
+        assert (
+            shown_results(TokenMemory(TokenBudget(40_000, shares=Shares(**fields))), messages)[0]
+            < 1_000
+        )
 
 
 def test_the_same_setting_from_every_source_has_the_same_effect(monkeypatch, tmp_path):
-    given = {"mode": {"name": "code", "recall_k": 4}, "max_tail_messages": 25}
+    given = {"mode": {"name": "code", "recall_k": 4}, "request": {"max_tail_messages": 25}}
     file = tmp_path / "tokenmem.yaml"
-    file.write_text("mode: {name: code, recall_k: 4}\nmax_tail_messages: 25\n")
+    file.write_text("mode: {name: code, recall_k: 4}\nrequest: {max_tail_messages: 25}\n")
     by_keyword = TokenMemorySettings(**given)
     monkeypatch.setenv("TOKENMEM_CONFIG", str(file))
     by_file = TokenMemorySettings()
     monkeypatch.delenv("TOKENMEM_CONFIG")
     monkeypatch.setenv("TOKENMEM_MODE", "code")
     monkeypatch.setenv("TOKENMEM_MODE__RECALL_K", "4")
-    monkeypatch.setenv("TOKENMEM_MAX_TAIL_MESSAGES", "25")
+    monkeypatch.setenv("TOKENMEM_REQUEST__MAX_TAIL_MESSAGES", "25")
     found = [one.model_dump() for one in (by_keyword, by_file, TokenMemorySettings())]
     assert found == 3 * [found[0]]
-    assert (by_file.max_tail_messages, by_file.mode and by_file.mode.recall_k) == (25, 4)
+    assert (by_file.request.max_tail_messages, by_file.mode and by_file.mode.recall_k) == (25, 4)
 
 
 @pytest.mark.parametrize("name", ["working_memory_size", "max_context_tokens", "max_turns"])

@@ -62,7 +62,7 @@ def reading(way: Way, *, stored: bool = False, window: int = 2_000) -> Chat:
     """Return a conversation of an agent that can search its history and read messages again."""
     store = way.store()
     recall = Recall(store) if stored else None
-    memory = TokenMemory(window, recall=recall, recall_scope="session", background=False)
+    memory = TokenMemory(window, recall=recall, background=False)
     found = memory_tools(include={"history_search"}, recall=recall)
     return way.chat(memory, store=store, tools=[read_message_tool(), *found])
 

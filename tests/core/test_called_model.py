@@ -13,6 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.tokens.resolve import counter_for
+from langchain_tokenmem.types import Shares
 
 SENTENCE = "The parcel with the two lamps goes to Bonn and not to Cologne. "
 CODE = 'def send(parcel, *, to="Bonn"):\n    return {"id": parcel["id"], "to": to}\n'
@@ -180,7 +181,7 @@ def test_a_correction_never_leaves_its_bounds_whatever_is_reported(ratios):
 
 
 def test_a_new_correction_changes_no_byte_of_what_was_sent():
-    memory = TokenMemory(TokenBudget(4_000, message_share=0.6)).for_model(Named())
+    memory = TokenMemory(TokenBudget(4_000, shares=Shares(message=0.6))).for_model(Named())
     giant = ToolMessage(SENTENCE * 400, tool_call_id="c", id="t")
     call = AIMessage("", id="c0", tool_calls=[{"name": "read", "args": {}, "id": "c"}])
     begun = [HumanMessage("Read it.", id="h"), call, giant]

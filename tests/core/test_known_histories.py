@@ -17,6 +17,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.errors import BudgetExceededError
+from langchain_tokenmem.types import RequestRules
 from tests.fakes import CharCounter, ListSummarizer
 from tests.strategies import conversations, messages
 
@@ -30,7 +31,7 @@ def memory_of(window: int, profile: str = "common") -> TokenMemory:
         TokenBudget(context_window=window),
         counter=CharCounter(),
         summarizer=ListSummarizer(),
-        legality=profile,
+        request=RequestRules(legality=profile),
         now=lambda: NOON,
     )
 

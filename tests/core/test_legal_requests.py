@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.messages import groups
 from langchain_tokenmem.core.repair import INTERRUPTED
+from langchain_tokenmem.types import RequestRules
 from tests.core.test_token_budget import call, memory_of, result, tool_loop
 from tests.fakes import CharCounter
 from tests.legality import problems
@@ -62,7 +63,9 @@ def test_no_view_repeats_an_id_however_broken_the_history(messages, window, comp
 
 @pytest.mark.parametrize("dangling", ["answer", "drop"])
 def test_a_dangling_tool_call_is_repaired_by_policy_with_one_warning(dangling):
-    memory = TokenMemory(TokenBudget(4_000), counter=CharCounter(), dangling=dangling)
+    memory = TokenMemory(
+        TokenBudget(4_000), counter=CharCounter(), request=RequestRules(dangling=dangling)
+    )
     messages = [HumanMessage("go", id="h"), call(1), HumanMessage("hello?", id="h2")]
     view = memory.view(messages)
     assert problems(view.messages) == []

@@ -12,18 +12,19 @@ from langchain_tokenmem.core.messages import groups, is_pinned, with_ids
 from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.core.trigger import Trigger
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.types import RequestRules
 from tests.fakes import CharCounter, ListSummarizer
 from tests.legality import problems
 from tests.strategies import conversations
 
 
-def memory_of(most, *, window=50_000, **options) -> TokenMemory:
+def memory_of(most, *, window=50_000, trigger="auto", **rules) -> TokenMemory:
     return TokenMemory(
         TokenBudget(window),
         counter=CharCounter(),
         summarizer=ListSummarizer(),
-        max_messages=most,
-        **options,
+        trigger=trigger,
+        request=RequestRules(max_messages=most, **rules),
     )
 
 
@@ -60,12 +61,18 @@ def allowed(messages, *, pin_first: bool) -> set:
     st.booleans(),
     st.booleans(),
     st.sampled_from(["Be brief.", None]),
-    st.sampled_from([None, Trigger(), Trigger(messages=4)]),
+    st.sampled_from([None, Trigger(), Trigger.of(("messages", 4))]),
 )
 def test_a_view_never_has_more_unless_what_has_to_be_there_is_more_and_is_legal(
     messages, most, window, legality, pin_first, compact, system, trigger
 ):
-    memory = memory_of(most, window=window, legality=legality, pin_first=pin_first, trigger=trigger)
+    memory = memory_of(
+        most,
+        window=window,
+        legality=legality,
+        pin_first=pin_first,
+        trigger=trigger,
+    )
     state = memory.compact(messages) if compact else None
     view = memory.view(messages, state, system=system)
     assert view.usage.input_tokens <= memory.budget.limit

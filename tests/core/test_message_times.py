@@ -15,6 +15,7 @@ from langchain_tokenmem.core.message_times import stamped, without_stamp
 from langchain_tokenmem.core.messages import marks_of, with_ids
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.state import new_state
+from langchain_tokenmem.types import RequestRules
 from tests.fakes import CharCounter, ListSummarizer, newest_entry
 from tests.strategies import conversations
 
@@ -22,14 +23,13 @@ NOON = datetime(2026, 2, 14, 12, tzinfo=UTC)
 PROFILES = ["common", "openai", "anthropic", "gemini", "bedrock", "mistral", "strict"]
 
 
-def memory_of(show_times, window: int = 8_000, **options) -> TokenMemory:
+def memory_of(show_times, window: int = 8_000, **rules) -> TokenMemory:
     return TokenMemory(
         TokenBudget(context_window=window),
         counter=CharCounter(),
         summarizer=ListSummarizer(),
-        show_times=show_times,
+        request=RequestRules(show_times=show_times, **rules),
         now=lambda: NOON,
-        **options,
     )
 
 
@@ -47,8 +47,8 @@ def talk() -> list[BaseMessage]:
     ]
 
 
-def shown(memory: TokenMemory, messages, state=None, **options) -> list:
-    return [message.content for message in memory.view(messages, state, **options).messages]
+def shown(memory: TokenMemory, messages, state=None, **rules) -> list:
+    return [message.content for message in memory.view(messages, state, **rules).messages]
 
 
 def test_a_human_message_shows_its_time_and_that_of_the_answer_before_it():

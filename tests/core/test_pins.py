@@ -67,7 +67,7 @@ def test_pins_that_do_not_fit_are_cut_and_said():
     view = memory_of(2_000).view([HumanMessage("hi")], state)
     assert view.usage.parts["pinned"] <= memory_of(2_000).budget.pinned_tokens + 10
     assert "[... cut to fit]" in view.messages[0].text
-    assert any("pinned_share" in warning for warning in view.warnings)
+    assert any("shares.pinned" in warning for warning in view.warnings)
 
 
 @given(st.text(max_size=50), st.sampled_from(["pinned_context", "PINNED_CONTEXT", "kept_notes"]))

@@ -9,7 +9,7 @@ from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.core.provider_format import BRIDGE_TEXT, CONTINUE_MESSAGE
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.types import LegalityProfile
+from langchain_tokenmem.types import LegalityProfile, RequestRules
 from tests.fakes import CharCounter, ListSummarizer
 from tests.providers import CHECKS, RefusedError
 
@@ -19,7 +19,7 @@ def memory_of(window: int, legality: str | LegalityProfile = "auto") -> TokenMem
         TokenBudget(context_window=window),
         counter=CharCounter(),
         summarizer=ListSummarizer(),
-        legality=legality,
+        request=RequestRules(legality=legality),
     )
 
 
@@ -156,7 +156,9 @@ def test_gemini_thought_signatures_stay_on_their_tool_call():
 )
 def test_auto_goes_by_the_budgets_model_where_no_model_is_at_hand(name, expected):
     memory = TokenMemory(
-        TokenBudget(context_window=4_000, model=name), counter=CharCounter(), legality="auto"
+        TokenBudget(context_window=4_000, model=name),
+        counter=CharCounter(),
+        request=RequestRules(legality="auto"),
     )
     assert memory.explain([HumanMessage("hi")]).profile == expected
 

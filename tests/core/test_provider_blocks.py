@@ -7,6 +7,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.profiles import PROFILES
+from langchain_tokenmem.types import RequestRules
 from tests.fakes import CharCounter
 
 GO = HumanMessage("Go.", id="h")
@@ -30,7 +31,9 @@ PIXEL = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
 
 
 def view_of(messages, profile, window=8_000):
-    memory = TokenMemory(TokenBudget(window), counter=CharCounter(), legality=profile)
+    memory = TokenMemory(
+        TokenBudget(window), counter=CharCounter(), request=RequestRules(legality=profile)
+    )
     return memory.view(messages)
 
 

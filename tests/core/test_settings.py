@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem import Recall, TokenBudget, TokenMemory, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.types import Trigger
+from langchain_tokenmem.types import BackgroundSummaries, RequestRules
 
 
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
         ({"budget": "8k"}, r"budget=TokenBudget\(context_window=8_000\)"),
-        ({"recall_k": -1}, "recall_k is -1"),
-        ({"recall_k": True}, "recall_k is True"),
-        ({"trigger": 0.6}, r"such as Trigger\(fraction=0\.6\)"),
-        ({"max_tail_messages": 5}, "the tail moves by 10"),
-        ({"dangling": "keep"}, '"answer" or "drop"'),
-        ({"recall_scope": "all"}, '"session" or "user"'),
+        ({"trigger": 0.6}, r'it is "auto", None'),
+        ({"request": {"pin_first": False}}, r"request=RequestRules\(pin_first=False\)"),
         ({"max_wait_s": -1}, "max_wait_s is -1"),
-        ({"summary_timeout_s": float("nan")}, "summary_timeout_s is nan"),
-        ({"summary_timeout_s": None}, "summary_timeout_s is None"),
-        ({"legality": "nobody"}, "nobody"),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused(setting, said):
@@ -30,10 +23,31 @@ def test_a_setting_that_cannot_work_is_refused(setting, said):
         TokenMemory(**setting)
 
 
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: RequestRules(max_tail_messages=5), "the tail moves by 10"),
+        (lambda: RequestRules(dangling="keep"), '"answer" or "drop"'),
+        (lambda: RequestRules(legality="nobody"), "nobody"),
+        (lambda: BackgroundSummaries(timeout_s=float("nan")), "timeout_s is nan"),
+        (lambda: BackgroundSummaries(at_once=0), "at_once is 0"),
+        (lambda: Recall(TranscriptStore("sqlite://"), scope="all"), '"session" or "user"'),
+        (lambda: Recall(TranscriptStore("sqlite://"), k=-1), "k is -1"),
+        (lambda: Recall(TranscriptStore("sqlite://"), k=True), "k is True"),
+    ],
+)
+def test_a_value_for_several_settings_refuses_what_cannot_work(make, said):
+    with pytest.raises(ConfigurationError, match=said):
+        make()
+
+
 def test_settings_that_work_are_taken():
     budget = TokenBudget(8_000)
     memory = TokenMemory(
-        budget, trigger=Trigger(messages=30), max_tail_messages=20, max_wait_s=0, dangling="drop"
+        budget,
+        trigger=("messages", 30),
+        request=RequestRules(max_tail_messages=20, dangling="drop"),
+        max_wait_s=0,
     )
     assert (memory.budget, memory.max_wait_s) == (budget, 0)
     assert TokenMemory(trigger=None).policy.trigger is None

@@ -18,7 +18,7 @@ from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.memory.summary_log import LogWriter
 from langchain_tokenmem.state import MemoryState
-from langchain_tokenmem.types import View
+from langchain_tokenmem.types import RequestRules, View
 from tests.fakes import CharCounter, ListSummarizer, entries_of, newest_entry
 from tests.legality import problems
 
@@ -65,7 +65,10 @@ def runs(draw):
 def memories(draw):
     role = draw(st.sampled_from(["auto", "system"]))
     window = draw(st.sampled_from([900, 1_500, 2_000, 4_000]))
-    return memory_of(window, summary_role=role, legality=draw(st.sampled_from(sorted(PROFILES))))
+    return memory_of(
+        window,
+        request=RequestRules(summary_role=role, legality=draw(st.sampled_from(sorted(PROFILES)))),
+    )
 
 
 @dataclass

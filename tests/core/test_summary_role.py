@@ -9,19 +9,19 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.profiles import PROFILES
+from langchain_tokenmem.types import RequestRules
 from tests.fakes import CharCounter, ListSummarizer, entries_of
 from tests.legality import problems
 
 FENCE = "<conversation_summary "
 
 
-def memory_of(role="auto", window=1_500, **options):
+def memory_of(role="auto", window=1_500, **rules):
     return TokenMemory(
         TokenBudget(context_window=window),
         counter=CharCounter(),
         summarizer=ListSummarizer(),
-        summary_role=role,
-        **options,
+        request=RequestRules(summary_role=role, **rules),
     )
 
 
@@ -69,7 +69,10 @@ def test_each_entry_is_a_text_block_of_its_own_behind_the_first_request():
 @pytest.mark.parametrize("legality", sorted(PROFILES))
 def test_a_profile_of_one_text_gets_the_same_blocks_joined(legality):
     messages = talk(30)
-    plain, joined = memory_of(legality="common"), memory_of(legality=legality)
+    plain, joined = (
+        memory_of(legality="common"),
+        memory_of(legality=legality),
+    )
     state = plain.compact(messages)
     one, two = (m.view(messages, state).messages[0].content for m in (plain, joined))
     texts = "\n\n".join(block["text"] for block in one)
@@ -113,7 +116,9 @@ def test_the_summary_never_stands_in_the_system_message_unless_the_application_a
 @pytest.mark.parametrize("role", ["system", "human"])
 def test_an_earlier_question_that_is_asked_again_is_shown_though_it_is_covered(role):
     memory = TokenMemory(
-        TokenBudget(600), counter=CharCounter(), pin_first=False, summary_role=role
+        TokenBudget(600),
+        counter=CharCounter(),
+        request=RequestRules(pin_first=False, summary_role=role),
     )
     said, state = [], None
     for number in range(20):

@@ -7,6 +7,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.types import RequestRules, Shares
 from tests.fakes import CharCounter, ListSummarizer, entries_of
 from tests.legality import problems
 
@@ -16,7 +17,7 @@ def memory_of(window: int, *, summary_role="auto", **fields) -> TokenMemory:
         TokenBudget(context_window=window, **fields),
         counter=CharCounter(),
         summarizer=ListSummarizer(),
-        summary_role=summary_role,
+        request=RequestRules(summary_role=summary_role),
     )
 
 
@@ -119,16 +120,29 @@ def test_a_shortened_tool_result_keeps_its_bytes_in_later_requests():
         ({"context_window": 10}, "at least 256"),
         ({"context_window": 1_000, "reserve_output": 990}, "reserve less"),
         ({"context_window": 1_000, "target": 0.9}, "target"),
-        ({"context_window": 1_000, "message_share": 1.5}, "message_share"),
+        ({"context_window": 1_000, "shares": {"message": 0.5}}, r"Shares\(recall=0\.1\)"),
         ({"context_window": 1_000, "margin": 2}, "margin"),
-        ({"context_window": 1_000, "result_tokens": 0}, "result_tokens"),
-        ({"context_window": 1_000, "result_chars": 0}, "result_chars"),
         ({"context_window": "8k"}, "whole number"),
     ],
 )
 def test_bad_numbers_are_refused_with_advice(fields, words):
     with pytest.raises(ConfigurationError, match=words):
         TokenBudget(**fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"message": 1.5},
+        {"recall": 0},
+        {"result_tokens": 0},
+        {"result_chars": 0},
+        {"error_chars": -1},
+    ],
+)
+def test_bad_shares_are_refused_by_their_name(fields):
+    with pytest.raises(ConfigurationError, match=next(iter(fields))):
+        Shares(**fields)
 
 
 @pytest.mark.parametrize(

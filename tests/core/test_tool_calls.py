@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, FunctionMessage, HumanMessage, To
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.core.repair import INTERRUPTED
+from langchain_tokenmem.types import RequestRules
 from tests.fakes import CharCounter
 from tests.providers import CHECKS, check_results
 
@@ -45,7 +46,7 @@ def stopped_reply(words=4_000):
 @pytest.mark.parametrize("profile", ["common", *STRICT])
 def test_a_cut_reply_with_a_valid_and_an_invalid_call_keeps_both_with_their_results(profile):
     result = ToolMessage("done", tool_call_id="good", id="t")
-    view = shown([GO, stopped_reply(), result, NEXT], legality=profile)
+    view = shown([GO, stopped_reply(), result, NEXT], request=RequestRules(legality=profile))
     check_results(view[1:])
     answered = [m.tool_call_id for m in view if isinstance(m, ToolMessage)]
     assert answered == ["good", "bad"]
@@ -54,7 +55,7 @@ def test_a_cut_reply_with_a_valid_and_an_invalid_call_keeps_both_with_their_resu
 @pytest.mark.parametrize("profile", ["common", *STRICT])
 def test_long_arguments_that_are_no_json_are_cut_and_stay_answered(profile):
     call = AIMessage("", invalid_tool_calls=[invalid(args='{"text": "' + "word " * 4_000)], id="a")
-    memory = TokenMemory(TokenBudget(context_window=2_000), legality=profile)
+    memory = TokenMemory(TokenBudget(context_window=2_000), request=RequestRules(legality=profile))
     view = memory.view([GO, call, ToolMessage("not JSON", tool_call_id="bad", id="t"), NEXT])
     check_results(view.messages[1:])
     assert view.messages[2].content == "not JSON"
@@ -93,7 +94,7 @@ def test_a_legacy_function_call_becomes_a_tool_call(profile, words):
     legacy = {"function_call": {"name": "write", "arguments": written}}
     asked = AIMessage("", additional_kwargs=legacy, id="a")
     result = FunctionMessage(name="write", content="done", id="f")
-    memory = TokenMemory(TokenBudget(context_window=2_000), legality=profile)
+    memory = TokenMemory(TokenBudget(context_window=2_000), request=RequestRules(legality=profile))
     view = memory.view([GO, asked, result, NEXT]).messages
     assert view[1].tool_calls[0]["args"]["text"].startswith("word ")
     assert "function_call" not in view[1].additional_kwargs
@@ -109,7 +110,7 @@ def test_tool_result_blocks_inside_a_human_message_answer_their_calls(profile, w
         {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "log"}},
     ]
     answer = {"type": "tool_result", "tool_use_id": "c1", "content": "4711"}
-    view = memory_of(legality=profile).view(
+    view = memory_of(request=RequestRules(legality=profile)).view(
         [GO, AIMessage(blocks, id="a"), HumanMessage([answer, *words], id="r"), NEXT]
     )
     check_results(view.messages[1:])
@@ -130,7 +131,10 @@ def test_a_tool_result_block_without_its_call_stays_as_text():
 def test_names_and_ids_of_calls_are_those_that_a_provider_takes(profile):
     call = {"name": "functions.read file", "args": {}, "id": "functions.read:0" * 9}
     asked = AIMessage("", tool_calls=[call], id="a")
-    view = shown([GO, asked, ToolMessage("ok", tool_call_id=call["id"], id="t")], legality=profile)
+    view = shown(
+        [GO, asked, ToolMessage("ok", tool_call_id=call["id"], id="t")],
+        request=RequestRules(legality=profile),
+    )
     made = view[1].tool_calls[0]
     assert view[2].tool_call_id == made["id"]
     if profile in {"anthropic", "bedrock", "mistral"}:

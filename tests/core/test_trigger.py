@@ -8,6 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.trigger import Trigger
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.types import RequestRules
 from tests.fakes import CharCounter, ListSummarizer, newest_entry
 
 
@@ -39,14 +40,14 @@ def covered(memory, messages) -> int:
 @pytest.mark.parametrize(
     ("trigger", "due"),
     [
-        (Trigger(messages=30), True),
-        (Trigger(messages=90), False),
-        (Trigger(tokens=500), True),
-        (Trigger(fraction=0.2), True),
-        (Trigger(fraction=0.7, messages=30), True),
-        (Trigger(fraction=0.7, messages=30, combine="all"), False),
-        (Trigger(fraction=0.2, messages=30, combine="all"), True),
-        (Trigger(), False),
+        (("messages", 30), True),
+        (("messages", 90), False),
+        (("tokens", 500), True),
+        (("fraction", 0.2), True),
+        ([("fraction", 0.7), ("messages", 30)], True),
+        ({"fraction": 0.7, "messages": 30}, False),
+        ({"fraction": 0.2, "messages": 30}, True),
+        ("auto", False),
     ],
 )
 def test_trigger_conditions_combine_by_any_or_all(trigger, due):
@@ -58,7 +59,7 @@ def test_trigger_conditions_combine_by_any_or_all(trigger, due):
 
 @pytest.mark.slow
 def test_a_cap_on_the_tail_moves_in_batches_of_ten():
-    memory = memory_of(max_tail_messages=30)
+    memory = memory_of(request=RequestRules(max_tail_messages=30))
     messages, state, moved = [], None, []
     for n in range(100):
         messages = [*messages, *talk(n + 1)[-2:]]
@@ -78,12 +79,14 @@ def test_a_cap_on_the_tail_moves_in_batches_of_ten():
 @pytest.mark.parametrize(
     "bad",
     [
-        lambda: Trigger(tokens=0),
-        lambda: Trigger(messages=-1),
-        lambda: Trigger(fraction=1.5),
-        lambda: Trigger(combine="some"),
-        lambda: memory_of(max_tail_messages=10),
-        lambda: memory_of(max_tail_messages=20, trigger=None),
+        lambda: Trigger.of(("tokens", 0)),
+        lambda: Trigger.of({"messages": -1}),
+        lambda: Trigger.of([("fraction", 1.5)]),
+        lambda: Trigger.of({"words": 3}),
+        lambda: Trigger.of([]),
+        lambda: Trigger.of("often"),
+        lambda: memory_of(request=RequestRules(max_tail_messages=10)),
+        lambda: memory_of(request=RequestRules(max_tail_messages=20), trigger=None),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(bad):

@@ -16,8 +16,10 @@ from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.memory.kept_notes import with_notes_in_front
 from langchain_tokenmem.memory.recalled_blocks import add_memory_block
+from langchain_tokenmem.modes import TurnMemorySettings
 from langchain_tokenmem.notes.rendering import KeptNotes
 from langchain_tokenmem.state import MemoryState, new_state
+from langchain_tokenmem.types import RequestRules
 from tests.fakes import CharCounter
 from tests.legality import problems
 from tests.providers import CHECKS
@@ -34,12 +36,9 @@ def memory_of(window, profile, mode="code"):
     return TokenMemory(
         TokenBudget(context_window=window),
         counter=CharCounter(),
-        legality=profile,
+        request=RequestRules(legality=profile, show_times="all"),
         mode=mode,
-        turn_memory="always",
-        include_partial=True,
-        show_times="all",
-        project_root="/app",
+        turn_memory=TurnMemorySettings(include_partial=True, project_root="/app", shown="always"),
     )
 
 

@@ -16,6 +16,7 @@ from langchain_tokenmem import (
     TranscriptStore,
     with_token_memory,
 )
+from langchain_tokenmem.types import Shares
 from tests.fakes import CharCounter, entries_of, log_text
 from tests.memory.test_hidden_words import DOORS, Door, secret, talk
 from tests.summarize.models import Scripted
@@ -138,12 +139,11 @@ def test_an_edit_by_hand_is_seen_by_a_view_and_keeps_the_numbers_of_decisions(mo
 
 @pytest.mark.slow
 def test_a_recalled_block_goes_with_the_words_that_it_shows_before_any_summary():
-    with TranscriptStore("sqlite://") as store, Recall(store) as recall:
+    with TranscriptStore("sqlite://") as store, Recall(store, k=1) as recall:
         memory = TokenMemory(
-            TokenBudget(context_window=1_600, recall_share=0.4),
+            TokenBudget(context_window=1_600, shares=Shares(recall=0.4)),
             counter=CharCounter(),
             recall=recall,
-            recall_k=1,
             trigger=None,
         )
         door = Door("nodes", store, memory)

@@ -16,6 +16,7 @@ from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import add_memory_block, question_without_block
 from langchain_tokenmem.modes import ModeProfile
 from langchain_tokenmem.state import load_state
+from langchain_tokenmem.types import RequestRules, Shares
 from tests.fakes import CharCounter, entries_of, log_text
 from tests.legality import problems
 from tests.summarize.models import Scripted
@@ -123,7 +124,9 @@ def test_in_an_agent_run_a_fold_renews_the_notes_of_the_only_question():
     said = [HumanMessage("Go", id="h"), *noted(0, goal="Ship it")]
     for number in range(1, 60):
         said += noted(number, decision=f"Take way {number}", words=40)
-    calls = calls_of(memory_of(budget=TokenBudget(context_window=2_000, notes_share=0.1)), said)
+    calls = calls_of(
+        memory_of(budget=TokenBudget(context_window=2_000, shares=Shares(notes=0.1))), said
+    )
     folds = [
         place
         for place in range(1, len(calls))
@@ -260,7 +263,7 @@ def test_the_window_stays_verbatim_where_the_target_allows(window, size):
     said = [HumanMessage("Go", id="h")]
     for number in range(60):
         said += noted(number, words=size)
-    memory = memory_of(own, TokenBudget(context_window=8_000, recent_share=0.01))
+    memory = memory_of(own, TokenBudget(context_window=8_000, shares=Shares(recent=0.01)))
     state, view = memory.compact_and_view(said, force=True)
     verbatim = len(said) - state["summary"]["covered"]
     if size == 10:
@@ -344,7 +347,9 @@ def test_the_state_with_notes_is_plain_json_that_loads_again():
 @pytest.mark.parametrize("name", ["openai", "anthropic", "gemini", "bedrock", "mistral", "strict"])
 def test_requests_with_notes_are_legal_for_every_provider(name):
     rounds = [("goal", 20), ("human", 30), ("decision", 90), ("human", 5), ("look", 90)] * 6
-    memory = memory_of(budget=TokenBudget(context_window=2_000), legality=name)
+    memory = memory_of(
+        budget=TokenBudget(context_window=2_000), request=RequestRules(legality=name)
+    )
     calls = calls_of(memory, conversation(rounds))
     assert any(with_notes(view) for _, view in calls)
     assert [problems(view.messages) for _, view in calls] == [[]] * len(calls)

@@ -20,12 +20,12 @@ from langchain_tokenmem import (
     TokenMemorySettings,
     TranscriptStore,
 )
-from langchain_tokenmem.modes import ModeProfile, ToolKinds
+from langchain_tokenmem.modes import ModeProfile, ToolKinds, TurnMemorySettings
 from langchain_tokenmem.recall import ChromaIndex
 from langchain_tokenmem.recall.fusion import Boosts, Floor
 from langchain_tokenmem.settings import groups
 from langchain_tokenmem.settings.sources import settings_in, variable_of
-from langchain_tokenmem.types import Trigger
+from langchain_tokenmem.types import BackgroundSummaries, RequestRules, Shares
 
 SETTINGS = {one.name: one for one in settings_in(TokenMemorySettings)}
 
@@ -33,9 +33,7 @@ SETTINGS = {one.name: one for one in settings_in(TokenMemorySettings)}
 OTHERS = {
     "budget.target": 0.35,
     "budget.summarize_at": 0.9,
-    "dangling": "drop",
-    "legality": "openai",
-    "max_tail_messages": 40,
+    "request.legality": "openai",
     "mode.name": "code",
     "notes.project": "shop",
     "recall.language": "german",
@@ -122,7 +120,10 @@ def test_every_setting_is_taken_from_keyword_environment_and_file(name, tmp_path
 
 PARTS = [
     (groups.BudgetSettings, TokenBudget, set()),
-    (groups.TriggerSettings, Trigger, set()),
+    (groups.SharesSettings, Shares, set()),
+    (groups.RequestSettings, RequestRules, set()),
+    (groups.BackgroundSettings, BackgroundSummaries, set()),
+    (groups.TurnMemoryGroup, TurnMemorySettings, set()),
     (groups.ToolKindsSettings, ToolKinds, set()),
     (groups.ModeSettings, ModeProfile, set()),
     (groups.StoreSettings, TranscriptStore, set()),
@@ -158,7 +159,7 @@ def test_every_option_of_a_part_is_a_setting_with_the_same_default(group, part, 
 
 def test_what_is_not_given_is_as_in_the_parts_themselves():
     assert groups.BudgetSettings().made() == TokenBudget(16_384)
-    assert groups.TriggerSettings().made() == Trigger()
+    assert TokenMemorySettings().memory().policy.trigger.is_default
     assert groups.ToolKindsSettings().made() == ToolKinds()
     own, plain = TokenMemorySettings(mode=None).memory(), TokenMemory()
     assert dataclasses.asdict(own.budget) == dataclasses.asdict(plain.budget)

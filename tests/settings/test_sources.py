@@ -24,17 +24,17 @@ def refusal(**keywords):
 
 
 def test_keyword_beats_environment_beats_file_beats_default(tmp_path, monkeypatch):
-    file(tmp_path, "budget: {target: 0.31, compact_at: 0.61, warn_at: 0.71}\nmax_wait_s: 3\n")
+    file(tmp_path, "budget: {target: 0.31, compact_at: 0.61, summarize_at: 0.71}\nmax_wait_s: 3\n")
     monkeypatch.setenv("TOKENMEM_BUDGET__TARGET", "0.32")
     monkeypatch.setenv("TOKENMEM_BUDGET__COMPACT_AT", "0.62")
     settings = TokenMemorySettings(budget={"target": 0.33})
     budget = settings.budget
-    assert (budget.target, budget.compact_at, budget.warn_at) == (0.33, 0.62, 0.71)
-    assert (settings.max_wait_s, settings.dangling) == (3, "answer")
+    assert (budget.target, budget.compact_at, budget.summarize_at) == (0.33, 0.62, 0.71)
+    assert (settings.max_wait_s, settings.request.dangling) == (3, "answer")
     assert {".".join(path): place for path, place in settings.places().items()} == {
         "budget.target": "keyword budget.target",
         "budget.compact_at": "variable TOKENMEM_BUDGET__COMPACT_AT",
-        "budget.warn_at": "tokenmem.yaml",
+        "budget.summarize_at": "tokenmem.yaml",
         "max_wait_s": "tokenmem.yaml",
     }
 
@@ -59,7 +59,7 @@ def test_an_empty_variable_is_none(variable, monkeypatch):
         ("max_wait_s: 3\nbudget: {target: much}\n", "budget.target (tokenmem.yaml): "),
         ("budget: {compact_at: 0.5,\n  target: 0.6}\n", "budget (tokenmem.yaml): target (0.6)"),
         ("budget: [\n", "tokenmem.yaml cannot be read"),
-        ("warn_at: 0.5\n", "Did you mean budget.warn_at?"),
+        ("summarize_at: 0.5\n", "Did you mean budget.summarize_at?"),
         ("just words\n", "holds no names"),
         ("models: {x: {max_inputs: 1}}\n", "models.x.max_inputs (tokenmem.yaml): there is no such"),
         ("budget: 9000\nmode: code\nbudget: 8000\n", "line 3: budget is given twice"),

@@ -7,6 +7,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.summarize.model import ModelSummarizer
+from langchain_tokenmem.types import RequestRules
 from tests.fakes import CharCounter, log_text, newest_entry, own_words
 from tests.summarize.models import Scripted, parts_of
 from tests.summarize.watched import coverage
@@ -46,7 +47,7 @@ def rolled(memory, messages, step=2):
 
 def test_a_batch_of_tool_calls_and_results_alone_is_summarized_whole():
     model = Scripted()
-    memory = memory_of(model, pin_first=False)
+    memory = memory_of(model, request=RequestRules(pin_first=False))
     messages = [HumanMessage("go", id="h"), *loop(30)]
     memory.compact(messages)
     read = "".join(parts_of(request)[1] for request in model.requests)
@@ -184,7 +185,7 @@ def test_the_coverage_check_finds_what_was_not_read_and_what_was_read_twice():
 
 @pytest.mark.slow
 def test_a_pinned_message_stays_verbatim_after_it_was_summarized():
-    memory = memory_of(Scripted(), pin_first=False)
+    memory = memory_of(Scripted(), request=RequestRules(pin_first=False))
     marks = {"tokenmem": {"pinned": True}}
     pinned = HumanMessage("Never touch prod.cfg.", id="pin", response_metadata=marks)
     plain = HumanMessage("Call it prod, please.", id="plain")
@@ -202,7 +203,7 @@ def test_cache_markers_of_messages_do_not_reach_the_summarizer():
     marker = {"cache_control": {"type": "ephemeral"}}
     block = {"type": "text", "text": "Ship parcel 4711.", **marker}
     model = Scripted()
-    memory = memory_of(model, pin_first=False)
+    memory = memory_of(model, request=RequestRules(pin_first=False))
     system = SystemMessage([{"type": "text", "text": "Rules.", **marker}], id="s")
     messages = [system, HumanMessage([block], id="h", additional_kwargs=marker), *loop(30)]
     assert memory.compact(messages)["summary"]

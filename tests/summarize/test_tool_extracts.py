@@ -12,6 +12,7 @@ from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.extractive import HEADING
 from langchain_tokenmem.summarize.model import TOOL_SHARE, ModelSummarizer
+from langchain_tokenmem.types import Shares
 from tests.strategies import conversations
 from tests.summarize.models import Scripted, blank
 
@@ -133,7 +134,7 @@ def test_an_entry_of_the_fallback_and_one_under_an_instruction_have_no_extracts_
 def test_each_line_of_the_extracts_knows_its_messages_and_a_share_of_0_is_the_notes_alone(share):
     model = Scripted(answer=lambda _messages: NOTES)
     memory = TokenMemory(
-        TokenBudget(context_window=4_000, recent_share=0.01),
+        TokenBudget(context_window=4_000, shares=Shares(recent=0.01)),
         summarizer=ModelSummarizer(model, tool_share=share, min_messages=0),
     )
     said = AIMessage("The rate is a float. " * 60, id="a-long")

@@ -10,14 +10,22 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.counting import ProviderCounter, TokenCount, TokenCounter, counter_for
 from langchain_tokenmem.events import CompactCallbacks, CompactEvent
-from langchain_tokenmem.modes import ModeProfile, ToolKinds, TurnMemory, format_message_for_provider
+from langchain_tokenmem.modes import (
+    ModeProfile,
+    ToolKinds,
+    TurnMemory,
+    TurnMemorySettings,
+    format_message_for_provider,
+)
 from langchain_tokenmem.types import (
+    BackgroundSummaries,
     Explanation,
     LegalityProfile,
     MemoryState,
+    RequestRules,
     RunningSummary,
+    Shares,
     TokenUsage,
-    Trigger,
     View,
 )
 
@@ -28,7 +36,7 @@ def budgets(model: BaseChatModel) -> None:
     assert_type(budget, TokenBudget)
     assert_type(budget.limit, int)
     assert_type(budget.margin, float | None)
-    assert_type(TokenBudget.for_model(model, recent_share=0.2), TokenBudget)
+    assert_type(TokenBudget.for_model(model, shares=Shares(recent=0.2)), TokenBudget)
 
 
 def counters(model: BaseChatModel, messages: list[BaseMessage]) -> TokenMemory:
@@ -47,7 +55,7 @@ def counters(model: BaseChatModel, messages: list[BaseMessage]) -> TokenMemory:
 def turn(messages: list[BaseMessage], state: MemoryState | None) -> MemoryState:
     """Compact and view, with a state and without one."""
     mode = ModeProfile("support", window=10, sections=("facts",))
-    memory = TokenMemory(TokenBudget(context_window=8_000), trigger=Trigger(messages=40), mode=mode)
+    memory = TokenMemory(TokenBudget(context_window=8_000), trigger=("messages", 40), mode=mode)
     assert_type(memory.mode_of(state), ModeProfile | None)
     view = memory.view(messages, state, system="Be brief.", tools=[])
     assert_type(view, View)
@@ -74,7 +82,7 @@ async def later(messages: list[BaseMessage]) -> None:
 
 def explained(messages: list[BaseMessage]) -> None:
     """Explain a call without making it."""
-    told = TokenMemory(legality="anthropic").explain(messages)
+    told = TokenMemory(request=RequestRules(legality="anthropic")).explain(messages)
     assert_type(told, Explanation)
     assert_type(told.view, View)
     assert_type(told.profile, str)
@@ -102,8 +110,9 @@ def memories(model: BaseChatModel) -> list[TokenMemory]:
     return [
         TokenMemory(summarizer=model, callbacks=[Log()]),
         TokenMemory(summarizer="openai:gpt-4o-mini", background=False),
-        TokenMemory(summarizer=model.bind(temperature=0), legality=own),
-        TokenMemory(summarizer=shout, dangling="drop", trigger=None),
+        TokenMemory(summarizer=model, background=BackgroundSummaries(timeout_s=60)),
+        TokenMemory(summarizer=model.bind(temperature=0), request=RequestRules(legality=own)),
+        TokenMemory(summarizer=shout, request=RequestRules(dangling="drop"), trigger=None),
         TokenMemory().for_model(model),
     ]
 
@@ -119,4 +128,6 @@ def turn_memories(message: AIMessage) -> TokenMemory:
     memory: TurnMemory = {"files_changed": ["b.go"], "failed_commands": []}
     assert_type(format_message_for_provider(message, memory), BaseMessage)
     kinds = ToolKinds(writes={"save": "path"}, commands={"job": "line"}, reads={"preview"})
-    return TokenMemory(turn_memory="always", tool_kinds=kinds, project_root="/app")
+    return TokenMemory(
+        turn_memory=TurnMemorySettings(tools=kinds, project_root="/app", shown="always")
+    )

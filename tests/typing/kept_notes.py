@@ -31,7 +31,7 @@ def notes(store: BaseStore) -> TokenMemory:
     assert_type(notebook.list(level="project", tags=["style"]), list[Note])
     assert_type(notebook.remove("build", user_id="ann"), Note | None)
     assert_type(notebook.erase(user_id="ann"), int)
-    return TokenMemory(notes=notebook, inject_notes=True)
+    return TokenMemory(notes=notebook)
 
 
 async def later(notebook: Notebook) -> None:

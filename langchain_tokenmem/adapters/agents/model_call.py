@@ -199,4 +199,5 @@ def smaller_budget(budget: TokenBudget, sent: int) -> TokenBudget | None:
     window = max(MIN_CONTEXT_WINDOW, round(goal / (1 - (budget.margin or 0))))
     if window >= sent:
         return None
-    return replace(budget, context_window=window, reserve_output=0, result_tokens=-1)
+    shares = replace(budget.shares, result_tokens=None)
+    return replace(budget, context_window=window, reserve_output=0, shares=shares)

@@ -221,7 +221,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         with `with_token_memory`, or if the history has a system message, after the system text.
 
         It survives summaries, a change of model or mode, and restarts. All pins together take at
-        most `pinned_share` of the limit.
+        most `shares.pinned` of the limit.
 
         Args:
             what: The text, or the message's number, counted from 1.

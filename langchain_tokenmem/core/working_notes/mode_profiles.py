@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
 from langchain_tokenmem.core.argument_checks import checked, checked_choice
-from langchain_tokenmem.core.message_times import ShownTimes
 from langchain_tokenmem.core.messages import Group
 from langchain_tokenmem.core.turn_memory import GroupOutcome, TurnMemoryShown, TurnReading
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds, outcome_of
@@ -56,7 +55,7 @@ class ModeProfile:
         max_alternatives: Rejected alternatives kept with one decision.
         max_assumptions: Assumptions kept.
         max_subgoals: Sub-goals kept.
-        share: Part of the budget's `notes_share` that the notes have at most, over 0 up to 1.
+        share: Part of the budget's `shares.notes` that the notes have at most, over 0 up to 1.
         prefix_max_stale_turns: Turns for which a section is shown after it changed last.
         system_text: Text of the mode behind the application's system text; empty for none.
         summary_sections: Headings of a summary in this mode; empty for those of the prompts.
@@ -210,42 +209,56 @@ def mode_in(state: MemoryState) -> str:
     return state["modes"]["mode"] if "modes" in state else ""
 
 
-__all__ = ["AnnotationSettings", "ShownTimes", "TurnMemoryShown"]
+@dataclass(frozen=True, kw_only=True)
+class TurnMemorySettings:
+    """Which turns show what they changed and which of their commands failed.
+
+    Args:
+        shown: Assistant messages that show it: `when_hidden`, where the turn's calls are not in the
+            view any more; `always`; `never`.
+        tools: Tools that write files, run commands or only read, beside the usual names.
+        project_root: Folder that the paths of changed files are relative to.
+        include_partial: Whether interrupted and failed turns have a turn memory, too.
+
+    Raises:
+        ConfigurationError: When a setting is of another kind.
+
+    Example:
+        >>> TurnMemorySettings(project_root="/app").shown
+        'when_hidden'
+    """
+
+    shown: TurnMemoryShown = "when_hidden"
+    tools: ToolKinds = field(default_factory=ToolKinds)
+    project_root: str | None = None
+    include_partial: bool = False
+
+    def __post_init__(self) -> None:
+        checked_choice(self.shown, TurnMemoryShown, "turn_memory")
+        checked(self.tools, ToolKinds, "tools", 'ToolKinds(writes={"save_page": "path"})')
+        if self.project_root is not None:
+            checked(self.project_root, str, "project_root", 'project_root="/app"')
 
 
 @dataclass(frozen=True)
 class AnnotationSettings:
-    """Settings of what a request tells beside the messages: turn memory, working notes, times.
+    """Settings of what a request tells beside the messages: turn memory and working notes.
 
     Attributes:
-        turn_memory: Assistant messages that show their turn memory.
-        tools: Tools whose effects are kept.
-        project_root: Folder that paths are relative to; None where none is known.
-        include_partial: Whether interrupted and failed turns have a turn memory, too.
+        turns: Which turns show their turn memory.
         mode: What sessions are watched for; None for nothing.
         modes: Further profiles of the application, to which a session can be switched.
-        show_times: Messages that show their time; None for none.
         modes_on: Whether a session may have a mode at all.
     """
 
-    turn_memory: TurnMemoryShown = "when_hidden"
-    tools: ToolKinds = field(default_factory=ToolKinds)
-    project_root: str | None = None
-    include_partial: bool = False
+    turns: TurnMemorySettings = field(default_factory=TurnMemorySettings)
     mode: ModeProfile | None = None
     modes: Sequence[ModeProfile] = ()
-    show_times: ShownTimes | None = None
     modes_on: bool = True
 
     def __post_init__(self) -> None:
         for profile in self.modes:
             checked(profile, ModeProfile, "modes", 'modes=[ModeProfile("support")]')
-        if self.show_times is not None:
-            checked_choice(self.show_times, ShownTimes, "show_times")
-        checked_choice(self.turn_memory, TurnMemoryShown, "turn_memory")
-        checked(self.tools, ToolKinds, "tool_kinds", 'ToolKinds(writes={"save_page": "path"})')
-        if self.project_root is not None:
-            checked(self.project_root, str, "project_root", 'project_root="/app"')
 
     def mode_named(self, name: str) -> ModeProfile | None:
         """Return the mode of that name; None for an empty one.
@@ -280,13 +293,11 @@ class AnnotationSettings:
             return self.mode
 
 
-def turn_reading(annotations: AnnotationSettings) -> TurnReading:
+def turn_reading(turns: TurnMemorySettings) -> TurnReading:
     """Return how turn memories are read and shown by the settings of a memory."""
 
     def outcomes(groups: Sequence[Group]) -> Mapping[str, GroupOutcome]:
-        found = (
-            (g.last_id, outcome_of(g, annotations.tools, annotations.project_root)) for g in groups
-        )
+        found = ((g.last_id, outcome_of(g, turns.tools, turns.project_root)) for g in groups)
         return {key: outcome for key, outcome in found if outcome is not None}
 
-    return TurnReading(outcomes, annotations.turn_memory, annotations.include_partial)
+    return TurnReading(outcomes, turns.shown, turns.include_partial)

@@ -13,6 +13,7 @@ from langchain_core.runnables.history import RunnableWithMessageHistory
 
 from langchain_tokenmem import TokenMemoryChatHistory
 from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.types import RequestRules
 from tests.adapters.integrations import memory_of, session, texts, turns
 from tests.fakes import entries_of
 from tests.providers import CHECKS, StrictModel
@@ -88,7 +89,7 @@ def test_signed_blocks_and_extras_come_out_of_the_store_unchanged(store, provide
     )
     store.add("s", [*turns(30), HumanMessage("Go.", id="h"), signed])
     store.add("s", [ToolMessage("ok", tool_call_id="c", id="t")])
-    memory = memory_of(legality=provider)
+    memory = memory_of(request=RequestRules(legality=provider))
     TokenMemoryChatHistory("s", memory=memory, store=store).compact()
     view = TokenMemoryChatHistory("s", memory=memory, store=store).messages
     assert FENCE in view[0].text
@@ -171,7 +172,7 @@ async def test_async_runs_use_the_async_methods_of_the_history_only(store, monke
 @pytest.mark.parametrize("family", sorted(CHECKS))
 def test_beside_a_prompt_that_the_memory_does_not_see_there_is_one_system_message(store, family):
     model = StrictModel(family=family)
-    chain = wrapped(PROMPT | model, memory_of(legality=family), store, **KEYS)
+    chain = wrapped(PROMPT | model, memory_of(request=RequestRules(legality=family)), store, **KEYS)
     store.add("s", turns(40))
     chain.invoke({"input": "And now?"}, session())
     [request] = model.seen

@@ -21,6 +21,7 @@ from langchain_core.runnables import (
 
 from langchain_tokenmem import TokenBudget, TranscriptStore, with_token_memory
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError, ScopeError
+from langchain_tokenmem.types import RequestRules
 from tests.adapters.integrations import memory_of, session, texts, turns
 from tests.fakes import words_of
 from tests.legality import problems
@@ -209,7 +210,11 @@ EXAMPLES = ChatPromptTemplate(
 @pytest.mark.parametrize("most", [None, 6, 7, 9])
 def test_examples_in_front_of_the_history_stay_there_and_count_for_max_messages(store, most):
     model = recorder()
-    memory = memory_of(1_000, max_messages=most, trigger=None) if most else memory_of(1_000)
+    memory = (
+        memory_of(1_000, request=RequestRules(max_messages=most), trigger=None)
+        if most
+        else memory_of(1_000)
+    )
     chain = with_token_memory(EXAMPLES | model, memory, store, **KEYS)
     for number in range(8):
         chain.invoke({"input": f"{number} " * 20}, session())
@@ -243,7 +248,9 @@ def test_steps_in_front_of_the_prompt_see_the_history(store):
 def test_there_is_one_system_message_and_the_summary_stands_where_the_memory_says(store, role):
     model = recorder()
     store.add("s", turns(20))
-    chain = with_token_memory(PROMPT | model, memory_of(1_000, summary_role=role), store, **KEYS)
+    chain = with_token_memory(
+        PROMPT | model, memory_of(1_000, request=RequestRules(summary_role=role)), store, **KEYS
+    )
     chain.invoke({"input": "And now?", "who": "x"}, session())
     [request] = model.requests
     assert [m.type for m in request].count("system") == 1

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.errors import BudgetExceededError
-from langchain_tokenmem.modes import format_message_for_provider
+from langchain_tokenmem.modes import TurnMemorySettings, format_message_for_provider
 from tests.fakes import CharCounter, ListSummarizer
 from tests.legality import problems
 
@@ -232,7 +232,9 @@ SHOWN = st.sampled_from(["when_hidden", "always", "never"])
 
 @given(turns(), st.sampled_from([700, 1_500, 8_000]), SHOWN, st.booleans())
 def test_never_over_the_limit_and_never_illegal(messages, window, setting, partial):
-    memory = memory_of(window, turn_memory=setting, include_partial=partial)
+    memory = memory_of(
+        window, turn_memory=TurnMemorySettings(include_partial=partial, shown=setting)
+    )
     before = copy.deepcopy(messages)
     state = None
     for end in (len(messages) // 2, len(messages)):
@@ -251,7 +253,7 @@ def test_never_over_the_limit_and_never_illegal(messages, window, setting, parti
 @pytest.mark.slow
 @given(turns(), st.sampled_from([700, 8_000]))
 def test_no_path_and_no_command_that_is_not_in_the_arguments_of_the_calls(messages, window):
-    memory = memory_of(window, turn_memory="always", include_partial=True)
+    memory = memory_of(window, turn_memory=TurnMemorySettings(include_partial=True, shown="always"))
     state = memory.compact(messages)
     calls = [c for m in messages for c in getattr(m, "tool_calls", ())]
     given = [c["args"].get("path", "") for c in calls if c["name"] == "edit_file"]
