@@ -234,10 +234,11 @@ def with_fields(text: str) -> tuple[str, System]:
             continue
         number = float(value or 1)
         switch = {"model": "writes", "reuse": "reuse"}.get(key)
+        given: float = int(number) if number > 1 else number
         if key.startswith("shares."):
-            settings["shares"] = replace(settings.get("shares", Shares()), **{key[7:]: number})
-            continue
-        settings[switch or key] = True if switch else int(number) if number > 1 else number
+            settings["shares"] = replace(settings.get("shares", Shares()), **{key[7:]: given})
+        else:
+            settings[switch or key] = True if switch else given
     return f"ours ({text})", partial(TokenMemoryRun, **settings)
 
 

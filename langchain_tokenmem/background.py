@@ -2,6 +2,8 @@
 
 A fork takes the memory of a process along, and not its threads. In the child a job of the parent is
 over, also one that waited for its turn, and a lock that one of its threads held is free.
+
+Here are also what calls to services share: limits of time, a circuit breaker, closing on exit.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 Given = ParamSpec("Given")
 T = TypeVar("T")
@@ -350,3 +352,66 @@ def in_thread(
     wrapper.__wrapped__ = method  # type: ignore[attr-defined]  # inspect.signature follows it
     wrapper.__doc__ = f"Do the same as `{method.__name__}` without blocking the event loop."
     return wrapper
+
+
+class CircuitBreaker:
+    """Opens after so many failures in a row, and closes again after a while.
+
+    Written here because the libraries for it read a clock of their own and wrap a call, while
+    attempts here are steps of a generator that knows no call, or end behind their caller's back.
+
+    Args:
+        attempts: Failures in a row that open it.
+        cool_down_s: Seconds that it stays open.
+        clock: Gives seconds that only grow.
+    """
+
+    def __init__(self, attempts: int, cool_down_s: float, clock: Callable[[], float]) -> None:
+        self.attempts = attempts
+        self.cool_down_s = cool_down_s
+        self._clock = clock
+        self._lock = ForkSafeLock()
+        self._failures = 0
+        self._opened_at: float | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True while no attempt should be made."""
+        with self._lock:
+            if self._opened_at is None:
+                return False
+            if self._clock() - self._opened_at < self.cool_down_s:
+                return True
+            self._opened_at, self._failures = None, 0
+            return False
+
+    def failed(self) -> None:
+        """Note a failed attempt."""
+        with self._lock:
+            self._failures += 1
+            if self._failures >= self.attempts:
+                self._opened_at = self._clock()
+
+    def succeeded(self) -> None:
+        """Note a good one."""
+        with self._lock:
+            self._failures, self._opened_at = 0, None
+
+
+class Closeable:
+    """Context manager, sync and async, of an object with `close` and `aclose`."""
+
+    close: Any
+    aclose: Any
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.aclose()

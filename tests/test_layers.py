@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent / PACKAGE
 
 # From the ground up. What stands in one row never imports one another.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "notes_state", "state", "events", "background", "circuit_breaker", "_lazy"),
+    ("errors", "notes_state", "state", "events", "background", "_lazy"),
     ("core",),
     ("tokens", "storage", "summarize"),
     ("recall",),
@@ -37,7 +37,6 @@ SAME_ROW = {
     ("state", "notes_state"),
     ("events", "state"),
     ("events", "errors"),
-    ("circuit_breaker", "background"),
     ("cli", "__init__"),
 }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import langchain_tokenmem
-from langchain_tokenmem import errors
+from langchain_tokenmem import TokenBudget, TokenMemory, errors
 
 EXPECTED: dict[str, set[str]] = {
     "langchain_tokenmem": {
@@ -156,3 +156,8 @@ def test_every_public_name_is_used_in_the_typed_examples():
         for alias in node.names
     }
     assert {name for name in NAMES if name[0] != "langchain_tokenmem.summarizers"} <= used
+
+
+@pytest.mark.parametrize(("made", "most"), [(TokenMemory, 16), (TokenBudget, 9)])
+def test_settings_that_belong_together_are_one_value(made, most):
+    assert len(inspect.signature(made).parameters) <= most

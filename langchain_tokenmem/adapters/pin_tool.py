@@ -19,7 +19,7 @@ from langchain_tokenmem.adapters.tool_scope import (
     as_tool,
     on_one_line,
 )
-from langchain_tokenmem.core.before_store import BeforeStore, text_as_kept
+from langchain_tokenmem.core.argument_checks import BeforeStore, text_as_kept
 from langchain_tokenmem.core.pins import PINS_CHANNEL, new_pin, pin_named, with_pins
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.notes_state import Pin

@@ -34,7 +34,7 @@ ESTIMATE_MARGIN = 0.10
 
 @dataclass(frozen=True, kw_only=True)
 class Shares:
-    """How a request is divided: most of each part, and what old tool results are shortened to.
+    """Largest share of each part of a request, and the length of shortened tool results.
 
     Args:
         recent: Share of the limit at the end of the conversation in which no tool result is
@@ -53,7 +53,7 @@ class Shares:
         error_chars: Characters kept of an old tool result that reports an error.
 
     Raises:
-        ConfigurationError: When a share is no fraction, or a length no number.
+        ConfigurationError: When a share is not a fraction, or a length is not a whole number.
 
     Example:
         >>> TokenBudget(8_000, shares=Shares(recall=0.1)).recall_tokens
@@ -76,10 +76,12 @@ class Shares:
         for name in ("result_tokens", "result_chars"):
             value = getattr(self, name)
             if value is not None and not _is_count(value):
-                raise ConfigurationError(f"shares.{name} is {value!r}; it is 1 or more, or None.")
+                raise ConfigurationError(
+                    f"shares.{name} is {value!r}; it must be 1 or more, or None."
+                )
         if self.error_chars != 0 and not _is_count(self.error_chars):
             raise ConfigurationError(
-                f"shares.error_chars is {self.error_chars!r}; it is 0 or more."
+                f"shares.error_chars is {self.error_chars!r}; it must be 0 or more."
             )
 
 
@@ -103,7 +105,7 @@ class TokenBudget:
             `TokenUsage.near_limit` is true.
         target: Low watermark that both steps go down to: one change of the prefix buys many
             turns of cache hits.
-        shares: How a request is divided.
+        shares: The largest share of each part, and the length of shortened tool results.
         cache_ttl_s: Seconds that a provider keeps a cached prefix. After a longer pause nothing is
             cached any more, so a change of the prefix costs nothing: above `compact_at` it is made
             at once. None: pauses do not matter.
@@ -138,7 +140,7 @@ class TokenBudget:
             object.__setattr__(self, "reserve_output", min(8_192, window // 10))
         if not isinstance(self.shares, Shares):
             raise ConfigurationError(
-                f"shares is {self.shares!r:.100}; it is a Shares, such as Shares(recall=0.1)."
+                f"shares is {self.shares!r:.100}; pass a Shares, such as Shares(recall=0.1)."
             )
         self._check_numbers()
         self._check_order()
@@ -322,7 +324,7 @@ class TokenBudget:
 
 def _check_fraction(name: str, value: Any) -> None:
     if not isinstance(value, (int, float)) or not 0 < value <= 1:
-        raise ConfigurationError(f"{name} is {value!r}; it is a fraction, over 0 up to 1.")
+        raise ConfigurationError(f"{name} is {value!r}; it must be above 0 and at most 1.")
 
 
 def _is_count(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What a caller can set about a request: rules for all, options of one."""
+"""Rules for every request of a memory, and the options of a single one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RequestRules:
         show_times: Show the time of each `human` message, or of `all`, in front of its text.
 
     Raises:
-        ConfigurationError: When a rule is none of those named, or a number makes no sense.
+        ConfigurationError: When a value is not one of its choices, or a number is too small.
 
     Example:
         >>> RequestRules(legality="anthropic", pin_first=False).dangling

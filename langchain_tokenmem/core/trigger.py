@@ -62,15 +62,15 @@ class Trigger:
             given: `auto` for the budget's `summarize_at`, None, or an `AnyTrigger`.
 
         Raises:
-            ConfigurationError: When it has another form, or a number makes no sense.
+            ConfigurationError: When the form is another one, or a number is out of range.
         """
         if given is None or isinstance(given, Trigger):
             return given
         if given == "auto":
             return cls()
-        clauses = [given] if isinstance(given, Mapping | tuple) else given
+        clauses = [given] if isinstance(given, Mapping) or _is_size(given) else given
         if not isinstance(clauses, Sequence) or isinstance(clauses, str) or not clauses:
-            raise ConfigurationError(f'trigger is {given!r:.100}; it is "auto", None, {_FORMS}.')
+            raise ConfigurationError(f'trigger is {given!r:.100}; pass "auto", None, {_FORMS}.')
         return cls(tuple(map(_clause, clauses)))
 
     @property
@@ -92,19 +92,20 @@ class Trigger:
         return any(all(has[kind] >= size for kind, size in one.items()) for one in self.clauses)
 
 
+def _is_size(given: Any) -> bool:
+    """Return whether it is a single size, not a tuple of conditions."""
+    return isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str)  # noqa: PLR2004
+
+
 def _clause(given: Any) -> Mapping[str, float]:
-    sizes = given
-    if isinstance(given, tuple) and len(given) == 2:  # noqa: PLR2004  # a kind and a number
-        sizes = {given[0]: given[1]}
-    if not isinstance(sizes, Mapping) or not sizes:
-        raise ConfigurationError(f"trigger has {given!r:.100}; it is made of {_FORMS}.")
+    sizes = dict([given]) if _is_size(given) else given
+    if not isinstance(sizes, Mapping) or not sizes or sizes.keys() - TriggerClause.__annotations__:
+        raise ConfigurationError(f"trigger contains {given!r:.100}; a trigger is {_FORMS}.")
     for kind, size in sizes.items():
-        if kind not in TriggerClause.__annotations__:
-            raise ConfigurationError(f"trigger has {given!r:.100}; it is made of {_FORMS}.")
         least, most = (0, 1) if kind == "fraction" else (1, math.inf)
         if type(size) not in _NUMBERS or not least <= size <= most or size == 0:
-            wanted = "over 0 and at most 1" if kind == "fraction" else "1 or more"
-            raise ConfigurationError(f"trigger: {kind} is {size!r:.100}; it is {wanted}.")
+            wanted = "above 0 and at most 1" if kind == "fraction" else "1 or more"
+            raise ConfigurationError(f"trigger: {kind} is {size!r:.100}; it must be {wanted}.")
     return dict(sizes)
 
 

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class BackgroundSummaries:
-    """Limits of the summaries that are made behind the reply.
+    """Limits of the summaries that are written after the reply.
 
     Args:
         timeout_s: Seconds after which a summary is given up: another may start, and the process
@@ -26,7 +26,7 @@ class BackgroundSummaries:
         at_once: Most summaries that are made at once; the others wait for their turn.
 
     Raises:
-        ConfigurationError: When `timeout_s` is no time, or `at_once` no number of threads.
+        ConfigurationError: When `timeout_s` is not a time, or `at_once` is not 1 or more.
 
     Example:
         >>> BackgroundSummaries(timeout_s=60).at_once
@@ -40,7 +40,7 @@ class BackgroundSummaries:
         checked_seconds("timeout_s", self.timeout_s)
         if type(self.at_once) is not int or self.at_once < 1:
             raise ConfigurationError(
-                f"at_once is {self.at_once!r}; it is a whole number, 1 or more."
+                f"at_once is {self.at_once!r}; it must be a whole number, 1 or more."
             )
 
 

@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.background import TimedCalls, await_for, in_own_thread, wait_for
+from langchain_tokenmem.background import Closeable, TimedCalls, await_for, in_own_thread, wait_for
 from langchain_tokenmem.core.argument_checks import (
+    BeforeStore,
     as_budget,
+    as_kept,
     as_messages,
     checked,
+    checked_before_store,
     checked_parts,
     checked_seconds,
 )
-from langchain_tokenmem.core.before_store import BeforeStore, as_kept, checked_before_store
 from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, TokenBudget
 from langchain_tokenmem.core.chat_models import ModelLimits
-from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.message_times import ShownTimes, without_stamp
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.request_options import (
@@ -136,8 +137,10 @@ class TokenMemory(ErasableMemory, Closeable):
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.warn_once = lru_cache(maxsize=1_024)(logging.getLogger(__name__).warning)
-        rules = request or RequestRules()
-        checked(rules, RequestRules, "request", "request=RequestRules(pin_first=False)")
+        line = "request=RequestRules(pin_first=False)"
+        rules = (
+            RequestRules() if request is None else checked(request, RequestRules, "request", line)
+        )
         if not isinstance(turn_memory, TurnMemorySettings):
             turn_memory = TurnMemorySettings(shown=turn_memory)
         self.engine = Engine(

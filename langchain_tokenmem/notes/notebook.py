@@ -13,8 +13,7 @@ from langgraph.config import get_store
 from langgraph.store.base import BaseStore
 
 from langchain_tokenmem.background import ForkSafeLock, in_own_thread, on_running_loop
-from langchain_tokenmem.core.argument_checks import checked_parts
-from langchain_tokenmem.core.before_store import BeforeStore, checked_before_store
+from langchain_tokenmem.core.argument_checks import BeforeStore, checked_before_store, checked_parts
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes.erasing import erase_notes
 from langchain_tokenmem.notes.note import Note, NoteKind, NoteLevel, Project

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp, SearchItem, SearchOp
 
 from langchain_tokenmem.background import on_running_loop
-from langchain_tokenmem.core.before_store import BeforeStore, text_as_kept
+from langchain_tokenmem.core.argument_checks import BeforeStore, text_as_kept
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes.note import (
     Note,

@@ -10,9 +10,8 @@ from typing import Any, Literal, TypeVar
 
 from langchain_core.documents import Document
 
-from langchain_tokenmem.background import in_thread
+from langchain_tokenmem.background import Closeable, in_thread
 from langchain_tokenmem.core.argument_checks import checked_choice
-from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.search_units import Change, Hit, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
 from langchain_tokenmem.recall.analysis import TextAnalyser
@@ -39,7 +38,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RecallScope = Literal["session", "user"]
-"""Where is searched: in one session, or in all sessions of its user."""
+"""What is searched: one session, or all sessions of its user."""
 
 
 class Recall(Closeable):
@@ -106,7 +105,7 @@ class Recall(Closeable):
         if min(lexical_weight, dense_weight) < 0 or neighbours < 0:
             raise ConfigurationError("Weights and neighbours of a recall are never negative.")
         if k is not None and (type(k) is not int or k < 0):
-            raise ConfigurationError(f"k is {k!r}; it is a number of messages from 0 on, or None.")
+            raise ConfigurationError(f"k is {k!r}; it must be 0 or more messages, or None.")
         self.scope = checked_choice(scope, RecallScope, "scope")
         self.k = k
         self._analyser = TextAnalyser(language)

@@ -117,7 +117,7 @@ class BudgetSettings(MadeSettings):
     target: float = 0.40
     """Share of the window that each change goes down to."""
     shares: SharesSettings = SharesSettings()
-    """How a request is divided."""
+    """Largest share of each part of a request."""
     cache_ttl_s: float | None = 300.0
     """Seconds that a provider keeps a cached prefix; none: pauses do not matter."""
     model: str | None = Field(default=None, examples=["gpt-4o"])
@@ -472,7 +472,7 @@ class MemorySettings(SettingsGroup):
     request: RequestSettings = RequestSettings()
     """Rules for every request."""
     background: BackgroundSettings | None = BackgroundSettings()
-    """Write summaries after the reply; none: before it."""
+    """Write summaries after the reply; none: during the turn."""
     max_wait_s: float = 30.0
     """Seconds that a turn waits, at most, for everything."""
     turn_memory: TurnMemoryGroup = TurnMemoryGroup()

@@ -13,7 +13,7 @@ from zlib import crc32
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, Select, bindparam, func, insert, or_, select, text, update
 
-from langchain_tokenmem.core.before_store import BeforeStore, as_kept
+from langchain_tokenmem.core.argument_checks import BeforeStore, as_kept
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import is_id
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError

@@ -13,10 +13,15 @@ from typing import Any, Unpack
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, delete
 
-from langchain_tokenmem.background import BackgroundRunner, in_thread, wait_at_exit, wait_for
+from langchain_tokenmem.background import (
+    BackgroundRunner,
+    Closeable,
+    in_thread,
+    wait_at_exit,
+    wait_for,
+)
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.closeable import Closeable
 from langchain_tokenmem.core.messages import marks_of, role_of
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.session_settings import ScopedSettings, SessionSettings

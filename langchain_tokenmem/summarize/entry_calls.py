@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langchain_tokenmem.circuit_breaker import CircuitBreaker
+from langchain_tokenmem.background import CircuitBreaker
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.summarize.base import SummaryRequest, check_answer
 from langchain_tokenmem.summarize.compact_requests import PromptBuilder

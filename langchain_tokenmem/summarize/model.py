@@ -10,8 +10,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 
-from langchain_tokenmem.background import in_own_thread
-from langchain_tokenmem.circuit_breaker import CircuitBreaker
+from langchain_tokenmem.background import CircuitBreaker, in_own_thread
 from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW
 from langchain_tokenmem.core.chat_models import model_name, profile_of
 from langchain_tokenmem.core.messages import role_of, text_of

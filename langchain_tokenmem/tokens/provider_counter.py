@@ -20,8 +20,13 @@ from typing import Any
 from cachetools import TTLCache
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.background import BackgroundRunner, ForkSafeLock, in_own_thread, wait_for
-from langchain_tokenmem.circuit_breaker import CircuitBreaker
+from langchain_tokenmem.background import (
+    BackgroundRunner,
+    CircuitBreaker,
+    ForkSafeLock,
+    in_own_thread,
+    wait_for,
+)
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.tokens.base import Method, TokenCount
 from langchain_tokenmem.tokens.cache import request_digest

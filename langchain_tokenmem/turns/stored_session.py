@@ -16,8 +16,12 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import waiting_at_most
-from langchain_tokenmem.core.argument_checks import as_messages, described
-from langchain_tokenmem.core.before_store import BeforeStore, text_as_kept
+from langchain_tokenmem.core.argument_checks import (
+    BeforeStore,
+    as_messages,
+    described,
+    text_as_kept,
+)
 from langchain_tokenmem.core.messages import (
     MARKS,
     digest_of,

@@ -13,7 +13,7 @@ from langchain_tokenmem.types import BackgroundSummaries, RequestRules
     ("setting", "said"),
     [
         ({"budget": "8k"}, r"budget=TokenBudget\(context_window=8_000\)"),
-        ({"trigger": 0.6}, r'it is "auto", None'),
+        ({"trigger": 0.6}, r'pass "auto", None'),
         ({"request": {"pin_first": False}}, r"request=RequestRules\(pin_first=False\)"),
         ({"max_wait_s": -1}, "max_wait_s is -1"),
     ],
@@ -28,7 +28,7 @@ def test_a_setting_that_cannot_work_is_refused(setting, said):
     [
         (lambda: RequestRules(max_tail_messages=5), "the tail moves by 10"),
         (lambda: RequestRules(dangling="keep"), '"answer" or "drop"'),
-        (lambda: RequestRules(legality="nobody"), "nobody"),
+        (lambda: RequestRules(legality="unknown"), "unknown"),
         (lambda: BackgroundSummaries(timeout_s=float("nan")), "timeout_s is nan"),
         (lambda: BackgroundSummaries(at_once=0), "at_once is 0"),
         (lambda: Recall(TranscriptStore("sqlite://"), scope="all"), '"session" or "user"'),

@@ -47,6 +47,7 @@ def covered(memory, messages) -> int:
         ([("fraction", 0.7), ("messages", 30)], True),
         ({"fraction": 0.7, "messages": 30}, False),
         ({"fraction": 0.2, "messages": 30}, True),
+        ((("fraction", 0.7), ("messages", 30)), True),
         ("auto", False),
     ],
 )
@@ -85,6 +86,10 @@ def test_a_cap_on_the_tail_moves_in_batches_of_ten():
         lambda: Trigger.of({"words": 3}),
         lambda: Trigger.of([]),
         lambda: Trigger.of("often"),
+        lambda: Trigger.of(("tokens", 10, 20)),
+        lambda: Trigger.of(({"tokens": 0}, {"messages": 2})),
+        lambda: Trigger.of([(["tokens"], 2)]),
+        lambda: Trigger.of(("tokens",)),
         lambda: memory_of(request=RequestRules(max_tail_messages=10)),
         lambda: memory_of(request=RequestRules(max_tail_messages=20), trigger=None),
     ],

@@ -40,8 +40,13 @@ from langchain_tokenmem.adapters.checkpoints.config import (
     tuple_of,
 )
 from langchain_tokenmem.background import in_own_thread, in_thread
-from langchain_tokenmem.core.argument_checks import checked, checked_choice, checked_several
-from langchain_tokenmem.core.before_store import BeforeStore, checked_before_store
+from langchain_tokenmem.core.argument_checks import (
+    BeforeStore,
+    checked,
+    checked_before_store,
+    checked_choice,
+    checked_several,
+)
 from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
 from langchain_tokenmem.storage.checkpoints import Address, CheckpointStore, NewCheckpoint
 from langchain_tokenmem.storage.codec import Codec

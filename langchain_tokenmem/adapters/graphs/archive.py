@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from langchain_core.messages import BaseMessage, RemoveMessage
 
-from langchain_tokenmem.core.before_store import BeforeStore, as_kept
+from langchain_tokenmem.core.argument_checks import BeforeStore, as_kept
 from langchain_tokenmem.core.messages import digest_of, is_pinned, role_of
 from langchain_tokenmem.memory.recalled_blocks import add_to_ranges
 from langchain_tokenmem.state import MemoryState

@@ -221,7 +221,7 @@ class TurnMemorySettings:
         include_partial: Whether interrupted and failed turns have a turn memory, too.
 
     Raises:
-        ConfigurationError: When a setting is of another kind.
+        ConfigurationError: When a setting has the wrong type.
 
     Example:
         >>> TurnMemorySettings(project_root="/app").shown

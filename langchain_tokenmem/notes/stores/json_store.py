@@ -10,8 +10,13 @@ from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 
-from langchain_tokenmem.background import BackgroundRunner, ForkSafeLock, in_thread, wait_at_exit
-from langchain_tokenmem.core.closeable import Closeable
+from langchain_tokenmem.background import (
+    BackgroundRunner,
+    Closeable,
+    ForkSafeLock,
+    in_thread,
+    wait_at_exit,
+)
 from langchain_tokenmem.core.stored_items import ItemId, Namespace, StoredItem, starts_with
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.notes.stores.item_store import ItemStore
