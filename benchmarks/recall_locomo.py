@@ -33,9 +33,7 @@ from langchain_tokenmem.recall import ChromaIndex, HashingEmbeddings
 from langchain_tokenmem.recall.fusion import Floor
 
 UNRELATED = Path(__file__).with_name("_unrelated.txt")
-NO_FLOOR = Floor(
-    terms=0, share=0.0, strong_share=0.0, strict_share=0.0, each_share=0.0, cosine=None
-)
+NO_FLOOR = Floor(terms=0, share=0.0, strong_share=0.0, each_share=0.0, cosine=None)
 PROMISED = {
     False: "promised without embeddings: B1024 >= 78, B4096 >= 89",
     True: "promised with a real model: B1024 >= 84, B4096 >= 93.5",

@@ -181,11 +181,14 @@ class Entry:
         part: Which part of its message it is, from 0.
         length: How many terms it has.
         terms: How often each term occurs in it.
+        elaborates: Whether it is a part of a long answer, which counts less than what was stated
+            in few words.
     """
 
     part: int
     length: int
     terms: Mapping[str, int]
+    elaborates: bool = False
 
 
 class Analyser(Protocol):

@@ -12,7 +12,7 @@ from langchain_tokenmem.recall.analysis import MONTHS, NEGATIONS, NamedDate, Tex
 from langchain_tokenmem.recall.fusion import Boosts, Floor, fused
 from langchain_tokenmem.recall.words import Bm25, Posting, TermWeight, score
 
-NOTES_FLOOR = Floor(terms=2, share=0.12, strong_share=0.25, strict_share=0.25)
+NOTES_FLOOR = Floor(terms=2, share=0.12, strong_share=0.25)
 """Least that notes must have in common with a question.
 
 Found on LoCoMo's facts, checked on the chats of REALTALK with each line as a note
@@ -82,7 +82,7 @@ class NoteRanker:
             length = counts.total()
             total += length
             for term in postings.keys() & counts.keys():
-                postings[term].append((unit, counts[term], length))
+                postings[term].append((unit, counts[term], length, 0))
         average = max(1.0, total / len(notes))
         return [
             self._ranked(
@@ -113,7 +113,7 @@ class NoteRanker:
             if note.content in cosines
         ]
         # A neighbour moves a note up and never brings one that does not match itself.
-        matching = {unit for rows in postings.values() for unit, _, _ in rows}.union(dict(near))
+        matching = {unit for rows in postings.values() for unit, *_ in rows}.union(dict(near))
         ranking = fused(
             score(postings, weights, average_length, _BM25),
             near,

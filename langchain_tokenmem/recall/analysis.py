@@ -88,7 +88,7 @@ def stop_words(language: str) -> Iterable[str]:
     return sorted(stopwords(code)) if has_lang(code) else ()
 
 
-VERSION = 1
+VERSION = 2
 """Grows with every change that makes other terms of a text."""
 
 MONTHS = (
@@ -182,7 +182,8 @@ class TextAnalyser:
             return ()
         about = self.about(source)
         counted = [Counter([*self.terms(part), *about]) for part in parts_of(text)]
-        return [Entry(number, one.total(), one) for number, one in enumerate(counted)]
+        elaborates = source.role == "ai" and len(counted) > 1
+        return [Entry(at, one.total(), one, elaborates) for at, one in enumerate(counted)]
 
     def about(self, source: IndexSource) -> list[str]:
         """Return the terms of a message's date and speaker."""

@@ -31,25 +31,24 @@ class Floor:
     strict floor for each message would lose up to eleven points of the evidence on LoCoMo
     (docs/recall.md).
 
-    By words, the gate opens when a message has two terms of the question and a fifth of its weight
-    (IDF), or matches much of a question whose terms occur in the scope; by meaning, when the cosine
-    of a message is high enough.
+    By words, the gate opens when a message has two terms of the question and 22 % of its weight
+    (IDF), or more terms and less weight (three and 15 %, four and 11 %), or matches much of a
+    question whose terms occur in the scope; by meaning, when the cosine of a message is high
+    enough.
 
     Attributes:
         terms: How many of the question's terms a message must contain itself.
-        share: Share of the question's weight that it must also match.
+        share: Share of the question's weight that it must also match, if it has no more of them.
         strong_share: Matched share times the share of the question's weight that occurs in the
-            scope, from which a single term is enough: about one of two.
-        strict_share: The same where there are vectors, which answer such short questions.
+            scope, from which a single term is enough: about one of two, if both occur.
         cosine: Cosine from which meaning alone is enough; None opens the gate for every question.
         each_share: Least share of a message that is not near in meaning.
         each_cosine: Least cosine of a message that matches no words.
     """
 
     terms: int = 2
-    share: float = 0.2
-    strong_share: float = 0.22
-    strict_share: float = 0.24
+    share: float = 0.22
+    strong_share: float = 0.27
     cosine: float | None = 0.3
     each_share: float = 0.01
     each_cosine: float = 0.1
@@ -123,9 +122,9 @@ def _normalised(values: Weights, *, from_zero: bool) -> Weights:
 
 
 def _over(floor: Floor, words: Scores, shares: Weights, similarity: Weights) -> NDArray[np.bool_]:
-    passes = (words.counts >= floor.terms) & (words.shares >= floor.share)
-    strong = floor.strict_share if (similarity > _FAR).any() else floor.strong_share
-    passes |= words.known * words.shares >= strong
+    least_share = floor.terms * floor.share
+    passes = (words.counts >= floor.terms) & (words.counts * words.shares >= least_share)
+    passes |= words.known * words.shares >= floor.strong_share
     is_near = similarity >= (_FAR if floor.cosine is None else floor.cosine)
     if not passes.any() and not (is_near & (similarity > _FAR)).any():
         return np.zeros(len(similarity), dtype=np.bool_)

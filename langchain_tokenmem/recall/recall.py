@@ -28,7 +28,7 @@ from langchain_tokenmem.recall.results import (
 from langchain_tokenmem.recall.text_parts import rough_tokens
 from langchain_tokenmem.recall.vector_store import VectorStoreIndex
 from langchain_tokenmem.recall.vectors import vector_index
-from langchain_tokenmem.recall.words import Bm25, LexicalIndex, Scores
+from langchain_tokenmem.recall.words import LexicalIndex, Scores
 from langchain_tokenmem.recall.worker import LexicalBacklog
 from langchain_tokenmem.storage.lifecycle import ExpiryReport
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
@@ -62,7 +62,6 @@ class Recall(Closeable):
         language: Language of stems and stop-words: `english`, `german`, `french` ...
         lexical_weight: Weight of the normalised score by words, where there are vectors.
         dense_weight: Weight of the normalised score by vectors.
-        neighbours: How many messages on each side also count for a message.
         floor: The least that a message must have in common with a question.
         boosts: Factors for a named speaker and a named date.
         count_tokens: Counts the tokens of a text for `max_tokens`; default: an estimate without a
@@ -95,22 +94,20 @@ class Recall(Closeable):
         language: str = "english",
         lexical_weight: float = 0.4,
         dense_weight: float = 0.6,
-        neighbours: int = 2,
         floor: Floor | None = None,
         boosts: Boosts | None = None,
         count_tokens: Callable[[str], int] | None = None,
         scope: RecallScope = "session",
         k: int | None = None,
     ) -> None:
-        if min(lexical_weight, dense_weight) < 0 or neighbours < 0:
-            raise ConfigurationError("Weights and neighbours of a recall are never negative.")
+        if min(lexical_weight, dense_weight) < 0:
+            raise ConfigurationError("The weights of a recall are never negative.")
         if k is not None and (type(k) is not int or k < 0):
             raise ConfigurationError(f"k is {k!r}; it must be 0 or more messages, or None.")
         self.scope = checked_choice(scope, RecallScope, "scope")
         self.k = k
         self._analyser = TextAnalyser(language)
-        parameters = Bm25(neighbours=neighbours)
-        self.lexical = LexicalIndex(store, analyser=self._analyser, parameters=parameters)
+        self.lexical = LexicalIndex(store, analyser=self._analyser)
         self._store = store
         self._dense = vector_index(store.index, chroma, embeddings, on_model_change)
         self._weights = (lexical_weight, dense_weight)

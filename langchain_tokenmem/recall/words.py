@@ -23,27 +23,47 @@ from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 Units = NDArray[np.int64]
 Weights = NDArray[np.float64]
-Posting = tuple[int, int, int]
+Posting = tuple[int, int, int, int]
+"""Unit, occurrences of the term, length of the unit in terms, and whether the unit elaborates."""
 
 _LEAST_UNITS = 100
+_LEAST_LENT = 0.05
+_BELOW_OWN = 0.95
+"""What neighbours lend of a term, at most, where its weakest own occurrence is 1: so no message is
+found before one that has the words itself because of its neighbours alone."""
+
 _SEQ_MASK = (1 << SEQ_BITS) - 1
 
 
 @dataclass(frozen=True)
 class Bm25:
-    """The parameters of BM25F; the defaults are the best on LoCoMo (docs/recall.md).
+    """The parameters of BM25F, the same for every kind of talk (docs/recall.md).
 
     Attributes:
         k1: Saturation of the term frequency.
         b: Length normalisation, 0 to 1.
-        neighbours: How many messages on each side count as neighbours.
-        neighbour_weight: Weight of a neighbour's word, where an own word has 1.
+        neighbours: How many messages on each side count as neighbours at most.
+        neighbour_weight: Weight of the word of a neighbour at no distance, where an own word has 1.
+        reach: Terms between two messages over which that weight falls to 1/e: in chats of short
+            messages five neighbours count, beside long messages hardly one.
+        elaboration: Factor of the score of every part of a long answer. Who asks for what was said
+            mostly means what the user stated, not the assistant's pages about it.
     """
 
     k1: float = 0.9
     b: float = 0.5
-    neighbours: int = 2
-    neighbour_weight: float = 0.35
+    neighbours: int = 5
+    neighbour_weight: float = 0.6
+    reach: float = 60.0
+    elaboration: float = 0.5
+
+    def lent(self, average: float) -> list[float]:
+        """Return the weights of neighbours by distance, where units have `average` terms."""
+        weights = (
+            self.neighbour_weight * math.exp(-distance * average / self.reach)
+            for distance in range(1, self.neighbours + 1)
+        )
+        return [weight for weight in weights if weight >= _LEAST_LENT]
 
 
 @dataclass(frozen=True)
@@ -73,8 +93,8 @@ class TermWeight:
     Attributes:
         score: Weight in the score of a unit.
         share: Weight in the share of the question that a unit matches. A term that does not occur
-            weighs as much as one that occurs once, and a short history counts as 100 units,
-            because in a few messages no term is rare.
+            weighs as much as one that occurs once. A short history counts as 100 units, because in
+            a few messages no term is rare; that a term is missing there says half as much.
         is_known: Whether any unit has the term.
     """
 
@@ -87,6 +107,8 @@ class TermWeight:
         """Return the weight of a term that `count` of `units` have."""
         known = min(count, units)
         share = idf(max(known, 1), max(units, _LEAST_UNITS))
+        if not known and units < _LEAST_UNITS:
+            share /= 2
         return cls(idf(known, units), share, is_known=known > 0)
 
 
@@ -104,7 +126,7 @@ def score(
     """Return the score of every unit that has a term, or whose neighbour has one.
 
     Args:
-        postings: (unit, term frequency, length) of each term.
+        postings: Rows of each term.
         weights: Weights of all terms of the question, also of those that do not occur.
         average: Mean length of a unit, in terms.
         parameters: Parameters of BM25F.
@@ -120,6 +142,8 @@ def score(
     everywhere = np.concatenate([units for units, _, _, _ in found])
     units, places = np.unique(everywhere, return_inverse=True)
     values = _sums(places, np.concatenate([weight.score * tf for _, tf, _, weight in found]))
+    elaborate = {row[0] >> PART_BITS for rows in postings.values() for row in rows if row[3]}
+    values[np.isin(units >> PART_BITS, [*elaborate])] *= parameters.elaboration
     shares = _sums(places, np.concatenate([weight.share * own for _, _, own, weight in found]))
     counts = _sums(places, np.concatenate([own >= 1 for _, _, own, _ in found]))
     whole = max(sum(weight.share for weight in weights.values()), 1e-9)
@@ -136,27 +160,35 @@ def _term(
 ) -> tuple[Units, Weights, Weights]:
     """Return the units that a term reaches, its saturated frequency there, and whether it is own.
 
-    For a term of a neighbour the last one is `neighbour_weight`.
+    For a term of a neighbour the last one is the neighbour's weight.
     """
-    flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=3 * len(rows))
-    table = flat.reshape(-1, 3)
+    flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=4 * len(rows))
+    table = flat.reshape(-1, 4)
     own = table[:, 0]
     norm = 1 - parameters.b + parameters.b * table[:, 2] / max(average, 1e-9)
     weight = table[:, 1] / norm
-    reached, lent = [own], [weight]
-    for distance in range(1, parameters.neighbours + 1):
+    # A message lends what its best part has, and is itself met at its first part.
+    lenders, at = np.unique((own >> PART_BITS) << PART_BITS, return_inverse=True)
+    strength = np.zeros(len(lenders))
+    np.maximum.at(strength, at, weight)
+    seq = (lenders >> PART_BITS) & _SEQ_MASK
+    reached, lent, shares = [own[:0]], [weight[:0]], [weight[:0]]
+    for distance, part in enumerate(parameters.lent(average), 1):
         for step in (-distance, distance):
-            seq = ((own >> PART_BITS) & _SEQ_MASK) + step
-            is_there = (seq >= 1) & (seq <= _SEQ_MASK)
-            # A neighbour is met at its first part; the part of the lender does not matter.
-            place = own - (own & (MOST_PARTS - 1)) + step * MOST_PARTS
-            reached.append(place[is_there])
-            lent.append(parameters.neighbour_weight * weight[is_there])
-    units, places = np.unique(np.concatenate(reached), return_inverse=True)
-    tf = _sums(places, np.concatenate(lent))
-    is_own = np.isin(units, own)
-    share = np.where(is_own, 1.0, parameters.neighbour_weight)
-    return units, tf * (parameters.k1 + 1) / (parameters.k1 + tf), share
+            is_there = (seq + step >= 1) & (seq + step <= _SEQ_MASK)
+            reached.append(lenders[is_there] + step * MOST_PARTS)
+            lent.append(part * strength[is_there])
+            shares.append(np.full(len(lent[-1]), part))
+    near, places = np.unique(np.concatenate(reached), return_inverse=True)
+    borrowed = np.minimum(_sums(places, np.concatenate(lent)), _BELOW_OWN * weight.min())
+    share = np.zeros(len(near))
+    np.maximum.at(share, places, np.concatenate(shares))
+
+    units, places = np.unique(np.concatenate([own, near]), return_inverse=True)
+    tf = _sums(places, np.concatenate([weight, borrowed]))
+    is_own = np.zeros(len(units))
+    np.maximum.at(is_own, places, np.concatenate([np.ones(len(own)), share]))
+    return units, tf * (parameters.k1 + 1) / (parameters.k1 + tf), is_own
 
 
 @dataclass(frozen=True)
@@ -255,7 +287,7 @@ class LexicalIndex:
             places = best_units(
                 score(found, weights, average, self.parameters), self.effort.candidates
             )
-            nearby = _with_neighbours(places, self.parameters.neighbours)
+            nearby = _with_neighbours(places, len(self.parameters.lent(average)))
             found |= _allowed(reader.postings_of(common, nearby), reader, among, exclude)
         return score(found, weights, average, self.parameters)
 
@@ -281,7 +313,7 @@ def _allowed(
     """Return the postings of messages that may be found."""
     if among is None and not exclude:
         return dict(found)
-    units = sorted({unit for rows in found.values() for unit, _, _ in rows})
+    units = sorted({row[0] for rows in found.values() for row in rows})
     there = {*reader.filter_units(units, among, exclude)}
     return {term: [row for row in rows if row[0] in there] for term, rows in found.items()}
 

@@ -318,12 +318,10 @@ class FloorSettings(MadeSettings):
 
     terms: int = Field(default=2, ge=0)
     """Terms of the question that the best message needs."""
-    share: float = Field(default=0.2, ge=0)
-    """Share of the question's weight that it needs."""
-    strong_share: float = Field(default=0.22, ge=0)
+    share: float = Field(default=0.22, ge=0)
+    """Share of the question's weight that it needs with so many terms."""
+    strong_share: float = Field(default=0.27, ge=0)
     """Share at which one term is enough."""
-    strict_share: float = Field(default=0.24, ge=0)
-    """The same where there are vectors."""
     cosine: float | None = 0.3
     """Cosine at which meaning alone is enough."""
     each_share: float = Field(default=0.01, ge=0)
@@ -385,8 +383,6 @@ class RecallSettings(SettingsGroup):
     """Weight of words."""
     dense_weight: float = Field(default=0.6, ge=0)
     """Weight of vectors."""
-    neighbours: int = Field(default=2, ge=0)
-    """Number of neighbouring messages that count too."""
     floor: FloorSettings = FloorSettings()
     """What a hit needs in common with the question."""
     boosts: BoostsSettings = BoostsSettings()

@@ -61,7 +61,7 @@ _BATCH = 50
 _ABOUT = "The index of recall"
 
 Postings = list[Any]
-"""Rows of (unit, occurrences, length)."""
+"""Rows of (unit, occurrences, length, whether the unit elaborates)."""
 
 
 class SearchIndex(VectorTable):
@@ -385,6 +385,7 @@ def add_terms(
             "part": entry.part,
             "occurrences": occurrences,
             "unit_length": entry.length,
+            "elaborates": int(entry.elaborates),
         }
         for seq, entry in found
         for term, occurrences in entry.terms.items()
@@ -471,7 +472,7 @@ def owner_number(user_id: str | None, session: int) -> int:
 
 # Multiplication, because PostgreSQL cannot shift a BIGINT by a BIGINT.
 _UNIT = terms.c.session * (1 << PARTITION_SHIFT) + terms.c.seq * (1 << PART_BITS) + terms.c.part
-_POSTING = select(_UNIT, terms.c.occurrences, terms.c.unit_length)
+_POSTING = select(_UNIT, terms.c.occurrences, terms.c.unit_length, terms.c.elaborates)
 
 
 class IndexReader(VectorsReader):
@@ -517,7 +518,7 @@ class IndexReader(VectorsReader):
         return found
 
     def postings(self, words: Sequence[str], most: int) -> dict[str, Postings]:
-        """Return the (unit, occurrences, length) rows of terms: the newest `most` of each."""
+        """Return the rows of terms: the newest `most` of each."""
         order = (terms.c.session.desc(), terms.c.seq.desc(), terms.c.part.desc())
         query = _POSTING.order_by(*order).limit(most)
         return {
@@ -526,7 +527,7 @@ class IndexReader(VectorsReader):
         }
 
     def postings_of(self, words: Sequence[str], units: Sequence[int]) -> dict[str, Postings]:
-        """Return the (unit, occurrences, length) rows of terms in some units."""
+        """Return the rows of terms in some units."""
         found: dict[str, Postings] = {term: [] for term in words}
         places = _by_session(units)
         for term, (number, seqs) in product(words, places.items()):

@@ -161,6 +161,8 @@ terms = Table(
     Column("part", Integer, nullable=False),
     Column("occurrences", Integer, nullable=False),
     Column("unit_length", Integer, nullable=False),
+    # whether it is a part of a long answer
+    Column("elaborates", Integer, nullable=False),
     PrimaryKeyConstraint("session", "term", "seq", "part"),
     Index("tokenmem_terms_seq", "session", "seq"),
     sqlite_with_rowid=False,

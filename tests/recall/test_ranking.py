@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem.core.search_units import pack_unit
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall import ChromaIndex
 from langchain_tokenmem.recall.analysis import NamedDate, TextAnalyser, dates_in
@@ -23,7 +24,7 @@ from langchain_tokenmem.recall.text_parts import (
     parts_of,
     rough_tokens,
 )
-from langchain_tokenmem.recall.words import Scores
+from langchain_tokenmem.recall.words import Bm25, Scores, TermWeight, score
 from tests.recall.samples import FILLER, talk
 
 analyser = TextAnalyser()
@@ -139,10 +140,13 @@ def ranked(lexical, meaning=(), floor=None, lacking=()):
 @pytest.mark.parametrize(
     ("share", "count", "known", "passes"),
     [
-        (0.2, 2, 0.0, True),
-        (0.19, 2, 0.9, False),
-        (0.5, 1, 0.5, True),
-        (0.5, 1, 0.4, False),
+        (0.22, 2, 0.0, True),
+        (0.21, 2, 0.9, False),
+        (0.15, 3, 0.0, True),
+        (0.11, 4, 0.0, True),
+        (0.1, 4, 0.0, False),
+        (0.52, 1, 0.52, True),
+        (0.5, 1, 0.5, False),
     ],
 )
 def test_words_let_a_question_through(share, count, known, passes):
@@ -158,11 +162,46 @@ def test_meaning_lets_a_question_through(best, floor, passes):
     assert bool(ranked(scores_of(), [(1, best)], floor)) is passes
 
 
-def test_where_meaning_answers_too_words_must_be_stronger():
-    short = scores_of((1, 5.0, 0.48, 1), known=0.48)
-    assert set(ranked(short)) == {1}
-    assert ranked(short, [(1, 0.2), (2, 0.1)]) == {}
-    assert 1 in ranked(short, [(1, 0.35), (2, 0.1)])
+TERM = {"key": TermWeight(2.0, 1.0)}
+
+
+@given(
+    st.dictionaries(
+        st.integers(1, 30), st.tuples(st.integers(1, 5), st.integers(1, 400)), min_size=1
+    ),
+    st.floats(5, 200),
+)
+def test_no_message_comes_before_one_with_the_word_because_of_its_neighbours(said, average):
+    rows = [
+        (pack_unit(1, seq), times, max(times, length), 0) for seq, (times, length) in said.items()
+    ]
+    found = score({"key": rows}, TERM, average, Bm25())
+    by_unit = dict(zip(found.units.tolist(), found.values.tolist(), strict=True))
+    own = {pack_unit(1, seq) for seq in said}
+    weakest = min(by_unit[unit] for unit in own)
+    assert all(value < weakest for unit, value in by_unit.items() if unit not in own)
+
+
+def test_neighbours_reach_far_in_short_messages_and_hardly_in_long_ones():
+    assert [len(Bm25().lent(terms)) for terms in (15, 30, 60, 140, 300)] == [5, 4, 2, 1, 0]
+
+
+def test_a_part_of_a_long_answer_counts_half():
+    rows = [(pack_unit(1, 1), 1, 10, 0), (pack_unit(1, 20), 1, 10, 1)]
+    found = score({"key": rows}, TERM, 10.0, Bm25(neighbours=0)).values
+    assert found.tolist() == [pytest.approx(found[1] * 2), found[1]]
+
+
+def test_a_long_answer_comes_after_what_the_user_stated(store, recall):
+    essay = "\n\n".join(
+        f"Step {n}: the Oslo budget grows with the number of visitors." for n in range(80)
+    )
+    store.add(
+        "s",
+        [HumanMessage("The Oslo budget is 4,000 euros.", id="stated"), AIMessage(essay, id="long")],
+    )
+    found = [hit.message_id for hit in recall.search("What is the Oslo budget?", session_id="s")]
+    assert found.index("long") > found.index("stated")
 
 
 @given(

@@ -213,7 +213,7 @@ def test_a_fault_of_the_caller_is_not_reported_as_one_of_the_store(store, recall
     with pytest.raises(ConfigurationError, match=r"k is 1\.5"):
         recall.search("tram", session_id="s", k=1.5)
     with pytest.raises(ConfigurationError, match="never negative"):
-        Recall(store, neighbours=-1)
+        Recall(store, lexical_weight=-1)
 
 
 def test_statistics_are_those_of_the_scope(store, recall):
