@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
 from typing import Any, Literal
 
 from langchain_core.callbacks import (
@@ -16,21 +17,25 @@ from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.core.thread_names import check_characters
 from langchain_tokenmem.recall.recall import Recall
 
+_OPTIONS = ("session_id", "user_id", "scope", "k", "max_tokens", "after", "before", "filter")
+
 
 class TranscriptRetriever(BaseRetriever):
     """Messages of a transcript that match a question, as documents.
 
     Each document has the id of its message, and in its metadata `message_id`, `session_id`,
-    `role`, `name`, `created_at` (ISO 8601, UTC), `score` and `part`; a document that was added to
-    the recall also has its own metadata, `document_id` and `parts`.
+    `role`, `name`, `created_at` (ISO 8601, UTC), `score`, `why` and `part`; a document that was
+    added to the recall also has its own metadata, `document_id` and `parts`.
 
     Args:
         recall: The recall that is searched.
-        session_id: The session that asks.
+        session_id: The session that asks; not needed with `scope="user"`.
         user_id: The user who asks.
         scope: `session` for this session alone, `user` for all sessions of the user.
         k: Maximum number of documents; `invoke(..., k=3)` overrides it.
         max_tokens: Maximum tokens of all documents together.
+        after: Earliest time of a document, as `Recall.search` takes it.
+        before: Time before which every document was said.
         filter: What a document's metadata must hold.
 
     Example:
@@ -46,11 +51,13 @@ class TranscriptRetriever(BaseRetriever):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     recall: Recall
-    session_id: str
+    session_id: str | None = None
     user_id: str | None = None
     scope: Literal["session", "user"] = "session"
     k: int = 20
     max_tokens: int | None = None
+    after: datetime | date | str | None = None
+    before: datetime | date | str | None = None
     filter: dict[str, Any] | None = None
 
     def _get_relevant_documents(
@@ -74,8 +81,7 @@ class TranscriptRetriever(BaseRetriever):
         return [_document(hit) for hit in hits]
 
     def _options(self, given: dict[str, Any]) -> dict[str, Any]:
-        names = ("session_id", "user_id", "scope", "k", "max_tokens", "filter")
-        own = {name: getattr(self, name) for name in names}
+        own = {name: getattr(self, name) for name in _OPTIONS}
         options = {**own, **given}
         for what in ("session_id", "user_id"):
             if isinstance(options[what], str):
@@ -91,6 +97,7 @@ def _document(hit: Hit) -> Document:
         "name": hit.name,
         "created_at": hit.created_at.isoformat(),
         "score": hit.score,
+        "why": hit.why,
         "part": hit.part,
     }
     if hit.document_id is not None:

@@ -48,17 +48,26 @@ def unpack_unit(number: int) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The session or user whose texts may be found; checked in the query and on every hit.
+    """Whose texts may be found, and of what time; checked in the query and on every hit.
 
     Attributes:
-        session_id: The session that asks.
+        session_id: The session that asks; may be empty where all sessions of a user are searched.
         user_id: The user who asks.
         whole_user: Whether all sessions of the user are searched, and not this session alone.
+        after: The earliest time of a text, in UTC.
+        before: The time before which it was said, in UTC.
     """
 
     session_id: str
     user_id: str | None = None
     whole_user: bool = False
+    after: datetime | None = None
+    before: datetime | None = None
+
+    def has_time(self, moment: datetime) -> bool:
+        """Return whether a text of a time may be found."""
+        is_late_enough = self.after is None or moment >= self.after
+        return is_late_enough and (self.before is None or moment < self.before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +147,9 @@ class Hit:
         document_id: Id of the document, or of the one that it is a part of, which
             `metadata["document_id"]` names; None for a message.
         metadata: Of the document.
-        lexical: Share of the query's weight (IDF) that its own words match, 0 to 1.
+        lexical: Share of the query's weight (IDF) that it and its neighbours match, 0 to 1.
         cosine: Of the query's vector and its own; None without embeddings.
+        terms: Terms of the query that its own text has, in the query's order.
     """
 
     message_id: str
@@ -156,6 +166,24 @@ class Hit:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     lexical: float = 0.0
     cosine: float | None = None
+    terms: tuple[str, ...] = ()
+
+    @property
+    def why(self) -> str:
+        """Say in words why it was found.
+
+        Example:
+            >>> about = {"role": "human", "name": None, "created_at": datetime.min, "seq": 1}
+            >>> Hit("m1", "s1", "text", 0.9, **about, lexical=0.6, terms=("licenc",)).why
+            'has "licenc", 60 % of the question'
+        """
+        own = ", ".join(f'"{term}"' for term in self.terms)
+        share = f"{self.lexical:.0%}".replace("%", " %")
+        found = f"has {own}, {share} of the question" if own else ""
+        if not own and self.lexical:
+            found = f"stands beside {share} of the question"
+        near = "" if self.cosine is None else f"meaning {self.cosine:.2f}"
+        return "; ".join(filter(None, (found, near)))
 
     @classmethod
     def of(cls, source: IndexSource, score: float, **more: Any) -> Self:

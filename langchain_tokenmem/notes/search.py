@@ -8,7 +8,14 @@ from functools import lru_cache
 
 from langchain_tokenmem.core.search_units import PART_BITS
 from langchain_tokenmem.notes.note import Note
-from langchain_tokenmem.recall.analysis import MONTHS, NEGATIONS, NamedDate, TextAnalyser, dates_in
+from langchain_tokenmem.recall.analysis import (
+    MONTHS,
+    NEGATIONS,
+    NamedDate,
+    NamedSpan,
+    TextAnalyser,
+    dates_in,
+)
 from langchain_tokenmem.recall.fusion import Boosts, Floor, fused
 from langchain_tokenmem.recall.words import Bm25, Posting, TermWeight, score
 
@@ -100,7 +107,7 @@ class NoteRanker:
         by_unit: Mapping[int, Note],
         postings: Mapping[str, Sequence[Posting]],
         average_length: float,
-        dates: Sequence[NamedDate],
+        dates: Sequence[NamedDate | NamedSpan],
         cosines: Mapping[str, float],
     ) -> list[Note]:
         """Return the notes that match one question, given the postings of its terms."""
@@ -153,6 +160,6 @@ def _units(notes: Sequence[Note]) -> dict[int, Note]:
     return by_unit
 
 
-def _boost(note: Note, dates: Sequence[NamedDate]) -> float:
+def _boost(note: Note, dates: Sequence[NamedDate | NamedSpan]) -> float:
     """Return the factor of a note's score: a note of a date that the question names moves up."""
     return 1 + _DATE_BOOST * any(date.fits(note.updated_at) for date in dates)

@@ -7,7 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from importlib.metadata import version
 
@@ -275,7 +275,7 @@ _FORMS = tuple(
         rf"\b{_DAY}\s+(?:of\s+)?(?P<month>{_MONTH})\b\.?(?:,?\s+{_YEAR}\b)?",
         rf"\b(?P<month>{_MONTH})\b\.?\s+{_DAY}(?!\d)\b(?:,?\s+{_YEAR}\b)?",
         rf"\b(?P<month>{_MONTH})\b\.?,?\s+(?:of\s+)?{_YEAR}\b",
-        rf"\bin\s+(?P<month>{_MONTH})\b",
+        rf"\b(?:in|last|since|until|during)\s+(?P<month>{_MONTH})\b",
         rf"\b{_YEAR}\b",
     )
 )
@@ -307,14 +307,62 @@ class NamedDate:
         return self.day is None or abs(moment.day - self.day) <= 1
 
 
-def dates_in(question: str) -> list[NamedDate]:
+@dataclass(frozen=True, slots=True)
+class NamedSpan:
+    """The days that a question names by their distance from today, first and last."""
+
+    first: date
+    last: date
+
+    def fits(self, moment: datetime) -> bool:
+        """Return whether a moment is on one of the days."""
+        return self.first <= moment.date() <= self.last
+
+
+_DISTANCES = re.compile(
+    r"\b(?:(?P<day>today|yesterday)|(?P<word>this|last|past) (?P<unit>week|month|year)"
+    r"|(?P<count>\d{1,3}) (?P<units>day|week|month|year)s? ago)\b",
+    re.IGNORECASE,
+)
+_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+
+
+def dates_in(question: str, now: datetime | None = None) -> list[NamedDate | NamedSpan]:
     """Return the dates that a question names, in English or as ISO 8601.
 
+    Args:
+        question: As it was asked.
+        now: When; without it, "yesterday" and "two weeks ago" are no dates.
+
     Example:
-        >>> dates_in("What did she say on 7 May 2023, and in June?")
+        >>> dates_in("What did she say on 7 May 2023, and last June?")
         [NamedDate(year=2023, month=5, day=7), NamedDate(year=None, month=6, day=None)]
     """
-    return list(_found(question))
+    found: list[NamedDate | NamedSpan] = list(_found(question))
+    return found if now is None else [*found, *_spans(question, now.date())]
+
+
+def _spans(question: str, today: date) -> Iterator[NamedSpan]:
+    """Yield the days that are named by distance; half a unit more and less where one is counted."""
+    for match in _DISTANCES.finditer(question):
+        if named := match["day"]:
+            day = today - timedelta(named.lower() == "yesterday")
+            yield NamedSpan(day, day)
+        elif match["count"]:
+            days = _DAYS[match["units"].lower()]
+            middle, half = today - timedelta(int(match["count"]) * days), timedelta(days // 2)
+            yield NamedSpan(middle - half, middle + half)
+        else:
+            unit = match["unit"].lower()
+            start = {
+                "week": today - timedelta(today.weekday()),
+                "month": today.replace(day=1),
+                "year": today.replace(month=1, day=1),
+            }[unit]
+            if match["word"].lower() == "this":
+                yield NamedSpan(start, today)
+            else:
+                yield NamedSpan(start - timedelta(_DAYS[unit] + (unit == "month")), start)
 
 
 def _found(question: str) -> Iterator[NamedDate]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langchain_tokenmem.core.search_units import IndexSource
-from langchain_tokenmem.recall.analysis import NamedDate
+from langchain_tokenmem.recall.analysis import NamedDate, NamedSpan
 from langchain_tokenmem.recall.words import Scores, Units, Weights
 
 _SHINGLE = 3
@@ -31,8 +31,8 @@ class Floor:
     strict floor for each message would lose up to eleven points of the evidence on LoCoMo
     (docs/recall.md).
 
-    By words, the gate opens when a message has two terms of the question and 22 % of its weight
-    (IDF), or more terms and less weight (three and 15 %, four and 11 %), or matches much of a
+    By words, the gate opens when a message has two terms of the question and a fifth of its
+    weight (IDF), or more terms and less weight (three and 13 %, four and a tenth), or matches much of a
     question whose terms occur in the scope; by meaning, when the cosine of a message is high
     enough.
 
@@ -40,15 +40,15 @@ class Floor:
         terms: How many of the question's terms a message must contain itself.
         share: Share of the question's weight that it must also match, if it has no more of them.
         strong_share: Matched share times the share of the question's weight that occurs in the
-            scope, from which a single term is enough: about one of two, if both occur.
+            scope, from which a single term is enough: about one of two, if that is rare.
         cosine: Cosine from which meaning alone is enough; None opens the gate for every question.
         each_share: Least share of a message that is not near in meaning.
         each_cosine: Least cosine of a message that matches no words.
     """
 
     terms: int = 2
-    share: float = 0.22
-    strong_share: float = 0.27
+    share: float = 0.2
+    strong_share: float = 0.24
     cosine: float | None = 0.3
     each_share: float = 0.01
     each_cosine: float = 0.1
@@ -147,7 +147,10 @@ class Boosts:
 
 
 def boost_of(
-    source: IndexSource, speakers: Iterable[str], dates: Sequence[NamedDate], boosts: Boosts
+    source: IndexSource,
+    speakers: Iterable[str],
+    dates: Sequence[NamedDate | NamedSpan],
+    boosts: Boosts,
 ) -> float:
     """Return the factor of a message's score."""
     factor = 1.0

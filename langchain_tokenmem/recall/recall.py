@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal, TypeVar
 
 from langchain_core.documents import Document
@@ -30,6 +30,7 @@ from langchain_tokenmem.recall.vector_store import VectorStoreIndex
 from langchain_tokenmem.recall.vectors import vector_index
 from langchain_tokenmem.recall.words import LexicalIndex, Scores
 from langchain_tokenmem.recall.worker import LexicalBacklog
+from langchain_tokenmem.storage.imports.importing import moment_of
 from langchain_tokenmem.storage.lifecycle import ExpiryReport
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
@@ -130,11 +131,13 @@ class Recall(Closeable):
         self,
         query: str,
         *,
-        session_id: str,
+        session_id: str | None = None,
         user_id: str | None = None,
-        scope: Literal["session", "user"] = "session",
+        scope: RecallScope = "session",
         k: int = 20,
         max_tokens: int | None = None,
+        after: datetime | date | str | None = None,
+        before: datetime | date | str | None = None,
         exclude: Collection[str] = frozenset(),
         among: Collection[str] | None = None,
         filter: Mapping[str, Any] | None = None,  # noqa: A002  LangChain's name for it
@@ -144,11 +147,14 @@ class Recall(Closeable):
 
         Args:
             query: The question, as it was asked.
-            session_id: The session that asks.
+            session_id: The session that asks; not needed with `scope="user"`.
             user_id: The user who asks; the session must belong to them.
             scope: `session` for this session alone, `user` for all sessions of the user.
             k: Maximum number of hits.
             max_tokens: Maximum tokens of all hits together, each with its date and speaker.
+            after: Earliest time of a hit: a datetime, a date (its first moment) or either in ISO
+                8601; UTC where it names no zone.
+            before: Time before which every hit was said, likewise.
             exclude: Ids of messages to leave out.
             among: Ids of the only messages that may be found; default: all in scope.
             filter: Metadata that a document must have; a message has `role` and `name`.
@@ -158,9 +164,10 @@ class Recall(Closeable):
             ScopeError: Without a session id, or a user id for the user's scope, and when the
                 session belongs to another user.
             RecallError: When the store cannot answer, or `count_tokens` raises.
-            ConfigurationError: When `k` is not a whole number.
+            ConfigurationError: When `k` is not a whole number, or `after` or `before` no time.
         """
         where = _scope(session_id, user_id, scope)
+        timed = replace(where, after=_time_of(after, "after"), before=_time_of(before, "before"))
         options = SearchOptions(
             k=k,
             max_tokens=max_tokens,
@@ -173,7 +180,7 @@ class Recall(Closeable):
             return []
         try:
             self._lexical_backlog.index_scope(where)
-            return self._search(query, where, options)
+            return self._search(query, timed, options)
         except StoreError as error:
             raise RecallError(f"Recall could not search: {error}") from error
 
@@ -464,13 +471,28 @@ def _checked_counter(count_tokens: Callable[[str], int]) -> Callable[[str], int]
     return counted
 
 
-def _scope(session_id: str, user_id: str | None, scope: str) -> Scope:
-    if not isinstance(session_id, str) or not session_id.strip():
-        raise ScopeError(
-            f"session_id is {session_id!r}; nothing is searched without a scope: name the session."
-        )
+def _scope(session_id: str | None, user_id: str | None, scope: str) -> Scope:
     if scope not in {"session", "user"}:
         raise ScopeError(f'scope is {scope!r}; it is "session" or "user".')
     if scope == "user" and not (isinstance(user_id, str) and user_id.strip()):
         raise ScopeError('scope="user" searches all sessions of a user: name user_id=, too.')
-    return Scope(session_id, user_id, scope == "user")
+    is_named = isinstance(session_id, str) and session_id.strip()
+    if not is_named and (scope == "session" or session_id is not None):
+        raise ScopeError(
+            f"session_id is {session_id!r}; nothing is searched without a scope: name the session, "
+            f'or scope="user" and the user.'
+        )
+    return Scope(session_id or "", user_id, scope == "user")
+
+
+def _time_of(given: datetime | date | str | None, name: str) -> datetime | None:
+    if given is None:
+        return None
+    if isinstance(given, date) and not isinstance(given, datetime):
+        given = given.isoformat()
+    found = moment_of(given) if isinstance(given, datetime | str) else None
+    if found is None:
+        raise ConfigurationError(
+            f"{name} is {given!r}; give a datetime, a date, or either in ISO 8601 (2026-03-01)."
+        )
+    return found

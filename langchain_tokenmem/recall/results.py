@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -81,8 +82,9 @@ class ResultSelection:
         self._analyser = analyser
         self._reader = reader
         self._query = query
+        self._terms = analyser.query_terms(query)
         self._boosts = boosts
-        self._dates = dates_in(query)
+        self._dates = dates_in(query, datetime.now(UTC))
         self._sources: dict[int, IndexSource | None] = {}
 
     def query_without_names(self, words: Scores) -> str:
@@ -163,15 +165,18 @@ class ResultSelection:
     def _hit(self, ranked: RankedUnit, source: IndexSource) -> Hit:
         parts = parts_of(indexable_text(source))
         number = min(unpack_unit(ranked.unit)[2], len(parts) - 1)
+        text = source.text if len(parts) == 1 else parts[number]
+        own = {*self._analyser.terms(text), *self._analyser.about(source)}
         return Hit.of(
             source,
             score=ranked.score,
-            text=source.text if len(parts) == 1 else parts[number],
+            text=text,
             part=number,
             parts=len(parts),
             document_id=source.document_id,
             lexical=ranked.share,
             cosine=ranked.cosine,
+            terms=tuple(term for term in self._terms if term in own),
         )
 
 

@@ -94,7 +94,7 @@ class TermWeight:
         score: Weight in the score of a unit.
         share: Weight in the share of the question that a unit matches. A term that does not occur
             weighs as much as one that occurs once. A short history counts as 100 units, because in
-            a few messages no term is rare; that a term is missing there says half as much.
+            a few messages no term is rare.
         is_known: Whether any unit has the term.
     """
 
@@ -107,8 +107,6 @@ class TermWeight:
         """Return the weight of a term that `count` of `units` have."""
         known = min(count, units)
         share = idf(max(known, 1), max(units, _LEAST_UNITS))
-        if not known and units < _LEAST_UNITS:
-            share /= 2
         return cls(idf(known, units), share, is_known=known > 0)
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, func, insert, select, update
+from sqlalchemy import Connection, and_, delete, exists, func, insert, select, true, update
 
 from langchain_tokenmem.core.messages import marks_of, role_of, text_of
 from langchain_tokenmem.core.search_units import (
@@ -294,7 +294,7 @@ class SearchIndex(VectorTable):
         return done
 
     def _number_of(self, scope: Scope | None) -> int | None:
-        if scope is None:
+        if scope is None or not scope.session_id:
             return None
         with self._database.reading(_ABOUT) as connection:
             session = find(connection, scope.session_id)
@@ -443,7 +443,9 @@ def _sessions_in(connection: Connection, scope: Scope) -> ScopePartitions | None
     Raises:
         ScopeError: When an id is blank, or the session belongs to another user.
     """
-    session = find(connection, scope.session_id, scope.user_id)
+    session = None
+    if scope.session_id or not scope.whole_user:
+        session = find(connection, scope.session_id, scope.user_id)
     query = select(sessions.c.id)
     if scope.whole_user:
         query = query.where(sessions.c.user_id == checked_id(scope.user_id, "user_id"))
@@ -505,8 +507,23 @@ class IndexReader(VectorsReader):
 
     def _mine(self) -> Any:
         if self.partitions.whole:
-            return terms.c.session.in_(select(sessions.c.id).where(self._own()))
-        return terms.c.session.in_(self.partitions.partitions)
+            mine = terms.c.session.in_(select(sessions.c.id).where(self._own()))
+        else:
+            mine = terms.c.session.in_(self.partitions.partitions)
+        return and_(mine, self._is_of_time())
+
+    def _is_of_time(self) -> Any:
+        """Return the condition that a posting's message is of a time that may be found."""
+        if not (bounds := self._said_in_time()):
+            return true()
+        same = (messages.c.session == terms.c.session, messages.c.seq == terms.c.seq)
+        return exists().where(*same, messages.c.is_shown == 1, *bounds)
+
+    def _said_in_time(self) -> list[Any]:
+        """Return the conditions that a message is of a time that may be found; mostly none."""
+        after, before = self._scope.after, self._scope.before
+        bounds = [] if after is None else [messages.c.created_at >= after.isoformat()]
+        return bounds if before is None else [*bounds, messages.c.created_at < before.isoformat()]
 
     def counts(self, words: Sequence[str]) -> dict[str, int]:
         """Return in how many units in scope each term occurs; terms that do not are left out."""
@@ -518,13 +535,18 @@ class IndexReader(VectorsReader):
         return found
 
     def postings(self, words: Sequence[str], most: int) -> dict[str, Postings]:
-        """Return the rows of terms: the newest `most` of each."""
-        order = (terms.c.session.desc(), terms.c.seq.desc(), terms.c.part.desc())
-        query = _POSTING.order_by(*order).limit(most)
-        return {
-            term: list(self._connection.execute(query.where(self._mine(), terms.c.term == term)))
-            for term in words
-        }
+        """Return the rows of terms: all of several, the newest `most` of a single one."""
+        if len(words) == 1:
+            order = (terms.c.session.desc(), terms.c.seq.desc(), terms.c.part.desc())
+            query = _POSTING.where(self._mine(), terms.c.term == words[0])
+            rows = self._connection.execute(query.order_by(*order).limit(most))
+            return {words[0]: list(rows)}
+        found: dict[str, Postings] = {term: [] for term in words}
+        for some in chunks(words):
+            query = _POSTING.add_columns(terms.c.term).where(self._mine(), terms.c.term.in_(some))
+            for *row, term in self._connection.execute(query):
+                found[term].append(row)
+        return found
 
     def postings_of(self, words: Sequence[str], units: Sequence[int]) -> dict[str, Postings]:
         """Return the rows of terms in some units."""
@@ -532,7 +554,10 @@ class IndexReader(VectorsReader):
         places = _by_session(units)
         for term, (number, seqs) in product(words, places.items()):
             for some in chunks(seqs):
-                own = (terms.c.session == number, terms.c.term == term, terms.c.seq.in_(some))
+                own = (
+                    *(terms.c.session == number, terms.c.term == term, terms.c.seq.in_(some)),
+                    self._is_of_time(),
+                )
                 found[term] += self._connection.execute(_POSTING.where(*own)).all()
         wanted = set(units)
         return {term: [row for row in rows if row[0] in wanted] for term, rows in found.items()}
@@ -542,8 +567,12 @@ class IndexReader(VectorsReader):
     ) -> list[int]:
         """Return the units whose messages are in `among` and not in `exclude`, in their order.
 
-        Both are ids of messages; documents are always returned.
+        Both are ids of messages; documents are always returned. What is of another time than the
+        scope's is not.
         """
+        if self._said_in_time():
+            there = self._of_time(units)
+            units = [unit for unit in units if unpack_unit(unit)[:2] in there]
         if among is None and not exclude:
             return list(units)
         names = self._names(units)
@@ -553,6 +582,16 @@ class IndexReader(VectorsReader):
             if (name := names.get(unpack_unit(unit)[:2])) is None
             or (name not in exclude and (among is None or name in among))
         ]
+
+    def _of_time(self, units: Iterable[int]) -> set[tuple[int, int]]:
+        """Return session and seq of the units that are of a time that may be found."""
+        found: set[tuple[int, int]] = set()
+        for number, seqs in _by_session(units).items():
+            for some in chunks(seqs):
+                own = (messages.c.session == number, messages.c.seq.in_(some))
+                query = select(messages.c.seq).where(*own, *self._said_in_time())
+                found |= {(number, seq) for seq in self._connection.execute(query).scalars()}
+        return found
 
     def _names(self, units: Iterable[int]) -> dict[tuple[int, int], str]:
         """Return the ids of the messages of some units; documents are left out."""
@@ -580,7 +619,11 @@ class IndexReader(VectorsReader):
                 sources = [source_of(row, session) for row in rows]
             else:
                 sources = documents.read(self._connection, session, seqs=seqs)
-            found |= {(number, source.seq): source for source in sources}
+            found |= {
+                (number, source.seq): source
+                for source in sources
+                if self._scope.has_time(source.created_at)
+            }
         return found
 
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 
 import pytest
 import regex
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
-from langchain_tokenmem import Recall
+from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.core.search_units import Scope, unpack_unit
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall import LexicalIndex
+from langchain_tokenmem.recall import HashingEmbeddings, LexicalIndex
 from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.recall.fusion import Boosts
 from langchain_tokenmem.recall.words import ReadLimits
@@ -293,3 +296,66 @@ def test_the_limit_of_history_search_is_wall_clock_time_for_all_messages(
         recall.history_search("x", session_id="s", timeout_s=0.1)
     assert not searched
     may_end.set()
+
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@given(
+    st.lists(st.integers(0, 90), min_size=1, max_size=12),
+    st.none() | st.integers(0, 90),
+    st.none() | st.integers(0, 90),
+    st.sampled_from([None, HashingEmbeddings(16)]),
+)
+def test_no_hit_is_of_another_time_than_was_asked_for(days, first, last, embeddings):
+    after = None if first is None else START + timedelta(days=first)
+    before = None if last is None else START + timedelta(days=last)
+    with TranscriptStore("sqlite://") as store, Recall(store, embeddings=embeddings) as recall:
+        for number, day in enumerate(days):
+            said_at = START + timedelta(days=day)
+            store.add("s", [HumanMessage(f"The tram is late, case {number}.")], now=said_at)
+            text = Document(f"tram plan {number}", metadata={"created_at": said_at.isoformat()})
+            recall.add_documents([text], session_id="s")
+        recall.index()
+        hits = recall.search("the tram", session_id="s", k=99, after=after, before=before)
+    assert all(after is None or hit.created_at >= after for hit in hits)
+    assert all(before is None or hit.created_at < before for hit in hits)
+    asked = [d for d in days if (first is None or d >= first) and (last is None or d < last)]
+    assert len(hits) == 2 * len(asked)
+
+
+@pytest.mark.parametrize("day", ["2026-03-02", date(2026, 3, 2), datetime(2026, 3, 2)])  # noqa: DTZ001
+def test_a_day_begins_with_its_first_moment_in_utc(store, recall, day):
+    for hour in (0, 24, 48):
+        store.add("s", [HumanMessage(f"tram {hour}")], now=START + timedelta(hours=hour))
+    assert [hit.text for hit in recall.search("tram", session_id="s", before=day)] == ["tram 0"]
+    assert len(recall.search("tram", session_id="s", after=day)) == 2
+
+
+@pytest.mark.parametrize("wrong", ["tomorrow", 5, ""])
+def test_what_is_no_time_is_refused(recall, wrong):
+    with pytest.raises(ConfigurationError, match=r"after is .*; give a datetime, a date"):
+        recall.search("tram", session_id="s", after=wrong)
+
+
+def test_all_sessions_of_a_user_are_searched_without_naming_one(store, recall):
+    store.add("a", [HumanMessage("The tram is blue.")], user_id="ann")
+    store.add("b", [HumanMessage("The tram is late.")], user_id="ann")
+    store.add("c", [HumanMessage("The tram is red.")], user_id="bob")
+    found = recall.search("tram", user_id="ann", scope="user")
+    assert {hit.session_id for hit in found} == {"a", "b"}
+    assert recall.search("tram", user_id="eve", scope="user") == []
+
+
+def test_a_hit_says_why_it_was_found(store):
+    said = [HumanMessage("What does the licence cost?"), AIMessage("42 euros a month.")]
+    store.add("s", said)
+    with Recall(store) as by_words:
+        question, answer = by_words.search("cost of the licence", session_id="s")
+    assert question.terms == ("cost", "licenc")
+    assert question.why == 'has "cost", "licenc", 100 % of the question'
+    assert answer.why.startswith("stands beside ")
+    with Recall(store, embeddings=HashingEmbeddings(64)) as by_meaning:
+        by_meaning.index()
+        first = by_meaning.search("cost of the licence", session_id="s")[0]
+    assert "; meaning 0." in first.why
