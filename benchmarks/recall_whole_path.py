@@ -1,18 +1,19 @@
-"""Whether the evidence stands in what the model is sent: LoCoMo through the chat history.
+"""Whether the evidence stands in what the model is sent: talks through the chat history.
 
 Each dialogue is played through `TokenMemoryChatHistory` turn by turn, at a window of 8,000 tokens,
 with recall and the extractive summarizer. Then each question is asked by `with_token_memory`, as
 the next thing that the user says, of a model that fails once it has seen the request, so that no
-question finds the one before. Counted is the evidence whose text stands in the request; beside it
-`trim_messages` on the same budget, which keeps the newest messages.
+no question finds the one before. Counted is the evidence whose text, or of which a part of 256
+tokens, stands in the request; beside it `trim_messages` on the same budget, which keeps the newest
+messages.
 
 `share` is the mean share of a question's evidence, `any` and `all` the questions of whose evidence
 something or everything is there.
 
-The data is CC BY-NC 4.0 and not part of this project; the model is no dependency of it.
+The data is not part of this project (`_talks.py`); the model is no dependency of it.
 
-Run: python benchmarks/recall_whole_path.py DATA [--embeddings none|hashing|minilm] [--cache FILE]
-     [--window 8000] [--dialogues 10]
+Run: python benchmarks/recall_whole_path.py DATA ... [--embeddings none|hashing|minilm]
+     [--cache FILE] [--window 8000] [--dialogues 10]
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from _locomo import KINDS, Dialogue, Question, read_dialogues
 from _models import MiniLM
+from _talks import Dialogue, Question, read_dialogues
+from langchain_core.embeddings import Embeddings
 from langchain_core.messages import BaseMessage, HumanMessage, trim_messages
 from langchain_core.runnables import RunnableLambda
-from recall_locomo import model_named
+from recall_talks import model_named
 
 from langchain_tokenmem import (
     Recall,
@@ -40,9 +42,8 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.core.messages import marked, text_of
 from langchain_tokenmem.recall import ChromaIndex
+from langchain_tokenmem.recall.text_parts import parts_of
 from langchain_tokenmem.tokens.resolve import counter_for
-
-PROMISED = {False: 80, True: 88}
 
 
 class SeenError(Exception):
@@ -95,9 +96,14 @@ def requests(
 
 def share_in(question: Question, dialogue: Dialogue, request: Sequence[BaseMessage]) -> float:
     """Return the share of a question's evidence whose text stands in a request."""
-    sent = "\n".join(map(text_of, request))
+    sent = _flat("\n".join(map(text_of, request)))
     texts = [line.text for line in dialogue.lines if line.id in question.evidence]
-    return sum(text in sent for text in texts) / len(texts)
+    return sum(any(_flat(part) in sent for part in parts_of(text)) for text in texts) / len(texts)
+
+
+def _flat(text: str) -> str:
+    """Return a text without its line breaks: lines are indented in a block."""
+    return " ".join(text.split())
 
 
 def trimmed(dialogue: Dialogue, question: Question, limit: int) -> list[BaseMessage]:
@@ -111,16 +117,21 @@ def trimmed(dialogue: Dialogue, question: Question, limit: int) -> list[BaseMess
     )
 
 
-def line_of(name: str, rows: Sequence[tuple[int, float]]) -> str:
-    """Return a line of the table; the categories show their mean share."""
+def line_of(name: str, rows: Sequence[tuple[str, float]]) -> str:
+    """Return a line of the table; the kinds show their mean share."""
     shares = [share for _, share in rows]
-    kinds = [[share for kind, share in rows if kind == number] for number in KINDS]
+    kinds = [[share for kind, share in rows if kind == each] for each in kinds_of(rows)]
     return (
         f"{name:34} {len(rows):5} {_percent(shares):6.1f} "
         f"{_percent([share > 0 for share in shares]):6.1f} "
         f"{_percent([share == 1 for share in shares]):6.1f}  "
-        + " ".join(f"{_percent(kind):10.1f}" for kind in kinds)
+        + " ".join(f"{_percent(kind):13.1f}" for kind in kinds)
     )
+
+
+def kinds_of(rows: Sequence[tuple[str, float]]) -> list[str]:
+    """Return the kinds of questions, in order."""
+    return sorted({kind for kind, _ in rows})
 
 
 def _percent(values: Sequence[float]) -> float:
@@ -130,23 +141,30 @@ def _percent(values: Sequence[float]) -> float:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", nargs="?", type=Path, help="LoCoMo, .json or .json.gz")
+    parser.add_argument("data", nargs="*", type=Path, help="talks, .json or .json.gz")
     parser.add_argument("--embeddings", choices=("none", "hashing", "minilm"), default="none")
     parser.add_argument("--cache", type=Path, help=".npz that keeps vectors between runs")
     parser.add_argument("--window", type=int, default=8_000)
     parser.add_argument("--dialogues", type=int, default=10)
     options = parser.parse_args()
-    if options.data is None:
-        print("It needs DATA, the LoCoMo dialogues (CC BY-NC 4.0): none are given, none are read.")
+    if not options.data:
+        print("It needs DATA, talks with questions: none are given, none are read.")
         return
-    dialogues = read_dialogues(options.data)[: options.dialogues]
     model = model_named(options.embeddings, options.cache)
     budget = TokenBudget(context_window=options.window)
     print(f"limit {budget.limit:,}, recall share {budget.recall_tokens:,} tokens")
-    print(f"{'system':34} {'n':>5} {'share':>6} {'any':>6} {'all':>6}  "
-          + " ".join(f"{name:>10}" for name in KINDS.values()))  # fmt: skip
-    ours: list[tuple[int, float]] = []
-    theirs: list[tuple[int, float]] = []
+    for path in options.data:
+        compare(path.name, read_dialogues(path)[: options.dialogues], budget, model)
+    if isinstance(model, MiniLM):
+        model.keep()
+
+
+def compare(
+    name: str, dialogues: Sequence[Dialogue], budget: TokenBudget, model: Embeddings | None
+) -> None:
+    """Print the table of one set."""
+    ours: list[tuple[str, float]] = []
+    theirs: list[tuple[str, float]] = []
     used: list[int] = []
     started = time.perf_counter()
     with ExitStack() as stack:
@@ -163,16 +181,15 @@ def main() -> None:
                 used.append(memory.count(request).tokens)
                 kept = trimmed(dialogue, question, budget.limit)
                 theirs.append((question.kind, share_in(question, dialogue, kept)))
-            print(line_of(f"  {dialogue.name}", ours[-len(dialogue.questions) :]), flush=True)
-    print(line_of(f"chat history, {options.embeddings}", ours))
-    print(line_of("trim_messages", theirs))
+    kinds = " ".join(f"{kind:>13}" for kind in kinds_of(ours))
+    print(f"{name:34} {'n':>5} {'share':>6} {'any':>6} {'all':>6}  {kinds}")
+    print(line_of("  chat history with recall", ours))
+    print(line_of("  trim_messages", theirs))
     print(
-        f"promised: {PROMISED[isinstance(model, MiniLM)]} %; requests of "
-        f"{sum(used) / len(used):,.0f} tokens on average, {max(used):,} at most; "
-        f"{time.perf_counter() - started:.0f} s"
+        f"  requests of {sum(used) / len(used):,.0f} tokens on average, {max(used):,} at most; "
+        f"{time.perf_counter() - started:.0f} s",
+        flush=True,
     )
-    if isinstance(model, MiniLM):
-        model.keep()
 
 
 if __name__ == "__main__":
