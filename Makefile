@@ -26,7 +26,7 @@ help: ## Print this list
 
 setup: $(TESTS_ENV) ## Make the virtual environment for development
 
-demo: $(DEMO_ENV) ## Replay a recorded agent at a small window and look into its memory
+demo: $(DEMO_ENV) ## Play a recorded agent in a small window: as it is, with LangChain's middleware, with this package
 	$(BIN)/python examples/demo.py $(ARGS)
 
 test: $(TESTS_ENV) ## Run the tests but the slow ones, with few examples of each property

@@ -1,239 +1,214 @@
-"""Program of `make demo`: a recorded agent played through a small window, and a look inside.
+"""Program of `make demo`: one recorded agent in a small window, three times, on one screen.
 
 The recording is of a real agent at work on this repository (`examples/record_agent.py` made it).
-Nothing here calls a model: the summaries are the extractive ones, the numbers are counted.
+Each of its model calls is asked for again: with the history as it is, with LangChain's
+SummarizationMiddleware, and with this package. Requests are counted outside of all three, tools
+included. No model answers here: where LangChain's middleware wants a summary, a stand-in cites the
+lines with the most names and numbers, up to 300 tokens.
+
+Run: python examples/demo.py [--verbose]
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain.agents.middleware import SummarizationMiddleware
+from langchain_core.language_models import SimpleChatModel
+from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage
+from pydantic import Field
 from rich.console import Console
-from rich.panel import Panel
 from rich.table import Table
-from rich.text import Text
 
-from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.cli.measures import reference_counter
+from langchain_tokenmem import TokenMemory
+from langchain_tokenmem.cli.measures import (
+    MessageTexts,
+    ReferenceCounter,
+    find_literals,
+    price,
+    reference_counter,
+)
 from langchain_tokenmem.cli.replay import (
     RecordedConversation,
+    lengths_at_calls,
     load_conversations,
-    replay_conversation,
 )
-from langchain_tokenmem.cli.report import ReplayTotals, summary_table
-from langchain_tokenmem.types import MemoryState, View
 
 RECORDING = Path(__file__).parent / "recorded_agent.jsonl"
 WINDOW = 4_000
 """Small on purpose: the recording is several times as large."""
-WIDTH = 110
-SUMMARY = "<conversation_summary"
-CUT = 96
-"""Characters of a message that one line of the demo shows."""
+
+QUESTIONS = {
+    "Which ticket is this work for?": "TM-214",
+    "Why is reserve_output 1,200?": "no answer of our support bot",
+    "Which test file was not there?": "tests/test_layer.py",
+}
+"""Questions about the first hour, each with words by which its answer is recognised."""
+
+Ask = Callable[[Sequence[BaseMessage]], Sequence[BaseMessage]]
+"""Returns the request for the history so far."""
 
 
-@dataclass(frozen=True)
-class Question:
-    """Something that was said early, and a literal by which its answer is recognised."""
+class CitingModel(SimpleChatModel):
+    """Stands for a summarizing model: cites the lines with the most names and numbers."""
 
-    ask: str
-    literal: str
+    counter: Any
+    costs: list[int] = Field(default_factory=list)
+    """Of each call: tokens that it read, and five times those that it wrote."""
 
+    @property
+    def _llm_type(self) -> str:
+        return "citing"
 
-QUESTIONS = [
-    Question("Which ticket is this work for?", "TM-214"),
-    Question("What did we decide about reserve_output, and why?", "no answer of our support bot"),
-    Question("Which test file was not there?", "tests/test_layer.py"),
-]
-
-
-@dataclass(frozen=True)
-class Found:
-    """Where an answer stands: the part of the view, or the transcript, and the line."""
-
-    where: str
-    line: str
-
-
-def main() -> int:
-    """Show the demo; 1 if a promise was broken."""
-    console = Console(width=WIDTH)
-    conversation = load_conversations(RECORDING)[0]
-    memory = TokenMemory(TokenBudget(context_window=WINDOW))
-    failed = show_replay(console, conversation, memory)
-    state = remembered(conversation, memory)
-    show_questions(console, conversation, memory, state)
-    show_view(console, conversation, memory, state)
-    show_notes(console, conversation)
-    return int(failed)
+    def _call(self, messages: list[BaseMessage], *_args: Any, **_options: Any) -> str:
+        lines = [line[:200] for message in messages for line in message.text.splitlines()]
+        cited, left = set(), 300
+        for line in sorted(dict.fromkeys(lines), key=lambda one: -len(find_literals(one))):
+            left -= self.counter.text(line)
+            if left < 0:
+                break
+            cited.add(line)
+        summary = "\n".join(line for line in dict.fromkeys(lines) if line in cited)
+        self.costs.append(self.counter.request(messages) + 5 * self.counter.text(summary))
+        return summary
 
 
-def show_replay(console: Console, conversation: RecordedConversation, memory: TokenMemory) -> bool:
-    """Play the recording and print the numbers; true if a promise was broken."""
-    counter = reference_counter()
-    console.rule("[bold]1. A real agent's conversation in a small window")
-    everything = counter.messages(conversation.messages)
-    turns = sum(isinstance(message, HumanMessage) for message in conversation.messages)
-    console.print(
-        f"\nRecorded: {len(conversation.messages)} messages, {turns} requests of the user, "
-        f"{everything:,} tokens of which a window of {WINDOW:,} holds a part.\n"
-        f"Each of the model's calls is played again, through the memory.\n"
-    )
-    report = replay_conversation(
-        conversation.messages, memory=memory, counter=counter, tools=conversation.tools
-    )
-    found = ReplayTotals([report])
-    limit = max(call.limit for call in report.calls)
-    console.print(summary_table(found, memory.budget, limit=limit))
-    for fault in report.faults:
-        console.print(fault, style="red", markup=False)
-    console.print()
-    return found.failed
+@dataclass
+class Outcome:
+    """What became of the calls, and which questions the last request answers."""
+
+    requests: list[int] = field(default_factory=list)
+    cost: float = 0.0
+    answers: dict[str, bool] = field(default_factory=dict)
+    last: Sequence[BaseMessage] = ()
+
+    @property
+    def refused(self) -> list[int]:
+        """The calls, from 1, that no model takes."""
+        return [call for call, tokens in enumerate(self.requests, 1) if tokens > WINDOW]
 
 
-def remembered(conversation: RecordedConversation, memory: TokenMemory) -> MemoryState | None:
-    """Return what the memory holds at the end; this loop is all that an agent has to do."""
+def as_it_is(history: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+    """Return all of the history."""
+    return history
+
+
+def langchains(model: CitingModel) -> Ask:
+    """Return LangChain's middleware as an agent calls it, its system text apart.
+
+    It keeps 30 % of the window; its default, the newest 20 messages, is refused from call 3 on.
+    """
+    settings: Any = {"trigger": ("tokens", 0.8 * WINDOW), "keep": ("tokens", 0.3 * WINDOW)}
+    middleware: Any = SummarizationMiddleware(model, **settings)
+    messages: list[BaseMessage] = []
+    seen = 1
+
+    def ask(history: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+        nonlocal messages, seen
+        messages, seen = [*messages, *history[seen:]], len(history)
+        if update := middleware.before_model({"messages": messages}, None):
+            messages = [one for one in update["messages"] if not isinstance(one, RemoveMessage)]
+        return [history[0], *messages]
+
+    return ask
+
+
+def ours(memory: TokenMemory, tools: Sequence[dict[str, Any]]) -> Ask:
+    """Return this package's memory; this loop is all that an agent has to do."""
     state = None
-    for place, message in enumerate(conversation.messages):
-        if isinstance(message, AIMessage):
-            history = conversation.messages[:place]
-            state = memory.compact(history, state, tools=conversation.tools)
-    return state
+
+    def ask(history: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+        nonlocal state
+        state, view = memory.compact_and_view(history, state, tools=tools)
+        return view.messages
+
+    return ask
 
 
-def show_questions(
-    console: Console,
-    conversation: RecordedConversation,
-    memory: TokenMemory,
-    state: MemoryState | None,
-) -> None:
-    """Ask for early facts and print where the view, or else the transcript, holds them."""
-    console.rule("[bold]2. What was said early is still there")
+def played(
+    conversation: RecordedConversation, ask: Ask, counter: ReferenceCounter, model: CitingModel
+) -> Outcome:
+    """Ask for every call of the recording, then the questions."""
+    texts, outcome = MessageTexts(counter), Outcome()
+    tools = counter.tools(conversation.tools)
+    for place in lengths_at_calls(conversation.messages):
+        before = outcome.last
+        outcome.last = ask(conversation.messages[:place])
+        tokens = counter.request(outcome.last) + tools
+        outcome.requests.append(tokens)
+        shared = texts.shared(before, outcome.last)[0] + tools * bool(before)
+        outcome.cost += price(tokens, min(shared, tokens))
+    outcome.cost += sum(model.costs)
+    history = [*conversation.messages]
+    for question, words in QUESTIONS.items():
+        history.append(HumanMessage(question, id=f"question-{len(history)}"))
+        request = ask(history)
+        fits = counter.request(request) + tools <= WINDOW
+        outcome.answers[question] = fits and any(words in one.text for one in request[:-1])
+    return outcome
+
+
+def screen(outcomes: dict[str, Outcome]) -> Table:
+    """Return the table that the demo is about."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column(f"A window of {WINDOW:,} tokens")
+    for name in outcomes:
+        table.add_column(name, justify="right")
+
+    def row(name: str, value: Callable[[Outcome], str]) -> None:
+        table.add_row(name, *map(value, outcomes.values()))
+
+    row("calls that the model takes", lambda o: f"{len(o.requests) - len(o.refused)}")
+    row("calls refused as too long", lambda o: f"{len(o.refused)}")
+    row("the first at call", lambda o: f"{o.refused[0]}" if o.refused else "-")
+    row("largest request, tokens", lambda o: f"{max(o.requests):,}")
+    row("tokens sent", lambda o: f"{sum(o.requests):,}")
+    row("price, of sending everything", lambda o: f"{o.cost / outcomes['as it is'].cost:.2f}")
+    for question in QUESTIONS:
+        answers = [outcome.answers[question] for outcome in outcomes.values()]
+        table.add_row(question, *("answered" if one else "no" for one in answers))
+    return table
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Show the demo; 1 if a request of this package's was refused."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--verbose", action="store_true", help="print the last request, too")
+    options = parser.parse_args(arguments)
+    counter, model = reference_counter(), CitingModel(counter=reference_counter())
+    conversation = load_conversations(RECORDING)[0]
+    idle = CitingModel(counter=counter)
+    memory = ours(TokenMemory(WINDOW), conversation.tools)
+    outcomes = {
+        "as it is": played(conversation, as_it_is, counter, idle),
+        "LangChain's, 80-30": played(conversation, langchains(model), counter, model),
+        "this package": played(conversation, memory, counter, idle),
+    }
+    console = Console(width=100)
+    calls = len(outcomes["as it is"].requests)
     console.print(
-        "\nNo model answers here: the literal of each answer is looked up in the very view that a"
-        "\nmodel would be sent with the question, and in the transcript where the view lacks it.\n"
+        f"A recorded agent: {len(conversation.messages)} messages, {calls} model calls.\n"
     )
-    table = Table(box=None, padding=(0, 2, 1, 0), expand=True)
-    for name, ratio in (("question", 3), ("held by", 2), ("the line", 6)):
-        table.add_column(name, ratio=ratio)
-    table.add_column("view", justify="right", no_wrap=True)
-    for number, question in enumerate(QUESTIONS, 1):
-        asked = [*conversation.messages, HumanMessage(question.ask, id=f"question-{number}")]
-        now = memory.compact(asked, state, tools=conversation.tools)
-        view = memory.view(asked, now, tools=conversation.tools)
-        found = find(question.literal, view, conversation.messages)
-        tokens = f"{view.usage.input_tokens:,} tokens"
-        table.add_row(question.ask, found.where, marked(found.line, question.literal), tokens)
-    console.print(table)
-
-
-def find(literal: str, view: View, transcript: Sequence[BaseMessage]) -> Found:
-    """Return where a literal stands: said itself, else summarized, else in the transcript."""
-    places = [
-        Found(part_of(message, line, transcript), line)
-        for message in view.messages
-        for line in lines_with(literal, message)
-    ]
-    places.sort(key=lambda found: found.where in {"system", "running summary"})
-    places = places or [
-        Found(f"transcript only ({message.id})", line)
-        for message in transcript
-        for line in lines_with(literal, message)
-    ]
-    return places[0] if places else Found("nowhere", literal)
-
-
-def lines_with(literal: str, message: BaseMessage) -> list[str]:
-    """Return the lines of a message that hold a literal."""
-    lines = message.text.splitlines()
-    return [line.strip() for line in lines if literal.casefold() in line.casefold()]
-
-
-def part_of(message: BaseMessage, line: str, transcript: Sequence[BaseMessage]) -> str:
-    """Name the part of the view that a line of a message stands in."""
-    first = next(one for one in transcript if isinstance(one, HumanMessage))
-    if message.type == "system":
-        return "system"
-    if message.id != first.id:
-        return f"tail ({message.id})"
-    return "pinned first request" if line in first.text else "running summary"
-
-
-def marked(line: str, literal: str) -> Text:
-    """Return the line around the literal, with the literal marked."""
-    start = line.casefold().find(literal.casefold())
-    begin = max(0, start - CUT // 2)
-    text = Text(("... " if begin else "") + line[begin : begin + 2 * CUT])
-    text.highlight_words([literal], "bold green", case_sensitive=False)
-    return text
-
-
-def show_view(
-    console: Console,
-    conversation: RecordedConversation,
-    memory: TokenMemory,
-    state: MemoryState | None,
-) -> None:
-    """Print the request of the recording's last call, part by part."""
-    newest = max(
-        place for place, one in enumerate(conversation.messages) if isinstance(one, AIMessage)
-    )
-    view = memory.view(conversation.messages[:newest], state, tools=conversation.tools)
-    usage = view.usage
-    console.rule("[bold]3. The request that a model gets, part by part")
+    console.print(screen(outcomes))
     console.print(
-        f"\n{len(view.messages)} messages, {usage.input_tokens:,} tokens: {usage.percent_used} % "
-        f"of the window, limit {usage.max_tokens:,}; {usage.parts['reserved_output']:,} tokens are "
-        f"kept free for the answer.\n"
+        "\nPrice: a tenth for the beginning that a request shares with the one before (prompt "
+        "caching),\nsummaries included. The questions are about the first hour.\nLangChain's "
+        "SummarizationMiddleware is set to 80 % and 30 % of the window; its default (20 messages)\n"
+        "is refused from call 3 on."
     )
-    for part, tokens in usage.parts.items():
-        if tokens and part != "reserved_output":
-            bar = "█" * max(1, round(50 * tokens / usage.max_tokens))
-            console.print(f"  {part:<14}{tokens:>7,}  [cyan]{bar}[/cyan]")
-    console.print()
-    for message in view.messages:
-        show_message(console, message, memory.count([message]).tokens)
-
-
-def show_notes(console: Console, conversation: RecordedConversation) -> None:
-    """Print what the mode "code" has kept of the session when the user comes back."""
-    console.rule("[bold]4. What the session was about: files, commands, errors")
-    memory = TokenMemory(TokenBudget(context_window=WINDOW), mode="code")
-    asked = [*conversation.messages, HumanMessage("How far are we?", id="later")]
-    _, view = memory.compact_and_view(
-        asked, remembered(conversation, memory), tools=conversation.tools
-    )
-    tokens = view.usage.parts["notes"]
-    console.print(
-        f'\nWith mode="code" the files and errors survive every fold: {tokens:,} tokens of notes,'
-        f"\nread from the messages by rules, in front of the newest question.\n"
-    )
-    notes = [message.text for message in view.messages if "<working_notes " in message.text]
-    console.print(Text("\n\n".join(notes)), soft_wrap=True)
-
-
-def show_message(console: Console, message: BaseMessage, tokens: int) -> None:
-    """Print one message: system text and first request whole, the others on a line."""
-    if message.type == "system" or SUMMARY in message.text:
-        log = ", with the running summary behind it" if SUMMARY in message.text else ""
-        title = f"{message.type}{log}: {tokens:,} tokens"
-        whole = "\n\n".join(str(block.get("text", "")) for block in message.content_blocks)
-        console.print(Panel(Text(whole), title=title, title_align="left"))
-        return
-    calls = message.tool_calls if isinstance(message, AIMessage) else []
-    named = ", ".join(
-        f"{call['name']}({', '.join(map(repr, call['args'].values()))})" for call in calls
-    )
-    said = " ".join(message.text.split())
-    line = " -> ".join(filter(None, [said, " ".join(named.split())]))
-    shown = line if len(line) <= CUT else f"{line[:CUT]} ..."
-    text = Text(f"  {message.id or '':<5}{message.type:<7}{tokens:>6,}  ", style="dim")
-    console.print(text.append(shown, style="not dim"), soft_wrap=True)
+    if options.verbose:
+        console.rule("The last request of this package")
+        for message in outcomes["this package"].last:
+            console.print(message.pretty_repr(), markup=False, highlight=False)
+    else:
+        console.print("The request itself: make demo ARGS=--verbose", style="dim")
+    return int(bool(outcomes["this package"].refused))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

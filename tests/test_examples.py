@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
         ("agent", ["All days are well.", "50 messages in the state"]),
         ("graph", ["60 messages in the state, none removed", "has 6 messages and no summary yet"]),
         ("remember", ["Saved mem_", "The second session knows: True; asked of tea: False"]),
-        ("demo", ['<working_notes mode="code">', "Files: read ", "Errors:", "→ Error: "]),
+        ("demo", ["calls refused as too long             22                   0             0"]),
         ("chain", ["60 messages in the transcript", "largest request"]),
     ],
 )
