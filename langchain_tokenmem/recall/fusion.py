@@ -31,8 +31,8 @@ class Floor:
     strict floor for each message would lose up to eleven points of the evidence on LoCoMo
     (docs/recall.md).
 
-    By words, the gate opens when a message has two terms of the question and a fifth of its
-    weight (IDF), or more terms and less weight (three and 13 %, four and a tenth), or matches much of a
+    By words, the gate opens when a message has two terms of the question and a fifth of its weight
+    (IDF), or more terms and less weight (three and 13 %, four and a tenth), or matches much of a
     question whose terms occur in the scope; by meaning, when the cosine of a message is high
     enough.
 

@@ -37,8 +37,14 @@ from langchain_tokenmem.adapters.chains.prompt import (
     to_messages,
 )
 from langchain_tokenmem.background import in_own_thread
-from langchain_tokenmem.core.argument_checks import as_budget, checked, checked_tokens
+from langchain_tokenmem.core.argument_checks import (
+    as_budget,
+    checked,
+    checked_choice,
+    checked_tokens,
+)
 from langchain_tokenmem.core.message_times import stamped
+from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.core.profiles import output_setting
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View, messages_to_send
@@ -49,6 +55,8 @@ from langchain_tokenmem.tokens.schemas import format_tokens
 from langchain_tokenmem.turns.conversation import TurnRequest
 from langchain_tokenmem.turns.stored_session import StoredSession
 from langchain_tokenmem.turns.turn import aafter_reply, after_reply, atake_turn, take_turn
+
+OnAbort = Literal["keep", "drop"]
 
 
 def with_token_memory(
@@ -61,6 +69,7 @@ def with_token_memory(
     output_messages_key: str | None = None,
     overhead_tokens: int = 0,
     limit_output: str | Literal[True] | None = None,
+    on_abort: OnAbort = "drop",
 ) -> Runnable[Any, Any]:
     """Give a chain a memory that keeps each request within the model's window.
 
@@ -84,6 +93,9 @@ def with_token_memory(
         overhead_tokens: Tokens of the request that are in neither prompt nor input.
         limit_output: Set the model's maximum of output tokens to what the request leaves: True
             chooses the setting by the provider, a string names it.
+        on_abort: What becomes of a stream that the caller stops or that fails: "drop" stores
+            nothing of it, "keep" stores the input and the text so far, which then ends with
+            "[interrupted]". Tool calls and reasoning of it are never stored.
 
     Returns:
         A runnable with `invoke`, `batch`, `stream` and their async twins.
@@ -126,6 +138,7 @@ def with_token_memory(
         MessageKeys(input_messages_key, history_messages_key, output_messages_key),
         options,
         limit_output,
+        checked_choice(on_abort, OnAbort, "on_abort"),
     )
     steps = RunnableLambda(turns.begin, afunc=turns.abegin, name="with_token_memory")
     return TokenMemoryRunnable(bound=steps, chain=runnable)
@@ -170,6 +183,7 @@ class _ChainTurns:
         options: Tools and overhead of every call.
         limit_output: Name of the model's setting, or True to choose it by the provider; None to
             leave it.
+        on_abort: What becomes of a stream that does not end.
     """
 
     chain: Runnable[Any, Any]
@@ -178,6 +192,7 @@ class _ChainTurns:
     keys: MessageKeys
     options: RequestOptions
     limit_output: str | Literal[True] | None = None
+    on_abort: OnAbort = "drop"
 
     def begin(self, value: Any, config: RunnableConfig, **kwargs: Any) -> Runnable[Any, Any]:
         """Return the chain of one call; LangChain invokes or streams it."""
@@ -233,11 +248,12 @@ class _ChainTurns:
             chain = replace_model(chain, limited) or chain
         given = self._input(value, call, view)
         answer = _AnswerStore(call, self.keys)
-        return RunnableSequence(
+        whole: Runnable[Any, Any] = RunnableSequence(
             RunnableLambda(lambda _value: given, name="history"),
             chain.bind(**kwargs) if kwargs else chain,
             RunnableGenerator(answer.transform, answer.atransform, name="store"),
         )
+        return _KeptStream(whole, answer) if self.on_abort == "keep" else whole
 
     def _input(self, value: Any, call: ChainCall, view: View) -> Any:
         """Return the chain's input with the view in its place."""
@@ -278,6 +294,70 @@ class _AnswerStore:
     def _turn(self, chunks: list[Any]) -> list[BaseMessage]:
         answer = self.keys.answer_in(add_chunks(chunks))
         return [*self.call.messages, *to_messages(answer, AIMessage)]
+
+    def keep(self, chunks: list[Any]) -> None:
+        """Store the input and the text so far, without tool calls: half of one is illegal."""
+        texts = [message.text for message in self._turn(chunks)[len(self.call.messages) :]]
+        said = AIMessage("\n\n".join([*filter(None, texts), "[interrupted]"]))
+        self.call.session.add([*self.call.messages, marked(said, interrupted=True)])
+
+
+class _KeptStream(Runnable[Any, Any]):
+    """The chain of one call, of which what a stopped or failed stream has said is stored."""
+
+    def __init__(self, chain: Runnable[Any, Any], answer: _AnswerStore) -> None:
+        self._chain = chain
+        self._answer = answer
+
+    def invoke(
+        self,
+        input: Any,  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Run the chain."""
+        return self._chain.invoke(input, config, **kwargs)
+
+    async def ainvoke(
+        self,
+        input: Any,  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Run the chain."""
+        return await self._chain.ainvoke(input, config, **kwargs)
+
+    def stream(
+        self,
+        input: Any,  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any | None,
+    ) -> Iterator[Any]:
+        """Stream the chain; a caller who closes the stream ends it with `GeneratorExit`."""
+        chunks = []
+        try:
+            for chunk in self._chain.stream(input, config, **kwargs):
+                chunks.append(chunk)
+                yield chunk
+        except BaseException:
+            self._answer.keep(chunks)
+            raise
+
+    async def astream(
+        self,
+        input: Any,  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any | None,
+    ) -> AsyncIterator[Any]:
+        """Do the same as `stream`; a task that is cancelled ends it, too."""
+        chunks = []
+        try:
+            async for chunk in self._chain.astream(input, config, **kwargs):
+                chunks.append(chunk)
+                yield chunk
+        except BaseException:
+            await in_own_thread(self._answer.keep, chunks)
+            raise
 
 
 def limited_model(
