@@ -6,12 +6,14 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from langchain_core.messages import HumanMessage
+from sqlalchemy import create_engine, inspect, text
+from sqlalchemy.schema import CreateSchema
 from store_worker import turn
 
-from langchain_tokenmem import TranscriptStore
-from langchain_tokenmem.errors import (
-    StoreError,
-)
+from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem.errors import StoreError
+from langchain_tokenmem.storage.database import schema_sql
 
 
 @pytest.fixture
@@ -52,3 +54,32 @@ def test_a_server_that_is_not_there_is_a_store_error(tmp_path):
     with pytest.raises(StoreError) as error:
         store.messages("s")
     assert "secret" not in str(error.value)
+
+
+def test_an_engine_of_the_application_with_a_schema_of_its_own(postgres):
+    engine = create_engine(
+        postgres, execution_options={"schema_translate_map": {None: "memory"}}, pool_size=3
+    )
+    with engine.begin() as connection:
+        connection.execute(CreateSchema("memory"))
+    for _ in range(2):  # made, then found
+        with TranscriptStore(engine=engine) as store, Recall(store) as recall:
+            store.add("s", [HumanMessage("The key is under the mat.")], user_id="ann")
+            assert recall.search("the key", session_id="s", user_id="ann")
+            assert store.database.url == engine.url
+    with engine.connect() as connection:
+        assert inspect(connection).get_table_names(schema="public") == []
+        assert "tokenmem_messages" in inspect(connection).get_table_names(schema="memory")
+    engine.dispose()
+
+
+def test_the_printed_schema_makes_a_database_that_a_store_opens(postgres):
+    engine = create_engine(postgres)
+    with engine.begin() as connection:
+        for statement in schema_sql("postgresql").split(";\n"):
+            if statement.strip():
+                connection.execute(text(statement))
+    with TranscriptStore(postgres) as store:
+        store.add("s", [HumanMessage("hi")])
+        assert [message.content for message in store.messages("s")] == ["hi"]
+    engine.dispose()

@@ -91,6 +91,18 @@ def config(
 
 
 @app.command()
+def schema(
+    database: Annotated[
+        str, typer.Argument(help="`postgresql` or `sqlite`.", metavar="DATABASE")
+    ] = "postgresql",
+) -> None:
+    """Print the SQL that creates the tables, for databases where no program may create any."""
+    from langchain_tokenmem.storage.database import schema_sql
+
+    sys.stdout.write(schema_sql(database))
+
+
+@app.command()
 def doctor(store: Store, *, allow: Allow = None) -> None:
     """Read every checkpoint and every transcript, and list what is damaged.
 

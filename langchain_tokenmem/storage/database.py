@@ -11,7 +11,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, select
+from sqlalchemy import (
+    Connection,
+    Engine,
+    create_engine,
+    create_mock_engine,
+    event,
+    func,
+    insert,
+    inspect,
+    select,
+)
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
@@ -60,8 +70,8 @@ def parsed(url: Any) -> URL:
     named = f"A URL that begins with {scheme[1]!r}" if scheme else "This text"
     problem = f"{named} is no database URL that works here."
     try:
-        address = make_url(url)
-        address.get_dialect()
+        address = _with_driver(make_url(url))
+        is_async = address.get_dialect().is_async
     except NoSuchModuleError:
         problem += " No such kind of database is known."
     except ImportError as error:
@@ -70,9 +80,35 @@ def parsed(url: Any) -> URL:
         problem += _ESCAPES
     else:
         if not (isinstance(url, str) and address.host and _AT_IN_PASSWORD.match(url)):
+            if is_async:
+                raise ConfigurationError(_is_async(address.drivername))
             return _supported(address)
         problem += _ESCAPES
     raise ConfigurationError(f"{problem} Use {_LINE}.")
+
+
+_SYNC = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+"""The driver of each kind of database where a URL names none, or an async one."""
+
+
+def _with_driver(address: URL) -> URL:
+    """Return an address with our driver of PostgreSQL where it names none, as servers hand it out.
+
+    `postgres://` is what libpq and hosting services write; SQLAlchemy does not know it.
+    """
+    if address.drivername in {"postgres", "postgresql"}:
+        return address.set(drivername=_SYNC["postgresql"])
+    return address
+
+
+def _is_async(driver: str) -> str:
+    """Return what to do about an async driver."""
+    kind = driver.partition("+")[0]
+    instead = f"; write {_SYNC[kind]}:// instead" if kind in _SYNC else ""
+    return (
+        f"{driver} is an async driver; the store's own threads do the waiting{instead}. Every "
+        f"method of the store has an async twin."
+    )
 
 
 def _supported(address: URL) -> URL:
@@ -136,16 +172,27 @@ class Database:
         url: An SQLAlchemy URL, or the path of a SQLite file. A file that is only to be read is
             named `sqlite:///file:memory.db?mode=ro&uri=true`.
         pool_size: Most connections at a time.
+        engine: An application's own engine of PostgreSQL, in place of a URL. It is never disposed
+            of here. A `schema_translate_map={None: "memory"}` among its execution options puts the
+            tables into a schema, which must be there.
 
     Attributes:
         closings: How often it was closed: a backup may stand in its place since then.
 
     Raises:
-        ConfigurationError: When the URL names no database that is supported here.
+        ConfigurationError: When the URL names no database that is supported here, or the engine is
+            async or of SQLite, which has to be opened in a way of its own.
     """
 
-    def __init__(self, url: str | os.PathLike[str], *, pool_size: int = 8) -> None:
-        self.url = parsed(url)
+    def __init__(
+        self,
+        url: str | os.PathLike[str],
+        *,
+        pool_size: int = 8,
+        engine: Engine | None = None,
+    ) -> None:
+        self._given = None if engine is None else _checked_engine(engine)
+        self.url = self._given.url if self._given is not None else parsed(url)
         if pool_size < 1:
             raise ConfigurationError(f"pool_size is {pool_size}; one connection is the least.")
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
@@ -211,9 +258,9 @@ class Database:
         """
         with self._only_writer("Closing the database"), self._opening:
             self.closings += 1
-            if self._engine is not None:
+            if self._engine is not None and self._given is None:
                 self._engine.dispose()
-                self._engine = None
+            self._engine = None
 
     def forget_deleted(self) -> None:
         """Empty SQLite's log, so that deleted text does not stay readable in it."""
@@ -287,7 +334,7 @@ class Database:
             options["connect_args"] = {"check_same_thread": False, "timeout": BUSY_SECONDS}
         else:
             options["pool_pre_ping"] = True
-        engine = create_engine(self.url, **options)
+        engine = self._given or create_engine(self.url, **options)
         if self.is_sqlite:
             event.listen(engine, "connect", _configured_for(read_only=self._is_read_only))
         try:
@@ -296,7 +343,8 @@ class Database:
                 _set_up(connection, self._path)
                 self._file = _open_file(connection) if self.is_sqlite else None
         except BaseException:
-            engine.dispose()
+            if self._given is None:
+                engine.dispose()
             raise
         return engine
 
@@ -428,6 +476,49 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
             return
 
 
+def _checked_engine(engine: Any) -> Engine:
+    """Return an application's engine.
+
+    Raises:
+        ConfigurationError: When it is none that can be used.
+    """
+    driver = getattr(getattr(engine, "url", None), "drivername", "")
+    if getattr(getattr(engine, "dialect", None), "is_async", False):
+        raise ConfigurationError(_is_async(driver))
+    if not isinstance(engine, Engine) or engine.dialect.name != "postgresql":
+        what = f"of {engine.dialect.name}" if isinstance(engine, Engine) else type(engine).__name__
+        raise ConfigurationError(
+            f"engine= is {what}; it is an SQLAlchemy engine of PostgreSQL. A SQLite file is opened "
+            f'by its URL: TranscriptStore("sqlite:///memory.db").'
+        )
+    return engine
+
+
+def schema_sql(dialect: str) -> str:
+    """Return the statements that create the tables in an empty database, and its version.
+
+    Args:
+        dialect: `postgresql` or `sqlite`.
+
+    Raises:
+        ConfigurationError: When it is another one.
+    """
+    if dialect not in _SYNC:
+        raise ConfigurationError(f"{dialect} is not supported; use {' or '.join(sorted(_SYNC))}.")
+    statements: list[str] = []
+
+    def write(statement: Any, *_parameters: object) -> None:
+        statements.append(str(statement.compile(dialect=engine.dialect)).strip())
+
+    engine = create_mock_engine(f"{dialect}://", write)
+    metadata.create_all(engine, checkfirst=False)
+    if dialect == "sqlite":
+        statements.insert(0, f"PRAGMA application_id = {_APPLICATION_ID}")
+    version = f"VALUES ('schema_version', '{SCHEMA_VERSION}')"
+    statements.append(f"INSERT INTO {facts.name} (name, value) {version}")
+    return "".join(f"{statement};\n\n" for statement in statements)
+
+
 def _set_up(connection: Connection, path: str) -> None:
     """Create the tables in a new database, or check those that are there.
 
@@ -437,7 +528,8 @@ def _set_up(connection: Connection, path: str) -> None:
     is_sqlite = connection.dialect.name == "sqlite"
     if not is_sqlite:
         connection.execute(select(func.pg_advisory_xact_lock(_APPLICATION_ID)))
-    names = set(inspect(connection).get_table_names())
+    schema = connection.get_execution_options().get("schema_translate_map", {}).get(None)
+    names = set(inspect(connection).get_table_names(schema=schema))
     if is_sqlite:
         owner = connection.exec_driver_sql("PRAGMA application_id").scalar()
         if owner != _APPLICATION_ID and (names or owner):

@@ -11,7 +11,7 @@ from os import PathLike
 from typing import Any, Unpack
 
 from langchain_core.messages import BaseMessage
-from sqlalchemy import Connection, delete
+from sqlalchemy import Connection, Engine, delete
 
 from langchain_tokenmem.background import (
     BackgroundRunner,
@@ -89,6 +89,9 @@ _END_SECONDS = 10.0
 """Time that the end of a process waits for the batch that is being deleted."""
 
 
+_DEFAULT_URL = "sqlite:///tokenmem.db"
+
+
 class TranscriptStore(Closeable):
     """Append-only transcripts in SQLite or PostgreSQL, with a memory state for each session.
 
@@ -100,6 +103,9 @@ class TranscriptStore(Closeable):
         url: `sqlite:///file.db`, `sqlite://` (in memory), `postgresql+psycopg://...`, or the path
             of a SQLite file. Default: the file `tokenmem.db` in the working directory.
         pool_size: Maximum number of connections; a SQLite file has one more, for writing.
+        engine: Your own SQLAlchemy engine of PostgreSQL, in place of a URL: its pool, and with the
+            execution option `schema_translate_map={None: "memory"}` its schema. `close` leaves it
+            open.
         inactive_for: Time without activity after which `expire` deletes a session; None for
             never.
         expire_every: With `inactive_for`: run `expire` automatically, in the background of a
@@ -123,14 +129,17 @@ class TranscriptStore(Closeable):
 
     def __init__(
         self,
-        url: str | PathLike[str] = "sqlite:///tokenmem.db",
+        url: str | PathLike[str] = _DEFAULT_URL,
         *,
         pool_size: int = 8,
+        engine: Engine | None = None,
         inactive_for: timedelta | None = None,
         expire_every: timedelta | None = None,
     ) -> None:
         self.policy = ExpiryPolicy(inactive_for=inactive_for, expire_every=expire_every)
-        self.database = Database(url, pool_size=pool_size)
+        if engine is not None and url != _DEFAULT_URL:
+            raise ConfigurationError("Name the database by url or by engine=, not by both.")
+        self.database = Database(url, pool_size=pool_size, engine=engine)
         self.index = SearchIndex(self.database)
         self._expiry_runner = BackgroundRunner("tokenmem-expiry")
         self._next_expiry = 0.0

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from time import sleep
 from typing import NoReturn
@@ -14,10 +16,14 @@ from typing import NoReturn
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.messages import HumanMessage
+from sqlalchemy import create_engine
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.storage import database
+from langchain_tokenmem.storage.database import parsed, schema_sql
 from tests.storage.samples import turn
 
 # --- the connection that writes
@@ -35,12 +41,12 @@ def test_closing_waits_for_who_writes_and_cuts_nothing_off(path: Path):
     with TranscriptStore(f"sqlite:///{path}") as store, ThreadPoolExecutor(2) as threads:
         store.add("s", turn(1))
         with store.database.writing("here"):
-            closing = threads.submit(store.close)
+            closed = threads.submit(store.close)
             waiting = threads.submit(store.add, "s", turn(2))
             sleep(0.1)
-            assert not closing.done()
+            assert not closed.done()
             assert not waiting.done()
-        closing.result(10)
+        closed.result(10)
         waiting.result(10)
         assert len(store.messages("s")) == 4
 
@@ -198,7 +204,7 @@ def test_what_is_no_url_of_a_database_is_refused_without_its_password(url):
 
 def test_the_error_for_a_bad_url_shows_the_lines_to_write():
     with pytest.raises(ConfigurationError, match=r'TranscriptStore\("memory\.db"\).*\+psycopg://'):
-        TranscriptStore("postgres://user:x@host/db")
+        TranscriptStore("postgre://user:x@host/db")
 
 
 @pytest.mark.parametrize("name", ["memory.db", "my memory", "100%?#.db", Path("memory.db")])
@@ -207,3 +213,52 @@ def test_a_path_is_taken_as_a_sqlite_file(tmp_path, monkeypatch, name):
     with TranscriptStore(name) as store:
         store.add("s1", turn(1))
     assert (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "instead"),
+    [
+        ("sqlite+aiosqlite:///memory.db", "sqlite://"),
+        ("postgresql+asyncpg://u:secret@h/db", "postgresql+psycopg://"),
+        ("postgresql+psycopg_async://u:secret@h/db", "postgresql+psycopg://"),
+    ],
+)
+def test_an_async_url_is_refused_with_the_right_one(url, instead):
+    with pytest.raises(ConfigurationError, match=re.escape(f"write {instead} instead")) as refused:
+        TranscriptStore(url)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql"])
+def test_a_url_as_hosting_services_hand_it_out_is_understood(scheme):
+    found = parsed(f"{scheme}://ann:secret@db:5432/chat?sslmode=require")
+    assert found.drivername == "postgresql+psycopg"
+    assert found.query == {"sslmode": "require"}
+
+
+@pytest.mark.parametrize(
+    ("engine", "problem"),
+    [
+        (create_engine("sqlite://"), "engine= is of sqlite"),
+        ("sqlite://", "engine= is str"),
+        (create_async_engine("postgresql+psycopg://u@h/db"), "is an async driver"),
+    ],
+)
+def test_an_engine_that_does_not_fit_is_refused(engine, problem):
+    with pytest.raises(ConfigurationError, match=problem):
+        TranscriptStore(engine=engine)
+
+
+def test_a_database_is_named_once():
+    with pytest.raises(ConfigurationError, match="not by both"):
+        TranscriptStore("memory.db", engine=create_engine("postgresql+psycopg://u@h/db"))
+
+
+def test_the_printed_schema_makes_a_database_that_a_store_opens(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as connection:
+        connection.executescript(schema_sql("sqlite"))
+    with TranscriptStore(tmp_path / "memory.db") as store:
+        store.add("s", [HumanMessage("hi")])
+        assert [message.content for message in store.messages("s")] == ["hi"]
+    with pytest.raises(ConfigurationError, match="use postgresql or sqlite"):
+        schema_sql("mysql")

@@ -84,7 +84,6 @@ async def test_an_async_stream_that_is_cancelled_or_closed(store, how):
         await anext(stream)
         await stream.aclose()
     else:
-
         has_begun = asyncio.Event()
 
         async def read() -> None:
