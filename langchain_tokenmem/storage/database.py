@@ -222,6 +222,35 @@ class Database:
             with self._errors(about), self._open(about).connect() as connection:
                 _driver(connection).execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
+    def rewrite(self) -> str | None:
+        """Write SQLite's file anew and empty its log, so that no deleted text is readable.
+
+        Returns:
+            What is left to do, in words; None where nothing is.
+        """
+        if not self.is_sqlite:
+            return (
+                "PostgreSQL keeps old row versions until VACUUM FULL, and its write-ahead log, "
+                "replicas and backups have copies"
+            )
+        about = "Rewriting the file"
+        with (
+            self._errors(about),
+            self._only_writer(about),
+            self._open(about).connect() as connection,
+        ):
+            driver = _driver(connection)
+            driver.execute(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
+            driver.execute("VACUUM")
+            if self._is_memory:
+                return None
+            is_busy, *_ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if is_busy:
+            return (
+                "another connection is reading, so that the -wal file keeps old pages: redact again"
+            )
+        return None
+
     @property
     def _path(self) -> str:
         return self.url.database or ""
