@@ -82,7 +82,7 @@ EXPECTED: dict[str, set[str]] = {
         "Explanation",
         "LegalityProfile",
         "MemoryState",
-        "RedactionReceipt",
+        "RemovalReceipt",
         "RequestRules",
         "RunningSummary",
         "Shares",

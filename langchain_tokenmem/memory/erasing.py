@@ -13,7 +13,7 @@ from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
 from langchain_tokenmem.memory.recalled_blocks import Recaller
 from langchain_tokenmem.storage.redacting import Redactor
-from langchain_tokenmem.storage.redaction import RedactionReceipt
+from langchain_tokenmem.storage.redaction import RemovalReceipt
 
 if TYPE_CHECKING:
     from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
@@ -105,7 +105,7 @@ class ErasableMemory:
         everywhere: bool = False,
         dry_run: bool = False,
         notes: Notebook | None = None,
-    ) -> RedactionReceipt:
+    ) -> RemovalReceipt:
         """Remove words for good from every store of this memory, as `TranscriptStore.redact` does.
 
         Notes in other stores are redacted, entries of recall's place deleted, and the finished
@@ -136,7 +136,7 @@ class ErasableMemory:
         others = [
             one for one in parts.note_stores if getattr(one, "store", None) is not parts.transcripts
         ]
-        receipt: RedactionReceipt = parts.redact(
+        receipt: RemovalReceipt = parts.redact(
             *(what, replacement),
             session_id=session_id,
             user_id=user_id,
@@ -197,7 +197,7 @@ class _ErasableParts:
 
     transcripts: TranscriptStore
     erase: Callable[..., Counts]
-    redact: Callable[..., RedactionReceipt]
+    redact: Callable[..., RemovalReceipt]
     note_stores: Sequence[Any]
 
     def erased(self, batches: Sequence[Any], session_id: str | None, user_id: str | None) -> Counts:

@@ -32,7 +32,7 @@ from langchain_tokenmem.recall.vectors import vector_index
 from langchain_tokenmem.recall.words import Bm25, LexicalIndex, Scores
 from langchain_tokenmem.recall.worker import LexicalBacklog
 from langchain_tokenmem.storage.lifecycle import ExpiryReport
-from langchain_tokenmem.storage.redaction import RedactionReceipt
+from langchain_tokenmem.storage.redaction import RemovalReceipt
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 logger = logging.getLogger(__name__)
@@ -414,7 +414,7 @@ class Recall(Closeable):
         everywhere: bool = False,
         dry_run: bool = False,
         serde: Any = None,
-    ) -> RedactionReceipt:
+    ) -> RemovalReceipt:
         """Like `TranscriptStore.redact`; the entries in Chroma are deleted, and made again later.
 
         Raises:
@@ -424,7 +424,7 @@ class Recall(Closeable):
             RecallError: When Chroma could not delete; the store's data is redacted by then.
         """
 
-        def work() -> RedactionReceipt:
+        def work() -> RemovalReceipt:
             return self._store.redact(
                 *(what, replacement),
                 session_id=session_id,

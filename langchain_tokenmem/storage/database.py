@@ -185,7 +185,7 @@ class Database:
                     ) from error
 
     @contextmanager
-    def writing(self, about: str, *threads: str) -> Iterator[Connection]:
+    def writing(self, about: str, *threads: str, undo: bool = False) -> Iterator[Connection]:
         """Give a connection whose changes are all made, or none.
 
         A transaction that writes is never begun inside of another one.
@@ -193,6 +193,7 @@ class Database:
         Args:
             about: Named in errors.
             threads: Ids of the threads that are changed, held until the end against all writers.
+            undo: Whether nothing is changed in the end, for a dry run.
         """
         with self._errors(about), self._only_writer(about):
             engine = self._open(about)
@@ -201,6 +202,10 @@ class Database:
             with self._transaction(engine, "BEGIN IMMEDIATE") as connection:
                 lock_threads(connection, threads)
                 yield connection
+                if undo:
+                    connection.rollback()
+                    if self.is_sqlite:
+                        _driver(connection).rollback()
             self._check_file(about)  # never acknowledged into a file that is gone
 
     def close(self) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,18 +31,20 @@ from langchain_tokenmem.storage.tables import (
     writes,
 )
 
+_ABOUT = "Redacting"
 _NAMES = frozenset({"id", "ts", "v", "channel_versions", "versions_seen", "updated_channels"})
 _METADATA_NAMES = frozenset({"source", "step", "parents", "run_id", "thread_id", "checkpoint_ns"})
 """Fields of a checkpoint, and of its metadata, that are LangGraph's own names."""
 
 
 @dataclass(frozen=True)
-class RedactionReceipt:
-    """Outcome of a redaction.
+class RemovalReceipt:
+    """Outcome of a redaction or an erasing.
 
     Attributes:
-        counts: Rows that held the words, by place: `messages` (each wording), `documents`,
-            `states`, `checkpoints`, `checkpoint_values`, `checkpoint_writes`, `notes` and others.
+        counts: Rows that held the words, or were deleted, by place: `messages` (each wording),
+            `documents`, `states`, `checkpoints`, `checkpoint_values`, `checkpoint_writes`, `notes`
+            and others.
         sessions: Ids of the sessions in which something was found.
         unreached: What could not be reached, in words; empty for nothing.
         is_dry_run: Whether nothing was changed.
@@ -95,10 +96,6 @@ class RedactionScope:
         return or_(items.c.owner == namespace_label(self.user_id), labels)
 
 
-class _UndoneError(Exception):
-    """Ends the transaction of a dry run."""
-
-
 @dataclass
 class Redaction:
     """Removes words from a database, thread by thread: each is one transaction.
@@ -122,7 +119,7 @@ class Redaction:
     unread: Counter[str] = field(default_factory=Counter)
     found: dict[str, int] = field(default_factory=dict)
 
-    def run(self) -> RedactionReceipt:
+    def run(self) -> RemovalReceipt:
         """Remove the words, and read everything back.
 
         Raises:
@@ -142,30 +139,17 @@ class Redaction:
             if proof.counts:
                 raise RedactionError(proof.counts)
         names = tuple(sorted(self.found))
-        return RedactionReceipt(dict(self.counts), names, tuple(unreached), self.dry_run)
+        return RemovalReceipt(dict(self.counts), names, tuple(unreached), self.dry_run)
 
     def _once(self) -> None:
         self.index.make_ready()
-        with self.database.reading("Redacting") as connection:
+        with self.database.reading(_ABOUT) as connection:
             threads = self.scope.threads(connection)
         for thread in threads:
-            with self._transaction(thread) as connection:
+            with self.database.writing(_ABOUT, thread, undo=self.dry_run) as connection:
                 self._thread(connection, thread)
-        with self._transaction() as connection:
+        with self.database.writing(_ABOUT, undo=self.dry_run) as connection:
             self._notes(connection, threads)
-
-    @contextmanager
-    def _transaction(self, *threads: str) -> Iterator[Connection]:
-        try:
-            with self.database.writing("Redacting", *threads) as connection:
-                yield connection
-                self._end()
-        except _UndoneError:
-            pass
-
-    def _end(self) -> None:
-        if self.dry_run:
-            raise _UndoneError
 
     def _thread(self, connection: Connection, thread: str) -> None:
         redactor = self.redactor()
@@ -379,7 +363,7 @@ class Redaction:
                 self.unread["settings of users that hold the words"] += count
 
 
-def purge_superseded(database: Database, codec: Codec, scope: RedactionScope) -> RedactionReceipt:
+def purge_superseded(database: Database, codec: Codec, scope: RedactionScope) -> RemovalReceipt:
     """Delete superseded wordings; one that a checkpoint has stays, and is counted as unreached.
 
     Raises:
@@ -404,7 +388,7 @@ def purge_superseded(database: Database, codec: Codec, scope: RedactionScope) ->
     if left := database.rewrite():
         unreached.append(left)
     counts = {"messages": purged.total()} if purged else {}
-    return RedactionReceipt(counts, tuple(sorted(purged)), tuple(unreached))
+    return RemovalReceipt(counts, tuple(sorted(purged)), tuple(unreached))
 
 
 def _superseded(connection: Connection, session: Session) -> set[int]:

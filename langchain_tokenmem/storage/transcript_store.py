@@ -52,8 +52,8 @@ from langchain_tokenmem.storage.message_json import EncodedMessage
 from langchain_tokenmem.storage.redacting import Redactor
 from langchain_tokenmem.storage.redaction import (
     Redaction,
-    RedactionReceipt,
     RedactionScope,
+    RemovalReceipt,
     purge_superseded,
 )
 from langchain_tokenmem.storage.search_index import SearchIndex
@@ -254,7 +254,9 @@ class TranscriptStore(Closeable):
 
     aclear = in_thread(clear)
 
-    def erase(self, session_id: str | None = None, user_id: str | None = None) -> dict[str, int]:
+    def erase(
+        self, session_id: str | None = None, user_id: str | None = None, *, dry_run: bool = False
+    ) -> dict[str, int]:
         """Delete everything of a session, or of all sessions of a user.
 
         Messages, state, documents, notes of `SqlStore` and index entries are deleted in one
@@ -264,6 +266,7 @@ class TranscriptStore(Closeable):
         Args:
             session_id: Id of the conversation; without it every session of the user is erased.
             user_id: Owner of the sessions; with a session id it must be its owner.
+            dry_run: Only count.
 
         Returns:
             How many rows of each kind were deleted.
@@ -273,8 +276,10 @@ class TranscriptStore(Closeable):
             StoreError: When the session is that of a sub-graph, which is deleted with its thread.
                 Nothing was deleted.
         """
-        with self.database.writing("Erasing") as connection:
+        with self.database.writing("Erasing", undo=dry_run) as connection:
             counts, gone = erase(connection, session_id, user_id)
+        if dry_run:
+            return counts
         self.database.forget_deleted()
         self.index.tell(Change("erased", gone))
         return counts
@@ -291,7 +296,7 @@ class TranscriptStore(Closeable):
         everywhere: bool = False,
         dry_run: bool = False,
         serde: Serializer | None = None,
-    ) -> RedactionReceipt:
+    ) -> RemovalReceipt:
         """Remove words for good: from all wordings, states, checkpoints, documents and notes.
 
         Messages keep their ids and places. Blocks, turn memories and working notes of changed
@@ -344,7 +349,7 @@ class TranscriptStore(Closeable):
         user_id: str | None = None,
         everywhere: bool = False,
         serde: Serializer | None = None,
-    ) -> RedactionReceipt:
+    ) -> RemovalReceipt:
         """Delete the earlier wordings of edited messages for good; hidden messages stay.
 
         A wording that a checkpoint of the thread still has stays, and the receipt reports it.

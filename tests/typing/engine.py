@@ -23,7 +23,7 @@ from langchain_tokenmem.types import (
     Explanation,
     LegalityProfile,
     MemoryState,
-    RedactionReceipt,
+    RemovalReceipt,
     RequestRules,
     RunningSummary,
     Shares,
@@ -137,6 +137,6 @@ def turn_memories(message: AIMessage) -> TokenMemory:
 
 def redactions(memory: TokenMemory, store: TranscriptStore) -> None:
     """Remove words for good."""
-    assert_type(store.redact("4111", user_id="ann", dry_run=True), RedactionReceipt)
+    assert_type(store.redact("4111", user_id="ann", dry_run=True), RemovalReceipt)
     assert_type(memory.redact("4111", store=store, everywhere=True).counts, Mapping[str, int])
     assert_type(store.purge_superseded(session_id="s").unreached, tuple[str, ...])
