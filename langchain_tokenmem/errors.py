@@ -10,6 +10,7 @@ TokenMemoryError (LangChainException)
 ├── RecallError                        the recall index could not answer
 └── StoreError                         the store could not read or write
     ├── CorruptStoreError              stored rows are damaged; nothing of them was returned
+    ├── RedactionError                 words that were to be removed are still in the store
     └── ThreadConflictError            another run has gone on from the same checkpoint
 ```
 
@@ -99,6 +100,26 @@ class StoreError(TokenMemoryError):
 
 class CorruptStoreError(StoreError):
     """Stored rows are damaged; they were not returned as data."""
+
+
+class RedactionError(StoreError):
+    """Words that were to be removed are still in the store, or came back meanwhile.
+
+    Args:
+        counts: Rows that still hold them, by place.
+    """
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self.counts = dict(counts)
+        places = ", ".join(f"{name} {count:,}" for name, count in self.counts.items())
+        super().__init__(
+            f"After the redaction the words are still in: {places}. Another writer may have "
+            f"stored them meanwhile, such as a run that had read them: let it end, and redact "
+            f"again."
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.counts,))
 
 
 class ThreadConflictError(StoreError):

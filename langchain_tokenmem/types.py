@@ -8,12 +8,14 @@ from langchain_tokenmem.core.request_options import RequestRules
 from langchain_tokenmem.core.view import Explanation, TokenUsage, View
 from langchain_tokenmem.memory.background import BackgroundSummaries
 from langchain_tokenmem.state import MemoryState, RunningSummary
+from langchain_tokenmem.storage.redaction import RemovalReceipt
 
 __all__ = [
     "BackgroundSummaries",
     "Explanation",
     "LegalityProfile",
     "MemoryState",
+    "RemovalReceipt",
     "RequestRules",
     "RunningSummary",
     "Shares",

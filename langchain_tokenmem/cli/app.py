@@ -15,6 +15,7 @@ from rich.progress import track
 from rich.table import Table
 from typer.core import TyperGroup
 
+from langchain_tokenmem.cli.removing import erase, redact
 from langchain_tokenmem.cli.transfer import (
     Allow,
     Force,
@@ -62,6 +63,8 @@ app = typer.Typer(
 app.command("export")(export_sessions)
 app.command("import")(import_sessions)
 app.command("migrate-checkpoints")(migrate)
+app.command("redact")(redact)
+app.command("erase")(erase)
 
 
 @app.command()

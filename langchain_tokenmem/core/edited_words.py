@@ -1,4 +1,4 @@
-"""Words of messages: as they were said, and the digest by which an edit is noticed.
+"""Words of messages: as they were said, a digest of them, and what goes with edited ones.
 
 LangChain's ContextEditingMiddleware clears old tool results, and their calls, in a request. Such a
 message carries what it said: the memory reads that, and it is no edit.
@@ -7,13 +7,16 @@ message carries what it said: the memory reads that, and it is no edit.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
 from langchain_tokenmem.core.covered import digest_of_texts
 from langchain_tokenmem.core.messages import marked, marks_of, role_of, same_objects, unmarked
+from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state
+from langchain_tokenmem.notes_state import ModesState
+from langchain_tokenmem.state import MemoryState
 
 
 class _Said(dict[str, Any]):
@@ -81,3 +84,37 @@ def _words_of(message: BaseMessage) -> str:
         raise ValueError(message.id)
     said = [role_of(message), message.content, getattr(message, "tool_calls", None)]
     return json.dumps(said, sort_keys=True)
+
+
+def without_words_of(
+    changed: Collection[str], state: MemoryState, *, is_log_new: bool = False
+) -> MemoryState:
+    """Return the state without blocks, notes and turn memories that have words of some messages.
+
+    Turn memories and notes are read again at the next call.
+
+    Args:
+        changed: Ids of messages that were edited or hidden.
+        state: The memory's state.
+        is_log_new: Whether entries of the running summary were written again: then the notes go
+            that were read from what they cover.
+    """
+    modes = state.get("modes")
+    is_noted = modes is not None and not modes.get("words", {}).keys().isdisjoint(changed)
+    blocks = {
+        key: block
+        for key, block in state["blocks"].items()
+        if {*block["ids"]}.isdisjoint(changed)
+        and not (modes is not None and (is_noted or is_log_new) and "notes" in block)
+    }
+    new: MemoryState = {**state, "blocks": blocks}
+    new.pop("turns", None)
+    if modes is not None and (is_noted or is_log_new):
+        new["modes"] = _unread(modes)
+    return new
+
+
+def _unread(modes: ModesState) -> ModesState:
+    """Return the notes of a session of which nothing was read yet; its mode stays."""
+    fresh = new_modes_state(modes["mode"])
+    return {**fresh, "chosen": modes["chosen"]} if "chosen" in modes else fresh

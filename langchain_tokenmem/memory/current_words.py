@@ -29,7 +29,7 @@ from langchain_tokenmem.core.covered import (
     is_whole,
     spans_of,
 )
-from langchain_tokenmem.core.edited_words import as_said, digest_of_words
+from langchain_tokenmem.core.edited_words import as_said, digest_of_words, without_words_of
 from langchain_tokenmem.core.messages import (
     NamedMessages,
     is_spoken,
@@ -39,9 +39,7 @@ from langchain_tokenmem.core.messages import (
 )
 from langchain_tokenmem.core.todos import todo_lists
 from langchain_tokenmem.core.turn_memory import without_echo
-from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state
 from langchain_tokenmem.memory.summary_log import LAST_IDS
-from langchain_tokenmem.notes_state import ModesState
 from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry
 from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
@@ -197,40 +195,6 @@ def with_current_words(
     if not changed and not rewritten:
         return state
     return without_words_of(changed | rewritten, state, is_log_new=bool(rewritten))
-
-
-def without_words_of(
-    changed: Collection[str], state: MemoryState, *, is_log_new: bool = False
-) -> MemoryState:
-    """Return the state without blocks, notes and turn memories that have words of some messages.
-
-    Turn memories and notes are read again at the next call.
-
-    Args:
-        changed: Ids of messages that were edited or hidden.
-        state: The memory's state.
-        is_log_new: Whether entries of the running summary were written again: then the notes go
-            that were read from what they cover.
-    """
-    modes = state.get("modes")
-    is_noted = modes is not None and not modes.get("words", {}).keys().isdisjoint(changed)
-    blocks = {
-        key: block
-        for key, block in state["blocks"].items()
-        if {*block["ids"]}.isdisjoint(changed)
-        and not (modes is not None and (is_noted or is_log_new) and "notes" in block)
-    }
-    new: MemoryState = {**state, "blocks": blocks}
-    new.pop("turns", None)
-    if modes is not None and (is_noted or is_log_new):
-        new["modes"] = _unread(modes)
-    return new
-
-
-def _unread(modes: ModesState) -> ModesState:
-    """Return the notes of a session of which nothing was read yet; its mode stays."""
-    fresh = new_modes_state(modes["mode"])
-    return {**fresh, "chosen": modes["chosen"]} if "chosen" in modes else fresh
 
 
 def noted_words(state: MemoryState) -> set[tuple[str, str]]:

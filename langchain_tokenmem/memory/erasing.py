@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from langchain_tokenmem.background import in_own_thread, on_running_loop
+from langchain_tokenmem.background import in_own_thread, in_thread, on_running_loop
 from langchain_tokenmem.core.argument_checks import checked_parts
 from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
 from langchain_tokenmem.memory.recalled_blocks import Recaller
+from langchain_tokenmem.storage.redacting import Redactor
+from langchain_tokenmem.storage.redaction import RemovalReceipt
 
 if TYPE_CHECKING:
     from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
@@ -91,6 +94,71 @@ class ErasableMemory:
         batches = [on_running_loop(each.abatch) for each in parts.note_stores]
         return await in_own_thread(parts.erased, batches, session_id, user_id)
 
+    def redact(
+        self,
+        what: str | re.Pattern[str],
+        replacement: str = "[redacted]",
+        *,
+        store: TranscriptStore | None = None,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        everywhere: bool = False,
+        dry_run: bool = False,
+        notes: Notebook | None = None,
+    ) -> RemovalReceipt:
+        """Remove words for good from every store of this memory, as `TranscriptStore.redact` does.
+
+        Notes in other stores are redacted, entries of recall's place deleted, and the finished
+        summaries of this process dropped.
+
+        Args:
+            what: The words exactly as they are written, or a compiled pattern.
+            replacement: Stands in their place.
+            store: The transcripts; default: the store of this memory's recall.
+            session_id: The session or thread, with its sub-graphs.
+            user_id: All of the user; beside a session id its owner.
+            everywhere: All users.
+            dry_run: Only count.
+            notes: Notes that this memory does not know of, as for `erase`.
+
+        Returns:
+            What was found where, and what could not be reached.
+
+        Raises:
+            ScopeError: When no scope is named, or the session belongs to another user.
+            ConfigurationError: When the words are empty, or it is not known where they are.
+            RecallError: When the vectors could not be deleted; the transcripts are redacted.
+            RedactionError: When the words are still found afterwards.
+            StoreError: When a store still has notes with the words.
+        """
+        parts = self._parts(store, notes)
+        # Notes in the transcripts' own database are redacted with it.
+        others = [
+            one for one in parts.note_stores if getattr(one, "store", None) is not parts.transcripts
+        ]
+        receipt: RemovalReceipt = parts.redact(
+            *(what, replacement),
+            session_id=session_id,
+            user_id=user_id,
+            everywhere=everywhere,
+            dry_run=dry_run,
+        )
+        self.finished_summaries.clear()
+        count = receipt.counts.get("notes", 0)
+        sessions = [] if everywhere else parts.sessions_with_notes(session_id, user_id)
+        for other in others:
+            # Imported here: it needs LangGraph, which a memory without notes does not.
+            from langchain_tokenmem.notes.erasing import redact_notes  # noqa: PLC0415
+
+            redactor = Redactor(what, replacement)
+            count += redact_notes(
+                other.batch, redactor, user_id, session_id, sessions, dry_run=dry_run
+            )
+        counts = {**receipt.counts, "notes": count} if count else receipt.counts
+        return replace(receipt, counts=counts)
+
+    aredact = in_thread(redact)
+
     def _parts(self, store: TranscriptStore | None, notes: Notebook | None) -> _ErasableParts:
         line = "memory.erase(store, user_id=...)"
         recalled = self.recall.store if self.recall is not None else None
@@ -100,10 +168,11 @@ class ErasableMemory:
                 f"Name the store whose transcripts are to be erased: {line}. This memory has no "
                 "recall, and so no store of its own."
             )
-        checked_parts(transcripts, ("erase", "sessions"), "store", line)
-        erase = transcripts.erase
+        checked_parts(transcripts, ("erase", "redact", "sessions"), "store", line)
+        erase, redact = transcripts.erase, transcripts.redact
         if recalled is transcripts:  # a recall deletes in its store, and the vectors, too
             erase = getattr(self.recall, "erase", erase)
+            redact = getattr(self.recall, "redact", redact)
         stores = [each.store for each in (self.notes, notes) if each is not None]
         found = [each for each in stores if each is not None]
         if stores and not found:
@@ -112,7 +181,7 @@ class ErasableMemory:
                 "memory.erase(store, user_id=..., notes=Notebook(...)). It is the store= of "
                 "graph.compile, or SqlStore(TranscriptStore()) where there was none."
             )
-        return _ErasableParts(transcripts, erase, found)
+        return _ErasableParts(transcripts, erase, redact, found)
 
 
 @dataclass(frozen=True)
@@ -122,11 +191,13 @@ class _ErasableParts:
     Attributes:
         transcripts: The transcripts' store.
         erase: Deletes in it, and in the vectors of a recall.
+        redact: Removes words from the same.
         note_stores: They have the notes.
     """
 
     transcripts: TranscriptStore
     erase: Callable[..., Counts]
+    redact: Callable[..., RemovalReceipt]
     note_stores: Sequence[Any]
 
     def erased(self, batches: Sequence[Any], session_id: str | None, user_id: str | None) -> Counts:
@@ -144,7 +215,7 @@ class _ErasableParts:
         """
         if session_id is None and user_id is None:
             raise ScopeError("Name the session_id or the user_id that is to be erased.")
-        sessions = self._sessions_with_notes(session_id, user_id)
+        sessions = self.sessions_with_notes(session_id, user_id)
         counts: Counts = {}
         failure = None
         try:
@@ -163,7 +234,7 @@ class _ErasableParts:
             raise failure
         return found
 
-    def _sessions_with_notes(self, session_id: str | None, user_id: str | None) -> Sequence[str]:
+    def sessions_with_notes(self, session_id: str | None, user_id: str | None) -> Sequence[str]:
         """Return the user's sessions, or those of the sub-graphs of a thread."""
         if not self.note_stores:
             return []

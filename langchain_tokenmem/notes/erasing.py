@@ -1,13 +1,22 @@
-"""Erasing of notes in a `BaseStore`, checked by reading back."""
+"""Erasing and redacting of notes in a `BaseStore`, checked by reading back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from langgraph.store.base import BaseStore, ListNamespacesOp, MatchCondition, Op, PutOp, SearchOp
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    ListNamespacesOp,
+    MatchCondition,
+    Op,
+    PutOp,
+    SearchOp,
+)
 
 from langchain_tokenmem.core.thread_names import (
+    NOTES,
     namespace_label,
     notes_of_session,
     notes_of_user,
@@ -17,6 +26,7 @@ from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.notes.scope import Namespace
 from langchain_tokenmem.notes.scoped_notes import Batch
 from langchain_tokenmem.notes.stores.item_store import ItemStore
+from langchain_tokenmem.storage.redacting import Redactor
 
 _PAGE = 100
 _ANY = "*"
@@ -58,6 +68,54 @@ def erase_notes(
     if isinstance(store, ItemStore):
         return sum(store.erase(namespace)["items"] for namespace in namespaces)
     return sum(_emptied(batch, namespace) for namespace in namespaces)
+
+
+def redact_notes(
+    batch: Batch,
+    redactor: Redactor,
+    user_id: str | None,
+    session_id: str | None,
+    sessions: Collection[str] = (),
+    *,
+    dry_run: bool = False,
+) -> int:
+    """Remove words from the notes of a user, of a session, or of all; return how many had them.
+
+    Args:
+        batch: Does the store's operations.
+        redactor: Knows the words.
+        user_id: The user.
+        session_id: The session; without both ids all notes are meant.
+        sessions: Further sessions, as in `erase_notes`.
+        dry_run: Whether they are only counted.
+
+    Raises:
+        StoreError: When the store still has the words afterwards.
+    """
+    whole = user_id is None and session_id is None
+    path = NOTES if whole else _path(user_id, session_id)
+    namespaces = _namespaces(batch, path)
+    if sessions and not whole:
+        namespaces += _namespaces_of(batch, sessions, None if session_id is None else path)
+    count = 0
+    for namespace in dict.fromkeys(namespaces):
+        for item in _items(batch, namespace):
+            before = redactor.found
+            value = redactor.value(item.value)
+            if redactor.found == before:
+                continue
+            count += 1
+            if dry_run:
+                continue
+            batch([PutOp(namespace, item.key, value)])
+            (kept,) = batch([GetOp(namespace, item.key)])
+            seen = redactor.found
+            if kept is not None and redactor.value(kept.value) and redactor.found > seen:
+                raise StoreError(
+                    f"The store still has the words in note {item.key!r} of {namespace} after it "
+                    f"was put without them. Redact again, or look at the store itself."
+                )
+    return count
 
 
 def _emptied(batch: Batch, namespace: Namespace) -> int:
@@ -107,8 +165,12 @@ def _begins(namespace: Namespace, path: Namespace) -> bool:
 
 def _keys(batch: Batch, namespace: Namespace) -> list[str]:
     """Return the keys of all items of a namespace."""
+    return list(dict.fromkeys(item.key for item in _items(batch, namespace)))
+
+
+def _items(batch: Batch, namespace: Namespace) -> list[Any]:
     found = _pages(batch, lambda offset: SearchOp(namespace, None, _PAGE * 10, offset))
-    return list(dict.fromkeys(item.key for item in found if tuple(item.namespace) == namespace))
+    return [item for item in found if tuple(item.namespace) == namespace]
 
 
 def _pages(batch: Batch, operation: Callable[[int], Op]) -> list[Any]:

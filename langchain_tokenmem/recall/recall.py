@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -32,6 +33,7 @@ from langchain_tokenmem.recall.words import LexicalIndex, Scores
 from langchain_tokenmem.recall.worker import LexicalBacklog
 from langchain_tokenmem.storage.imports.importing import moment_of
 from langchain_tokenmem.storage.lifecycle import ExpiryReport
+from langchain_tokenmem.storage.redaction import RemovalReceipt
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 logger = logging.getLogger(__name__)
@@ -406,6 +408,43 @@ class Recall(Closeable):
 
     aerase = in_thread(erase)
 
+    def redact(
+        self,
+        what: str | re.Pattern[str],
+        replacement: str = "[redacted]",
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        everywhere: bool = False,
+        dry_run: bool = False,
+        serde: Any = None,
+    ) -> RemovalReceipt:
+        """Like `TranscriptStore.redact`; the entries in Chroma are deleted, and made again later.
+
+        Raises:
+            ScopeError: When no scope is named, or the session belongs to another user.
+            ConfigurationError: When the words are empty, or the replacement holds them.
+            RedactionError: When the words are still found afterwards.
+            RecallError: When Chroma could not delete; the store's data is redacted by then.
+        """
+
+        def work() -> RemovalReceipt:
+            return self._store.redact(
+                *(what, replacement),
+                session_id=session_id,
+                user_id=user_id,
+                everywhere=everywhere,
+                dry_run=dry_run,
+                serde=serde,
+            )
+
+        receipt, gone = self._erasing(work, "cleared")
+        if not gone or dry_run:
+            return receipt
+        return replace(receipt, counts={**receipt.counts, "chroma": gone})
+
+    aredact = in_thread(redact)
+
     def expire(
         self,
         inactive_for: timedelta | None = None,
@@ -429,7 +468,7 @@ class Recall(Closeable):
 
     aexpire = in_thread(expire)
 
-    def _erasing(self, work: Callable[[], T]) -> tuple[T, int | None]:
+    def _erasing(self, work: Callable[[], T], kind: str = "erased") -> tuple[T, int | None]:
         """Return the result of `work`, and how many entries in Chroma were deleted with it.
 
         None instead of a number where nothing is searched by meaning.
@@ -437,7 +476,7 @@ class Recall(Closeable):
         erased: list[int] = []
 
         def note(change: Change) -> None:
-            if change.kind == "erased":
+            if change.kind == kind:
                 erased.extend(change.partitions)
 
         stop = self._store.index.listen(note)

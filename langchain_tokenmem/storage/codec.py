@@ -29,6 +29,9 @@ from pydantic import BaseModel
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.storage.serializer import advice
 
+Serializer = SerializerProtocol
+"""LangGraph's protocol of a serializer."""
+
 _DEEPEST = 100
 """Levels of nesting that are walked; a value that contains itself ends here, as text."""
 

@@ -232,7 +232,7 @@ class Database:
                     ) from error
 
     @contextmanager
-    def writing(self, about: str, *threads: str) -> Iterator[Connection]:
+    def writing(self, about: str, *threads: str, undo: bool = False) -> Iterator[Connection]:
         """Give a connection whose changes are all made, or none.
 
         A transaction that writes is never begun inside of another one.
@@ -240,6 +240,7 @@ class Database:
         Args:
             about: Named in errors.
             threads: Ids of the threads that are changed, held until the end against all writers.
+            undo: Whether nothing is changed in the end, for a dry run.
         """
         with self._errors(about), self._only_writer(about):
             engine = self._open(about)
@@ -248,6 +249,10 @@ class Database:
             with self._transaction(engine, "BEGIN IMMEDIATE") as connection:
                 lock_threads(connection, threads)
                 yield connection
+                if undo:
+                    connection.rollback()
+                    if self.is_sqlite:
+                        _driver(connection).rollback()
             self._check_file(about)  # never acknowledged into a file that is gone
 
     def close(self) -> None:
@@ -268,6 +273,35 @@ class Database:
             about = "Cleaning the log"
             with self._errors(about), self._open(about).connect() as connection:
                 _driver(connection).execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def rewrite(self) -> str | None:
+        """Write SQLite's file anew and empty its log, so that no deleted text is readable.
+
+        Returns:
+            What is left to do, in words; None where nothing is.
+        """
+        if not self.is_sqlite:
+            return (
+                "PostgreSQL keeps old row versions until VACUUM FULL, and its write-ahead log, "
+                "replicas and backups have copies"
+            )
+        about = "Rewriting the file"
+        with (
+            self._errors(about),
+            self._only_writer(about),
+            self._open(about).connect() as connection,
+        ):
+            driver = _driver(connection)
+            driver.execute(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
+            driver.execute("VACUUM")
+            if self._is_memory:
+                return None
+            is_busy, *_ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if is_busy:
+            return (
+                "another connection is reading, so that the -wal file keeps old pages: redact again"
+            )
+        return None
 
     @property
     def _path(self) -> str:

@@ -13,6 +13,9 @@ from langgraph.types import Overwrite, Send
 _MARK = "\x00tokenmem"
 """Key of the object that stands for messages: `{mark: 3}` for one, `{mark: [3, 9]}` for a list."""
 
+LOOKED_INTO = (_DeltaSnapshot, Overwrite, Send)
+"""Objects of LangGraph that may hold messages."""
+
 _PLAIN = frozenset({type(None), bool, int, float, str})
 
 
@@ -53,18 +56,21 @@ def _detached(value: Any, found: list[BaseMessage]) -> Any:
     if _is_message(kind):
         found.append(value)
         return {_MARK: len(found) - 1}
-    return _mapped(value, lambda item: _detached(item, found))
+    return mapped(value, lambda item: _detached(item, found))
 
 
 def _attached(shape: Any, messages: Sequence[BaseMessage]) -> Any:
     if type(shape) is dict and _MARK in shape:
         mark = shape[_MARK]
         return messages[mark] if isinstance(mark, int) else list(messages[mark[0] : mark[1]])
-    return _mapped(shape, lambda item: _attached(item, messages))
+    return mapped(shape, lambda item: _attached(item, messages))
 
 
-def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a value of values with each of them changed; anything else as it is."""
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a value of values with each of them changed; anything else as it is.
+
+    Looks into lists, tuples, dicts, `Send`, `Overwrite` and the snapshots of delta channels.
+    """
     kind = type(value)
     if kind in {list, tuple}:
         return kind([change(item) for item in [*value]])

@@ -128,7 +128,7 @@ class SearchIndex(VectorTable):
             rows = visible(read_at(connection, session, known))
             self._index(connection, self._analyser, session, rows)
         elif known:
-            _forget_from(connection, session, min(known))
+            forget_from(connection, session, min(known))
         return Change("cleared", [session.id])
 
     def _index(
@@ -142,7 +142,7 @@ class SearchIndex(VectorTable):
             add_terms(connection, analyser, session, [source_of(row, session) for row in rows])
         except Exception:  # an index never fails a turn; the messages are indexed later
             logger.exception("Messages could not be analysed; they are not found yet.")
-            _forget_from(connection, session, rows[0].seq)
+            forget_from(connection, session, rows[0].seq)
 
     # --- reading
 
@@ -220,7 +220,7 @@ class SearchIndex(VectorTable):
         held = documents.lock_of(sources[0].session_id, sources[0].user_id)
         with self._database.writing("The documents of recall", held) as connection:
             session, old = documents.put(connection, sources)
-            self._forget(connection, session, old)
+            self.forget(connection, session, old)
         self.tell(Change("cleared" if old else "added", [session.id]))
         self.make_ready()
         if self._analyser is not None:
@@ -239,7 +239,7 @@ class SearchIndex(VectorTable):
             session, gone = documents.remove(connection, document_id, session_id, user_id)
             if session is None or not gone:
                 return False
-            self._forget(connection, session, gone)
+            self.forget(connection, session, gone)
         self._database.forget_deleted()
         self.tell(Change("cleared", [session.id]))
         return True
@@ -256,7 +256,8 @@ class SearchIndex(VectorTable):
         with self._database.reading("The documents of recall") as connection:
             return documents.count(connection, session_id, user_id)
 
-    def _forget(self, connection: Connection, session: Session, seqs: Sequence[int]) -> None:
+    def forget(self, connection: Connection, session: Session, seqs: Sequence[int]) -> None:
+        """Delete the terms and vectors of some texts."""
         _forget(connection, session, seqs)
         delete_vectors(connection, session.id, seqs)
 
@@ -412,7 +413,7 @@ def _forget(connection: Connection, session: Session, seqs: Sequence[int]) -> No
         _delete_where(connection, session, terms.c.seq.in_(some))
 
 
-def _forget_from(connection: Connection, session: Session, seq: int) -> None:
+def forget_from(connection: Connection, session: Session, seq: int) -> None:
     """Delete the terms of a message and all later ones, which are then indexed again."""
     _delete_where(connection, session, terms.c.seq >= seq)
     save(connection, session, words_from=min(session.words_from, seq))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -28,7 +29,7 @@ from langchain_tokenmem.core.session_settings import ScopedSettings, SessionSett
 from langchain_tokenmem.core.thread_names import thread_of
 from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError, TokenMemoryError
 from langchain_tokenmem.state import MemoryState, load_state
-from langchain_tokenmem.storage.codec import from_json, to_json
+from langchain_tokenmem.storage.codec import Codec, Serializer, from_json, to_json
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.imports.importing import (
     HistoryImport,
@@ -48,7 +49,15 @@ from langchain_tokenmem.storage.lifecycle import (
     newest_activity,
 )
 from langchain_tokenmem.storage.message_json import EncodedMessage
+from langchain_tokenmem.storage.redacting import Redactor
+from langchain_tokenmem.storage.redaction import (
+    Redaction,
+    RedactionScope,
+    RemovalReceipt,
+    purge_superseded,
+)
 from langchain_tokenmem.storage.search_index import SearchIndex
+from langchain_tokenmem.storage.serializer import StateSerializer
 from langchain_tokenmem.storage.session_files import Line, export_lines, import_lines
 from langchain_tokenmem.storage.sessions import (
     Session,
@@ -254,7 +263,9 @@ class TranscriptStore(Closeable):
 
     aclear = in_thread(clear)
 
-    def erase(self, session_id: str | None = None, user_id: str | None = None) -> dict[str, int]:
+    def erase(
+        self, session_id: str | None = None, user_id: str | None = None, *, dry_run: bool = False
+    ) -> dict[str, int]:
         """Delete everything of a session, or of all sessions of a user.
 
         Messages, state, documents, notes of `SqlStore` and index entries are deleted in one
@@ -264,6 +275,7 @@ class TranscriptStore(Closeable):
         Args:
             session_id: Id of the conversation; without it every session of the user is erased.
             user_id: Owner of the sessions; with a session id it must be its owner.
+            dry_run: Only count.
 
         Returns:
             How many rows of each kind were deleted.
@@ -273,13 +285,98 @@ class TranscriptStore(Closeable):
             StoreError: When the session is that of a sub-graph, which is deleted with its thread.
                 Nothing was deleted.
         """
-        with self.database.writing("Erasing") as connection:
+        with self.database.writing("Erasing", undo=dry_run) as connection:
             counts, gone = erase(connection, session_id, user_id)
+        if dry_run:
+            return counts
         self.database.forget_deleted()
         self.index.tell(Change("erased", gone))
         return counts
 
     aerase = in_thread(erase)
+
+    def redact(
+        self,
+        what: str | re.Pattern[str],
+        replacement: str = "[redacted]",
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        everywhere: bool = False,
+        dry_run: bool = False,
+        serde: Serializer | None = None,
+    ) -> RemovalReceipt:
+        """Remove words for good: from all wordings, states, checkpoints, documents and notes.
+
+        Messages keep their ids and places. Blocks, turn memories and working notes of changed
+        messages are dropped; lines of the summary about them, too, and the next call writes the
+        entry again. Terms and vectors are made again. A turn or a summary under way has to look
+        again before it commits. SQLite's file is then rewritten (VACUUM), and everything is read
+        back. `TokenMemory.redact` also reaches Chroma, notes in other stores and this process.
+
+        Args:
+            what: The words exactly as they are written, or a compiled pattern, which is searched
+                in each text and must match a whole number.
+            replacement: Stands in their place.
+            session_id: The session or thread, with its sub-graphs.
+            user_id: All sessions and notes of the user; beside a session id its owner.
+            everywhere: The whole database.
+            dry_run: Only count.
+            serde: The serializer of the `TokenMemorySaver`, where it has one of its own.
+
+        Returns:
+            What was found where, and what could not be reached.
+
+        Raises:
+            ScopeError: When no scope is named, or the session belongs to another user.
+            ConfigurationError: When the words are empty, or the replacement holds them.
+            RedactionError: When the words are still found afterwards.
+
+        Example:
+            >>> from langchain_core.messages import HumanMessage
+            >>> with TranscriptStore("sqlite://") as store:
+            ...     _ = store.add("s1", [HumanMessage("My card is 4111 1111.")])
+            ...     receipt = store.redact("4111 1111", session_id="s1")
+            ...     receipt.counts, store.messages("s1")[0].content
+            ({'messages': 1}, 'My card is [redacted].')
+        """
+
+        def redactor() -> Redactor:
+            return Redactor(what, replacement)
+
+        redactor()
+        scope = RedactionScope(session_id, user_id, everywhere)
+        codec = _codec(serde)
+        return Redaction(self.database, self.index, codec, scope, redactor, dry_run=dry_run).run()
+
+    aredact = in_thread(redact)
+
+    def purge_superseded(
+        self,
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        everywhere: bool = False,
+        serde: Serializer | None = None,
+    ) -> RemovalReceipt:
+        """Delete the earlier wordings of edited messages for good; hidden messages stay.
+
+        A wording that a checkpoint of the thread still has stays, and the receipt reports it.
+
+        Args:
+            session_id: The session or thread, with its sub-graphs.
+            user_id: All sessions of the user; beside a session id its owner.
+            everywhere: The whole database.
+            serde: The serializer of the `TokenMemorySaver`, where it has one of its own.
+
+        Raises:
+            ScopeError: When no scope is named, or the session belongs to another user.
+            CorruptStoreError: When a checkpoint cannot be read.
+        """
+        scope = RedactionScope(session_id, user_id, everywhere)
+        return purge_superseded(self.database, _codec(serde), scope)
+
+    apurge_superseded = in_thread(purge_superseded)
 
     # --- reading
 
@@ -776,6 +873,10 @@ class TranscriptStore(Closeable):
             logger.exception("Inactive sessions did not expire.")
             return
         logger.info("%s sessions expired.", f"{len(report.expired):,}")
+
+
+def _codec(serde: Serializer | None) -> Codec:
+    return Codec(serde or StateSerializer())
 
 
 def _version_of(row: TranscriptRow) -> float:

@@ -22,6 +22,7 @@ from langchain_tokenmem.core.argument_checks import (
     described,
     text_as_kept,
 )
+from langchain_tokenmem.core.edited_words import without_words_of
 from langchain_tokenmem.core.messages import (
     MARKS,
     digest_of,
@@ -42,7 +43,6 @@ from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.memory.current_words import (
     noted_words,
     with_current_words,
-    without_words_of,
 )
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope

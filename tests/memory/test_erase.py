@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
@@ -22,7 +23,8 @@ from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
 from langchain_tokenmem.graphs import pin_update
 from langchain_tokenmem.notes import JsonStore, SqlStore
-from tests.adapters.integrations import graph_with, memory_of, thread
+from langchain_tokenmem.recall import ChromaIndex
+from tests.adapters.integrations import graph_with, memory_of, thread, turns
 
 WORDS = "the blue harbour"
 
@@ -199,3 +201,61 @@ def test_erasing_needs_a_store_and_a_user_or_a_session(transcripts):
     with pytest.raises(ScopeError, match="Name the session_id or the user_id"):
         TokenMemory().erase(transcripts)
     assert TokenMemory().erase(transcripts, user_id="ann")["notes"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_redacting_a_user_reaches_transcripts_pins_blocks_and_notes(
+    how, note_store, transcripts, tmp_path
+):
+    memory = memory_on(note_store)
+    talk(memory, transcripts)
+    talk(memory, transcripts, "b", "bob")
+    given = {"store": transcripts, "user_id": "ann"}
+    would = memory.redact(WORDS, dry_run=True, **given)
+    if how == "sync":
+        receipt = memory.redact(WORDS, **given)
+    else:
+        receipt = asyncio.run(memory.aredact(WORDS, **given))
+    assert receipt.counts == would.counts
+    assert (receipt.counts["messages"], receipt.counts["notes"]) == (1, 3)
+    assert WORDS not in str(transcripts.messages("s")) + str(transcripts.state("s"))
+    assert {note.content.split(": ")[1] for note in notes_of(memory, "ann")} == {"[redacted]"}
+    assert {note.content.split(": ")[1] for note in notes_of(memory, "bob", "b")} == {WORDS}
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert not [file for file in files if f"ann global: {WORDS}".encode() in file.read_bytes()]
+    assert not memory.redact(WORDS, **given).counts
+
+
+def test_a_summary_that_was_made_of_redacted_words_is_dropped(transcripts):
+    seen = []
+
+    def redacting(request):
+        said = str(request)
+        seen.append(WORDS in said)
+        transcripts.redact(WORDS, session_id="s")
+        return f"They said: {said[:200]}"
+
+    memory = memory_of(summarizer=redacting, background=False)
+    history = TokenMemoryChatHistory("s", memory=memory, store=transcripts)
+    history.add_messages([HumanMessage("First."), AIMessage(f"About {WORDS}."), *turns(9)])
+    history.compact()
+    assert seen[0]
+    assert WORDS not in str(history.messages)
+    assert WORDS not in str(transcripts.state("s").state)
+
+
+@pytest.mark.slow
+def test_redacting_deletes_the_vectors_in_chroma_and_makes_them_again(transcripts, tmp_path):
+    embeddings = DeterministicFakeEmbedding(size=8)
+    with Recall(transcripts, ChromaIndex(tmp_path / "chroma", embeddings=embeddings)) as recall:
+        memory = TokenMemory(TokenBudget(8_000), recall=recall)
+        transcripts.add("s", [HumanMessage(f"{WORDS} of yesterday", id="m")], user_id="ann")
+        recall.index()
+        receipt = memory.redact(WORDS, session_id="s")
+        assert receipt.counts == {"messages": 1, "chroma": 1}
+        recall.index()
+        hits = recall.search("yesterday", session_id="s", user_id="ann")
+        assert [hit.text for hit in hits] == ["[redacted] of yesterday"]
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert not [file for file in files if WORDS.encode() in file.read_bytes()]

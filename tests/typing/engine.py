@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, assert_type
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore
 from langchain_tokenmem.counting import ProviderCounter, TokenCount, TokenCounter, counter_for
 from langchain_tokenmem.events import CompactCallbacks, CompactEvent
 from langchain_tokenmem.modes import (
@@ -22,6 +23,7 @@ from langchain_tokenmem.types import (
     Explanation,
     LegalityProfile,
     MemoryState,
+    RemovalReceipt,
     RequestRules,
     RunningSummary,
     Shares,
@@ -131,3 +133,10 @@ def turn_memories(message: AIMessage) -> TokenMemory:
     return TokenMemory(
         turn_memory=TurnMemorySettings(tools=kinds, project_root="/app", shown="always")
     )
+
+
+def redactions(memory: TokenMemory, store: TranscriptStore) -> None:
+    """Remove words for good."""
+    assert_type(store.redact("4111", user_id="ann", dry_run=True), RemovalReceipt)
+    assert_type(memory.redact("4111", store=store, everywhere=True).counts, Mapping[str, int])
+    assert_type(store.purge_superseded(session_id="s").unreached, tuple[str, ...])

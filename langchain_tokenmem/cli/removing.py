@@ -1,0 +1,133 @@
+"""Commands that remove data for good: words, and everything of a session or a user."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from langchain_tokenmem.cli.transfer import Allow, Store, our_saver, printable
+
+if TYPE_CHECKING:
+    from langchain_tokenmem.storage.redaction import RemovalReceipt
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count; nothing is changed.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the receipt as JSON.")]
+Session = Annotated[
+    str | None, typer.Option("--session", "--thread", help="The session or thread.")
+]
+User = Annotated[str | None, typer.Option("--user", help="All sessions and notes of this user.")]
+
+_ELSEWHERE = "Chroma and notes in other stores: TokenMemory.redact and TokenMemory.erase reach them"
+
+
+def redact(
+    store: Store,
+    words: Annotated[
+        str, typer.Argument(help="The words exactly as they are written; - reads them from stdin.")
+    ],
+    session: Session = None,
+    user: User = None,
+    replacement: Annotated[str, typer.Option(help="Stands in place of the words.")] = "[redacted]",
+    *,
+    everywhere: Annotated[
+        bool, typer.Option("--everywhere", help="All sessions and notes of the store.")
+    ] = False,
+    pattern: Annotated[
+        bool, typer.Option("--pattern", help="The words are a regular expression.")
+    ] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    allow: Allow = None,
+) -> None:
+    """Remove words for good: from messages in all wordings, states, checkpoints and notes.
+
+    Asks before it does. An argument stays in the history of the shell: `-` reads the words from
+    stdin. Run it again after an interruption.
+    """
+    from langchain_tokenmem.errors import ConfigurationError
+
+    text = sys.stdin.read().rstrip("\r\n") if words == "-" else words
+    try:
+        what = re.compile(text) if pattern else text
+    except re.error as error:
+        raise ConfigurationError(f"The pattern is invalid: {error}.") from None
+    with our_saver(store, allow=allow or ()) as saver:
+
+        def work(*, dry_run: bool) -> RemovalReceipt:
+            return saver.store.redact(
+                *(what, replacement),
+                session_id=session,
+                user_id=user,
+                everywhere=everywhere,
+                dry_run=dry_run,
+                serde=saver.serde,
+            )
+
+        found = work(dry_run=True)
+        if found.counts and not dry_run:
+            _ask(found, yes=yes)
+            found = work(dry_run=False)
+        _print(found, "redacted", as_json=as_json)
+
+
+def erase(
+    store: Store,
+    session: Session = None,
+    user: User = None,
+    *,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Erase everything of a session, a thread with its sub-graphs, or a user.
+
+    Asks before it does.
+    """
+    from langchain_tokenmem.storage.redaction import RemovalReceipt
+
+    with our_saver(store) as saver:
+        opened = saver.store
+        names = (session,) if session is not None else tuple(opened.sessions(user_id=user))
+
+        def work(*, dry_run: bool) -> RemovalReceipt:
+            counts = opened.erase(session, user, dry_run=dry_run)
+            left = None if dry_run else opened.database.rewrite()
+            found = {name: count for name, count in counts.items() if count}
+            return RemovalReceipt(found, names, (left,) if left else (), dry_run)
+
+        found = work(dry_run=True)
+        if found.counts and not dry_run:
+            _ask(found, yes=yes)
+            found = work(dry_run=False)
+        _print(found, "erased", as_json=as_json)
+
+
+def _ask(found: RemovalReceipt, *, yes: bool) -> None:
+    """Ask whether to go on; leave with 1 for no."""
+    if not yes:
+        typer.confirm(f"{_counts(found)} in {len(found.sessions):,} sessions. Go on?", abort=True)
+
+
+def _print(found: RemovalReceipt, done: str, *, as_json: bool) -> None:
+    found = replace(found, unreached=(*found.unreached, _ELSEWHERE))
+    if as_json:
+        sys.stdout.write(json.dumps(asdict(found), ensure_ascii=False) + "\n")
+        return
+    console = Console()
+    done = f"would be {done}" if found.is_dry_run and found.counts else done
+    console.print(f"{_counts(found)} {done}.", markup=False, highlight=False)
+    for what in found.unreached:
+        console.print(printable(f"Not reached: {what}."), markup=False, highlight=False)
+
+
+def _counts(found: RemovalReceipt) -> str:
+    rows = [f"{count:,} {name.replace('_', ' ')}" for name, count in found.counts.items()]
+    return ", ".join(rows) or "Nothing"

@@ -1,0 +1,412 @@
+"""Words removed from a database for good, and superseded wordings deleted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, and_, delete, or_, select, true, update
+
+from langchain_tokenmem.core.messages import digest_of
+from langchain_tokenmem.core.search_units import Change
+from langchain_tokenmem.core.thread_names import namespace_label
+from langchain_tokenmem.errors import CorruptStoreError, RedactionError, ScopeError
+from langchain_tokenmem.storage.codec import Codec, from_json, message_digest, to_json
+from langchain_tokenmem.storage.database import Database, chunks, lock_threads
+from langchain_tokenmem.storage.detached import from_ranges
+from langchain_tokenmem.storage.message_json import checksum, decoded_message
+from langchain_tokenmem.storage.redacting import Redactor
+from langchain_tokenmem.storage.search_index import SearchIndex, forget_from
+from langchain_tokenmem.storage.sessions import MESSAGES, Session, checked_id, find, save
+from langchain_tokenmem.storage.tables import (
+    checkpoints,
+    items,
+    messages,
+    sessions,
+    user_settings,
+    values,
+    writes,
+)
+
+_ABOUT = "Redacting"
+_NAMES = frozenset({"id", "ts", "v", "channel_versions", "versions_seen", "updated_channels"})
+_METADATA_NAMES = frozenset({"source", "step", "parents", "run_id", "thread_id", "checkpoint_ns"})
+"""Fields of a checkpoint, and of its metadata, that are LangGraph's own names."""
+
+
+@dataclass(frozen=True)
+class RemovalReceipt:
+    """Outcome of a redaction or an erasing.
+
+    Attributes:
+        counts: Rows that held the words, or were deleted, by place: `messages` (each wording),
+            `documents`, `states`, `checkpoints`, `checkpoint_values`, `checkpoint_writes`, `notes`
+            and others.
+        sessions: Ids of the sessions in which something was found.
+        unreached: What could not be reached, in words; empty for nothing.
+        is_dry_run: Whether nothing was changed.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    sessions: tuple[str, ...] = ()
+    unreached: tuple[str, ...] = ()
+    is_dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class RedactionScope:
+    """What is redacted: a thread with its sub-graphs, all of a user, or everything.
+
+    Raises:
+        ScopeError: When not exactly one of them is named; a session may have its owner beside it.
+    """
+
+    session_id: str | None = None
+    user_id: str | None = None
+    everywhere: bool = False
+
+    def __post_init__(self) -> None:
+        if self.everywhere == (self.session_id is not None or self.user_id is not None):
+            raise ScopeError("Name session_id=, user_id=, or everywhere=True, and only one.")
+
+    def threads(self, connection: Connection) -> list[str]:
+        """Return the threads in scope.
+
+        Raises:
+            ScopeError: When the session belongs to another user.
+        """
+        query = select(sessions.c.thread_id).distinct().order_by(sessions.c.thread_id)
+        if self.session_id is not None:
+            find(connection, self.session_id, self.user_id)
+            query = query.where(sessions.c.name == self.session_id)
+        elif self.user_id is not None:
+            query = query.where(sessions.c.user_id == checked_id(self.user_id, "user_id"))
+        return list(connection.execute(query).scalars())
+
+    def notes(self, names: Collection[str]) -> Any:
+        """Return the condition of the notes in scope; `names` are ids of the sessions in it."""
+        if self.everywhere:
+            return true()
+        labels = items.c.session.in_(list(map(namespace_label, names)))
+        if self.session_id is not None or self.user_id is None:
+            return labels
+        return or_(items.c.owner == namespace_label(self.user_id), labels)
+
+
+@dataclass
+class Redaction:
+    """Removes words from a database, thread by thread: each is one transaction.
+
+    Attributes:
+        database: The database.
+        index: Its search index.
+        codec: Reads and writes the values of checkpoints.
+        scope: Where words are removed.
+        redactor: Makes a new one for each thread.
+        dry_run: Whether everything is undone.
+    """
+
+    database: Database
+    index: SearchIndex
+    codec: Codec
+    scope: RedactionScope
+    redactor: Callable[[], Redactor]
+    dry_run: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+    unread: Counter[str] = field(default_factory=Counter)
+    found: dict[str, int] = field(default_factory=dict)
+
+    def run(self) -> RemovalReceipt:
+        """Remove the words, and read everything back.
+
+        Raises:
+            RedactionError: When a later read still finds the words.
+            ScopeError: When the session belongs to another user.
+        """
+        self._once()
+        unreached = [f"{count:,} {what}" for what, count in self.unread.items()]
+        if not self.dry_run:
+            if left := self.database.rewrite():
+                unreached.append(left)
+            self.index.tell(Change("cleared", sorted(self.found.values())))
+            proof = Redaction(
+                *(self.database, self.index, self.codec, self.scope, self.redactor), dry_run=True
+            )
+            proof._once()
+            if proof.counts:
+                raise RedactionError(proof.counts)
+        names = tuple(sorted(self.found))
+        return RemovalReceipt(dict(self.counts), names, tuple(unreached), self.dry_run)
+
+    def _once(self) -> None:
+        self.index.make_ready()
+        with self.database.reading(_ABOUT) as connection:
+            threads = self.scope.threads(connection)
+        for thread in threads:
+            with self.database.writing(_ABOUT, thread, undo=self.dry_run) as connection:
+                self._thread(connection, thread)
+        with self.database.writing(_ABOUT, undo=self.dry_run) as connection:
+            self._notes(connection, threads)
+
+    def _thread(self, connection: Connection, thread: str) -> None:
+        redactor = self.redactor()
+        own = select(sessions).where(sessions.c.thread_id == thread).order_by(sessions.c.id)
+        found = [Session(*row) for row in connection.execute(own)]
+        changed = {one.id: self._messages(connection, one, redactor) for one in found}
+        for one in found:
+            self._derived(connection, one, redactor, changed[one.id])
+        if redactor.gone:
+            self._quotes(connection, found, redactor)
+        self.unread["values that hold the words in a form that cannot be changed"] += (
+            redactor.opaque
+        )
+        self.unread = +self.unread
+
+    def _note(self, what: str, session: Session) -> None:
+        self.counts[what] += 1
+        self.found[session.name] = session.id
+
+    # --- messages and documents
+
+    def _messages(self, connection: Connection, session: Session, redactor: Redactor) -> set[int]:
+        """Redact all wordings; return the numbers of those that were changed."""
+        names = ("number", "seq", "message_id", "checksum", "message", "exact")
+        columns = [messages.c[name] for name in names]
+        own = messages.c.session == session.id
+        changes: dict[int, dict[str, Any]] = {}
+        seqs: set[int] = set()
+        for row in connection.execute(select(*columns).where(own)):
+            if row.message_id:
+                redactor.places[row.message_id] = row.seq
+                if redactor.holds(row.message_id):
+                    self.unread["ids of messages that hold the words"] += 1
+            new = self._wording(row, session, redactor)
+            if new:
+                changes[row.number] = new
+                seqs.add(row.seq or 0)
+                redactor.gone.add(row.message_id or "")
+                self._note("messages" if session.kind == MESSAGES else "documents", session)
+        for number, new in changes.items():
+            at = and_(own, messages.c.number == number)
+            connection.execute(update(messages).where(at).values(**new))
+        if changes:
+            session = save(connection, session, edits=session.edits + len(changes))
+            self._reindex(connection, session, sorted(seqs - {0}))
+        return set(changes)
+
+    def _wording(self, row: Any, session: Session, redactor: Redactor) -> dict[str, Any]:
+        """Return the columns of a wording that change."""
+        before = redactor.found
+        new: dict[str, Any] = {}
+        try:
+            if row.message is not None and checksum(row.message) != row.checksum:
+                self.unread["messages that are damaged"] += 1
+            elif row.message is not None:
+                body = from_json(row.message)
+                if session.kind == MESSAGES:
+                    text = to_json({**body, "data": redactor.record(body["data"])})[0]
+                else:
+                    text = to_json({**redactor.value(body), "id": body["id"]})[0]
+                if redactor.found > before:
+                    new = {"message": text, "checksum": checksum(text)}
+                    if session.kind == MESSAGES:
+                        said = decoded_message(text)
+                        new |= {"digest": message_digest(said), "content_hash": digest_of(said)}
+            if row.exact is not None:
+                seen = redactor.found
+                exact = redactor.message(self.codec.unpack(row.exact))
+                if redactor.found > seen:
+                    new |= {"exact": self.codec.pack(exact), "digest": self.codec.digest(exact)}
+        except CorruptStoreError:
+            self.unread["messages that cannot be read"] += 1
+        return new
+
+    def _reindex(self, connection: Connection, session: Session, seqs: list[int]) -> None:
+        if not seqs:
+            return
+        if session.kind == MESSAGES:
+            self.index.edited(connection, session, seqs)
+            return
+        self.index.forget(connection, session, seqs)
+        forget_from(connection, session, seqs[0])
+        save(connection, session, vectors_from=min(session.vectors_from, seqs[0]))
+
+    # --- what refers to messages: states and checkpoints
+
+    def _derived(
+        self, connection: Connection, session: Session, redactor: Redactor, changed: Collection[int]
+    ) -> None:
+        """Redact the state, the checkpoints and the pending writes of a session."""
+        version = session.version + bool(changed)  # a turn under way must look again
+        if session.state is not None:
+            state = from_json(session.state)
+            new = redactor.value(state)
+            if new is not state:
+                self._note("states", session)
+                save(connection, session, state=to_json(new)[0], version=session.version + 1)
+                version = session.version
+        if version != session.version:
+            save(connection, session, version=version)
+        own = values.c.session == session.id
+        moved: dict[bytes, bytes] = {}
+        for row in connection.execute(select(values).where(own)).all():
+            packed = self._packed(row.value, redactor)
+            if packed is None:
+                continue
+            digest = hashlib.blake2b(packed, digest_size=16).digest()
+            moved[bytes(row.digest)] = digest
+            self._note("checkpoint_values", session)
+            connection.execute(delete(values).where(own, values.c.digest == row.digest))
+            if not connection.execute(select(values).where(own, values.c.digest == digest)).first():
+                new_row = {"session": session.id, "digest": digest, "value": packed}
+                connection.execute(values.insert(), new_row)
+        self._checkpoints(connection, session, redactor, moved, {*changed})
+        for row in connection.execute(select(writes).where(writes.c.session == session.id)).all():
+            # task path, channel, references of messages, the rest
+            packed = self._packed(row.value, redactor, lambda b: [*b[:3], redactor.value(b[3])])
+            if packed is not None:
+                self._note("checkpoint_writes", session)
+                names = ("thread_id", "ns", "checkpoint_id", "task_id", "idx")
+                at = [writes.c[name] == getattr(row, name) for name in names]
+                connection.execute(update(writes).where(*at).values(value=packed))
+
+    def _checkpoints(
+        self,
+        connection: Connection,
+        session: Session,
+        redactor: Redactor,
+        moved: Mapping[bytes, bytes],
+        changed: set[int],
+    ) -> None:
+        def redacted(body: Any) -> Any:
+            fields, metadata, entries = body
+            fields = {k: v if k in _NAMES else redactor.value(v) for k, v in fields.items()}
+            metadata = {
+                k: v if k in _METADATA_NAMES else redactor.value(v) for k, v in metadata.items()
+            }
+            new = {}
+            for name, (refs, shape, digest, said) in entries.items():
+                # The hash of what all messages say would tell the words to whoever guesses them.
+                kept = said if changed.isdisjoint(from_ranges(refs)) else None
+                new[name] = [refs, redactor.value(shape), moved.get(digest, digest), kept]
+            return [fields, metadata, new]
+
+        own = select(checkpoints).where(checkpoints.c.session == session.id)
+        for row in connection.execute(own).all():
+            before = redactor.found
+            packed = self._packed(row.body, redactor, redacted, always=bool(moved or changed))
+            if packed is None:
+                continue
+            if redactor.found > before:
+                self._note("checkpoints", session)
+            names = ("thread_id", "ns", "checkpoint_id")
+            at = [checkpoints.c[name] == getattr(row, name) for name in names]
+            connection.execute(update(checkpoints).where(*at).values(body=packed))
+
+    def _packed(
+        self,
+        packed: bytes,
+        redactor: Redactor,
+        how: Callable[[Any], Any] | None = None,
+        *,
+        always: bool = False,
+    ) -> bytes | None:
+        """Return a packed value without the words; None where it has none, or is unreadable."""
+        before = redactor.found
+        try:
+            new = (how or redactor.value)(self.codec.unpack(packed))
+        except CorruptStoreError:
+            self.unread[
+                "values of checkpoints that this serializer cannot read: redact by the saver"
+            ] += 1
+            return None
+        return self.codec.pack(new) if always or redactor.found > before else None
+
+    def _quotes(self, connection: Connection, own: Collection[Session], redactor: Redactor) -> None:
+        """Drop blocks that quote the changed messages from the owner's other sessions."""
+        owners = {one.user_id for one in own if one.user_id}
+        if self.scope.session_id is None or not owners:
+            return
+        query = select(sessions).where(sessions.c.user_id.in_(owners))
+        query = query.where(sessions.c.id.not_in([one.id for one in own]))
+        others = [Session(*row) for row in connection.execute(query)]
+        lock_threads(connection, [one.thread_id for one in others])
+        quoting = self.redactor().only_quotes(redactor.gone)
+        for one in others:
+            self._derived(connection, one, quoting, ())
+
+    # --- notes
+
+    def _notes(self, connection: Connection, threads: Collection[str]) -> None:
+        redactor = self.redactor()
+        names: list[str] = []
+        for some in chunks(threads):
+            query = select(sessions.c.name).where(sessions.c.thread_id.in_(some))
+            names += connection.execute(query).scalars()
+        own = self.scope.notes(names)
+        columns = (items.c.namespace, items.c.key, items.c.value)
+        for row in connection.execute(select(*columns).where(own)).all():
+            if redactor.holds(row.key) or redactor.holds(row.namespace):
+                self.unread["keys of notes that hold the words"] += 1
+            before = redactor.found
+            new = to_json(redactor.value(from_json(row.value)))[0]
+            if redactor.found > before:
+                self.counts["notes"] += 1
+                at = (items.c.namespace == row.namespace, items.c.key == row.key)
+                connection.execute(update(items).where(*at).values(value=new))
+        if self.scope.everywhere:
+            held = connection.execute(select(user_settings.c.settings)).scalars()
+            if count := sum(map(redactor.holds, held)):
+                self.unread["settings of users that hold the words"] += count
+
+
+def purge_superseded(database: Database, codec: Codec, scope: RedactionScope) -> RemovalReceipt:
+    """Delete superseded wordings; one that a checkpoint has stays, and is counted as unreached.
+
+    Raises:
+        ScopeError: When the session belongs to another user.
+    """
+    purged: Counter[str] = Counter()
+    held = 0
+    with database.reading("Deleting old wordings") as connection:
+        threads = scope.threads(connection)
+    for thread in threads:
+        with database.writing("Deleting old wordings", thread) as connection:
+            own = select(sessions).where(sessions.c.thread_id == thread)
+            for session in [Session(*row) for row in connection.execute(own)]:
+                old = _superseded(connection, session)
+                kept = old & _held(connection, session, codec) if old else set()
+                held += len(kept)
+                for some in chunks(old - kept):
+                    at = (messages.c.session == session.id, messages.c.number.in_(some))
+                    count = connection.execute(delete(messages).where(*at)).rowcount
+                    purged[session.name] += count
+    unreached = [f"{held:,} wordings that older checkpoints have: prune the thread"] if held else []
+    if left := database.rewrite():
+        unreached.append(left)
+    counts = {"messages": purged.total()} if purged else {}
+    return RemovalReceipt(counts, tuple(sorted(purged)), tuple(unreached))
+
+
+def _superseded(connection: Connection, session: Session) -> set[int]:
+    """Return the numbers of the wordings that another one has replaced."""
+    own = (messages.c.session == session.id, messages.c.seq.is_not(None))
+    shown = select(messages.c.seq).where(*own, messages.c.is_shown == 1)
+    query = select(messages.c.number).where(*own, messages.c.is_shown == 0)
+    return set(connection.execute(query.where(messages.c.seq.in_(shown))).scalars())
+
+
+def _held(connection: Connection, session: Session, codec: Codec) -> set[int]:
+    """Return the numbers of the messages that checkpoints and pending writes have."""
+    held: set[int] = set()
+    own = checkpoints.c.session == session.id
+    for body in connection.execute(select(checkpoints.c.body).where(own)).scalars():
+        for refs, *_ in codec.unpack(body)[2].values():
+            held.update(from_ranges(refs))
+    mine = writes.c.session == session.id
+    for body in connection.execute(select(writes.c.value).where(mine)).scalars():
+        held.update(from_ranges(codec.unpack(body)[2]))
+    return held

@@ -1,0 +1,216 @@
+"""Words that were redacted are in no row, state, checkpoint, note or byte of the files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+
+from langchain_tokenmem import (
+    Notebook,
+    Recall,
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TokenMemorySaver,
+    TranscriptStore,
+)
+from langchain_tokenmem.errors import ConfigurationError, RedactionError, ScopeError
+from langchain_tokenmem.notes import SqlStore
+from tests.contract.chats import long_turns
+from tests.storage.samples import state, texts
+
+CARD = "4111-2222-Quokka"
+LONG = "".join(map(str, range(400)))  # a value that has a row of its own
+
+
+def bytes_of(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file()).lower()
+
+
+def leaks(folder: Path) -> list[str]:
+    """Return the words of the card that the files still have; its terms in the index are lower."""
+    return [form for form in (CARD, "Quokka") if form.lower().encode() in bytes_of(folder)]
+
+
+def memory_of(**options: Any) -> TokenMemory:
+    return TokenMemory(TokenBudget(context_window=1_000), background=False, **options)
+
+
+def fill(store: TranscriptStore, session: str = "s", user: str = "ann") -> TokenMemoryChatHistory:
+    """Give a session everything that a session can have, with the card in all of it."""
+    recall = Recall(store)
+    memory = memory_of(recall=recall)
+    history = TokenMemoryChatHistory(session, user_id=user, memory=memory, store=store)
+    history.add_messages([HumanMessage(f"My card is {CARD}.", id="m"), AIMessage("ok", id="a")])
+    history.add_messages([HumanMessage(f"My card is {CARD}-7.", id="m")])
+    for question in long_turns(8):
+        history.add_messages([HumanMessage(question), AIMessage(f"Noted, {CARD}.")])
+        assert history.messages
+    history.pin(f"The card is {CARD}.")
+    recall.add_documents([Document(f"invoice {CARD}")], session_id=session, user_id=user)
+    Notebook(SqlStore(store)).add(f"card {CARD}", level="session", session_id=session, user_id=user)
+    return history
+
+
+def test_a_redacted_card_is_in_no_byte_and_the_chat_goes_on(tmp_path: Path):
+    with TranscriptStore(tmp_path / "memory.db") as store:
+        fill(store)
+        count = store.count("s")
+        assert CARD in str(store.state("s").state)
+        would = store.redact(CARD, session_id="s", dry_run=True)
+        assert would.is_dry_run
+        assert CARD in str(store.messages("s"))
+        receipt = store.redact(CARD, session_id="s")
+        assert receipt.counts == would.counts
+        assert receipt.counts == {"messages": 10, "documents": 1, "states": 1, "notes": 1}
+        assert receipt.sessions == ("s",)
+        assert receipt.unreached == ()
+        assert leaks(tmp_path) == []
+        assert store.count("s") == count
+        again = TokenMemoryChatHistory("s", user_id="ann", memory=memory_of(), store=store)
+        shown = str(again.messages)
+        assert CARD not in shown
+        assert "[redacted]" in shown
+        assert store.get("s", "m").content == "My card is [redacted]-7."
+        assert Recall(store).search("quokka", session_id="s", user_id="ann") == []
+        assert Recall(store).search("invoice", session_id="s", user_id="ann") != []
+        assert not store.redact(CARD, everywhere=True).counts
+    assert leaks(tmp_path) == []
+
+
+class State(TypedDict):
+    messages: Annotated[list, add_messages]
+    form: Any
+
+
+def graph_on(store: TranscriptStore, **options: Any) -> Any:
+    def answer(state: State) -> dict[str, Any]:
+        call = {"name": "pay", "args": {"id": CARD, "n": 42}, "id": "c1"}
+        thought = {"type": "thinking", "thinking": f"It is {CARD}.", "signature": "s"}
+        number = len(state["messages"])
+        return {
+            "messages": [
+                AIMessage([thought, {"type": "text", "text": CARD}], tool_calls=[call]),
+                ToolMessage(f"paid with {CARD}", tool_call_id="c1", id=f"t{number}"),
+                AIMessage("Done."),
+            ],
+            "form": {CARD: [{"card": (CARD, {LONG: CARD})}]},
+        }
+
+    builder = StateGraph(State).add_node("answer", answer).add_edge(START, "answer")
+    return builder.compile(checkpointer=TokenMemorySaver(store, **options))
+
+
+@pytest.mark.parametrize("durability", ["sync", "exit"])
+def test_a_thread_is_redacted_in_all_of_its_checkpoints_and_forks(tmp_path: Path, durability: str):
+    config = {"configurable": {"thread_id": "t"}}
+    with TranscriptStore(tmp_path / "memory.db") as store:
+        graph = graph_on(store)
+        for text in (f"Pay by {CARD}.", "Again."):
+            graph.invoke({"messages": [HumanMessage(text)]}, config, durability=durability)
+        old = [*graph.get_state_history(config)][-1].config
+        graph.update_state(old, {"messages": [HumanMessage(f"Fork {CARD}.")]})
+        receipt = store.redact(CARD, session_id="t")
+        assert receipt.unreached == ()
+        assert {"messages", "checkpoint_values"} <= receipt.counts.keys()
+        for one in graph.get_state_history(config):
+            assert CARD not in str(one)
+        graph = graph_on(store)
+        newest = max(
+            graph.get_state_history(config), key=lambda s: len(s.values.get("messages", []))
+        )
+        _, called, result, *_ = newest.values["messages"]
+        assert called.content == [{"type": "text", "text": "[redacted]"}]
+        assert called.tool_calls[0]["args"] == {"id": "[redacted]", "n": 42}
+        assert called.tool_calls[0]["id"] == result.tool_call_id == "c1"
+        assert leaks(tmp_path) == []
+        before = store.count("t")
+        graph.update_state(config, {"messages": [HumanMessage("Thanks.")]})
+        assert store.count("t") == before + 1
+
+
+def test_an_encrypted_thread_needs_the_serializer_of_its_saver(tmp_path: Path):
+    serde = EncryptedSerializer.from_pycryptodome_aes(key=b"0" * 16)
+    config = {"configurable": {"thread_id": "t"}}
+    with TranscriptStore(tmp_path / "memory.db") as store:
+        graph = graph_on(store, serde=serde)
+        graph.invoke({"messages": [HumanMessage(CARD)]}, config)
+        assert store.redact(CARD, session_id="t").unreached != ()
+        assert CARD in str(graph.get_state(config))
+        assert store.redact(CARD, session_id="t", serde=serde).unreached == ()
+        assert CARD not in str(graph.get_state(config))
+
+
+def test_only_the_scope_is_redacted_and_blocks_that_quote_it_go(store: TranscriptStore):
+    for session, user in (("a", "ann"), ("a2", "ann"), ("b", "bob")):
+        store.add(session, [HumanMessage(CARD, id=f"m-{session}")], user_id=user)
+    quoting = {**state("m-a2"), "blocks": {"h": {"text": "said so", "ids": ["m-a"]}}}
+    assert store.save_state("a2", quoting, expected=store.state("a2").version)
+    store.redact(CARD, session_id="a", user_id="ann")
+    assert texts(store.messages("a")) == ["[redacted]"]
+    assert texts(store.messages("a2")) == [CARD]
+    assert store.state("a2").state["blocks"] == {}
+    store.redact(CARD, user_id="ann")
+    assert texts(store.messages("a2")) == ["[redacted]"]
+    assert texts(store.messages("b")) == [CARD]
+    store.redact(re.compile(r"\d{4}-2+"), everywhere=True)
+    assert texts(store.messages("b")) == ["[redacted]-Quokka"]
+
+
+def test_a_state_that_was_read_before_is_not_committed_after(store: TranscriptStore):
+    store.add("s", [HumanMessage(CARD, id="m")])
+    held = store.state("s")
+    store.redact(CARD, everywhere=True)
+    assert not store.save_state("s", state("m", text=CARD), expected=held.version)
+
+
+def test_wrong_use_is_refused_and_nothing_is_changed(store: TranscriptStore):
+    store.add("s", [HumanMessage("hi there")], user_id="ann")
+    for scope in (
+        {},
+        {"session_id": "s", "everywhere": True},
+        {"session_id": "s", "user_id": "bob"},
+    ):
+        with pytest.raises(ScopeError):
+            store.redact("hi", **scope)
+    for given in (("",), ("hi", "hi!"), (re.compile("x*"),), (7,)):
+        with pytest.raises(ConfigurationError):
+            store.redact(*given, everywhere=True)
+    assert texts(store.messages("s")) == ["hi there"]
+
+
+def test_words_that_come_back_are_an_error(store: TranscriptStore, monkeypatch: pytest.MonkeyPatch):
+    store.add("s", [HumanMessage(CARD)])
+    rewrite = store.database.rewrite
+
+    def written_meanwhile() -> str | None:
+        store.add("s", [HumanMessage(f"again {CARD}")])
+        return rewrite()
+
+    monkeypatch.setattr(store.database, "rewrite", written_meanwhile)
+    with pytest.raises(RedactionError, match="messages 1"):
+        store.redact(CARD, everywhere=True)
+
+
+def test_superseded_wordings_are_purged_and_what_a_checkpoint_has_stays(tmp_path: Path):
+    with TranscriptStore(tmp_path / "memory.db") as store:
+        store.add("s", [HumanMessage(f"old {CARD}", id="m")])
+        store.add("s", [HumanMessage("new", id="m")])
+        receipt = store.purge_superseded(session_id="s")
+        assert (receipt.counts, receipt.unreached) == ({"messages": 1}, ())
+        assert texts(store.messages("s", include_superseded=True)) == ["new"]
+        assert leaks(tmp_path) == []
+        graph, config = graph_on(store), {"configurable": {"thread_id": "t"}}
+        graph.invoke({"messages": [HumanMessage("one", id="h")]}, config)
+        graph.update_state(config, {"messages": [HumanMessage("two", id="h")]})
+        receipt = store.purge_superseded(everywhere=True)
+        assert (receipt.counts, len(receipt.unreached)) == ({}, 1)
+        assert [*graph.get_state_history(config)][-1] is not None
