@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Literal
@@ -170,6 +170,8 @@ class ContextParts:
         kept_notes: Kept notes in the memory blocks, by the id of the message that holds them.
         max_messages: Most messages of the request; None for any number.
         overhead_messages: Messages of it that stand around these parts.
+        keep_results: Newest tool results that are not shortened for their age.
+        whole_tools: Names of tools of which none is.
         compaction: Id of the message with the newest encrypted compaction block, if there is one.
     """
 
@@ -199,6 +201,8 @@ class ContextParts:
     kept_notes: Mapping[str, str] = field(default_factory=dict)
     max_messages: int | None = None
     overhead_messages: int = 0
+    keep_results: int = 0
+    whole_tools: Collection[str] = frozenset()
     compaction: str | None = None
 
     @property

@@ -9,15 +9,17 @@ of changes is bounded by the tokens added.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
 
+from langchain_core.messages import AIMessage, ToolMessage
+
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.folding import LogForecast, fewest_folds, folded_tokens, line_tokens
-from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.core.messages import calls_of, role_of
 from langchain_tokenmem.core.shortening import apply_cut, old_result_cut
 from langchain_tokenmem.core.size_caps import (
     available_tokens,
@@ -227,10 +229,11 @@ def _shorten_old_results(context: ContextParts, budget: TokenBudget, recent: int
     """Return the context with old tool results shortened, oldest first, down to the target."""
     excess = request_tokens(context) - budget.target_tokens
     cuts = dict(context.cuts)
+    whole = {*cuts, *_kept_whole(context)}
     for group in context.tail[:recent]:
         for message in group.messages:
             key = message.id or ""
-            if excess <= 0 or role_of(message) != "tool" or key in cuts:
+            if excess <= 0 or role_of(message) != "tool" or key in whole:
                 continue
             cut = old_result_cut(message, budget, context.counter.message, context.new_cut)
             if cut is not None:
@@ -239,6 +242,25 @@ def _shorten_old_results(context: ContextParts, budget: TokenBudget, recent: int
                     apply_cut(message, cut)
                 )
     return replace(context, cuts=cuts) if len(cuts) > len(context.cuts) else context
+
+
+def _kept_whole(context: ContextParts) -> Iterator[str]:
+    """Yield the ids of tool results that the application wants whole: the newest, some tools'."""
+    results: list[str] = []
+    for group in context.tail:
+        names = {
+            call["id"]: call["name"]
+            for message in group.messages
+            if isinstance(message, AIMessage)
+            for call in calls_of(message)
+        }
+        for message in group.messages:
+            if isinstance(message, ToolMessage):
+                results.append(message.id or "")
+                if (message.name or names.get(message.tool_call_id)) in context.whole_tools:
+                    yield message.id or ""
+    if context.keep_results:
+        yield from results[-context.keep_results :]
 
 
 def _plan_fold(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -41,6 +41,10 @@ class RequestRules:
             are left out of it, with or without summaries. Messages that have to be there stay.
         max_tail_messages: Most messages after the summary; the tail then moves by ten at a time.
         show_times: Show the time of each `human` message, or of `all`, in front of its text.
+        keep_results: The newest tool results that are not shortened for their age, beside those
+            that are recent by tokens.
+        whole_tools: Names of tools whose results are not shortened for their age. Results that are
+            too large for a message, or summarized, are no exception to that.
 
     Raises:
         ConfigurationError: When a value is not one of its choices, or a number is too small.
@@ -57,8 +61,20 @@ class RequestRules:
     max_messages: int | None = None
     max_tail_messages: int | None = None
     show_times: ShownTimes | None = None
+    keep_results: int = 0
+    whole_tools: Collection[str] = frozenset()
 
     def __post_init__(self) -> None:
+        named = self.whole_tools
+        if isinstance(named, str) or not all(isinstance(name, str) for name in named):
+            raise ConfigurationError(
+                f'whole_tools is {named!r:.100}; it is a set of tool names, such as {{"search"}}.'
+            )
+        object.__setattr__(self, "whole_tools", frozenset(named))
+        if type(self.keep_results) is not int or self.keep_results < 0:
+            raise ConfigurationError(
+                f"keep_results is {self.keep_results!r}; it is a number of results, 0 or more."
+            )
         if self.legality != "auto":
             object.__setattr__(self, "legality", profile_named(self.legality))
         checked_choice(self.dangling, Dangling, "dangling")

@@ -244,6 +244,8 @@ class Engine:
             can_read=offers_tool(tools or (), READ_MESSAGE),
             max_messages=self.rules.max_messages,
             overhead_messages=overhead_messages,
+            keep_results=self.rules.keep_results,
+            whole_tools=self.rules.whole_tools,
             state_todos=None if (given := todos_in(todos)) is None else todos_text(given),
         )
         budget = budget.for_counts(exact=tokens.method == "exact")

@@ -192,6 +192,10 @@ class RequestSettings(MadeSettings):
     """Messages after the summary, at most; 11 or more."""
     show_times: Literal["human", "all"] | None = Field(default=None, examples=["human"])
     """Messages that show their time: `human` or `all`."""
+    keep_results: int = Field(default=0, ge=0)
+    """Newest tool results that are not shortened for their age."""
+    whole_tools: list[str] = Field(default=[], examples=[["search"]])
+    """Tools whose results are not shortened for their age."""
 
 
 class BackgroundSettings(MadeSettings):

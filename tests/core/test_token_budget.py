@@ -114,6 +114,42 @@ def test_a_shortened_tool_result_keeps_its_bytes_in_later_requests():
     assert any("lines left out ...]" in str(m.content) for m in first)
 
 
+def shortened_until_the_first_change(**rules):
+    """Return the results in the order of the loop, and those that the first change shortens."""
+    fields = {"counter": CharCounter(), "summarizer": ListSummarizer()}
+    memory = TokenMemory(TokenBudget(6_000), request=RequestRules(**rules), **fields)
+    messages, state = tool_loop(8, "a long line of output\n" * 50), None
+    for number in range(8, 40):
+        state = memory.compact(messages, state)
+        if state["cuts"] or state["summary"]:
+            break
+        messages += [call(number), result(number, "a long line of output\n" * 50)]
+    return [m.id for m in messages if m.type == "tool"], [*state["cuts"]]
+
+
+def test_the_newest_results_stay_whole_where_the_application_asks_for_it():
+    results, usual = shortened_until_the_first_change()
+    assert len(usual) > 1
+    newest = len(results) - results.index(usual[1])
+    results, fewer = shortened_until_the_first_change(keep_results=newest)
+    assert {*fewer}.isdisjoint(results[-newest:])
+    assert {*fewer} < {*usual}
+
+
+def test_results_of_some_tools_are_never_shortened_for_their_age():
+    _, usual = shortened_until_the_first_change(whole_tools={"other"})
+    assert usual
+    assert shortened_until_the_first_change(whole_tools=["read"])[1] == []
+
+
+@pytest.mark.parametrize(
+    "rules", [{"whole_tools": "read"}, {"whole_tools": [1]}, {"keep_results": -1}]
+)
+def test_what_names_no_results_is_refused(rules):
+    with pytest.raises(ConfigurationError, match=next(iter(rules))):
+        RequestRules(**rules)
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [

@@ -126,7 +126,7 @@ PARTS = [
     (groups.TurnMemoryGroup, TurnMemorySettings, set()),
     (groups.ToolKindsSettings, ToolKinds, set()),
     (groups.ModeSettings, ModeProfile, set()),
-    (groups.StoreSettings, TranscriptStore, set()),
+    (groups.StoreSettings, TranscriptStore, {"engine"}),
     (groups.FloorSettings, Floor, set()),
     (groups.BoostsSettings, Boosts, set()),
     (groups.ChromaSettings, ChromaIndex, {"client"}),
