@@ -62,8 +62,8 @@ from langchain_tokenmem.storage.session_files import Line, export_lines, import_
 from langchain_tokenmem.storage.sessions import (
     Session,
     StoredState,
+    UserRule,
     checked_id,
-    find,
     find_or_make,
     has_checkpoints,
     list_sessions,
@@ -113,6 +113,9 @@ class TranscriptStore(Closeable):
             never.
         expire_every: With `inactive_for`: run `expire` automatically, in the background of a
             commit, at most once in this time; None to run it by hand only.
+        require_user: Refuse every call about a session that names no `user_id`.
+        shared: Allow calls without `user_id` on sessions that have an owner, for a process that
+            serves no users, such as an admin's script.
 
     Attributes:
         database: The database, for other parts of the package.
@@ -137,10 +140,15 @@ class TranscriptStore(Closeable):
         pool_size: int = 8,
         inactive_for: timedelta | None = None,
         expire_every: timedelta | None = None,
+        require_user: bool = False,
+        shared: bool = False,
     ) -> None:
         self.policy = ExpiryPolicy(inactive_for=inactive_for, expire_every=expire_every)
+        if require_user and shared:
+            raise ConfigurationError("require_user=True and shared=True exclude each other.")
         self.database = Database(url, pool_size=pool_size)
-        self.index = SearchIndex(self.database)
+        self._users = UserRule(require_user=require_user, shared=shared)
+        self.index = SearchIndex(self.database, self._users)
         self._expiry_runner = BackgroundRunner("tokenmem-expiry")
         self._next_expiry = 0.0
         self._is_closing = False
@@ -161,6 +169,10 @@ class TranscriptStore(Closeable):
 
     def _reading(self, session_id: str) -> AbstractContextManager[Connection]:
         return self.database.reading(f"Session {session_id!r}")
+
+    def _check_user(self, session_id: str, user_id: str | None) -> None:
+        with self._reading(session_id) as connection:
+            self._users.find(connection, session_id, user_id)
 
     def _writing(self, session_id: str) -> AbstractContextManager[Connection]:
         thread = thread_of(checked_id(session_id))
@@ -201,7 +213,7 @@ class TranscriptStore(Closeable):
             return []
         self.index.make_ready()
         with self._writing(session_id) as connection:
-            session = find_or_make(connection, session_id, user_id)
+            session = self._users.find_or_make(connection, session_id, user_id)
             encoded = [EncodedMessage(message) for message in new]
             appended = append(connection, session, encoded, now or datetime.now(UTC))
             change = self.index.appended(connection, appended.session, appended.rows)
@@ -222,7 +234,7 @@ class TranscriptStore(Closeable):
             StoreError: When it is a thread with checkpoints, which need its messages.
         """
         with self._writing(session_id) as connection:
-            session = find(connection, session_id, user_id)
+            session = self._users.find(connection, session_id, user_id)
             if session is None:
                 return 0
             if has_checkpoints(connection, session):
@@ -276,6 +288,8 @@ class TranscriptStore(Closeable):
             StoreError: When the session is that of a sub-graph, which is deleted with its thread.
                 Nothing was deleted.
         """
+        if session_id is not None:
+            self._check_user(session_id, user_id)
         with self.database.writing("Erasing", undo=dry_run) as connection:
             counts, gone = erase(connection, session_id, user_id)
         if dry_run:
@@ -337,6 +351,8 @@ class TranscriptStore(Closeable):
 
         redactor()
         scope = RedactionScope(session_id, user_id, everywhere)
+        if session_id is not None:
+            self._check_user(session_id, user_id)
         codec = _codec(serde)
         return Redaction(self.database, self.index, codec, scope, redactor, dry_run=dry_run).run()
 
@@ -365,6 +381,8 @@ class TranscriptStore(Closeable):
             CorruptStoreError: When a checkpoint cannot be read.
         """
         scope = RedactionScope(session_id, user_id, everywhere)
+        if session_id is not None:
+            self._check_user(session_id, user_id)
         return purge_superseded(self.database, _codec(serde), scope)
 
     apurge_superseded = in_thread(purge_superseded)
@@ -388,7 +406,7 @@ class TranscriptStore(Closeable):
         """
         chosen = with_superseded if include_superseded else visible
         with self._reading(session_id) as connection:
-            session = find(connection, session_id, user_id)
+            session = self._users.find(connection, session_id, user_id)
             if session is None:
                 return []
             return chosen(read(connection, session, session.first_seq))
@@ -415,7 +433,7 @@ class TranscriptStore(Closeable):
         These are the kept messages, the last one that the summary covers, and all after it.
         """
         with self._reading(session_id) as connection:
-            session = find(connection, session_id, user_id)
+            session = self._users.find(connection, session_id, user_id)
             if session is None:
                 return StoredState(None, 0, None), []
             stored = state_of(session)
@@ -440,7 +458,7 @@ class TranscriptStore(Closeable):
         Empty if the session has no such message.
         """
         with self._reading(session_id) as connection:
-            session = find(connection, session_id, user_id)
+            session = self._users.find(connection, session_id, user_id)
             named = read_named(connection, session, [message_id]) if session else []
             if session is None or not named:
                 return []
@@ -454,10 +472,10 @@ class TranscriptStore(Closeable):
                     return found[humans[-1] if humans else 0 :]
                 size *= 4
 
-    def last(self, session_id: str, n: int) -> list[BaseMessage]:
+    def last(self, session_id: str, n: int, *, user_id: str | None = None) -> list[BaseMessage]:
         """Return the newest `n` messages in order, and the rest of the group that they begin in."""
         with self._reading(session_id) as connection:
-            session = find(connection, session_id)
+            session = self._users.find(connection, session_id, user_id)
             if session is None or n < 1:
                 return []
             return [row.message for row in read_last(connection, session, n, visible)]
@@ -465,25 +483,37 @@ class TranscriptStore(Closeable):
     alast = in_thread(last)
 
     def get(
-        self, session_id: str, message_id: str, *, include_superseded: bool = False
+        self,
+        session_id: str,
+        message_id: str,
+        *,
+        user_id: str | None = None,
+        include_superseded: bool = False,
     ) -> BaseMessage | None:
         """Return one message in full; None when the session has no such id, or hides it.
 
         With `include_superseded` it is the first wording.
         """
-        found = self.named(session_id, [message_id], include_superseded=include_superseded)
+        found = self.named(
+            session_id, [message_id], user_id=user_id, include_superseded=include_superseded
+        )
         first = min(found, key=_version_of) if found else None
         return None if first is None else first.message
 
     aget = in_thread(get)
 
     def named(
-        self, session_id: str, ids: Sequence[str], *, include_superseded: bool = False
+        self,
+        session_id: str,
+        ids: Sequence[str],
+        *,
+        user_id: str | None = None,
+        include_superseded: bool = False,
     ) -> list[TranscriptRow]:
         """Return the messages with these ids, in order; options as for `rows`."""
         chosen = with_superseded if include_superseded else visible
         with self._reading(session_id) as connection:
-            session = find(connection, session_id)
+            session = self._users.find(connection, session_id, user_id)
             return [] if session is None else chosen(read_named(connection, session, ids))
 
     anamed = in_thread(named)
@@ -491,7 +521,7 @@ class TranscriptStore(Closeable):
     def count(self, session_id: str, *, user_id: str | None = None) -> int:
         """Return how many messages a session has, hidden ones included."""
         with self._reading(session_id) as connection:
-            session = find(connection, session_id, user_id)
+            session = self._users.find(connection, session_id, user_id)
             return 0 if session is None else session.count
 
     acount = in_thread(count)
@@ -505,30 +535,39 @@ class TranscriptStore(Closeable):
 
     # --- states, settings, leases
 
-    def state(self, session_id: str) -> StoredState:
+    def state(self, session_id: str, *, user_id: str | None = None) -> StoredState:
         """Return the memory's state of a session."""
         with self._reading(session_id) as connection:
-            session = find(connection, session_id)
+            session = self._users.find(connection, session_id, user_id)
             return StoredState(None, 0, None) if session is None else state_of(session)
 
     astate = in_thread(state)
 
-    def save_state(self, session_id: str, state: MemoryState, *, expected: int) -> bool:
+    def save_state(
+        self,
+        session_id: str,
+        state: MemoryState,
+        *,
+        expected: int,
+        user_id: str | None = None,
+    ) -> bool:
         """Store a new state, unless one was stored or the session was cleared since `expected`.
 
         Returns:
             Whether it was stored.
         """
         with self._writing(session_id) as connection:
-            session = find(connection, session_id)
+            session = self._users.find(connection, session_id, user_id)
             if (session.version if session else 0) != expected:
                 return False
-            save_state(connection, session or find_or_make(connection, session_id), state)
+            save_state(connection, session or find_or_make(connection, session_id, user_id), state)
             return True
 
     asave_state = in_thread(save_state)
 
-    def set_budget(self, session_id: str, budget: TokenBudget | None) -> None:
+    def set_budget(
+        self, session_id: str, budget: TokenBudget | None, *, user_id: str | None = None
+    ) -> None:
         """Give a session its own budget; None removes it.
 
         Raises:
@@ -536,7 +575,7 @@ class TranscriptStore(Closeable):
         """
         if not isinstance(budget, TokenBudget | None):
             raise ConfigurationError(f"{budget!r} is no TokenBudget.")
-        self.set_settings(session_id=session_id, budget=budget)
+        self.set_settings(session_id=session_id, user_id=user_id, budget=budget)
 
     aset_budget = in_thread(set_budget)
 
@@ -573,7 +612,7 @@ class TranscriptStore(Closeable):
                 save_settings_of_user(connection, user_id, changed)
             return
         with self._writing(session_id) as connection:
-            session = find_or_make(connection, session_id, user_id)
+            session = self._users.find_or_make(connection, session_id, user_id)
             stored = settings_of(session).changed(given).stored()
             text = None if stored is None else to_json(stored)[0]
             session = save(connection, session, settings=text)
@@ -596,14 +635,18 @@ class TranscriptStore(Closeable):
         """
         about = f"User {user_id!r}" if session_id is None else f"Session {session_id!r}"
         with self.database.reading(about) as connection:
-            session = None if session_id is None else find(connection, session_id, user_id)
+            session = (
+                None if session_id is None else self._users.find(connection, session_id, user_id)
+            )
             owner = user_id if session is None else session.user_id or user_id
             own = SessionSettings() if session is None else settings_of(session)
             return own.over(settings_of_user(connection, owner))
 
     asettings = in_thread(settings)
 
-    def lease(self, session_id: str, owner: str, seconds: float) -> bool:
+    def lease(
+        self, session_id: str, owner: str, seconds: float, *, user_id: str | None = None
+    ) -> bool:
         """Take the lease on summarizing a session, across processes.
 
         A lease that runs longer than `seconds` is ignored: its clock was ahead.
@@ -612,12 +655,13 @@ class TranscriptStore(Closeable):
             session_id: Id of the conversation.
             owner: Name of the holder, who may take it again.
             seconds: How long it runs if it is not released.
+            user_id: The user who asks; the session must belong to them.
 
         Returns:
             Whether this owner holds it now; False while another does, or without a session.
         """
         with self._writing(session_id) as connection:
-            session = find(connection, session_id)
+            session = self._users.find(connection, session_id, user_id)
             if session is None:
                 return False
             now = time.time()
@@ -627,10 +671,10 @@ class TranscriptStore(Closeable):
                 save(connection, session, leased_by=owner, leased_until=end)
             return is_free
 
-    def release(self, session_id: str, owner: str) -> None:
+    def release(self, session_id: str, owner: str, *, user_id: str | None = None) -> None:
         """Release the lease of this owner."""
         with self._writing(session_id) as connection:
-            session = find(connection, session_id)
+            session = self._users.find(connection, session_id, user_id)
             if session is not None and session.leased_by == owner:
                 save(connection, session, leased_by=None, leased_until=None)
 
@@ -701,6 +745,7 @@ class TranscriptStore(Closeable):
             ScopeError: When there is no such session, or it belongs to another user.
             CorruptStoreError: When a part of it is damaged.
         """
+        self._check_user(session_id, user_id)
         return export_lines(self.database, session_id, user_id)
 
     def import_session(
@@ -734,6 +779,7 @@ class TranscriptStore(Closeable):
     aimport_session = in_thread(import_session)
 
     def _page_writer(self, session_id: str, user_id: str | None, now: datetime) -> PageWriter:
+        self._check_user(session_id, user_id)
         return PageWriter(self.database, self.index, session_id, user_id=user_id, now=now)
 
     # --- expiry
@@ -803,6 +849,7 @@ class TranscriptStore(Closeable):
             ScopeError: When the session belongs to another user.
         """
         with self._writing(checked_id(session_id)) as connection:
+            self._users.find(connection, session_id, user_id)
             mark_kept(connection, session_id, user_id, is_kept=keep)
 
     akeep_session = in_thread(keep_session)

@@ -116,7 +116,7 @@ def test_another_user_can_neither_read_write_nor_clear_a_session(store, history,
     ):
         with pytest.raises(ScopeError):
             act()
-    assert store.count("s") == 1
+    assert store.count("s", user_id="ann") == 1
 
 
 # In `RunnableWithMessageHistory`
