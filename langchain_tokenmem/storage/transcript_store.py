@@ -31,6 +31,7 @@ from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.storage.codec import Codec, Serializer, from_json, to_json
 from langchain_tokenmem.storage.database import Database
+from langchain_tokenmem.storage.editing import edit, take_out
 from langchain_tokenmem.storage.imports.importing import (
     HistoryImport,
     ImportReport,
@@ -223,6 +224,76 @@ class TranscriptStore(Closeable):
         return [row.message.id or "" for row in appended.rows]
 
     aadd = in_thread(add)
+
+    def edit(
+        self,
+        session_id: str,
+        message_id: str,
+        message: BaseMessage,
+        *,
+        user_id: str | None = None,
+        serde: Serializer | None = None,
+    ) -> None:
+        """Show a message in other words; earlier ones are superseded.
+
+        In a thread of a `TokenMemorySaver` the newest checkpoint has them too, so that the next
+        request holds them; older checkpoints keep what they had.
+
+        Args:
+            session_id: The session or thread.
+            message_id: The message.
+            message: The new message; its own id is ignored.
+            user_id: The user who asks; the session must belong to them.
+            serde: The serializer of the saver, where it has one of its own.
+
+        Raises:
+            ScopeError: When the session belongs to another user.
+            ConfigurationError: When the message cannot be stored.
+            StoreError: When there is no such message.
+
+        Example:
+            >>> from langchain_core.messages import HumanMessage
+            >>> with TranscriptStore("sqlite://") as store:
+            ...     _ = store.add("s1", [HumanMessage("In Rome.", id="m")])
+            ...     store.edit("s1", "m", HumanMessage("In Oslo."))
+            ...     store.messages("s1")[0].content
+            'In Oslo.'
+        """
+        (message,) = as_messages([message])
+        one = EncodedMessage(message.model_copy(update={"id": message_id}))
+        with self._writing(session_id) as connection:
+            session = self._users.find_or_make(connection, session_id, user_id)
+            session, seqs = edit(connection, session, one, _codec(serde), datetime.now(UTC))
+            change = self.index.edited(connection, session, seqs) if seqs else Change("added")
+        self.index.tell(change)
+
+    aedit = in_thread(edit)
+
+    def hide(self, session_id: str, ids: Sequence[str], *, user_id: str | None = None) -> int:
+        """Take messages out of what is shown and found; return how many there were.
+
+        They stay readable with `include_superseded`.
+
+        Args:
+            session_id: The session.
+            ids: The messages; an unknown one is no error.
+            user_id: The user who asks; the session must belong to them.
+
+        Raises:
+            ScopeError: When the session belongs to another user.
+            StoreError: When it is a thread with checkpoints.
+        """
+        with self._writing(session_id) as connection:
+            session = self._users.find(connection, session_id, user_id)
+            seqs = take_out(connection, session, ids) if session else []
+            if session is None or not seqs:
+                return 0
+            session = self._users.find(connection, session_id, user_id) or session
+            change = self.index.edited(connection, session, seqs)
+        self.index.tell(change)
+        return len(seqs)
+
+    ahide = in_thread(hide)
 
     def clear(self, session_id: str, *, user_id: str | None = None) -> int:
         """Delete the messages and the state of a session; return how many messages there were.

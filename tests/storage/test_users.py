@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
@@ -19,7 +19,7 @@ from langchain_tokenmem import (
     TranscriptStore,
     with_token_memory,
 )
-from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
 from langchain_tokenmem.state import new_state
 from tests.fakes import CharCounter
 from tests.summarize.models import Scripted
@@ -71,6 +71,8 @@ WRITES: dict[str, Call] = {
     "set_budget": lambda s, i, u: s.set_budget(i, TokenBudget(4_000), user_id=u),
     "lease": lambda s, i, u: s.lease(i, "me", 1.0, user_id=u),
     "keep": lambda s, i, u: s.keep_session(i, user_id=u),
+    "edit": lambda s, i, u: s.edit(i, f"m-{i}", HumanMessage("secret"), user_id=u),
+    "hide": lambda s, i, u: s.hide(i, [f"m-{i}"], user_id=u),
     "clear": lambda s, i, u: s.clear(i, user_id=u),
     "erase": lambda s, i, u: s.erase(i, u),
     "redact": lambda s, i, u: s.redact("secret", session_id=i, user_id=u),
@@ -127,14 +129,14 @@ def test_a_shared_store_serves_calls_without_a_user_and_refuses_other_users():
 
 
 _CALL = st.tuples(
-    st.sampled_from(sorted(CALLS)),
+    st.sampled_from(sorted(CALLS.keys() - {"erase"})),
     st.sampled_from([f"{user}-{n}" for user in USERS for n in range(3)]),
     st.sampled_from([*USERS, None]),
 )
 
 
 @pytest.mark.slow
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6, deadline=None, phases=[Phase.generate])
 @given(st.lists(_CALL, min_size=30, max_size=40), st.sampled_from([{}, {"require_user": True}]))
 def test_no_call_gives_or_changes_a_word_of_another_user(calls: list[Any], rule: dict[str, bool]):
     with TranscriptStore("sqlite://", **rule) as store:
@@ -146,6 +148,9 @@ def test_no_call_gives_or_changes_a_word_of_another_user(calls: list[Any], rule:
                 found = str(CALLS[name](store, session, user))
             except ScopeError:
                 assert user != owner
+                continue
+            except StoreError:  # the owner edits what is no longer there
+                assert user == owner
                 continue
             assert user == owner
             others = [word for other, word in USERS.items() if other != user]
