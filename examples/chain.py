@@ -39,7 +39,7 @@ def main() -> None:
         config: Any = {"configurable": {"session_id": "s1", "user_id": "anna"}}
         for turn in range(TURNS):
             chain.invoke({"input": f"Please note order {4_000 + turn}. " * 8}, config)
-        print(f"{store.count('s1')} messages in the transcript")
+        print(f"{store.count('s1', user_id='anna')} messages in the transcript")
     print(f"largest request: {max(sizes):,} tokens, limit {memory.budget.limit:,}")
 
 

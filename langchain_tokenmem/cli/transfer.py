@@ -76,7 +76,7 @@ def export_sessions(
     check_file(store)
     if out is not None:
         check_output(out, force=force, store=sqlite_file(store))
-    with TranscriptStore(as_url(store)) as opened:
+    with TranscriptStore(as_url(store), shared=True) as opened:
         names = session or opened.sessions(user_id=user)
         written = _lines if form is ExportFormat.jsonl else _readable
         lines = (f"{line}\n" for line in written(opened, names, user))
@@ -157,7 +157,7 @@ def import_sessions(
         migrate(source, target, thread=None if session is None else [session])
         return
     reports: list[ImportReport] = []
-    with TranscriptStore(as_url(target)) as store, progress_bar() as show:
+    with TranscriptStore(as_url(target), shared=True) as store, progress_bar() as show:
         for name, history, lines in _sessions_of(kind, source, table, session):
             if summary is not None and (lines is not None or reports):
                 raise ConfigurationError(
@@ -375,7 +375,7 @@ def our_saver(
             raise ConfigurationError(
                 f"--allow {given!r}: it is module:Class, such as my_app.state:Plan."
             )
-    with TranscriptStore(as_url(url)) as store:
+    with TranscriptStore(as_url(url), shared=True) as store:
         saver: Any = TokenMemorySaver(store)
         yield saver.with_allowlist(types) if types else saver
 

@@ -308,6 +308,10 @@ class StoreSettings(SettingsGroup):
     """Inactivity after which sessions expire, such as `P30D`."""
     expire_every: timedelta | None = Field(default=None, examples=["P1D"])
     """Interval of automatic expiry, such as `P1D`."""
+    require_user: bool = False
+    """Refuse calls about a session that name no user."""
+    shared: bool = False
+    """Allow calls without a user on sessions that have an owner."""
 
     @model_validator(mode="after")
     def _works(self) -> StoreSettings:

@@ -33,6 +33,7 @@ from langchain_tokenmem.storage.sessions import (
     OF_SESSION,
     OF_USER,
     Session,
+    UserRule,
     checked_id,
     find,
     find_by_id,
@@ -69,10 +70,12 @@ class SearchIndex(VectorTable):
 
     Args:
         database: The database of the transcripts.
+        users: Whether a search may leave out the user.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, users: UserRule = UserRule()) -> None:  # noqa: B008
         super().__init__(database)
+        self._users = users
         self._analyser: Analyser | None = None
         self._listeners: list[Callable[[Change], None]] = []
         self._is_ready = False
@@ -154,6 +157,7 @@ class SearchIndex(VectorTable):
             ScopeError: When an id is blank, or the session belongs to another user.
         """
         with self._database.reading(_ABOUT) as connection:
+            self._users.find(connection, scope.session_id, scope.user_id)
             found = _sessions_in(connection, scope)
             yield None if found is None else IndexReader(connection, scope, found)
 
@@ -199,7 +203,7 @@ class SearchIndex(VectorTable):
             ScopeError: When an id is blank, or the session belongs to another user.
         """
         with self._database.reading(f"Session {scope.session_id!r}") as connection:
-            session = find(connection, scope.session_id, scope.user_id)
+            session = self._users.find(connection, scope.session_id, scope.user_id)
             if session is None:
                 return []
             end = session.last_seq + 1 if before is None else before
@@ -219,6 +223,7 @@ class SearchIndex(VectorTable):
         """
         held = documents.lock_of(sources[0].session_id, sources[0].user_id)
         with self._database.writing("The documents of recall", held) as connection:
+            self._check(connection, sources[0].session_id, sources[0].user_id)
             session, old = documents.put(connection, sources)
             self.forget(connection, session, old)
         self.tell(Change("cleared" if old else "added", [session.id]))
@@ -236,6 +241,7 @@ class SearchIndex(VectorTable):
         """
         held = documents.lock_of(session_id, user_id)
         with self._database.writing("The documents of recall", held) as connection:
+            self._check(connection, session_id, user_id)
             session, gone = documents.remove(connection, document_id, session_id, user_id)
             if session is None or not gone:
                 return False
@@ -249,6 +255,7 @@ class SearchIndex(VectorTable):
     ) -> IndexSource | None:
         """Return a document; None where there is none."""
         with self._database.reading("The documents of recall") as connection:
+            self._check(connection, session_id, user_id)
             return documents.find_document(connection, document_id, session_id, user_id)
 
     def count_documents(self, session_id: str | None, user_id: str | None) -> int:
@@ -260,6 +267,10 @@ class SearchIndex(VectorTable):
         """Delete the terms and vectors of some texts."""
         _forget(connection, session, seqs)
         delete_vectors(connection, session.id, seqs)
+
+    def _check(self, connection: Connection, session_id: str | None, user_id: str | None) -> None:
+        if session_id is not None:
+            self._users.find(connection, session_id, user_id)
 
     # --- the index of words
 

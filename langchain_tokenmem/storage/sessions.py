@@ -184,6 +184,61 @@ def find_or_make(
     return found
 
 
+@dataclass(frozen=True)
+class UserRule:
+    """Whether a call may leave out the user.
+
+    Attributes:
+        require_user: No call may.
+        shared: A call may, on a session that has an owner, too.
+    """
+
+    require_user: bool = False
+    shared: bool = True
+
+    def find(self, connection: Connection, name: str, user_id: str | None = None) -> Session | None:
+        """Return a session that a call may see; None when there never was one.
+
+        Raises:
+            ScopeError: When an id is none, the session belongs to another user, or no user is named
+                and one has to be.
+        """
+        found = find(connection, name, user_id)
+        self.check(name, user_id, None if found is None else found.user_id)
+        return found
+
+    def find_or_make(self, connection: Connection, name: str, user_id: str | None) -> Session:
+        """Return a session that a call may change, as the function of that name does.
+
+        Raises:
+            ScopeError: As in `find`.
+        """
+        self.find(connection, name, user_id)
+        return find_or_make(connection, name, user_id)
+
+    def check(self, name: str, user_id: str | None, owner: str | None) -> None:
+        """Raise where a call leaves out the user and may not.
+
+        Args:
+            name: The session.
+            user_id: The user that the call names.
+            owner: The session's owner.
+
+        Raises:
+            ScopeError: When no user is named and one has to be.
+        """
+        if user_id is None and self.require_user:
+            raise ScopeError(
+                f"Session {name!r}: no user is named, and this store has require_user=True; pass "
+                f"user_id=."
+            )
+        if user_id is None and owner is not None and not self.shared:
+            raise ScopeError(
+                f"Session {name!r} belongs to a user: pass user_id=, or open the store with "
+                f"TranscriptStore(..., shared=True) where no users are served."
+            )
+
+
 def save(connection: Connection, session: Session, **changes: Any) -> Session:
     """Change columns of a session, and return it as it is then."""
     connection.execute(_SAVE, {"number": session.id, **changes})

@@ -31,6 +31,7 @@ from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.storage.codec import Codec, Serializer, from_json, to_json
 from langchain_tokenmem.storage.database import Database
+from langchain_tokenmem.storage.editing import edit, take_out
 from langchain_tokenmem.storage.imports.importing import (
     HistoryImport,
     ImportReport,
@@ -62,8 +63,8 @@ from langchain_tokenmem.storage.session_files import Line, export_lines, import_
 from langchain_tokenmem.storage.sessions import (
     Session,
     StoredState,
+    UserRule,
     checked_id,
-    find,
     find_or_make,
     has_checkpoints,
     list_sessions,
@@ -119,6 +120,9 @@ class TranscriptStore(Closeable):
             never.
         expire_every: With `inactive_for`: run `expire` automatically, in the background of a
             commit, at most once in this time; None to run it by hand only.
+        require_user: Refuse every call about a session that names no `user_id`.
+        shared: Allow calls without `user_id` on sessions that have an owner, for a process that
+            serves no users, such as an admin's script.
 
     Attributes:
         database: The database, for other parts of the package.
@@ -144,12 +148,17 @@ class TranscriptStore(Closeable):
         engine: Engine | None = None,
         inactive_for: timedelta | None = None,
         expire_every: timedelta | None = None,
+        require_user: bool = False,
+        shared: bool = False,
     ) -> None:
         self.policy = ExpiryPolicy(inactive_for=inactive_for, expire_every=expire_every)
         if engine is not None and url != _DEFAULT_URL:
             raise ConfigurationError("Name the database by url or by engine=, not by both.")
+        if require_user and shared:
+            raise ConfigurationError("require_user=True and shared=True exclude each other.")
         self.database = Database(url, pool_size=pool_size, engine=engine)
-        self.index = SearchIndex(self.database)
+        self._users = UserRule(require_user=require_user, shared=shared)
+        self.index = SearchIndex(self.database, self._users)
         self._expiry_runner = BackgroundRunner("tokenmem-expiry")
         self._next_expiry = 0.0
         self._is_closing = False
@@ -170,6 +179,10 @@ class TranscriptStore(Closeable):
 
     def _reading(self, session_id: str) -> AbstractContextManager[Connection]:
         return self.database.reading(f"Session {session_id!r}")
+
+    def _check_user(self, session_id: str, user_id: str | None) -> None:
+        with self._reading(session_id) as connection:
+            self._users.find(connection, session_id, user_id)
 
     def _writing(self, session_id: str) -> AbstractContextManager[Connection]:
         thread = thread_of(checked_id(session_id))
@@ -210,7 +223,7 @@ class TranscriptStore(Closeable):
             return []
         self.index.make_ready()
         with self._writing(session_id) as connection:
-            session = find_or_make(connection, session_id, user_id)
+            session = self._users.find_or_make(connection, session_id, user_id)
             encoded = [EncodedMessage(message) for message in new]
             appended = append(connection, session, encoded, now or datetime.now(UTC))
             change = self.index.appended(connection, appended.session, appended.rows)
@@ -220,6 +233,76 @@ class TranscriptStore(Closeable):
         return [row.message.id or "" for row in appended.rows]
 
     aadd = in_thread(add)
+
+    def edit(
+        self,
+        session_id: str,
+        message_id: str,
+        message: BaseMessage,
+        *,
+        user_id: str | None = None,
+        serde: Serializer | None = None,
+    ) -> None:
+        """Show a message in other words; earlier ones are superseded.
+
+        In a thread of a `TokenMemorySaver` the newest checkpoint has them too, so that the next
+        request holds them; older checkpoints keep what they had.
+
+        Args:
+            session_id: The session or thread.
+            message_id: The message.
+            message: The new message; its own id is ignored.
+            user_id: The user who asks; the session must belong to them.
+            serde: The serializer of the saver, where it has one of its own.
+
+        Raises:
+            ScopeError: When the session belongs to another user.
+            ConfigurationError: When the message cannot be stored.
+            StoreError: When there is no such message.
+
+        Example:
+            >>> from langchain_core.messages import HumanMessage
+            >>> with TranscriptStore("sqlite://") as store:
+            ...     _ = store.add("s1", [HumanMessage("In Rome.", id="m")])
+            ...     store.edit("s1", "m", HumanMessage("In Oslo."))
+            ...     store.messages("s1")[0].content
+            'In Oslo.'
+        """
+        (message,) = as_messages([message])
+        one = EncodedMessage(message.model_copy(update={"id": message_id}))
+        with self._writing(session_id) as connection:
+            session = self._users.find_or_make(connection, session_id, user_id)
+            session, seqs = edit(connection, session, one, _codec(serde), datetime.now(UTC))
+            change = self.index.edited(connection, session, seqs) if seqs else Change("added")
+        self.index.tell(change)
+
+    aedit = in_thread(edit)
+
+    def hide(self, session_id: str, ids: Sequence[str], *, user_id: str | None = None) -> int:
+        """Take messages out of what is shown and found; return how many there were.
+
+        They stay readable with `include_superseded`.
+
+        Args:
+            session_id: The session.
+            ids: The messages; an unknown one is no error.
+            user_id: The user who asks; the session must belong to them.
+
+        Raises:
+            ScopeError: When the session belongs to another user.
+            StoreError: When it is a thread with checkpoints.
+        """
+        with self._writing(session_id) as connection:
+            session = self._users.find(connection, session_id, user_id)
+            seqs = take_out(connection, session, ids) if session else []
+            if session is None or not seqs:
+                return 0
+            session = self._users.find(connection, session_id, user_id) or session
+            change = self.index.edited(connection, session, seqs)
+        self.index.tell(change)
+        return len(seqs)
+
+    ahide = in_thread(hide)
 
     def clear(self, session_id: str, *, user_id: str | None = None) -> int:
         """Delete the messages and the state of a session; return how many messages there were.
@@ -231,7 +314,7 @@ class TranscriptStore(Closeable):
             StoreError: When it is a thread with checkpoints, which need its messages.
         """
         with self._writing(session_id) as connection:
-            session = find(connection, session_id, user_id)
+            session = self._users.find(connection, session_id, user_id)
             if session is None:
                 return 0
             if has_checkpoints(connection, session):
@@ -285,6 +368,8 @@ class TranscriptStore(Closeable):
             StoreError: When the session is that of a sub-graph, which is deleted with its thread.
                 Nothing was deleted.
         """
+        if session_id is not None:
+            self._check_user(session_id, user_id)
         with self.database.writing("Erasing", undo=dry_run) as connection:
             counts, gone = erase(connection, session_id, user_id)
         if dry_run:
@@ -346,6 +431,8 @@ class TranscriptStore(Closeable):
 
         redactor()
         scope = RedactionScope(session_id, user_id, everywhere)
+        if session_id is not None:
+            self._check_user(session_id, user_id)
         codec = _codec(serde)
         return Redaction(self.database, self.index, codec, scope, redactor, dry_run=dry_run).run()
 
@@ -374,6 +461,8 @@ class TranscriptStore(Closeable):
             CorruptStoreError: When a checkpoint cannot be read.
         """
         scope = RedactionScope(session_id, user_id, everywhere)
+        if session_id is not None:
+            self._check_user(session_id, user_id)
         return purge_superseded(self.database, _codec(serde), scope)
 
     apurge_superseded = in_thread(purge_superseded)
@@ -397,7 +486,7 @@ class TranscriptStore(Closeable):
         """
         chosen = with_superseded if include_superseded else visible
         with self._reading(session_id) as connection:
-            session = find(connection, session_id, user_id)
+            session = self._users.find(connection, session_id, user_id)
             if session is None:
                 return []
             return chosen(read(connection, session, session.first_seq))
@@ -424,7 +513,7 @@ class TranscriptStore(Closeable):
         These are the kept messages, the last one that the summary covers, and all after it.
         """
         with self._reading(session_id) as connection:
-            session = find(connection, session_id, user_id)
+            session = self._users.find(connection, session_id, user_id)
             if session is None:
                 return StoredState(None, 0, None), []
             stored = state_of(session)
@@ -449,7 +538,7 @@ class TranscriptStore(Closeable):
         Empty if the session has no such message.
         """
         with self._reading(session_id) as connection:
-            session = find(connection, session_id, user_id)
+            session = self._users.find(connection, session_id, user_id)
             named = read_named(connection, session, [message_id]) if session else []
             if session is None or not named:
                 return []
@@ -463,10 +552,10 @@ class TranscriptStore(Closeable):
                     return found[humans[-1] if humans else 0 :]
                 size *= 4
 
-    def last(self, session_id: str, n: int) -> list[BaseMessage]:
+    def last(self, session_id: str, n: int, *, user_id: str | None = None) -> list[BaseMessage]:
         """Return the newest `n` messages in order, and the rest of the group that they begin in."""
         with self._reading(session_id) as connection:
-            session = find(connection, session_id)
+            session = self._users.find(connection, session_id, user_id)
             if session is None or n < 1:
                 return []
             return [row.message for row in read_last(connection, session, n, visible)]
@@ -474,25 +563,37 @@ class TranscriptStore(Closeable):
     alast = in_thread(last)
 
     def get(
-        self, session_id: str, message_id: str, *, include_superseded: bool = False
+        self,
+        session_id: str,
+        message_id: str,
+        *,
+        user_id: str | None = None,
+        include_superseded: bool = False,
     ) -> BaseMessage | None:
         """Return one message in full; None when the session has no such id, or hides it.
 
         With `include_superseded` it is the first wording.
         """
-        found = self.named(session_id, [message_id], include_superseded=include_superseded)
+        found = self.named(
+            session_id, [message_id], user_id=user_id, include_superseded=include_superseded
+        )
         first = min(found, key=_version_of) if found else None
         return None if first is None else first.message
 
     aget = in_thread(get)
 
     def named(
-        self, session_id: str, ids: Sequence[str], *, include_superseded: bool = False
+        self,
+        session_id: str,
+        ids: Sequence[str],
+        *,
+        user_id: str | None = None,
+        include_superseded: bool = False,
     ) -> list[TranscriptRow]:
         """Return the messages with these ids, in order; options as for `rows`."""
         chosen = with_superseded if include_superseded else visible
         with self._reading(session_id) as connection:
-            session = find(connection, session_id)
+            session = self._users.find(connection, session_id, user_id)
             return [] if session is None else chosen(read_named(connection, session, ids))
 
     anamed = in_thread(named)
@@ -500,7 +601,7 @@ class TranscriptStore(Closeable):
     def count(self, session_id: str, *, user_id: str | None = None) -> int:
         """Return how many messages a session has, hidden ones included."""
         with self._reading(session_id) as connection:
-            session = find(connection, session_id, user_id)
+            session = self._users.find(connection, session_id, user_id)
             return 0 if session is None else session.count
 
     acount = in_thread(count)
@@ -514,30 +615,39 @@ class TranscriptStore(Closeable):
 
     # --- states, settings, leases
 
-    def state(self, session_id: str) -> StoredState:
+    def state(self, session_id: str, *, user_id: str | None = None) -> StoredState:
         """Return the memory's state of a session."""
         with self._reading(session_id) as connection:
-            session = find(connection, session_id)
+            session = self._users.find(connection, session_id, user_id)
             return StoredState(None, 0, None) if session is None else state_of(session)
 
     astate = in_thread(state)
 
-    def save_state(self, session_id: str, state: MemoryState, *, expected: int) -> bool:
+    def save_state(
+        self,
+        session_id: str,
+        state: MemoryState,
+        *,
+        expected: int,
+        user_id: str | None = None,
+    ) -> bool:
         """Store a new state, unless one was stored or the session was cleared since `expected`.
 
         Returns:
             Whether it was stored.
         """
         with self._writing(session_id) as connection:
-            session = find(connection, session_id)
+            session = self._users.find(connection, session_id, user_id)
             if (session.version if session else 0) != expected:
                 return False
-            save_state(connection, session or find_or_make(connection, session_id), state)
+            save_state(connection, session or find_or_make(connection, session_id, user_id), state)
             return True
 
     asave_state = in_thread(save_state)
 
-    def set_budget(self, session_id: str, budget: TokenBudget | None) -> None:
+    def set_budget(
+        self, session_id: str, budget: TokenBudget | None, *, user_id: str | None = None
+    ) -> None:
         """Give a session its own budget; None removes it.
 
         Raises:
@@ -545,7 +655,7 @@ class TranscriptStore(Closeable):
         """
         if not isinstance(budget, TokenBudget | None):
             raise ConfigurationError(f"{budget!r} is no TokenBudget.")
-        self.set_settings(session_id=session_id, budget=budget)
+        self.set_settings(session_id=session_id, user_id=user_id, budget=budget)
 
     aset_budget = in_thread(set_budget)
 
@@ -582,7 +692,7 @@ class TranscriptStore(Closeable):
                 save_settings_of_user(connection, user_id, changed)
             return
         with self._writing(session_id) as connection:
-            session = find_or_make(connection, session_id, user_id)
+            session = self._users.find_or_make(connection, session_id, user_id)
             stored = settings_of(session).changed(given).stored()
             text = None if stored is None else to_json(stored)[0]
             session = save(connection, session, settings=text)
@@ -605,14 +715,18 @@ class TranscriptStore(Closeable):
         """
         about = f"User {user_id!r}" if session_id is None else f"Session {session_id!r}"
         with self.database.reading(about) as connection:
-            session = None if session_id is None else find(connection, session_id, user_id)
+            session = (
+                None if session_id is None else self._users.find(connection, session_id, user_id)
+            )
             owner = user_id if session is None else session.user_id or user_id
             own = SessionSettings() if session is None else settings_of(session)
             return own.over(settings_of_user(connection, owner))
 
     asettings = in_thread(settings)
 
-    def lease(self, session_id: str, owner: str, seconds: float) -> bool:
+    def lease(
+        self, session_id: str, owner: str, seconds: float, *, user_id: str | None = None
+    ) -> bool:
         """Take the lease on summarizing a session, across processes.
 
         A lease that runs longer than `seconds` is ignored: its clock was ahead.
@@ -621,12 +735,13 @@ class TranscriptStore(Closeable):
             session_id: Id of the conversation.
             owner: Name of the holder, who may take it again.
             seconds: How long it runs if it is not released.
+            user_id: The user who asks; the session must belong to them.
 
         Returns:
             Whether this owner holds it now; False while another does, or without a session.
         """
         with self._writing(session_id) as connection:
-            session = find(connection, session_id)
+            session = self._users.find(connection, session_id, user_id)
             if session is None:
                 return False
             now = time.time()
@@ -636,10 +751,10 @@ class TranscriptStore(Closeable):
                 save(connection, session, leased_by=owner, leased_until=end)
             return is_free
 
-    def release(self, session_id: str, owner: str) -> None:
+    def release(self, session_id: str, owner: str, *, user_id: str | None = None) -> None:
         """Release the lease of this owner."""
         with self._writing(session_id) as connection:
-            session = find(connection, session_id)
+            session = self._users.find(connection, session_id, user_id)
             if session is not None and session.leased_by == owner:
                 save(connection, session, leased_by=None, leased_until=None)
 
@@ -710,6 +825,7 @@ class TranscriptStore(Closeable):
             ScopeError: When there is no such session, or it belongs to another user.
             CorruptStoreError: When a part of it is damaged.
         """
+        self._check_user(session_id, user_id)
         return export_lines(self.database, session_id, user_id)
 
     def import_session(
@@ -743,6 +859,7 @@ class TranscriptStore(Closeable):
     aimport_session = in_thread(import_session)
 
     def _page_writer(self, session_id: str, user_id: str | None, now: datetime) -> PageWriter:
+        self._check_user(session_id, user_id)
         return PageWriter(self.database, self.index, session_id, user_id=user_id, now=now)
 
     # --- expiry
@@ -812,6 +929,7 @@ class TranscriptStore(Closeable):
             ScopeError: When the session belongs to another user.
         """
         with self._writing(checked_id(session_id)) as connection:
+            self._users.find(connection, session_id, user_id)
             mark_kept(connection, session_id, user_id, is_kept=keep)
 
     akeep_session = in_thread(keep_session)

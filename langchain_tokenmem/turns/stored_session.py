@@ -137,7 +137,9 @@ class SessionPins:
             state, outcome = change(before)
             if state is before:
                 return outcome
-            if self.store.save_state(self.session_id, state, expected=held.version):
+            if self.store.save_state(
+                self.session_id, state, expected=held.version, user_id=self.user_id
+            ):
                 return outcome
         raise StoreError(
             f"Session {self.session_id!r} was changed by others {ATTEMPTS} times; its pins are as "
@@ -227,7 +229,9 @@ class StoredSession:
             now = annotations.mode_of(state.get("modes"))
             modes = state.get("modes") or new_modes_state(now.name if now else "")
             changed: MemoryState = {**state, "modes": {**modes, "chosen": name}}
-            if self.store.save_state(self.session_id, changed, expected=held.version):
+            if self.store.save_state(
+                self.session_id, changed, expected=held.version, user_id=self.user_id
+            ):
                 return
         raise StoreError(
             f"{self.label} was changed by others {ATTEMPTS} times; its mode is as it was. Try "
@@ -343,7 +347,7 @@ class StoredSession:
         try:
             self._catch_up(self.load(self._without_incoming(snapshot.request)), owner)
         finally:
-            self.store.release(self.session_id, owner)
+            self.store.release(self.session_id, owner, user_id=self.user_id)
 
     def _catch_up(self, begun: Snapshot, owner: str) -> None:
         """Make the summary that is due, part by part where there is a backlog; commit each part."""
@@ -357,7 +361,9 @@ class StoredSession:
                 begun = committed
             if len(part) < len(begun.messages):
                 jobs.goes_on(self.key)
-                if not self.store.lease(self.session_id, owner, jobs.timeout_s):
+                if not self.store.lease(
+                    self.session_id, owner, jobs.timeout_s, user_id=self.user_id
+                ):
                     return
 
     def _commit_summary(self, begun: Snapshot, after: MemoryState) -> Snapshot | None:
@@ -380,14 +386,18 @@ class StoredSession:
         return None
 
     def _save(self, state: MemoryState, snapshot: Snapshot) -> bool:
-        return self.store.save_state(self.session_id, state, expected=snapshot.version)
+        return self.store.save_state(
+            self.session_id, state, expected=snapshot.version, user_id=self.user_id
+        )
 
     def _take_lease(self, owner: str, wait_s: float, version: int) -> bool:
         """Take the lease; where another process has it, wait for what it commits, for a while."""
         end = time.monotonic() + wait_s
         lease_s = self.memory.background_summaries.timeout_s
-        while not self.store.lease(self.session_id, owner, lease_s):
-            is_committed = self.store.state(self.session_id).version != version
+        while not self.store.lease(self.session_id, owner, lease_s, user_id=self.user_id):
+            is_committed = (
+                self.store.state(self.session_id, user_id=self.user_id).version != version
+            )
             if time.monotonic() > end or is_committed:
                 return False
             _NEVER.wait(_POLL_S)

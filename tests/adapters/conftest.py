@@ -20,5 +20,5 @@ def door(request: pytest.FixtureRequest) -> Callable[..., tuple[Any, Any]]:
 @pytest.fixture
 def store() -> Iterator[TranscriptStore]:
     """Return an empty store in memory."""
-    with TranscriptStore("sqlite://") as store:
+    with TranscriptStore("sqlite://", shared=True) as store:
         yield store

@@ -22,7 +22,7 @@ def run(*given):
 
 
 def ids_in(path, session_id):
-    with TranscriptStore(path) as store:
+    with TranscriptStore(path, shared=True) as store:
         return [message.id for message in store.messages(session_id)]
 
 
@@ -34,7 +34,7 @@ def target(tmp_path):
 @pytest.fixture
 def full(tmp_path):
     path = tmp_path / "full.db"
-    with TranscriptStore(path) as store:
+    with TranscriptStore(path, shared=True) as store:
         store.add("s1", [*turn(1, 2), *turn(2)], user_id="ann")
         store.save_state("s1", state("a1", "h1"), expected=0)
         store.set_budget("s1", TokenBudget(context_window=4_000))
@@ -49,7 +49,7 @@ def test_what_is_exported_is_imported_again(full, target, tmp_path, form):
     code, output = run("import", file, target)
     assert (code, "2 sessions: 8 messages." in output) == (0, True), output
     assert "s1: 7 messages imported, 0 were there. Summary and state came along." in output
-    with TranscriptStore(full) as store, TranscriptStore(target) as copy:
+    with TranscriptStore(full, shared=True) as store, TranscriptStore(target) as copy:
         for name in ("s1", "s2"):
             assert copy.rows(name) == store.rows(name)
             assert copy.state(name).state == store.state(name).state
@@ -71,7 +71,7 @@ def test_a_file_is_a_session_of_its_name_or_of_the_one_given(tmp_path, target):
     assert "chat: 2 messages imported" in run("import", file, target)[1]
     code, _ = run("import", file, target, "--session", "mine", "--user", "ann", "--summary", "Old.")
     assert code == 0
-    with TranscriptStore(target) as store:
+    with TranscriptStore(target, shared=True) as store:
         assert store.sessions() == ["chat", "mine"]
         assert store.sessions(user_id="ann") == ["mine"]
         assert store.state("mine").state["summary"]["entries"][0]["text"] == "Old."
@@ -114,5 +114,5 @@ def test_an_option_that_would_not_be_followed_is_refused(full, tmp_path, target)
     ):
         code, output = run("import", file, target, "--from", kind, option, "x")
         assert (code, option in output) == (2, True), output
-    with TranscriptStore(target) as store:
+    with TranscriptStore(target, shared=True) as store:
         assert store.sessions() == []

@@ -437,7 +437,7 @@ class Way:
 
     def store(self) -> TranscriptStore:
         """Return a new store, which the fixture closes."""
-        store = TranscriptStore(self.url)
+        store = TranscriptStore(self.url, shared=True)
         self.stores.append(store)
         return store
 

@@ -30,7 +30,7 @@ def url() -> str:
 @pytest.fixture
 def store(url: str) -> Iterator[TranscriptStore]:
     """Return an empty store."""
-    with TranscriptStore(url) as store:
+    with TranscriptStore(url, shared=True) as store:
         yield store
 
 

@@ -31,7 +31,7 @@ def run(*words: Any, **env: str) -> tuple[int, str]:
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     path = tmp_path / "memory.db"
-    with TranscriptStore(path) as store:
+    with TranscriptStore(path, shared=True) as store:
         store.add("s", [HumanMessage("Hello.", id="m"), AIMessage("Hi.", id="a")])
     return path
 
@@ -123,7 +123,7 @@ BAD_IDS = {
 
 @pytest.mark.parametrize("bad", BAD_IDS.values(), ids=BAD_IDS)
 def test_ids_that_forge_log_lines_or_fit_no_key_are_refused(bad: str, caplog: Any):
-    with TranscriptStore("sqlite://") as store:
+    with TranscriptStore("sqlite://", shared=True) as store:
         for refused in (
             lambda: store.add(bad, [HumanMessage("x")]),
             lambda: store.add("s", [HumanMessage("x")], user_id=bad),
@@ -163,7 +163,7 @@ def test_a_command_refuses_such_an_id(store: Path, talk: Path):
     ids=["deep", "none", "slow to compile", "slow to match"],
 )
 def test_no_pattern_takes_longer_than_a_search_may(pattern: str, error: Any):
-    with TranscriptStore("sqlite://") as store:
+    with TranscriptStore("sqlite://", shared=True) as store:
         store.add("s", [HumanMessage("a" * 5_000 + "b")])
         with pytest.raises(error) as caught:
             Recall(store).history_search(pattern, session_id="s", timeout_s=0.2)

@@ -50,7 +50,7 @@ def fill(store: TranscriptStore, session: str, user: str) -> None:
 
 
 def test_an_erased_session_leaves_no_byte_and_the_others_stay(tmp_path: Any):
-    with TranscriptStore(tmp_path / "memory.db") as store:
+    with TranscriptStore(tmp_path / "memory.db", shared=True) as store:
         fill(store, "gone", "ann")
         store.add("stays", [HumanMessage("Hello.")], user_id="ann")
         assert CODE.encode() in bytes_of(tmp_path)
@@ -104,7 +104,7 @@ def test_sessions_that_nobody_used_expire_whole(store: TranscriptStore):
 def use(path: Any, is_done: Callable[[TranscriptStore], bool]) -> list[str]:
     """Say something in a store that expires by itself, wait for its run, return what is left."""
     policy = {"inactive_for": MONTH, "expire_every": timedelta(hours=1)}
-    with TranscriptStore(path, **policy) as store:
+    with TranscriptStore(path, **policy, shared=True) as store:
         store.add("new", [HumanMessage("hi")])
         end = time.monotonic() + 30
         while not is_done(store) and time.monotonic() < end:
@@ -113,7 +113,7 @@ def use(path: Any, is_done: Callable[[TranscriptStore], bool]) -> list[str]:
 
 
 def test_a_store_in_use_expires_sessions_by_itself(tmp_path: Any):
-    with TranscriptStore(tmp_path / "memory.db") as store:
+    with TranscriptStore(tmp_path / "memory.db", shared=True) as store:
         old_sessions(store, range(0, 60, 20), datetime.now(UTC))
     left = use(tmp_path / "memory.db", lambda store: "s40" not in store.sessions())
     assert left == ["new", "s00", "s20"]
@@ -124,18 +124,18 @@ def test_a_clock_that_is_ahead_of_what_was_stored_deletes_nothing_by_itself(
 ):
     """Everything is 90 days old for this process, as for one whose clock is 90 days ahead."""
     path = tmp_path / "memory.db"
-    with TranscriptStore(path) as store:
+    with TranscriptStore(path, shared=True) as store:
         old_sessions(store, range(20), datetime.now(UTC) - timedelta(days=90))
     with caplog.at_level(logging.WARNING):
         left = use(path, lambda store: "tokenmem expire" in caplog.text or not store.count("s00"))
     assert len(left) == 21
-    with TranscriptStore(path, inactive_for=MONTH) as store:
+    with TranscriptStore(path, inactive_for=MONTH, shared=True) as store:
         assert len(store.expire().expired) == 20, "who is told to does it"
 
 
 def test_a_mark_of_a_clock_that_was_ahead_stops_no_later_run(tmp_path: Any):
     path = tmp_path / "memory.db"
-    with TranscriptStore(path) as store:
+    with TranscriptStore(path, shared=True) as store:
         old_sessions(store, range(0, 60, 20), datetime.now(UTC))
         ahead = datetime.now(UTC) + timedelta(days=90)
         store.expire(timedelta(days=3_650), now=ahead)  # notes when it was done last
@@ -167,7 +167,7 @@ def test_an_export_makes_the_same_session_elsewhere(store: TranscriptStore):
     memory = TokenMemory(TokenBudget(context_window=1_000))
     TokenMemoryChatHistory("s", user_id="ann", memory=memory, store=store).pin("Gate 7.")
     lines = [*store.export_session("s")]
-    with TranscriptStore("sqlite://") as other:
+    with TranscriptStore("sqlite://", shared=True) as other:
         other.import_session(lines, user_id="ann")
         assert other.messages("s", include_superseded=True) == store.messages(
             "s", include_superseded=True

@@ -31,7 +31,7 @@ WORDS = "the blue harbour"
 
 @pytest.fixture
 def transcripts(tmp_path):
-    with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
+    with TranscriptStore(f"sqlite:///{tmp_path}/memory.db", shared=True) as store:
         yield store
 
 

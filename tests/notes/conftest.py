@@ -42,7 +42,7 @@ def notebook(store: InMemoryStore) -> Notebook:
 def own_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseStore]:
     """Each store of this package."""
     if request.param == "sql":
-        with TranscriptStore(tmp_path / "notes.db") as transcripts:
+        with TranscriptStore(tmp_path / "notes.db", shared=True) as transcripts:
             yield SqlStore(transcripts)
     else:
         with JsonStore(tmp_path / "notes", debounce_s=60, max_delay_s=60) as files:
@@ -59,7 +59,7 @@ def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseSt
             theirs.setup()
             yield theirs
     elif request.param == "sql":
-        with TranscriptStore("sqlite://") as transcripts:
+        with TranscriptStore("sqlite://", shared=True) as transcripts:
             yield SqlStore(transcripts)
     else:
         with JsonStore(tmp_path / "notes") as files:

@@ -21,7 +21,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def transcripts(path):
-    with TranscriptStore(f"sqlite:///{path}") as store:
+    with TranscriptStore(f"sqlite:///{path}", shared=True) as store:
         yield store
 
 

@@ -11,7 +11,7 @@ from langchain_tokenmem import Recall, TranscriptStore
 
 @pytest.fixture
 def store() -> Iterator[TranscriptStore]:
-    with TranscriptStore("sqlite://") as store:
+    with TranscriptStore("sqlite://", shared=True) as store:
         yield store
 
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow  # a real Chroma; `make test` does without
 
 @pytest.fixture
 def store(tmp_path):
-    with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
+    with TranscriptStore(f"sqlite:///{tmp_path}/memory.db", shared=True) as store:
         yield store
 
 
@@ -74,7 +74,7 @@ def assert_whole(index: VectorIndex, store: TranscriptStore) -> None:
 )
 def test_however_messages_come_the_index_is_the_same(tmp_path_factory, sizes, batch):
     folder = tmp_path_factory.mktemp("any")
-    with TranscriptStore(f"sqlite:///{folder}/memory.db") as store:
+    with TranscriptStore(f"sqlite:///{folder}/memory.db", shared=True) as store:
         index, _ = made(store, folder / "chroma", CountingEmbeddings(8), batch=batch)
         start = 0
         for number, size in enumerate(sizes):

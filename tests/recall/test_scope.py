@@ -53,7 +53,10 @@ def test_without_a_scope_of_ones_own_nothing_is_searched(store, options):
 def test_no_search_finds_what_is_out_of_scope(said, asker, word, scope, embeddings):
     # Sessions 0 to 2 are Ann's, 3 and 4 Bob's, 5 is nobody's.
     owner = {0: "ann", 1: "ann", 2: "ann", 3: "bob", 4: "bob", 5: None}
-    with TranscriptStore("sqlite://") as store, Recall(store, embeddings=embeddings) as recall:
+    with (
+        TranscriptStore("sqlite://", shared=True) as store,
+        Recall(store, embeddings=embeddings) as recall,
+    ):
         for number, (session, words) in enumerate(said):
             text, name = " ".join(words), f"s{session}"
             store.add(name, [HumanMessage(text, id=f"m{number}")], user_id=owner[session])
@@ -111,7 +114,7 @@ def bytes_of(folder: Path) -> bytes:
 
 
 def test_no_byte_of_a_cleared_session_or_of_a_deleted_document_is_left(tmp_path):
-    with TranscriptStore(tmp_path / "memory.db") as store, Recall(store) as recall:
+    with TranscriptStore(tmp_path / "memory.db", shared=True) as store, Recall(store) as recall:
         store.add("s", [HumanMessage(f"Remember {CANARY}. " * 300)])
         recall.add_documents([Document(f"{CANARY} " * 50, id="d")], session_id="t")
         assert CANARY.encode() in bytes_of(tmp_path)
@@ -123,7 +126,7 @@ def test_no_byte_of_a_cleared_session_or_of_a_deleted_document_is_left(tmp_path)
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3)), max_size=8), st.integers(0, 3))
 def test_erasing_one_user_leaves_the_others_as_they_were(said, gone):
-    with TranscriptStore("sqlite://") as store:
+    with TranscriptStore("sqlite://", shared=True) as store:
         recall = Recall(store)
         for at, (user, count) in enumerate(said):
             store.add(

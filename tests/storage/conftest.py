@@ -17,11 +17,11 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def file_store(path: Path) -> Iterator[TranscriptStore]:
-    with TranscriptStore(path) as store:
+    with TranscriptStore(path, shared=True) as store:
         yield store
 
 
 @pytest.fixture
 def store() -> Iterator[TranscriptStore]:
-    with TranscriptStore("sqlite://") as store:
+    with TranscriptStore("sqlite://", shared=True) as store:
         yield store

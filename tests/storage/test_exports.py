@@ -52,7 +52,10 @@ def session_of(store, session_id="s"):
 @pytest.mark.slow
 @given(odd_conversations(), odd_conversations(), st.booleans(), SETTINGS)
 def test_the_import_of_an_export_is_the_same_session(first, second, is_cleared, own):
-    with TranscriptStore("sqlite://") as store, TranscriptStore("sqlite://") as copy:
+    with (
+        TranscriptStore("sqlite://", shared=True) as store,
+        TranscriptStore("sqlite://", shared=True) as copy,
+    ):
         if is_cleared:
             store.add("s", [HumanMessage("gone")])
             store.clear("s")

@@ -61,7 +61,7 @@ def fill(store: TranscriptStore, session: str = "s", user: str = "ann") -> Token
 
 
 def test_a_redacted_card_is_in_no_byte_and_the_chat_goes_on(tmp_path: Path):
-    with TranscriptStore(tmp_path / "memory.db") as store:
+    with TranscriptStore(tmp_path / "memory.db", shared=True) as store:
         fill(store)
         count = store.count("s")
         assert CARD in str(store.state("s").state)
@@ -112,7 +112,7 @@ def graph_on(store: TranscriptStore, **options: Any) -> Any:
 @pytest.mark.parametrize("durability", ["sync", "exit"])
 def test_a_thread_is_redacted_in_all_of_its_checkpoints_and_forks(tmp_path: Path, durability: str):
     config = {"configurable": {"thread_id": "t"}}
-    with TranscriptStore(tmp_path / "memory.db") as store:
+    with TranscriptStore(tmp_path / "memory.db", shared=True) as store:
         graph = graph_on(store)
         for text in (f"Pay by {CARD}.", "Again."):
             graph.invoke({"messages": [HumanMessage(text)]}, config, durability=durability)
@@ -140,7 +140,7 @@ def test_a_thread_is_redacted_in_all_of_its_checkpoints_and_forks(tmp_path: Path
 def test_an_encrypted_thread_needs_the_serializer_of_its_saver(tmp_path: Path):
     serde = EncryptedSerializer.from_pycryptodome_aes(key=b"0" * 16)
     config = {"configurable": {"thread_id": "t"}}
-    with TranscriptStore(tmp_path / "memory.db") as store:
+    with TranscriptStore(tmp_path / "memory.db", shared=True) as store:
         graph = graph_on(store, serde=serde)
         graph.invoke({"messages": [HumanMessage(CARD)]}, config)
         assert store.redact(CARD, session_id="t").unreached != ()
@@ -201,7 +201,7 @@ def test_words_that_come_back_are_an_error(store: TranscriptStore, monkeypatch: 
 
 
 def test_superseded_wordings_are_purged_and_what_a_checkpoint_has_stays(tmp_path: Path):
-    with TranscriptStore(tmp_path / "memory.db") as store:
+    with TranscriptStore(tmp_path / "memory.db", shared=True) as store:
         store.add("s", [HumanMessage(f"old {CARD}", id="m")])
         store.add("s", [HumanMessage("new", id="m")])
         receipt = store.purge_superseded(session_id="s")

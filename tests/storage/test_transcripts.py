@@ -115,14 +115,14 @@ def test_a_damaged_or_missing_edit_is_an_error_and_never_the_superseded_words(st
 
 
 def test_a_process_without_recall_takes_superseded_words_out_of_the_index(path):
-    with TranscriptStore(path) as store, Recall(store):
+    with TranscriptStore(path, shared=True) as store, Recall(store):
         store.add("s", [human("The code is QUOKKA."), human("The key is here.", "n")])
-    with TranscriptStore(path) as store:
+    with TranscriptStore(path, shared=True) as store:
         store.add("s", [human("The code is WOMBAT.")])
         with store.database.reading("terms") as connection:
             count = text("SELECT count(*) FROM tokenmem_terms WHERE term = 'quokka'")
             assert connection.execute(count).scalar() == 0
-    with TranscriptStore(path) as store, Recall(store) as recall:
+    with TranscriptStore(path, shared=True) as store, Recall(store) as recall:
         found = recall.search("code WOMBAT", session_id="s", k=1)
         assert [hit.text for hit in found] == ["The code is WOMBAT."]
         assert [hit.message_id for hit in recall.search("key", session_id="s", k=1)] == ["n"]
@@ -140,7 +140,7 @@ def test_the_last_messages_of_no_session_or_no_number_are_none(store):
 
 @given(conversations(max_size=40), st.integers(1, 12))
 def test_last_is_the_shortest_end_of_whole_groups(said, n):
-    with TranscriptStore("sqlite://") as store:
+    with TranscriptStore("sqlite://", shared=True) as store:
         store.add("s", said)
         wanted: list[BaseMessage] = []
         for group in reversed(groups(store.messages("s"))):
@@ -241,7 +241,7 @@ def test_threads_share_a_store_without_losing_a_message(file_store):
 
 
 async def test_async_methods_do_what_their_twins_do(path):
-    async with TranscriptStore(path) as store:
+    async with TranscriptStore(path, shared=True) as store:
         assert await store.aadd("s", turn(1), user_id="ann") == ["h1", "a1"]
         assert await store.amessages("s", user_id="ann") == turn(1)
         assert await store.aclear("s") == 2
@@ -249,10 +249,10 @@ async def test_async_methods_do_what_their_twins_do(path):
 
 
 def test_reopening_a_store_finds_everything_in_wal_mode(path):
-    with TranscriptStore(path) as store:
+    with TranscriptStore(path, shared=True) as store:
         store.add("s", turn(1))
         store.close()
         store.add("s", turn(2))
-    with TranscriptStore(path) as store:
+    with TranscriptStore(path, shared=True) as store:
         assert store.messages("s") == [*turn(1), *turn(2)]
         assert sqlite3.connect(path).execute("PRAGMA journal_mode").fetchone() == ("wal",)

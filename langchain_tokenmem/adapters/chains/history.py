@@ -18,6 +18,7 @@ from langchain_tokenmem.core.message_times import stamped
 from langchain_tokenmem.core.messages import marked, role_of
 from langchain_tokenmem.core.provider_format import CONTINUE_MESSAGE
 from langchain_tokenmem.core.view import TokenUsage, View
+from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState
@@ -155,6 +156,57 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         """Do the same as `clear` without blocking the event loop."""
         self._frozen = None
         await self._session.store.aclear(self._session.session_id, user_id=self._session.user_id)
+
+    def edit(self, message_id: str, text: str) -> None:
+        """Give a message another text; the earlier one is superseded.
+
+        Raises:
+            StoreError: When there is no such message.
+        """
+        self._frozen = None
+        session = self._session
+        found = session.store.get(session.session_id, message_id, user_id=session.user_id)
+        if found is None:
+            raise StoreError(
+                f"{session.label} shows no message {message_id!r}, and nothing was edited."
+            )
+        (new,) = session.memory.stored_form([found.model_copy(update={"content": text})])
+        session.store.edit(session.session_id, message_id, new, user_id=session.user_id)
+
+    aedit = in_thread(edit)
+
+    def regenerate(self) -> list[BaseMessage]:
+        """Hide everything behind the newest question, and return it, to answer once more.
+
+        `full_history(include_superseded=True)` still has it.
+        """
+        shown = self.full_history()
+        asked = [n for n, message in enumerate(shown) if role_of(message) == "human"]
+        return self._without(shown[asked[-1] + 1 :] if asked else [])
+
+    aregenerate = in_thread(regenerate)
+
+    def delete_turn(self, message_id: str) -> list[BaseMessage]:
+        """Hide the turn of a message, its question and everything up to the next one; return it.
+
+        Empty if there is no such message.
+        """
+        turn: list[BaseMessage] = []
+        for message in self.full_history():
+            if role_of(message) == "human":
+                if any(one.id == message_id for one in turn):
+                    break
+                turn = []
+            turn.append(message)
+        return self._without(turn if any(one.id == message_id for one in turn) else [])
+
+    adelete_turn = in_thread(delete_turn)
+
+    def _without(self, messages: list[BaseMessage]) -> list[BaseMessage]:
+        self._frozen = None
+        session, ids = self._session, [message.id or "" for message in messages]
+        session.store.hide(session.session_id, ids, user_id=session.user_id)
+        return messages
 
     def full_history(self, *, include_superseded: bool = False) -> list[BaseMessage]:
         """Return every message ever added, in order, after any number of compactions.

@@ -68,7 +68,11 @@ def archive_covered(
         return Removals()
     stored = as_kept(archive.before_store, spoken)
     archive.store.add(archive.session_id, stored, user_id=archive.user_id)
-    rows = archive.store.named(archive.session_id, [message.id or "" for message in removable])
+    rows = archive.store.named(
+        archive.session_id,
+        [message.id or "" for message in removable],
+        user_id=archive.user_id,
+    )
     said = {message.id: digest_of(message) for message in stored}
     kept = [row for row in rows if digest_of(row.message) == said.get(row.message.id)]
     return Removals(

@@ -26,6 +26,7 @@ from langchain_tokenmem.errors import (
 )
 from langchain_tokenmem.storage.codec import refused_types
 from langchain_tokenmem.storage.imports.sources import history_engine, tables_in
+from langchain_tokenmem.storage.session_files import export_lines
 
 Progress = Callable[[str, int, int], None]
 """Called with a thread's id, how many of its checkpoints are done, and how many there are."""
@@ -157,11 +158,13 @@ def _copy_transcripts(
         return
     for name in sorted({thread_session(thread, ns) for ns in ("", *namespaces)}):
         try:
-            lines = list(source.store.export_session(name))
+            # Whoever owns it: the owner comes along.
+            lines = list(export_lines(source.store.database, name, None))
         except ScopeError:  # the source has no such session
             continue
-        if not target.store.count(name, user_id=json.loads(str(lines[0]))["user_id"]):
-            target.store.import_session(lines)
+        owner = json.loads(str(lines[0]))["user_id"]
+        if not target.store.count(name, user_id=owner):
+            target.store.import_session(lines, user_id=owner)
 
 
 def _put(target: TokenMemorySaver, found: CheckpointTuple, thread: str, ns: str) -> None:

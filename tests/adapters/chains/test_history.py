@@ -12,7 +12,7 @@ from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables.history import RunnableWithMessageHistory
 
 from langchain_tokenmem import TokenMemoryChatHistory
-from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.types import RequestRules
 from tests.adapters.integrations import memory_of, session, texts, turns
 from tests.fakes import entries_of
@@ -116,7 +116,7 @@ def test_another_user_can_neither_read_write_nor_clear_a_session(store, history,
     ):
         with pytest.raises(ScopeError):
             act()
-    assert store.count("s") == 1
+    assert store.count("s", user_id="ann") == 1
 
 
 # In `RunnableWithMessageHistory`
@@ -179,3 +179,28 @@ def test_beside_a_prompt_that_the_memory_does_not_see_there_is_one_system_messag
     assert [m.content for m in request if m.type == "system"] == ["Be brief."]
     assert FENCE in request[1].text
     assert FENCE not in str(store.messages("s"))
+
+
+def test_a_message_is_edited_an_answer_made_again_and_a_turn_deleted(history, store):
+    history.add_messages(turns(3, words=2))
+    history.edit("h1", "In Oslo?")
+    assert "In Oslo?" in texts(history.messages)
+    dropped = history.regenerate()
+    assert [message.id for message in dropped] == ["a2"]
+    assert [message.id for message in history.full_history()] == ["h0", "a0", "h1", "a1", "h2"]
+    history.add_messages([AIMessage("again", id="a9")])
+    assert [message.id for message in history.delete_turn("a0")] == ["h0", "a0"]
+    assert [message.id for message in history.messages] == ["h1", "a1", "h2", "a9"]
+    assert history.delete_turn("nothing") == []
+    everything = history.full_history(include_superseded=True)
+    assert {message.id for message in everything} == {"h0", "a0", "h1", "a1", "h2", "a2", "a9"}
+    with pytest.raises(StoreError, match="no message"):
+        history.edit("a2", "x")
+
+
+def test_a_deleted_turn_is_in_no_summary(history):
+    history.add_messages(turns(12))
+    history.compact()
+    assert "question 0" in str(history.messages)
+    history.delete_turn("h0")
+    assert "question 0" not in str(history.messages)

@@ -264,7 +264,7 @@ def test_what_the_archive_does_not_give_back_stays(store, monkeypatch):
     keeping = CompactNode(memory, archive=store)
     assert "messages" not in keeping.invoke(given, thread())
     node = CompactNode(memory, archive=store, prune=True)
-    monkeypatch.setattr(store, "named", lambda session, ids: [])
+    monkeypatch.setattr(store, "named", lambda session, ids, **_: [])
     assert "messages" not in node.invoke(given, thread())
     monkeypatch.undo()
     removed = node.invoke(given, thread())["messages"]

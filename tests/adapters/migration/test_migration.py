@@ -28,7 +28,7 @@ class Plan:
 
 @pytest.fixture
 def other():
-    with TranscriptStore("sqlite://") as store:
+    with TranscriptStore("sqlite://", shared=True) as store:
         yield store
 
 
