@@ -37,7 +37,7 @@ async def test_explain_shows_what_a_recorded_agent_was_sent_in_every_turn(way: W
                 tools=list(chat.setting.tools),
             )
             sent = chat.requests[-1]
-            assert [plain(m) for m in told.view.messages] == [plain(m) for m in sent]
+            assert [plain(m) for m in told.messages] == [plain(m) for m in sent]
     assert len(chat.requests) == len(answers)
     assert len(chat.requests[-1]) < len(chat.said()), "something was folded"
 
@@ -61,7 +61,7 @@ async def test_the_recipe_of_the_docs_shows_what_was_sent(way: Way):
     exec(recipe, names)  # noqa: S102
     told: Any = names["explanation"]
     assert "<conversation_summary" in texts(chat.requests[-1])
-    assert [plain(m) for m in told.view.messages] == [plain(m) for m in chat.requests[-1]]
+    assert [plain(m) for m in told.messages] == [plain(m) for m in chat.requests[-1]]
 
 
 def plain(message: BaseMessage) -> tuple[Any, ...]:
