@@ -63,8 +63,8 @@ def main() -> None:
     state = held["token_memory"]["TokenMemoryMiddleware"]
     told = memory.explain(held["messages"], state, system="You look through logs.")
     print(held["messages"][-1].content)
-    print(f"{len(held['messages'])} messages in the state, {len(told.view.messages)} in the view")
-    print(f"{told.view.usage.input_tokens:,} tokens of {told.view.usage.max_tokens:,}")
+    print(f"{len(held['messages'])} messages in the state, {len(told.messages)} in the view")
+    print(f"{told.tokens:,} tokens of {told.limit:,}")
 
 
 if __name__ == "__main__":

@@ -7,16 +7,18 @@ for them.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.explained_request import explanation_of
+from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.folding import fewest_folds
 from langchain_tokenmem.core.messages import role_of
-from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.shortening import apply_cut
 from langchain_tokenmem.core.size_caps import (
     cap_messages,
@@ -27,6 +29,7 @@ from langchain_tokenmem.core.size_caps import (
 )
 from langchain_tokenmem.core.turns import ShownTurns
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
+from langchain_tokenmem.state import MemoryState
 
 
 def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
@@ -210,6 +213,7 @@ class View:
             `max_messages`.
         output_left: Tokens that the answer may have: what the request leaves of the limit, and
             `reserve_output`; at least 1.
+        explained: Makes the explanation; call `explain`.
     """
 
     messages: list[BaseMessage]
@@ -217,22 +221,19 @@ class View:
     warnings: tuple[str, ...] = ()
     left_out: int = 0
     output_left: int = 1
+    explained: Callable[[View], Explanation] | None = field(default=None, repr=False, compare=False)
 
+    def explain(self) -> Explanation:
+        """Return what this request is made of, what it hides, and why. Nothing is called.
 
-@dataclass(frozen=True)
-class Explanation:
-    """The exact list of a model call and the plan before it.
-
-    Attributes:
-        view: The list as it would be sent now, with tokens by part and warnings.
-        plan: What `compact` would do first: the reason, the cuts, how many groups it would fold,
-            tokens before and after.
-        profile: Name of the legality profile that the list fits.
-    """
-
-    view: View
-    plan: Plan
-    profile: str
+        Raises:
+            ConfigurationError: When the view was not made by a memory.
+        """
+        if self.explained is None:
+            raise ConfigurationError(
+                "This view cannot be explained: only one that memory.view(...) has made knows why."
+            )
+        return self.explained(self)
 
 
 def messages_to_send(view: View, where: str) -> list[BaseMessage]:
@@ -251,8 +252,22 @@ def messages_to_send(view: View, where: str) -> list[BaseMessage]:
     return view.messages
 
 
-def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> View:
+def build_view(
+    context: ContextParts,
+    budget: TokenBudget,
+    *,
+    exact: bool,
+    state: MemoryState,
+    counted_by: str,
+) -> View:
     """Return the view of a context; it always fits the limit.
+
+    Args:
+        context: The conversation under its state.
+        budget: The limit and its shares.
+        exact: Whether the counts are exact.
+        state: The state, for the explanation.
+        counted_by: How tokens are counted, for the explanation.
 
     Raises:
         BudgetExceededError: When the parts that may not be dropped do not fit even capped.
@@ -298,6 +313,9 @@ def build_view(context: ContextParts, budget: TokenBudget, *, exact: bool) -> Vi
         warnings=warnings,
         left_out=context.left_out,
         output_left=max(1, budget.limit + budget.reserve_output - usage.input_tokens),
+        explained=partial(
+            explanation_of, context=context, budget=budget, state=state, counted_by=counted_by
+        ),
     )
 
 

@@ -23,6 +23,8 @@ from langchain_tokenmem.core.chat_models import (
 )
 from langchain_tokenmem.core.context_parts import RequestCounter, cached_count, checked_overhead
 from langchain_tokenmem.core.context_split import split_context
+from langchain_tokenmem.core.explained_request import planned_change
+from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.inserted_text import with_text
 from langchain_tokenmem.core.messages import READ_MESSAGE, NamedMessages
 from langchain_tokenmem.core.pins import with_pinned_text
@@ -32,7 +34,7 @@ from langchain_tokenmem.core.request_options import CompactionOptions, RequestOp
 from langchain_tokenmem.core.todos import todos_in, todos_text
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.trigger import SummaryPolicy
-from langchain_tokenmem.core.view import Explanation, View
+from langchain_tokenmem.core.view import View
 from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings, turn_reading
 from langchain_tokenmem.events import CompactCallbacks, notify
 from langchain_tokenmem.memory.compaction import Compaction, Summarize
@@ -293,7 +295,7 @@ class Engine:
     ) -> Explanation:
         """Return the request of a call, and what a compaction would do first."""
         call, view = self._sendable(messages, self.prepare(messages, state, **options), options)
-        return Explanation(view, self.plan(call), call.context.profile.name)
+        return replace(view.explain(), planned=planned_change(call.context, self.plan(call)))
 
     def view(
         self,

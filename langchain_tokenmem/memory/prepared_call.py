@@ -48,11 +48,23 @@ class PreparedCall:
 
     def view(self) -> View:
         """Return the request for the call."""
-        view = build_view(self.context, self.budget, exact=True)
+        view = build_view(
+            self.context, self.budget, exact=True, state=self.state, counted_by=self.counted_by()
+        )
         tokens = view.usage.input_tokens
         is_counted = self.counter.method == "exact" or tokens == self.provider_tokens
         usage = replace(view.usage, is_estimate=not is_counted)
         return replace(view, usage=usage)
+
+    def counted_by(self) -> str:
+        """Return how tokens are counted, in plain words."""
+        if self.provider_tokens is not None:
+            return f"the provider ({self.counter.id})"
+        if self.counter.method == "exact":
+            return f"the model's own vocabulary ({self.counter.id})"
+        if self.ratio is not None and self.ratio != 1:
+            return f"an estimate ({self.counter.id}), corrected by reported usage"
+        return f"an estimate ({self.counter.id})"
 
     def is_prepared_for(self, state: MemoryState) -> bool:
         """Return whether the request under a state is this one.

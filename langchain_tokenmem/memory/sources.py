@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.covered import is_whole, spans_of
+from langchain_tokenmem.core.explained_request import lines_of
 from langchain_tokenmem.core.messages import reference, spoken_messages
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import MemoryState, SummaryEntry
@@ -59,10 +59,8 @@ def sources_of(
             f"into another is named in the field `condensed` of that one."
         )
     found = entries[place]
-    texts = found["text"].splitlines()
-    names = found.get("sources", [])[: len(texts)]
-    lines = zip_longest(texts, map(tuple, names), fillvalue=())
-    told = {name for line in names for name in line}
+    lines = lines_of(found)
+    told = {name for _, names in lines for name in names}
     spoken = spoken_messages(messages or ())
     own = spans_of(summary, spoken)[place][-found["covered"] :]
     covered = {message.id for message in own} if is_whole(found, own) else set()
@@ -71,6 +69,6 @@ def sources_of(
         entry=key,
         first=found["first"],
         last=reference(found["last_ids"][0]) if found["last_ids"] else "",
-        lines=tuple((str(text), tuple(own)) for text, own in lines),
+        lines=lines,
         messages=named,
     )

@@ -26,6 +26,7 @@ from langchain_tokenmem.core.argument_checks import (
 )
 from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, TokenBudget
 from langchain_tokenmem.core.chat_models import ModelLimits
+from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.message_times import ShownTimes, without_stamp
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.request_options import (
@@ -36,7 +37,7 @@ from langchain_tokenmem.core.request_options import (
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.trigger import AnyTrigger, SummaryPolicy, Trigger
 from langchain_tokenmem.core.turn_memory import TurnMemoryShown
-from langchain_tokenmem.core.view import Explanation, View
+from langchain_tokenmem.core.view import View
 from langchain_tokenmem.core.working_notes.mode_profiles import (
     AnnotationSettings,
     ModeProfile,
@@ -425,9 +426,14 @@ class TokenMemory(ErasableMemory, Closeable):
         state: MemoryState | None = None,
         **options: Unpack[RequestOptions],
     ) -> Explanation:
-        """Return the exact list of the next model call, its parts, and what `compact` would do.
+        """Return the next request, its parts, what it hides and why, and what `compact` would do.
 
-        Nothing is called or changed. The list is that of `view`; arguments and errors as there.
+        Nothing is called or changed. The request is that of `view`; arguments and errors as there.
+
+        Example:
+            >>> from langchain_core.messages import HumanMessage
+            >>> print(TokenMemory(8_000).explain([HumanMessage("hi")]).hidden.left_out)
+            0
         """
         return self.engine.explanation(messages, state, **options)
 

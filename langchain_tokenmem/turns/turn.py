@@ -344,6 +344,10 @@ class Turn:
         warnings = (*result.view.warnings, f"No summary was made: {error}")
         return replace(result, view=replace(result.view, warnings=warnings))
 
+    def view_again(self, snapshot: Snapshot) -> View:
+        """Return the view of a call that was made, under the state after it; nothing is kept."""
+        return self._view(self._without_backlog(snapshot))
+
     def _uncompacted(self, snapshot: Snapshot) -> TurnResult:
         return self._result(snapshot, snapshot.state, self._view(snapshot))
 

@@ -133,7 +133,7 @@ async def test_messages_are_taken_as_langchain_takes_them(store, case):
     expected = [("human", "hi")]
     memory = TokenMemory(BUDGET)
     assert texts(memory.view(given()).messages) == expected
-    assert texts(memory.explain(given()).view.messages) == expected
+    assert texts(memory.explain(given()).messages) == expected
     assert memory.plan(given()) == memory.plan([HumanMessage("hi")])
     assert memory.compact(given()) == memory.compact([HumanMessage("hi")])
     assert await memory.acompact(given()) == memory.compact([HumanMessage("hi")])

@@ -8,10 +8,20 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
-from langchain_core.tools import StructuredTool
+from langchain.agents import create_agent
+from langchain.agents.middleware import ModelRequest, dynamic_prompt
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    ToolMessage,
+    message_to_dict,
+)
+from langchain_core.tools import StructuredTool, tool
+from langgraph.checkpoint.memory import InMemorySaver
 
-from langchain_tokenmem import TokenMemory
+from langchain_tokenmem import TokenMemory, TokenMemoryMiddleware
+from langchain_tokenmem.errors import ConfigurationError
 from tests.contract.chats import ByHand, Chat, Talker, Way, long_turns, texts
 from tests.golden.recordings import ROOT, Recording, recorded_agent
 
@@ -37,9 +47,38 @@ async def test_explain_shows_what_a_recorded_agent_was_sent_in_every_turn(way: W
                 tools=list(chat.setting.tools),
             )
             sent = chat.requests[-1]
-            assert [plain(m) for m in told.view.messages] == [plain(m) for m in sent]
+            assert [plain(m) for m in told.messages] == [plain(m) for m in sent]
     assert len(chat.requests) == len(answers)
     assert len(chat.requests[-1]) < len(chat.said()), "something was folded"
+
+
+@pytest.mark.parametrize("way", ["middleware"], indirect=True)
+async def test_every_call_of_a_recorded_agent_is_explained_from_its_checkpoints(way: Way):
+    recording = recorded_agent()
+    answers = [m for m in recording.messages if isinstance(m, AIMessage)]
+    chat = way.chat(
+        lambda _: TokenMemory(5_000),
+        model=Talker(answer=list(answers)),
+        system=recording.system,
+        tools=replayed_tools(recording),
+        saver=InMemorySaver(),
+    )
+    for question in recording.messages:
+        if isinstance(question, HumanMessage):
+            await chat.ask(question)
+    sent = [*chat.requests]
+    assert len(sent) == len(answers)
+    agent: Any = chat.reopened()  # nothing is left in the process but the checkpoints
+    middleware = TokenMemoryMiddleware(agent.memory)
+    for number, request in enumerate(sent, 1):
+        if chat.is_async:
+            told = await middleware.aexplain(agent.graph, chat.config, call=number)
+        else:
+            told = middleware.explain(agent.graph, chat.config, call=number)
+        assert [*map(message_to_dict, told.messages)] == [*map(message_to_dict, request)], number
+        assert (told.session, told.call) == (chat.setting.thread, number)
+    assert told.hidden.summarized
+    assert len(chat.requests) == len(answers), "the model was not called"
 
 
 @pytest.mark.parametrize("way", ["middleware"], indirect=True)
@@ -55,13 +94,54 @@ async def test_the_recipe_of_the_docs_shows_what_was_sent(way: Way):
     names = {
         "agent": known.graph,
         "config": chat.config,
+        "create_agent": create_agent,
         "memory": chat.memory,
         "model": chat.model,
     }
     exec(recipe, names)  # noqa: S102
     told: Any = names["explanation"]
     assert "<conversation_summary" in texts(chat.requests[-1])
-    assert [plain(m) for m in told.view.messages] == [plain(m) for m in chat.requests[-1]]
+    assert [*map(message_to_dict, told.messages)] == [*map(message_to_dict, chat.requests[-1])]
+    middleware: Any = names["middleware"]
+    with pytest.raises(ConfigurationError, match="30 replies"):
+        middleware.explain(names["agent"], chat.config, call=31)
+
+
+def test_what_other_middleware_adds_is_explained_too():
+    @dynamic_prompt
+    def prompt(request: ModelRequest) -> str:
+        return f"There are {len(request.state['messages'])} messages."
+
+    model, wide = Talker(), TokenMemoryMiddleware(TokenMemory(1_500), name="wide")
+    narrow = TokenMemoryMiddleware(TokenMemory(1_200), name="narrow")
+    agent = create_agent(model, middleware=[prompt, wide, narrow], checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t1"}}
+    for question in long_turns(20):
+        agent.invoke({"messages": question}, config)
+    for number, request in enumerate([*model.requests], 1):
+        told = narrow.explain(agent, config, call=number)
+        assert [*map(message_to_dict, told.messages)] == [*map(message_to_dict, request)], number
+    assert told.hidden.summarized
+    assert len(model.requests) == 20
+    with pytest.raises(ConfigurationError, match="no memory of the name 'other'"):
+        TokenMemoryMiddleware(name="other").explain(agent, config)
+
+
+def test_a_call_without_a_checkpoint_behind_it_is_an_error():
+    @tool
+    def look() -> str:
+        """Look."""
+        return "Seen."
+
+    calls = [AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "c1"}]), AIMessage("Ok.")]
+    middleware = TokenMemoryMiddleware(TokenMemory(1_500))
+    model = Talker(answer=calls)
+    agent = create_agent(model, [look], middleware=[middleware], checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t1"}}
+    agent.invoke({"messages": "Look."}, config, durability="exit")
+    assert len(middleware.explain(agent, config).messages) == 3
+    with pytest.raises(ConfigurationError, match="No checkpoint was kept right after call 1"):
+        middleware.explain(agent, config, call=1)
 
 
 def plain(message: BaseMessage) -> tuple[Any, ...]:
@@ -88,8 +168,8 @@ def replayed_tools(recording: Recording) -> list[StructuredTool]:
             key = json.dumps([call["name"], call["args"]], sort_keys=True)
             queued[key].append(results[call["id"]])
 
-    def made(tool: dict[str, Any]) -> StructuredTool:
-        described = tool["function"]
+    def made(schema: dict[str, Any]) -> StructuredTool:
+        described = schema["function"]
 
         def answer(**args: Any) -> str:
             return queued[json.dumps([described["name"], args], sort_keys=True)].pop(0)

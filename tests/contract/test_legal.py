@@ -147,7 +147,7 @@ def test_changed_tools_and_changed_messages_leave_out_the_reasoning_before_them(
             said[0] = HumanMessage("Where is parcel 8?", id="h0")
         tools = model_tools if turn >= 2 else None
         state, view = memory.compact_and_view(said, state, tools=tools)
-        assert memory.explain(said, state, tools=tools).view.messages == view.messages
+        assert memory.explain(said, state, tools=tools).messages == view.messages
         state = json.loads(json.dumps(state))
         answer = (model.bind_tools(tools) if tools else model).invoke(view.messages)
         said.append(answer.model_copy(update={"id": f"a{turn}"}))

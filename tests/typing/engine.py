@@ -86,7 +86,7 @@ def explained(messages: list[BaseMessage]) -> None:
     """Explain a call without making it."""
     told = TokenMemory(request=RequestRules(legality="anthropic")).explain(messages)
     assert_type(told, Explanation)
-    assert_type(told.view, View)
+    assert_type(told.parts.tokens, int)
     assert_type(told.profile, str)
 
 

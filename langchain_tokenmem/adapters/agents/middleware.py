@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Generator
 from dataclasses import replace
 from threading import Lock
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, cast
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse
 from langchain.agents.middleware.types import (
@@ -15,6 +15,8 @@ from langchain.agents.middleware.types import (
     PrivateStateAttr,
 )
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.types import Command
 
@@ -25,6 +27,7 @@ from langchain_tokenmem.adapters.agent_tools import (
     record_decision_tool,
     set_goal_tool,
 )
+from langchain_tokenmem.adapters.agents.explained_call import ASKED, made_call
 from langchain_tokenmem.adapters.agents.model_call import (
     ANOTHER_SUMMARIZER,
     KEPT_BY_PROVIDER,
@@ -49,6 +52,7 @@ from langchain_tokenmem.adapters.run_context import (
 from langchain_tokenmem.adapters.stored_settings import settings_of_run
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
+from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.pins import PINS_CHANNEL
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.profiles import output_setting
@@ -59,10 +63,11 @@ from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes.notebook import Notebook
 from langchain_tokenmem.notes_state import Pin
-from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.tokens.schemas import format_tokens
-from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
+from langchain_tokenmem.turns.conversation import Snapshot, TurnRequest, TurnResult
+from langchain_tokenmem.turns.turn import Turn
 
 
 class TokenMemoryAgentState(AgentState[Any]):
@@ -165,6 +170,9 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelCallResult[Any]:
         """Call the model with the view of the conversation."""
+        if ASKED in request.state:
+            again = self._made_again(request)
+            return again if isinstance(again, ModelResponse) else handler(again)
         work = self._call_model(self._call_of(request))
         asked = next(work)
         while not isinstance(asked, ExtendedModelResponse):
@@ -183,6 +191,9 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelCallResult[Any]:
         """Do the same as `wrap_model_call` without blocking the event loop."""
+        if ASKED in request.state:
+            again = await in_own_thread(self._made_again, request)
+            return again if isinstance(again, ModelResponse) else await handler(again)
         # Counting may read a vocabulary from disk first.
         work = self._call_model(await in_own_thread(self._call_of, request))
         asked = next(work)
@@ -195,6 +206,50 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             else:
                 asked = work.send(answer)
         return asked
+
+    def explain(
+        self, agent: Any, config: RunnableConfig, *, call: int | None = None, context: Any = None
+    ) -> Explanation:
+        """Return what the model was sent in a call that the agent has made, and why.
+
+        It is read from the agent's checkpoints, in another process too; neither the model nor a
+        tool is called, and nothing is changed. The agent has to be built as it was.
+
+        Args:
+            agent: The agent that has this middleware, with its checkpointer.
+            config: The config of its thread.
+            call: Number of the model's reply in the thread, from 1; default: the newest.
+            context: The context of the run, for other middleware that reads it.
+
+        Raises:
+            ConfigurationError: When there is no such call, or no checkpoint right after it.
+        """
+        history = agent.get_state_history(config)
+        made = made_call(agent, config, history, name=self._name, call=call, context=context)
+        made.node.invoke(made.values, made.run_config)
+        return made.answer()
+
+    async def aexplain(
+        self, agent: Any, config: RunnableConfig, *, call: int | None = None, context: Any = None
+    ) -> Explanation:
+        """Do the same as `explain` without blocking the event loop."""
+        history = [snapshot async for snapshot in agent.aget_state_history(config)]
+        made = made_call(agent, config, history, name=self._name, call=call, context=context)
+        await made.node.ainvoke(made.values, made.run_config)
+        return made.answer()
+
+    def _made_again(self, request: ModelRequest[Any]) -> ModelRequest[Any] | ModelResponse[Any]:
+        """Return the request that was sent; a blank answer once this memory has explained it."""
+        call, asked = self._call_of(request), cast("dict[str, Any]", request.state)[ASKED]
+        state = load_state(call.thread.state)
+        snapshot = Snapshot(call.turn, call.thread.messages, state, state, call.turn.options)
+        view = Turn(call.thread, call.turn).view_again(snapshot)
+        sent = self._fitted(call, TurnResult(state, view, changed=False))
+        if asked.memory != self._name:
+            return sent
+        system = [sent.system_message] if sent.system_message else []
+        asked.found = replace(view.explain(), messages=[*system, *sent.messages])
+        return ModelResponse(result=[AIMessage("")])
 
     def _call_model(self, call: ModelCall) -> Generator[Any, Any, None]:
         """Yield the steps and model requests of one call, take their outcomes; the answer is last.

@@ -1,0 +1,220 @@
+"""Making of an explanation: the tree of parts, what is hidden, changes between two states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+from langchain_tokenmem.core.budget import REPLY_TOKENS, TokenBudget
+from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.explanation import (
+    Change,
+    Explanation,
+    Hidden,
+    Part,
+    RecalledBlock,
+    ShortenedMessage,
+    SummarizedMessages,
+)
+from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
+from langchain_tokenmem.core.messages import reference, role_of, speaker_of
+from langchain_tokenmem.core.shortening import apply_cut
+from langchain_tokenmem.state import MemoryState, SummaryEntry
+
+if TYPE_CHECKING:
+    from langchain_tokenmem.core.planning import Plan
+    from langchain_tokenmem.core.view import View
+
+
+def explanation_of(
+    view: View,
+    *,
+    context: ContextParts,
+    budget: TokenBudget,
+    state: MemoryState,
+    counted_by: str,
+) -> Explanation:
+    """Return the explanation of a view.
+
+    Args:
+        view: The view.
+        context: Its parts, fitted to the limit.
+        budget: Its budget.
+        state: The state that it was made under.
+        counted_by: How its tokens are counted.
+    """
+    return Explanation(
+        messages=list(view.messages),
+        tokens=view.usage.input_tokens,
+        limit=view.usage.max_tokens,
+        window=budget.context_window,
+        threshold=budget.summarize_tokens,
+        parts=_part_tree(context, view.usage.parts, view.usage.input_tokens),
+        hidden=Hidden(_summarized(context, state), _shortened(context), view.left_out),
+        change=change_between(None, state),
+        planned=None,
+        recalled=_recalled(context, state),
+        counted_by=counted_by,
+        profile=context.profile.name,
+        warnings=view.warnings,
+    )
+
+
+def change_between(before: MemoryState | None, after: MemoryState) -> Change | None:
+    """Return what changed between two states; None where the model sees what it saw before.
+
+    Args:
+        before: The state before; None where it is not known: then the newest change is returned.
+        after: The state after.
+    """
+    entries = after["summary"]["entries"] if after["summary"] else []
+    old = before["summary"] if before else None
+    known = {entry["id"] for entry in old["entries"]} if old else set()
+    new = [entry for entry in entries if entry["id"] not in known]
+    new = new[-1:] if before is None else new
+    cuts = before["cuts"] if before else {}
+    shortened = sum(cuts.get(key) != cut for key, cut in after["cuts"].items())
+    if new:
+        last, covered = new[-1], sum(entry["covered"] for entry in new)
+        if old is not None and after["summary"] is not None:
+            covered = max(0, after["summary"]["covered"] - old["covered"])
+        return Change(last["reason"], covered, shortened, last["created_at"])
+    return Change("compact_at", 0, shortened) if shortened else None
+
+
+def planned_change(context: ContextParts, plan: Plan) -> Change | None:
+    """Return what a plan would change; None for nothing.
+
+    Args:
+        context: The conversation that the plan was made for.
+        plan: The plan.
+    """
+    if plan.reason is None:
+        return None
+    folded = sum(len(group.source.messages) for group in context.tail[: plan.fold])
+    shortened = len(plan.cuts.keys() - context.cuts.keys())
+    return Change(plan.reason, folded, shortened, None, plan.before, plan.after)
+
+
+def _divided(total: int, weights: Sequence[int]) -> list[int]:
+    """Return whole numbers that add up to `total`, in the proportion of their weights.
+
+    Example:
+        >>> _divided(10, [1, 1, 1])
+        [3, 4, 3]
+    """
+    whole = sum(weights)
+    if not whole:
+        return [total, *(0 for _ in weights[1:])]
+    edges = [round(total * edge / whole) for edge in accumulate(weights, initial=0)]
+    return [end - start for start, end in pairwise(edges)]
+
+
+def _part(name: str, tokens: int, children: Mapping[str, int]) -> Part:
+    """Return a part whose tokens are divided among children, by the tokens of each alone."""
+    shares = zip(children, _divided(tokens, [*children.values()]), strict=False)
+    return Part(name, tokens, tuple(Part(child, share) for child, share in shares))
+
+
+def _part_tree(context: ContextParts, parts: Mapping[str, int], tokens: int) -> Part:
+    count = context.counter.message
+    own = count(context.system) if context.system is not None else 0
+    system = {"text": own, "around": context.counter.overhead, "start of the reply": REPLY_TOKENS}
+    blocks = {"recalled": parts["recalled"], "notes": parts["notes"]}
+    kept: dict[str, int] = {}
+    for group in context.kept:
+        for message in context.shown_messages(group):
+            name = "first request" if message.id == context.first_request else "kept messages"
+            kept[name] = kept.get(name, 0) + count(message)
+    pins = max(0, parts["pinned"] - sum(kept.values())) if context.pins else 0
+    return Part(
+        "request",
+        tokens,
+        (
+            _part("system", parts["system"], {k: size for k, size in system.items() if size}),
+            Part("tools", parts["tools"]),
+            _part("pinned", parts["pinned"], {**kept, **({"pins": pins} if pins else {})}),
+            _part("summary", parts["summary"], _summary_sizes(context)),
+            _part("memory_block", parts["memory_block"], {k: n for k, n in blocks.items() if n}),
+            _part("tail", parts["tail"], _tail_sizes(context)),
+        ),
+    )
+
+
+def _summary_sizes(context: ContextParts) -> dict[str, int]:
+    """Return the size of each text of the summary: a share is all that is asked of it."""
+    sizes: dict[str, int] = {}
+    for entry in context.summary["entries"] if context.summary else ():
+        sizes[f"entry {entry['id']}"] = sum(map(len, log_texts([entry])))
+    if context.todos:
+        sizes["to-do list"] = len(context.todos)
+    if context.left_out:
+        sizes["marker"] = len(LEFT_OUT)
+    return sizes
+
+
+def _tail_sizes(context: ContextParts) -> dict[str, int]:
+    names = {"human": "human messages", "ai": "model messages", "tool": "tool results"}
+    sizes: dict[str, int] = {}
+    for group in context.tail:
+        for message in context.shown_messages(group):
+            name = names.get(role_of(message), "other messages")
+            name = "shortened messages" if (message.id or "") in context.cuts else name
+            sizes[name] = sizes.get(name, 0) + context.counter.message(message)
+    return sizes
+
+
+def _summarized(context: ContextParts, state: MemoryState) -> tuple[SummarizedMessages, ...]:
+    entries = state["summary"]["entries"] if state["summary"] else []
+    shown = {entry["id"] for entry in context.summary["entries"]} if context.summary else set()
+    return tuple(
+        SummarizedMessages(
+            entry=entry["id"],
+            messages=entry["covered"],
+            tokens=entry["tokens"],
+            model=entry["model"],
+            reason=entry["reason"],
+            created_at=entry["created_at"],
+            lines=lines_of(entry),
+            shown=entry["id"] in shown,
+        )
+        for entry in entries
+    )
+
+
+def lines_of(entry: SummaryEntry) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the lines of an entry with the references of the messages that each tells."""
+    texts = entry["text"].splitlines()
+    names = [*map(tuple, entry.get("sources", []))][: len(texts)]
+    names += [()] * (len(texts) - len(names))
+    return tuple(zip(texts, names, strict=True))
+
+
+def _shortened(context: ContextParts) -> tuple[ShortenedMessage, ...]:
+    count = context.counter.message
+    return tuple(
+        ShortenedMessage(
+            id=message.id or "",
+            reference=reference(message.id),
+            name=speaker_of(role_of(message), message.name),
+            before=count(message),
+            after=count(apply_cut(message, context.cuts[message.id or ""])),
+        )
+        for group in (*context.kept, *context.tail)
+        for message in group.messages
+        if (message.id or "") in context.cuts
+    )
+
+
+def _recalled(context: ContextParts, state: MemoryState) -> tuple[RecalledBlock, ...]:
+    found = []
+    for group in (*context.kept, *context.tail):
+        for message in group.messages:
+            key = message.id or ""
+            if key in context.blocks:
+                block, tokens = state["blocks"].get(key), context.block_tokens(group)
+                ids = tuple(block["ids"]) if block else ()
+                notes = block.get("kept_ids", {}) if block else {}
+                found.append(RecalledBlock(reference(key), tokens, ids, notes))
+    return tuple(found)

@@ -1,0 +1,271 @@
+"""Explanation of one request: its parts, what it hides and why, as values and as a report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from textwrap import shorten
+from typing import Any
+
+from langchain_core.messages import BaseMessage, message_to_dict
+
+_WIDTH = 80
+_BAR = 30
+_MOST_LISTED = 5
+
+_REASONS = {
+    "compact_at": "the request had passed compact_at",
+    "summarize_at": "the request had passed summarize_at, or a trigger was due",
+    "cold": "after a long pause no provider's cache had the prefix any more",
+    "limit": "the request was over the limit",
+    "tail": "there were more than max_tail_messages",
+    "manual": "a compaction was asked for",
+    "condensed": "the running summary had passed its share",
+    "imported": "the summary was imported",
+    "edited": "messages that the summary covers were edited",
+    "removed": "messages that the summary covers were removed",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a request; the tokens of its children add up to its own.
+
+    Attributes:
+        name: Its name: as in `TokenUsage.parts`, and plain words below that.
+        tokens: Its tokens.
+        children: What it is made of; empty where that is not known.
+    """
+
+    name: str
+    tokens: int
+    children: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True)
+class SummarizedMessages:
+    """Messages that an entry of the running summary stands for.
+
+    Attributes:
+        entry: Id of the entry.
+        messages: How many messages it covers.
+        tokens: Tokens of the entry.
+        model: Name of the summarizer that wrote it.
+        reason: Why it was made; see `SummaryEntry`.
+        created_at: When, as UTC in ISO 8601.
+        lines: Each line of its text with the references of the messages that it tells; none where
+            the summarizer does not know them.
+        shown: Whether the request has the entry; the oldest may not fit.
+    """
+
+    entry: str
+    messages: int
+    tokens: int
+    model: str
+    reason: str
+    created_at: str
+    lines: tuple[tuple[str, tuple[str, ...]], ...]
+    shown: bool
+
+
+@dataclass(frozen=True)
+class ShortenedMessage:
+    """A message that the request shows in part.
+
+    Attributes:
+        id: Its id.
+        reference: Its reference, by which `read_message` opens it.
+        name: The tool that it is a result of, else its speaker.
+        before: Tokens of the whole message.
+        after: Tokens as it is shown.
+    """
+
+    id: str
+    reference: str
+    name: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What of the conversation the request does not show in full.
+
+    Attributes:
+        summarized: Messages in the running summary, by entry, oldest first.
+        shortened: Messages that are shown in part, oldest first.
+        left_out: How many messages a marker stands for.
+    """
+
+    summarized: tuple[SummarizedMessages, ...] = ()
+    shortened: tuple[ShortenedMessage, ...] = ()
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of what the model sees.
+
+    Attributes:
+        reason: `compact_at`, `summarize_at`, `cold`, `limit`, `tail`, `manual`, or that of a
+            `SummaryEntry`.
+        summarized: How many messages went into the running summary.
+        shortened: How many messages are shown in part since.
+        at: When, as UTC in ISO 8601; None where the state does not tell.
+        before: Tokens of the request before it; None where they are not known.
+        after: Tokens after it, at most; None where they are not known.
+    """
+
+    reason: str
+    summarized: int
+    shortened: int
+    at: str | None = None
+    before: int | None = None
+    after: int | None = None
+
+    def __str__(self) -> str:
+        done = [f"{self.shortened:,} shortened"] if self.shortened else []
+        done += [f"{self.summarized:,} summarized"] if self.summarized else []
+        when = f", {self.at[:16]} UTC" if self.at else ""
+        tokens = "" if self.before is None else f", {self.before:,} -> {self.after:,} tokens"
+        return f"{', '.join(done) or 'nothing'} ({self.reason}{when}{tokens})"
+
+
+@dataclass(frozen=True)
+class RecalledBlock:
+    """What recall and notes have put beside a message.
+
+    Attributes:
+        beside: Reference of the message.
+        tokens: Tokens of the block.
+        messages: Ids of the recalled messages.
+        notes: Levels of the kept notes, by their ids.
+    """
+
+    beside: str
+    tokens: int
+    messages: tuple[str, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One request, explained; printed it is a short report of at most 80 columns.
+
+    Attributes:
+        messages: The request, exactly as it is sent.
+        tokens: Its tokens.
+        limit: Most tokens that it may have.
+        window: The model's window, in tokens.
+        threshold: Tokens from which a summary is due (`summarize_at`).
+        parts: Its tokens, as a tree that adds up.
+        hidden: What it does not show in full.
+        change: The newest change of what the model sees; None where nothing is hidden.
+        planned: What `compact` would do first; None for nothing, and for a request that was sent.
+        recalled: What recall and notes brought.
+        counted_by: How the tokens are counted, and with which vocabulary.
+        profile: Name of the legality profile that the list fits.
+        warnings: Repairs and omissions.
+        session: Session or thread; empty where it is not known.
+        call: Number of the model call in it, from 1; None where it is not known.
+    """
+
+    messages: list[BaseMessage]
+    tokens: int
+    limit: int
+    window: int
+    threshold: int
+    parts: Part
+    hidden: Hidden
+    change: Change | None
+    planned: Change | None
+    recalled: tuple[RecalledBlock, ...]
+    counted_by: str
+    profile: str
+    warnings: tuple[str, ...] = ()
+    session: str = ""
+    call: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the explanation as plain JSON, the messages as `message_to_dict` writes them."""
+        whole = {
+            **asdict(replace(self, messages=[])),
+            "messages": [message_to_dict(message) for message in self.messages],
+        }
+        plain: dict[str, Any] = json.loads(json.dumps(whole, default=str))
+        return plain
+
+    def __str__(self) -> str:
+        return "\n".join(map(_within_width, _report(self)))
+
+
+def _within_width(line: str) -> str:
+    """Return a line of at most 80 columns."""
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3].rstrip()}..."
+
+
+def _report(told: Explanation) -> Iterator[str]:
+    name = f"call {told.call}" if told.call is not None else "the request"
+    name += f" of {shorten(told.session, 24, placeholder='...')}" if told.session else ""
+    used = f"{told.tokens:,} of {told.limit:,} tokens"
+    yield f"{name[0].upper()}{name[1:]}: {used}, {len(told.messages):,} messages"
+    yield f"Window {told.window:,}; a summary is due at {told.threshold:,}"
+    yield f"Counted by: {told.counted_by}"
+    yield ""
+    for part in told.parts.children:
+        yield _bar(part, told.tokens)
+        if len(part.children) > 1:
+            yield from (_bar(child, told.tokens, indent=2) for child in part.children)
+    yield ""
+    yield from _hidden_lines(told.hidden)
+    if told.change is not None:
+        yield f"Last change: {told.change}"
+        yield f"  because {_REASONS.get(told.change.reason, told.change.reason)}"
+    if told.planned is not None:
+        yield f"Next: {told.planned}"
+    for block in told.recalled:
+        brought = [f"{len(block.messages):,} messages recalled"] if block.messages else []
+        brought += [f"{len(block.notes):,} notes"] if block.notes else []
+        what = ", ".join(brought) or "working notes"
+        yield f"Beside message {block.beside}: {what}, {block.tokens:,} tokens"
+    yield from (f"Warning: {warning}" for warning in told.warnings)
+
+
+def _bar(part: Part, whole: int, *, indent: int = 0) -> str:
+    share = part.tokens / max(whole, 1)
+    name = f"{' ' * indent}{part.name}"
+    return f"{name:<28}{part.tokens:>9,} {share:>5.0%} {'█' * round(_BAR * share)}".rstrip()
+
+
+def _hidden_lines(hidden: Hidden) -> Iterator[str]:
+    if hidden.summarized:
+        count = sum(entry.messages for entry in hidden.summarized)
+        tokens = sum(entry.tokens for entry in hidden.summarized)
+        yield f"Summarized: {count:,} messages in {tokens:,} tokens"
+        yield from _listed(
+            f"  entry {entry.entry}: {entry.messages:,} messages in {len(entry.lines):,} lines, "
+            f"{entry.tokens:,} tokens{'' if entry.shown else ', did not fit'}"
+            for entry in reversed(hidden.summarized)
+        )
+    if hidden.shortened:
+        before = sum(message.before for message in hidden.shortened)
+        after = sum(message.after for message in hidden.shortened)
+        count = len(hidden.shortened)
+        yield f"Shortened: {count:,} messages from {before:,} to {after:,} tokens"
+        yield from _listed(
+            f"  {message.reference} {message.name}: {message.before:,} -> {message.after:,}"
+            for message in reversed(hidden.shortened)
+        )
+    if hidden.left_out:
+        yield f"Left out: {hidden.left_out:,} messages"
+    if hidden == Hidden():
+        yield "Nothing is hidden."
+
+
+def _listed(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the first lines, and how many more there are."""
+    every = [*lines]
+    yield from every[:_MOST_LISTED]
+    if len(every) > _MOST_LISTED:
+        yield f"  ... and {len(every) - _MOST_LISTED:,} more"
