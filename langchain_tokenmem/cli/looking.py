@@ -1,0 +1,227 @@
+"""The commands that look: sessions, their messages, what the model saw of them, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from langchain_tokenmem.cli.transfer import printable
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="STORE",
+        help="URL or SQLite file of a store or of a LangGraph checkpointer, an export of "
+        "`tokenmem export`, or a recording.",
+    ),
+]
+SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="Id of the session or thread.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+User = Annotated[str | None, typer.Option(help="Only sessions of this user.")]
+_NAMES = {"human": "user", "ai": "model", "tool": "tool", "system": "system"}
+
+
+def sessions(
+    source: Source,
+    *,
+    user: User = None,
+    matching: Annotated[
+        str, typer.Option("--filter", help="Only ids and owners that contain this text.")
+    ] = "",
+    page: Annotated[int, typer.Option(min=1, help="Which page.")] = 1,
+    size: Annotated[int, typer.Option(min=1, max=1_000, help="Sessions on a page.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List the sessions, those active last first."""
+    from langchain_tokenmem.cli.stored_sessions import opened
+
+    with opened(source) as found:
+        total, some = found.page(user=user, matching=matching, limit=size, offset=(page - 1) * size)
+    if as_json:
+        write_json({"total": total, "page": page, "sessions": map(dataclasses.asdict, some)})
+        return
+    columns = (
+        Column("session", overflow="fold", min_width=12, max_width=24),
+        Column("owner", overflow="ellipsis", no_wrap=True, max_width=10),
+        Column("msgs", justify="right", no_wrap=True),
+        Column("tokens", justify="right", no_wrap=True),
+        Column("last activity", no_wrap=True),
+        Column("title", overflow="ellipsis", no_wrap=True, ratio=1),
+    )
+    table = Table(*columns, box=None, pad_edge=False, expand=True)
+    for one in some:
+        table.add_row(
+            *plain_cells(
+                one.session,
+                one.user or "-",
+                f"{one.messages:,}",
+                f"{one.tokens:,}",
+                time_text(one.active_at),
+                one.title,
+            )
+        )
+    console = Console()
+    if some:
+        console.print(table)
+    pages = -(-total // size)
+    last = f", page {page} of {pages}" if pages > 1 else ""
+    console.print(f"{total:,} sessions{last}.", style="dim", highlight=False)
+
+
+def show(
+    source: Source,
+    session: SessionName,
+    *,
+    full: Annotated[bool, typer.Option("--full", help="Print whole messages.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print a session: its messages with number, time and tokens."""
+    from langchain_tokenmem.cli.measures import reference_counter
+    from langchain_tokenmem.cli.stored_sessions import opened
+
+    with opened(source, session) as found:
+        rows = found.rows(session)
+    counter = reference_counter()
+    messages: list[dict[str, Any]] = [
+        {
+            "seq": row.seq,
+            "id": row.message.id,
+            "role": row.message.type,
+            "created_at": row.created_at if row.is_dated else None,
+            "tokens": counter.message(row.message),
+            "text": said(row.message),
+        }
+        for row in rows
+    ]
+    if as_json:
+        write_json({"session": session, "messages": messages})
+        return
+    print_messages(messages, full=full)
+    total = sum(one["tokens"] for one in messages)
+    text = f"{len(messages):,} messages, {total:,} tokens."
+    Console().print(text, style="dim", highlight=False)
+
+
+def print_messages(messages: Iterable[dict[str, Any]], *, full: bool) -> None:
+    """Print messages as a table, or one below the other where they are whole."""
+    console = Console()
+    number = Column("#", justify="right", style="dim", no_wrap=True)
+    tokens = Column("tokens", justify="right", no_wrap=True)
+    text = Column("text", no_wrap=True, overflow="ellipsis", ratio=1)
+    table = Table(
+        number, Column("who", no_wrap=True), tokens, text, box=None, pad_edge=False, expand=True
+    )
+    for one in messages:
+        who = _NAMES.get(one["role"], one["role"])
+        if full:
+            when = time_text(one.get("created_at"))
+            head = f"#{one['seq']} {who}, {one['tokens']:,} tokens, {when}"
+            console.print(
+                Text(head, style="bold"), Text(printable_lines(one["text"])), "", sep="\n"
+            )
+        else:
+            line = printable(" ".join(one["text"].split()))
+            table.add_row(*plain_cells(str(one["seq"]), who, f"{one['tokens']:,}", line))
+    if table.rows:
+        console.print(table)
+
+
+def search(
+    source: Source,
+    words: Annotated[list[str], typer.Argument(metavar="WORDS...", help="What to look for.")],
+    *,
+    session: Annotated[str | None, typer.Option(help="Only in this session.")] = None,
+    user: User = None,
+    k: Annotated[int, typer.Option(min=1, max=1_000, help="Most hits.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Find messages by their words, in one session or in all; leaves with 1 if there are none."""
+    from langchain_tokenmem import Recall
+    from langchain_tokenmem.cli.stored_sessions import opened
+
+    with opened(source, session) as found:
+        names = [session] if session is not None else found.store.sessions(user_id=user)
+        if session is not None:
+            found.rows(session)
+        recall = Recall(found.store)
+        query = " ".join(words)
+        hits = [hit for name in names for hit in recall.search(query, session_id=name, k=k)]
+    best = sorted(hits, key=lambda hit: -hit.score)[:k]
+    if as_json:
+        keys = ("session_id", "seq", "message_id", "role", "created_at", "score", "text")
+        write_json([{key: getattr(hit, key) for key in keys} for hit in best])
+    console = Console()
+    for hit in () if as_json else best:
+        who = _NAMES.get(hit.role, hit.role)
+        head = f"{printable(hit.session_id or '')} #{hit.seq} {who}, score {hit.score:.2f}"
+        console.print(Text(head, style="bold"))
+        text = Text(printable(" ".join(hit.text.split())))
+        text.truncate(3 * console.width, overflow="ellipsis")
+        console.print(text)
+    if not best:
+        Console(stderr=True).print("Nothing was found.", style="dim")
+        raise typer.Exit(1)
+
+
+def stats(source: Source, *, as_json: AsJson = False) -> None:
+    """Count what there is: sessions, owners, messages, tokens, summaries."""
+    from langchain_tokenmem.cli.stored_sessions import opened
+
+    with opened(source) as found:
+        counted = found.totals()
+    if as_json:
+        write_json(counted)
+        return
+    table = Table(Column(style="dim"), Column(justify="right"), box=None, show_header=False)
+    for name, value in counted.items():
+        shown = time_text(value) if isinstance(value, datetime | None) else f"{value:,}"
+        table.add_row(name.replace("_", " "), shown)
+    Console().print(table)
+
+
+# --- what is printed
+
+
+def said(message: BaseMessage) -> str:
+    """Return the text of a message with its tool calls."""
+    from langchain_tokenmem.cli.measures import calls_of
+    from langchain_tokenmem.core.messages import text_of
+
+    calls = [f"{name}({args})" for _, name, args in calls_of(message)]
+    return "\n".join(filter(None, [text_of(message), *calls]))
+
+
+def time_text(moment: datetime | None) -> str:
+    """Return a time for a table, in UTC."""
+    return "-" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
+
+
+def plain_cells(*texts: str) -> list[Text]:
+    """Return cells without markup: stored text is shown as it is, control characters as `?`."""
+    return [Text(printable(text)) for text in texts]
+
+
+def printable_lines(text: str) -> str:
+    """Return stored text as a terminal can show it, its lines kept."""
+    return "\n".join(map(printable, text.expandtabs(4).split("\n")))
+
+
+def write_json(value: Any) -> None:
+    """Print a value as indented JSON, times in ISO 8601."""
+
+    def plain(one: Any) -> Any:
+        return list(one) if isinstance(one, map | Sequence) else str(one.isoformat())
+
+    sys.stdout.write(json.dumps(value, indent=2, default=plain) + "\n")
