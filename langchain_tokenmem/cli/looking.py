@@ -19,6 +19,8 @@ from langchain_tokenmem.cli.transfer import printable
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
+    from langchain_tokenmem.cli.calls import CallFacts
+
 Source = Annotated[
     str,
     typer.Argument(
@@ -30,6 +32,17 @@ Source = Annotated[
 SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="Id of the session or thread.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 User = Annotated[str | None, typer.Option(help="Only sessions of this user.")]
+Full = Annotated[bool, typer.Option("--full", help="Print whole messages.")]
+Window = Annotated[
+    int | None,
+    typer.Option(
+        "--window",
+        "-w",
+        help="Context window in tokens, where neither the store nor the model says it.",
+    ),
+]
+_BAR = 40
+"""Characters of a bar as long as the limit."""
 _NAMES = {"human": "user", "ai": "model", "tool": "tool", "system": "system"}
 
 
@@ -84,7 +97,7 @@ def show(
     source: Source,
     session: SessionName,
     *,
-    full: Annotated[bool, typer.Option("--full", help="Print whole messages.")] = False,
+    full: Full = False,
     as_json: AsJson = False,
 ) -> None:
     """Print a session: its messages with number, time and tokens."""
@@ -189,6 +202,91 @@ def stats(source: Source, *, as_json: AsJson = False) -> None:
         shown = time_text(value) if isinstance(value, datetime | None) else f"{value:,}"
         table.add_row(name.replace("_", " "), shown)
     Console().print(table)
+
+
+def view(
+    source: Source,
+    session: SessionName,
+    *,
+    at: Annotated[int | None, typer.Option(help="Number of the call; default: the next.")] = None,
+    window: Window = None,
+    full: Full = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the request of a model call, part by part, as the model gets it."""
+    facts, _, origin = _facts(source, session, at, window)
+    if as_json:
+        write_json({"session": session, "origin": origin, **dataclasses.asdict(facts)})
+        return
+    rows = [
+        {**one, "seq": one["place"] + 1 if one["place"] is not None else ""} for one in facts.items
+    ]
+    for row in rows:
+        row["role"] = row["kind"] if row["kind"] in {"summary", "memory", "call"} else row["role"]
+    print_messages(rows, full=full)
+    text = f"{_name(facts)}: {facts.tokens:,} of {facts.limit:,} tokens; {origin}."
+    Console().print(Text(text, style="dim"))
+
+
+def explain(
+    source: Source,
+    session: SessionName,
+    *,
+    call: Annotated[int | None, typer.Option(help="Number of the call; default: the next.")] = None,
+    window: Window = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a model call held, what was hidden from it, and what changed before it."""
+    facts, messages, origin = _facts(source, session, call, window)
+    if as_json:
+        rest = {key: one for key, one in vars(facts).items() if key != "items"}
+        write_json({"session": session, "origin": origin, **rest})
+        return
+    console = Console()
+    head = f"{_name(facts)}: {facts.tokens:,} of {facts.limit:,} tokens"
+    console.print(Text(head, style="bold"))
+    columns = (Column(), Column(justify="right"), Column(no_wrap=True))
+    table = Table(*columns, box=None, show_header=False, pad_edge=False)
+    for name, tokens in facts.parts.items():
+        if tokens:
+            bar = "█" * max(1, round(_BAR * tokens / facts.limit))
+            table.add_row(name.replace("_", " "), f"{tokens:,}", bar)
+    console.print(table)
+    saved = f"Everything would be {facts.whole:,} tokens."
+    console.print(Text(saved if facts.whole > facts.tokens else "Nothing is hidden."))
+    for entry in facts.summarized:
+        where = f"#{entry['first'] + 1} to #{entry['last'] + 1}"
+        text = f"{where} summarized in {entry['tokens']:,} tokens by {entry['model']}"
+        console.print(Text(f"  {text} ({entry['reason']})"))
+    for one in facts.shortened:
+        who = _NAMES.get(messages[one["place"]].type, "")
+        sizes = f"{one['before']:,} → {one['after']:,} tokens"
+        console.print(Text(f"  #{one['place'] + 1} {who} shortened, {sizes}"))
+    if facts.left_out:
+        console.print(Text(f"  {facts.left_out:,} messages left out with a marker"))
+    changes = "; ".join(facts.changes) or "nothing"
+    console.print(Text(f"Changed before this call: {changes}."))
+    for warning in facts.warnings:
+        console.print(Text(printable(warning), style="yellow"))
+    console.print(Text(f"The call is {origin}.", style="dim"))
+
+
+def _facts(
+    source: str, session: str, number: int | None, window: int | None
+) -> tuple[CallFacts, Sequence[BaseMessage], str]:
+    """Return the facts of one call, the transcript, and how the call is known."""
+    from langchain_tokenmem.cli.calls import Facts, session_calls
+    from langchain_tokenmem.cli.stored_sessions import opened
+
+    with opened(source, session) as found:
+        known = session_calls(found, session, window)
+    call = known.call(number)
+    before = known.calls[call.number - 2] if call.number > 1 else None
+    return Facts(known.messages).of(call, before), known.messages, known.origin
+
+
+def _name(facts: CallFacts) -> str:
+    return f"Call {facts.number}" + (" (the next one)" if facts.is_next else "")
 
 
 # --- what is printed

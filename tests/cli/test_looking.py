@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from langchain.agents import create_agent
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
+from pydantic import Field
 from typer.testing import CliRunner
 
-from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+from langchain_tokenmem import (
+    TokenMemory,
+    TokenMemoryMiddleware,
+    TokenMemorySaver,
+    TranscriptStore,
+)
 from langchain_tokenmem.cli.app import app
 
 RUN = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"})
+
+RECORDED = Path(__file__).parents[2] / "examples" / "recorded_agent.jsonl"
 
 
 def ran(*args, code=0):
@@ -130,3 +142,80 @@ def test_exports_and_recordings_are_read(store, tmp_path):
     recording.write_text(json.dumps([{"role": "user", "content": "Hello there"}]))
     (one,) = json.loads(ran("sessions", recording, "--json"))["sessions"]
     assert (one["session"], one["title"], one["active_at"]) == ("talk", "Hello there", None)
+
+
+# --- calls
+
+
+class Recorder(FakeListChatModel):
+    """Answers by rote and keeps what it was sent."""
+
+    sent: list = Field(default_factory=list)
+
+    def _call(self, messages, *args, **kwargs):
+        self.sent.append([(m.type, m.text) for m in messages])
+        return super()._call(messages, *args, **kwargs)
+
+
+@pytest.fixture
+def agent_run(tmp_path):
+    path = tmp_path / "agent.db"
+    model = Recorder(responses=[f"Answer {n}: " + "the lighthouse burns. " * 30 for n in range(24)])
+    memory = TokenMemory(1_200)
+    with TranscriptStore(f"sqlite:///{path}") as opened:
+        agent = create_agent(
+            model,
+            middleware=[TokenMemoryMiddleware(memory)],
+            checkpointer=TokenMemorySaver(opened),
+        )
+        for n in range(24):
+            question = {"messages": [("human", f"Question {n} of the keeper?")]}
+            agent.invoke(question, {"configurable": {"thread_id": "t1"}})
+    return path, model.sent
+
+
+def test_the_calls_of_an_agent_are_those_that_were_sent(agent_run):
+    path, sent = agent_run
+    for number in range(1, 25):
+        args = ("view", path, "t1", "--at", number, "--window", 1_200, "--json")
+        found = json.loads(ran(*args))
+        texts = [one["text"] for one in found["items"]]
+        wanted = "".join(text for _, text in sent[number - 1])
+        assert "".join("".join(texts).split()) == "".join(wanted.split())
+        assert "checkpoints" in found["origin"]
+
+
+def test_explain_says_what_is_hidden_and_why(agent_run):
+    path, _ = agent_run
+    found = json.loads(ran("explain", path, "t1", "--window", 1_200, "--json"))
+    assert found["is_next"]
+    assert sum(found["parts"].values()) == found["tokens"] <= found["limit"] < found["whole"]
+    assert found["summarized"][0]["first"] == 0
+    calls = [ran("explain", path, "t1", "-w", 1_200, "--call", n) for n in range(1, 25)]
+    assert sum("messages summarized in" in one for one in calls) >= 2
+    assert max(len(line) for one in calls for line in one.splitlines()) <= 80
+    assert "#1 to #" in calls[-1]
+    assert "Nothing is hidden." in calls[0]
+
+
+def test_each_line_of_a_summary_names_messages_that_have_its_words(agent_run):
+    path, _ = agent_run
+    shown = json.loads(ran("show", path, "t1", "--json"))["messages"]
+    found = json.loads(ran("view", path, "t1", "-w", 1_200, "--json"))["items"]
+    lines = [line for one in found for line in one["lines"] if line[1]]
+    assert len(lines) > 4
+    for text, places in lines:
+        said = " ".join(shown[place]["text"] for place in places)
+        words = re.findall(r"Question \d+|Answer \d+", text)
+        assert words
+        assert all(word in said for word in words)
+
+
+def test_calls_of_a_recording_are_played_again():
+    found = json.loads(ran("view", RECORDED, "recorded-agent", "-w", 6_000, "--json"))
+    assert found["origin"].startswith("played again")
+    assert found["parts"]["tools"] > 100
+    rows = ran("view", RECORDED, "recorded-agent", "-w", 6_000, "--at", 20).splitlines()
+    assert max(map(len, rows)) <= 80
+    assert "summary" in "".join(rows)
+    assert "1 to 25" in ran("view", RECORDED, "recorded-agent", "--at", 99, code=2)
