@@ -15,7 +15,7 @@ from rich.progress import track
 from rich.table import Table
 from typer.core import TyperGroup
 
-from langchain_tokenmem.cli.looking import explain, search, sessions, show, stats, view
+from langchain_tokenmem.cli.looking import explain, search, serve, sessions, show, stats, view
 from langchain_tokenmem.cli.transfer import (
     Allow,
     Force,
@@ -83,7 +83,7 @@ def main(
     """
 
 
-for looking in (sessions, show, view, explain, search, stats):
+for looking in (sessions, show, view, explain, search, stats, serve):
     app.command()(looking)
 app.command("export")(export_sessions)
 app.command("import")(import_sessions)

@@ -20,7 +20,7 @@ from langchain_tokenmem.cli.replay import lengths_at_calls
 from langchain_tokenmem.cli.stored_sessions import StoredSessions, state_in
 from langchain_tokenmem.core.block_types import blocks_of
 from langchain_tokenmem.core.inserted_text import FENCES, LOG_INTRODUCTION, SUMMARY_FENCE
-from langchain_tokenmem.core.messages import block_text, marks_of, reference, role_of
+from langchain_tokenmem.core.messages import block_text, marks_of, reference, role_of, text_of
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import ConfigurationError
@@ -207,11 +207,10 @@ class Facts:
             before: The call before it; None for the first.
         """
         usage, state = call.view.usage, call.state
-        shown = {m.id: m for m in call.view.messages if marks_of(m).get("cut")}
         shortened = [
-            {"place": place, "before": self.counts[place], "after": self._tokens(shown[key])}
-            for key, place in self.by_id.items()
-            if key in shown and key in state["cuts"]
+            {"place": place, "before": self.counts[place], "after": self._tokens(message)}
+            for message in call.view.messages
+            if (place := self.by_id.get(message.id)) is not None and self._is_cut(message, place)
         ]
         entries = state["summary"]["entries"] if state["summary"] else []
         whole = sum(self.counts[self.by_id[m.id]] for m in call.history if m.id in self.by_id)
@@ -229,6 +228,11 @@ class Facts:
             warnings=call.view.warnings,
             is_next=call.is_next,
         )
+
+    def _is_cut(self, message: BaseMessage, place: int) -> bool:
+        """Return whether a message is shown in fewer words than it has."""
+        said = text_of(self.messages[place])
+        return bool(marks_of(message).get("cut")) and not text_of(message).startswith(said)
 
     def _tokens(self, message: BaseMessage) -> int:
         return sum(self.tokens_of(block_text(one)) for one in blocks_of(message.content))
@@ -253,7 +257,7 @@ class Facts:
         }
         for message in view.messages:
             place = self.by_id.get(message.id)
-            is_cut = bool(marks_of(message).get("cut"))
+            is_cut = place is not None and self._is_cut(message, place)
             texts = [block_text(one) for one in blocks_of(message.content)]
             calls = [f"{name}({args})" for _, name, args in tool_calls_of(message)]
             for text in filter(None, texts):

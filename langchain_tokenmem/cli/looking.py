@@ -6,7 +6,9 @@ import dataclasses
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +16,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from langchain_tokenmem.cli.transfer import printable
+from langchain_tokenmem.cli.transfer import Force, check_output, printable
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -43,7 +45,7 @@ Window = Annotated[
 ]
 _BAR = 40
 """Characters of a bar as long as the limit."""
-_NAMES = {"human": "user", "ai": "model", "tool": "tool", "system": "system"}
+NAMES = {"human": "user", "ai": "model", "tool": "tool", "system": "system"}
 
 
 def sessions(
@@ -97,12 +99,27 @@ def show(
     source: Source,
     session: SessionName,
     *,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page of its calls to this file instead.")
+    ] = None,
+    window: Window = None,
+    force: Force = False,
     full: Full = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print a session: its messages with number, time and tokens."""
+    """Print a session: its messages with number, time and tokens; or write its page."""
     from langchain_tokenmem.cli.measures import reference_counter
     from langchain_tokenmem.cli.stored_sessions import opened
+
+    if html is not None:
+        from langchain_tokenmem.cli.page import session_page
+
+        check_output(html, force=force)
+        with opened(source, session) as found:
+            page = session_page(found, session, window)
+        html.write_text(page, encoding="utf-8", errors="replace", newline="\n")
+        Console().print(f"Written: {html}", markup=False, highlight=False, soft_wrap=True)
+        return
 
     with opened(source, session) as found:
         rows = found.rows(session)
@@ -137,7 +154,7 @@ def print_messages(messages: Iterable[dict[str, Any]], *, full: bool) -> None:
         number, Column("who", no_wrap=True), tokens, text, box=None, pad_edge=False, expand=True
     )
     for one in messages:
-        who = _NAMES.get(one["role"], one["role"])
+        who = NAMES.get(one["role"], one["role"])
         if full:
             when = time_text(one.get("created_at"))
             head = f"#{one['seq']} {who}, {one['tokens']:,} tokens, {when}"
@@ -177,7 +194,7 @@ def search(
         write_json([{key: getattr(hit, key) for key in keys} for hit in best])
     console = Console()
     for hit in () if as_json else best:
-        who = _NAMES.get(hit.role, hit.role)
+        who = NAMES.get(hit.role, hit.role)
         head = f"{printable(hit.session_id or '')} #{hit.seq} {who}, score {hit.score:.2f}"
         console.print(Text(head, style="bold"))
         text = Text(printable(" ".join(hit.text.split())))
@@ -259,7 +276,7 @@ def explain(
         text = f"{where} summarized in {entry['tokens']:,} tokens by {entry['model']}"
         console.print(Text(f"  {text} ({entry['reason']})"))
     for one in facts.shortened:
-        who = _NAMES.get(messages[one["place"]].type, "")
+        who = NAMES.get(messages[one["place"]].type, "")
         sizes = f"{one['before']:,} → {one['after']:,} tokens"
         console.print(Text(f"  #{one['place'] + 1} {who} shortened, {sizes}"))
     if facts.left_out:
@@ -287,6 +304,22 @@ def _facts(
 
 def _name(facts: CallFacts) -> str:
     return f"Call {facts.number}" + (" (the next one)" if facts.is_next else "")
+
+
+def serve(
+    source: Source,
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0: a free one.")] = 0,
+    window: Window = None,
+) -> None:
+    """Serve the pages of all sessions on this machine until Ctrl+C; nothing is ever changed."""
+    from langchain_tokenmem.cli.serving import PageServer
+    from langchain_tokenmem.cli.stored_sessions import opened
+
+    with opened(source) as found, PageServer(found, port, window) as server:
+        Console().print(server.address, markup=False, highlight=False, soft_wrap=True)
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
 
 
 # --- what is printed
