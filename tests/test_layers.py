@@ -75,6 +75,7 @@ HOMES = {
     "pydantic_settings": ("settings",),
     "typer": ("cli",),
     "rich": ("cli",),
+    "jinja2": ("cli.page",),
 }
 CORE_LIBRARIES = {"langchain_core", "typing_extensions"}
 

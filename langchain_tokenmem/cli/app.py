@@ -15,6 +15,7 @@ from rich.progress import track
 from rich.table import Table
 from typer.core import TyperGroup
 
+from langchain_tokenmem.cli.looking import explain, search, serve, sessions, show, stats, view
 from langchain_tokenmem.cli.removing import erase, redact
 from langchain_tokenmem.cli.transfer import (
     Allow,
@@ -55,11 +56,36 @@ class _Commands(TyperGroup):
 app = typer.Typer(
     name="tokenmem",
     cls=_Commands,
-    help="Conversation memory by token budget: recorded conversations, checkpointed threads.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
 )
 
+
+def _version(*, wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"tokenmem {version('langchain-tokenmem')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Conversation memory by token budget: look at sessions, move them, check them.
+
+    Leaves with 0 when all is well; with 1 when a check has found something wrong, or a search
+    nothing; with 2 when the command was used wrongly or something cannot be read.
+    """
+
+
+for looking in (sessions, show, view, explain, search, stats, serve):
+    app.command()(looking)
 app.command("export")(export_sessions)
 app.command("import")(import_sessions)
 app.command("migrate-checkpoints")(migrate)

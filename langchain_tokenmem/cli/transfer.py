@@ -148,7 +148,7 @@ def import_sessions(
     from langchain_tokenmem import TranscriptStore
     from langchain_tokenmem.errors import ConfigurationError
 
-    kind = _kind_of(source, table) if kind is SourceKind.auto else kind
+    kind = kind_of(source, table) if kind is SourceKind.auto else kind
     if kind is SourceKind.checkpoints and (user is not None or summary is not None):
         raise ConfigurationError("--user and --summary are for messages, not for checkpoints.")
     if kind is SourceKind.sql and summary is not None and session is None:
@@ -158,7 +158,7 @@ def import_sessions(
         return
     reports: list[ImportReport] = []
     with TranscriptStore(as_url(target), shared=True) as store, progress_bar() as show:
-        for name, history, lines in _sessions_of(kind, source, table, session):
+        for name, history, lines in sessions_of(kind, source, table, session):
             if summary is not None and (lines is not None or reports):
                 raise ConfigurationError(
                     "--summary is about one session; FROM has several, or is an export."
@@ -194,8 +194,8 @@ def _print_imported(reports: Sequence[ImportReport]) -> None:
     console.print(f"{len(reports):,} sessions: {sum(one.added for one in reports):,} messages.")
 
 
-def _kind_of(source: str, table: str) -> SourceKind:
-    """Return what a source is, by its first bytes or its tables."""
+def kind_of(source: str, table: str | None) -> SourceKind:
+    """Return what a source is, by its first bytes or its tables; without `table` by the bytes."""
     from langchain_tokenmem.errors import ConfigurationError
     from langchain_tokenmem.storage.database import parsed
     from langchain_tokenmem.storage.imports.sources import history_engine, tables_in
@@ -204,6 +204,8 @@ def _kind_of(source: str, table: str) -> SourceKind:
         with Path(source).open("rb") as file:
             if file.read(len(_SQLITE_MAGIC)) != _SQLITE_MAGIC:
                 return SourceKind.messages
+    if table is None:
+        return SourceKind.auto
     check_file(source)
     with history_engine(parsed(as_url(source))) as engine:
         tables = tables_in(engine)
@@ -217,7 +219,7 @@ def _kind_of(source: str, table: str) -> SourceKind:
     )
 
 
-def _sessions_of(
+def sessions_of(
     kind: SourceKind, source: str, table: str, session: str | None
 ) -> Iterator[tuple[str | None, Any, Iterator[tuple[str, str]] | None]]:
     """Yield the name of each session with its history, or with the lines of an export."""
@@ -230,11 +232,11 @@ def _sessions_of(
             for name, history in sql_histories(engine, table, session):
                 yield name, history, None
     else:
-        for one, called in _named(Path(source), session):
+        for one, called in named_sessions(Path(source), session):
             yield called, one.messages, one.lines
 
 
-def _named(file: Path, session: str | None) -> Iterator[tuple[FileSession, str | None]]:
+def named_sessions(file: Path, session: str | None) -> Iterator[tuple[FileSession, str | None]]:
     """Yield the sessions of a file with their names; those of an export keep theirs.
 
     One that has no name is called like the file; several of them are numbered.

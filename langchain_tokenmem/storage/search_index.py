@@ -157,7 +157,8 @@ class SearchIndex(VectorTable):
             ScopeError: When an id is blank, or the session belongs to another user.
         """
         with self._database.reading(_ABOUT) as connection:
-            self._users.find(connection, scope.session_id, scope.user_id)
+            if scope.session_id or not scope.whole_user:
+                self._users.find(connection, scope.session_id, scope.user_id)
             found = _sessions_in(connection, scope)
             yield None if found is None else IndexReader(connection, scope, found)
 

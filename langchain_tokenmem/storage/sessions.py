@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, exists, insert, select, update
+from sqlalchemy import Connection, bindparam, exists, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 
 from langchain_tokenmem.core.budget import TokenBudget
@@ -251,6 +251,35 @@ def list_sessions(connection: Connection, user_id: str | None) -> list[str]:
     if user_id is not None:
         query = query.where(sessions.c.user_id == checked_id(user_id, "user_id"))
     return sorted(connection.execute(query).scalars())
+
+
+def page_of_sessions(
+    connection: Connection,
+    *,
+    user_id: str | None = None,
+    matching: str = "",
+    limit: int = 20,
+    offset: int = 0,
+) -> tuple[int, list[Session]]:
+    """Return how many sessions there are, and some of them, those active last first.
+
+    Args:
+        connection: A connection that reads.
+        user_id: Only this user's.
+        matching: Only those whose id or owner contains this text, case-insensitive.
+        limit: Most of them.
+        offset: How many to skip.
+    """
+    wanted = [sessions.c.kind == MESSAGES]
+    if user_id is not None:
+        wanted.append(sessions.c.user_id == checked_id(user_id, "user_id"))
+    if matching:
+        found = sessions.c.name.icontains(matching, autoescape=True)
+        wanted.append(found | sessions.c.user_id.icontains(matching, autoescape=True))
+    total = connection.execute(select(func.count()).select_from(sessions).where(*wanted)).scalar()
+    order = (sessions.c.active_at.desc().nulls_last(), sessions.c.name)
+    query = select(sessions).where(*wanted).order_by(*order).limit(limit).offset(offset)
+    return total or 0, [Session(*row) for row in connection.execute(query)]
 
 
 def later(one: str | None, moment: datetime) -> str:

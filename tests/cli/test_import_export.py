@@ -49,7 +49,7 @@ def test_what_is_exported_is_imported_again(full, target, tmp_path, form):
     code, output = run("import", file, target)
     assert (code, "2 sessions: 8 messages." in output) == (0, True), output
     assert "s1: 7 messages imported, 0 were there. Summary and state came along." in output
-    with TranscriptStore(full, shared=True) as store, TranscriptStore(target) as copy:
+    with TranscriptStore(full, shared=True) as store, TranscriptStore(target, shared=True) as copy:
         for name in ("s1", "s2"):
             assert copy.rows(name) == store.rows(name)
             assert copy.state(name).state == store.state(name).state

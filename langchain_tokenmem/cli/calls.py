@@ -1,0 +1,308 @@
+"""The model calls of a session: what each request held, what it hid, and what changed before it.
+
+The states of a graph's thread stand in its checkpoints; of any other session the calls are played
+again through a memory, and the page and the commands say so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.cli.measures import calls_of as tool_calls_of
+from langchain_tokenmem.cli.measures import reference_counter
+from langchain_tokenmem.cli.replay import lengths_at_calls
+from langchain_tokenmem.cli.stored_sessions import StoredSessions, state_in
+from langchain_tokenmem.core.block_types import blocks_of
+from langchain_tokenmem.core.inserted_text import FENCES, LOG_INTRODUCTION, SUMMARY_FENCE
+from langchain_tokenmem.core.messages import block_text, marks_of, reference, role_of, text_of
+from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.core.view import View
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.state import MemoryState, SummaryEntry, new_state
+
+PARTS = ("system", "tools", "pinned", "summary", "memory_block", "tail")
+"""Parts of a request, in the order in which a chart stacks them."""
+_INSERTED = re.compile(rf"<({FENCES})[ >]")
+_REFERENCE = re.compile(r"\b[0-9a-f]{6,32}\b")
+_IN_CHECKPOINTS = "read from the checkpoints; system text and tools of the agent are not in them"
+_PLAYED = "played again with the settings of this command"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One model call.
+
+    Attributes:
+        number: From 1.
+        history: The conversation before it.
+        state: The memory's state that its request was made under.
+        view: Its request.
+        is_next: Whether it is the call that would come next, not one that was made.
+    """
+
+    number: int
+    history: Sequence[BaseMessage]
+    state: MemoryState
+    view: View
+    is_next: bool = False
+
+
+@dataclass(frozen=True)
+class SessionCalls:
+    """The calls of one session.
+
+    Attributes:
+        messages: The transcript.
+        calls: The calls in order; the last one is the one that would come next.
+        budget: The budget of the requests.
+        origin: How the calls are known, in words.
+    """
+
+    messages: Sequence[BaseMessage]
+    calls: Sequence[Call]
+    budget: TokenBudget
+    origin: str
+
+    def call(self, number: int | None) -> Call:
+        """Return a call by its number; None for the one that would come next.
+
+        Raises:
+            ConfigurationError: When there is no such call.
+        """
+        if number is None:
+            return self.calls[-1]
+        if not 1 <= number <= len(self.calls):
+            last = len(self.calls)
+            raise ConfigurationError(
+                f"There is no call {number}; there are 1 to {last}, where {last} would come next."
+            )
+        return self.calls[number - 1]
+
+
+def session_calls(found: StoredSessions, session: str, window: int | None = None) -> SessionCalls:
+    """Return the calls of a session.
+
+    Args:
+        found: Where it is.
+        session: Its id.
+        window: Tokens of the context window; default: that of the session's budget, else that of
+            the model that has answered, else 16,384.
+
+    Raises:
+        ScopeError: When there is no such session.
+        BudgetExceededError: When a request cannot fit the window.
+    """
+    messages = [row.message for row in found.rows(session)]
+    stored = found.store.state(session)
+    budget = TokenBudget(window) if window else stored.budget or _budget_of(messages)
+    memory = TokenMemory(budget)
+    options: RequestOptions = {"tools": list(found.tools.get(session, ()))}
+    made = [*_calls_in_checkpoints(found.checkpoints(session), memory)]
+    origin = _IN_CHECKPOINTS
+    if not made:
+        origin, state = _PLAYED, new_state()
+        for place in lengths_at_calls(messages):
+            state, view = memory.compact_and_view(messages[:place], state, **options)
+            made.append(Call(len(made) + 1, messages[:place], state, view))
+        state = stored.state or state
+    else:
+        state = found.state(session) or made[-1].state
+    if messages:
+        view = memory.view(messages, state, **options)
+        made.append(Call(len(made) + 1, messages, state, view, is_next=True))
+    return SessionCalls(messages, made, budget, f"{origin}, window {budget.context_window:,}")
+
+
+def _budget_of(messages: Sequence[BaseMessage]) -> TokenBudget:
+    """Return the budget of the model that has answered last, if its window is known."""
+    named = (m.response_metadata.get("model_name") for m in reversed(messages))
+    name = next((one for one in named if isinstance(one, str) and one), None)
+    try:
+        return TokenBudget.for_model(name) if name else TokenMemory().budget
+    except ConfigurationError:
+        return TokenMemory().budget
+
+
+def _calls_in_checkpoints(
+    checkpoints: Sequence[Mapping[str, Any]], memory: TokenMemory
+) -> Iterator[Call]:
+    """Yield a call for each answer in a thread with a memory; none for a thread without one."""
+    states = [state_in(values) for values in checkpoints]
+    if not any(states):
+        return
+    answered: set[str | None] = set()
+    for values, state in zip(checkpoints, states, strict=True):
+        messages = list(values.get("messages") or ())
+        for place, message in enumerate(messages):
+            if place and isinstance(message, AIMessage) and message.id not in answered:
+                answered.add(message.id)
+                # Before the first decision there is no state.
+                used, history = state or new_state(), messages[:place]
+                yield Call(len(answered), history, used, memory.view(history, used))
+
+
+# --- one call in facts
+
+
+@dataclass(frozen=True)
+class CallFacts:
+    """What a call held and what was decided before it, as plain values.
+
+    Attributes:
+        number: From 1.
+        tokens: Tokens of the request.
+        limit: Most tokens of it.
+        whole: Tokens of all messages before it, if everything were sent.
+        parts: Tokens by part: system, tools, pinned, summary, memory_block, tail.
+        items: The request part by part: role, kind, text, tokens, and the place of the message
+            in the transcript.
+        shortened: Messages that are shown cut: place, tokens before and after.
+        summarized: For each entry of the summary the places of its messages, its reason and model.
+        left_out: How many messages a marker stands for.
+        changes: What changed since the call before, in words; empty where only new came.
+        warnings: Warnings of the view.
+        is_next: Whether it is the call that would come next.
+    """
+
+    number: int
+    tokens: int
+    limit: int
+    whole: int
+    parts: Mapping[str, int]
+    items: Sequence[Mapping[str, Any]]
+    shortened: Sequence[Mapping[str, int]]
+    summarized: Sequence[Mapping[str, Any]]
+    left_out: int
+    changes: Sequence[str]
+    warnings: Sequence[str]
+    is_next: bool
+
+
+@dataclass
+class Facts:
+    """Makes the facts of the calls of one session, each text counted once."""
+
+    messages: Sequence[BaseMessage]
+    places: dict[str, int] = field(init=False)
+    by_id: dict[str | None, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.places = {reference(m.id): place for place, m in enumerate(self.messages)}
+        self.by_id = {m.id: place for place, m in enumerate(self.messages)}
+        counter = reference_counter()
+        self.tokens_of = counter.text
+        self.counts = [counter.message(one) for one in self.messages]
+
+    def of(self, call: Call, before: Call | None) -> CallFacts:
+        """Return the facts of a call.
+
+        Args:
+            call: The call.
+            before: The call before it; None for the first.
+        """
+        usage, state = call.view.usage, call.state
+        shortened = [
+            {"place": place, "before": self.counts[place], "after": self._tokens(message)}
+            for message in call.view.messages
+            if (place := self.by_id.get(message.id)) is not None and self._is_cut(message, place)
+        ]
+        entries = state["summary"]["entries"] if state["summary"] else []
+        whole = sum(self.counts[self.by_id[m.id]] for m in call.history if m.id in self.by_id)
+        return CallFacts(
+            number=call.number,
+            tokens=usage.input_tokens,
+            limit=usage.max_tokens,
+            whole=whole + usage.parts["tools"],
+            parts={name: usage.parts.get(name, 0) for name in PARTS},
+            items=[*self._items(call.view, entries)],
+            shortened=shortened,
+            summarized=self._summarized(entries),
+            left_out=call.view.left_out,
+            changes=_changes(state, before.state if before else new_state()),
+            warnings=call.view.warnings,
+            is_next=call.is_next,
+        )
+
+    def _is_cut(self, message: BaseMessage, place: int) -> bool:
+        """Return whether a message is shown in fewer words than it has."""
+        said = text_of(self.messages[place])
+        return bool(marks_of(message).get("cut")) and not text_of(message).startswith(said)
+
+    def _tokens(self, message: BaseMessage) -> int:
+        return sum(self.tokens_of(block_text(one)) for one in blocks_of(message.content))
+
+    def _summarized(self, entries: Sequence[SummaryEntry]) -> list[dict[str, Any]]:
+        start, found = 0, []
+        for entry in entries:
+            ends = [self.by_id[key] + 1 for key in entry["last_ids"] if key in self.by_id]
+            end = max(ends, default=start)
+            about = {"model": entry["model"], "reason": entry["reason"], "tokens": entry["tokens"]}
+            found.append({"first": start, "last": end - 1, "covered": entry["covered"], **about})
+            start = max(start, end)
+        return found
+
+    def _items(self, view: View, entries: Sequence[SummaryEntry]) -> Iterator[dict[str, Any]]:
+        sources = {
+            line: [*names]
+            for entry in entries
+            for line, names in zip(
+                entry["text"].split("\n"), entry.get("sources", []), strict=False
+            )
+        }
+        for message in view.messages:
+            place = self.by_id.get(message.id)
+            is_cut = place is not None and self._is_cut(message, place)
+            texts = [block_text(one) for one in blocks_of(message.content)]
+            calls = [f"{name}({args})" for _, name, args in tool_calls_of(message)]
+            for text in filter(None, texts):
+                kind = _kind_of(text)
+                yield {
+                    "role": role_of(message),
+                    "kind": kind,
+                    "text": text,
+                    "tokens": self.tokens_of(text),
+                    "place": place if kind == "message" else None,
+                    "is_cut": is_cut and kind == "message",
+                    "lines": self._lines(text, sources) if kind == "summary" else [],
+                }
+            for text in calls:
+                own = {"role": "ai", "kind": "call", "text": text, "tokens": self.tokens_of(text)}
+                yield {**own, "place": place, "is_cut": False, "lines": []}
+
+    def _lines(self, text: str, sources: Mapping[str, Sequence[str]]) -> list[list[Any]]:
+        """Return the lines of a summary with the places of the messages they were taken from."""
+        found = []
+        for line in text.split("\n"):
+            names = sources.get(line) or _REFERENCE.findall(line)
+            found.append([line, [self.places[name] for name in names if name in self.places]])
+        return found
+
+
+def _kind_of(text: str) -> str:
+    if text.startswith(LOG_INTRODUCTION):
+        return "summary"
+    fence = _INSERTED.match(text)
+    if fence is None:
+        return "message"
+    return "summary" if fence[1] == SUMMARY_FENCE else "memory"
+
+
+def _changes(state: MemoryState, before: MemoryState) -> list[str]:
+    """Return in words what changed between two states."""
+    found = []
+    old = {one["id"] for one in (before["summary"] or {"entries": []})["entries"]}
+    for entry in (state["summary"] or {"entries": []})["entries"]:
+        if entry["id"] not in old:
+            count, model = entry["covered"], entry["model"]
+            text = f"{count:,} messages summarized in {entry['tokens']:,} tokens by {model}"
+            found.append(f"{text} ({entry['reason']})")
+    cut = sum(before["cuts"].get(key) != one for key, one in state["cuts"].items())
+    if cut:
+        found.append(f"{cut:,} messages shortened")
+    return found

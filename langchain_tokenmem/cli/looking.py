@@ -1,0 +1,358 @@
+"""The commands that look: sessions, their messages, what the model saw of them, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from langchain_tokenmem.cli.transfer import Force, check_output, printable
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+    from langchain_tokenmem.cli.calls import CallFacts
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="STORE",
+        help="URL or SQLite file of a store or of a LangGraph checkpointer, an export of "
+        "`tokenmem export`, or a recording.",
+    ),
+]
+SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="Id of the session or thread.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+User = Annotated[str | None, typer.Option(help="Only sessions of this user.")]
+Full = Annotated[bool, typer.Option("--full", help="Print whole messages.")]
+Window = Annotated[
+    int | None,
+    typer.Option(
+        "--window",
+        "-w",
+        help="Context window in tokens, where neither the store nor the model says it.",
+    ),
+]
+_BAR = 40
+"""Characters of a bar as long as the limit."""
+NAMES = {"human": "user", "ai": "model", "tool": "tool", "system": "system"}
+
+
+def sessions(
+    source: Source,
+    *,
+    user: User = None,
+    matching: Annotated[
+        str, typer.Option("--filter", help="Only ids and owners that contain this text.")
+    ] = "",
+    page: Annotated[int, typer.Option(min=1, help="Which page.")] = 1,
+    size: Annotated[int, typer.Option(min=1, max=1_000, help="Sessions on a page.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List the sessions, those active last first."""
+    from langchain_tokenmem.cli.stored_sessions import opened
+
+    with opened(source) as found:
+        total, some = found.page(user=user, matching=matching, limit=size, offset=(page - 1) * size)
+    if as_json:
+        write_json({"total": total, "page": page, "sessions": map(dataclasses.asdict, some)})
+        return
+    columns = (
+        Column("session", overflow="fold", min_width=12, max_width=24),
+        Column("owner", overflow="ellipsis", no_wrap=True, max_width=10),
+        Column("msgs", justify="right", no_wrap=True),
+        Column("tokens", justify="right", no_wrap=True),
+        Column("last activity", no_wrap=True),
+        Column("title", overflow="ellipsis", no_wrap=True, ratio=1),
+    )
+    table = Table(*columns, box=None, pad_edge=False, expand=True)
+    for one in some:
+        table.add_row(
+            *plain_cells(
+                one.session,
+                one.user or "-",
+                f"{one.messages:,}",
+                f"{one.tokens:,}",
+                time_text(one.active_at),
+                one.title,
+            )
+        )
+    console = Console()
+    if some:
+        console.print(table)
+    pages = -(-total // size)
+    last = f", page {page} of {pages}" if pages > 1 else ""
+    console.print(f"{total:,} sessions{last}.", style="dim", highlight=False)
+
+
+def show(
+    source: Source,
+    session: SessionName,
+    *,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page of its calls to this file instead.")
+    ] = None,
+    window: Window = None,
+    force: Force = False,
+    full: Full = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print a session: its messages with number, time and tokens; or write its page."""
+    from langchain_tokenmem.cli.measures import reference_counter
+    from langchain_tokenmem.cli.stored_sessions import opened
+
+    if html is not None:
+        from langchain_tokenmem.cli.page import session_page
+
+        check_output(html, force=force)
+        with opened(source, session) as found:
+            page = session_page(found, session, window)
+        html.write_text(page, encoding="utf-8", errors="replace", newline="\n")
+        Console().print(f"Written: {html}", markup=False, highlight=False, soft_wrap=True)
+        return
+
+    with opened(source, session) as found:
+        rows = found.rows(session)
+    counter = reference_counter()
+    messages: list[dict[str, Any]] = [
+        {
+            "seq": row.seq,
+            "id": row.message.id,
+            "role": row.message.type,
+            "created_at": row.created_at if row.is_dated else None,
+            "tokens": counter.message(row.message),
+            "text": said(row.message),
+        }
+        for row in rows
+    ]
+    if as_json:
+        write_json({"session": session, "messages": messages})
+        return
+    print_messages(messages, full=full)
+    total = sum(one["tokens"] for one in messages)
+    text = f"{len(messages):,} messages, {total:,} tokens."
+    Console().print(text, style="dim", highlight=False)
+
+
+def print_messages(messages: Iterable[dict[str, Any]], *, full: bool) -> None:
+    """Print messages as a table, or one below the other where they are whole."""
+    console = Console()
+    number = Column("#", justify="right", style="dim", no_wrap=True)
+    tokens = Column("tokens", justify="right", no_wrap=True)
+    text = Column("text", no_wrap=True, overflow="ellipsis", ratio=1)
+    table = Table(
+        number, Column("who", no_wrap=True), tokens, text, box=None, pad_edge=False, expand=True
+    )
+    for one in messages:
+        who = NAMES.get(one["role"], one["role"])
+        if full:
+            when = time_text(one.get("created_at"))
+            head = f"#{one['seq']} {who}, {one['tokens']:,} tokens, {when}"
+            console.print(
+                Text(head, style="bold"), Text(printable_lines(one["text"])), "", sep="\n"
+            )
+        else:
+            line = printable(" ".join(one["text"].split()))
+            table.add_row(*plain_cells(str(one["seq"]), who, f"{one['tokens']:,}", line))
+    if table.rows:
+        console.print(table)
+
+
+def search(
+    source: Source,
+    words: Annotated[list[str], typer.Argument(metavar="WORDS...", help="What to look for.")],
+    *,
+    session: Annotated[str | None, typer.Option(help="Only in this session.")] = None,
+    user: User = None,
+    k: Annotated[int, typer.Option(min=1, max=1_000, help="Most hits.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Find messages by their words, in one session or in all; leaves with 1 if there are none."""
+    from langchain_tokenmem import Recall
+    from langchain_tokenmem.cli.stored_sessions import opened
+
+    with opened(source, session) as found:
+        names = [session] if session is not None else found.store.sessions(user_id=user)
+        if session is not None:
+            found.rows(session)
+        recall = Recall(found.store)
+        query = " ".join(words)
+        hits = [hit for name in names for hit in recall.search(query, session_id=name, k=k)]
+    best = sorted(hits, key=lambda hit: -hit.score)[:k]
+    if as_json:
+        keys = ("session_id", "seq", "message_id", "role", "created_at", "score", "text")
+        write_json([{key: getattr(hit, key) for key in keys} for hit in best])
+    console = Console()
+    for hit in () if as_json else best:
+        who = NAMES.get(hit.role, hit.role)
+        head = f"{printable(hit.session_id or '')} #{hit.seq} {who}, score {hit.score:.2f}"
+        console.print(Text(head, style="bold"))
+        text = Text(printable(" ".join(hit.text.split())))
+        text.truncate(3 * console.width, overflow="ellipsis")
+        console.print(text)
+    if not best:
+        Console(stderr=True).print("Nothing was found.", style="dim")
+        raise typer.Exit(1)
+
+
+def stats(source: Source, *, as_json: AsJson = False) -> None:
+    """Count what there is: sessions, owners, messages, tokens, summaries."""
+    from langchain_tokenmem.cli.stored_sessions import opened
+
+    with opened(source) as found:
+        counted = found.totals()
+    if as_json:
+        write_json(counted)
+        return
+    table = Table(Column(style="dim"), Column(justify="right"), box=None, show_header=False)
+    for name, value in counted.items():
+        shown = time_text(value) if isinstance(value, datetime | None) else f"{value:,}"
+        table.add_row(name.replace("_", " "), shown)
+    Console().print(table)
+
+
+def view(
+    source: Source,
+    session: SessionName,
+    *,
+    at: Annotated[int | None, typer.Option(help="Number of the call; default: the next.")] = None,
+    window: Window = None,
+    full: Full = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the request of a model call, part by part, as the model gets it."""
+    facts, _, origin = _facts(source, session, at, window)
+    if as_json:
+        write_json({"session": session, "origin": origin, **dataclasses.asdict(facts)})
+        return
+    rows = [
+        {**one, "seq": one["place"] + 1 if one["place"] is not None else ""} for one in facts.items
+    ]
+    for row in rows:
+        row["role"] = row["kind"] if row["kind"] in {"summary", "memory", "call"} else row["role"]
+    print_messages(rows, full=full)
+    text = f"{_name(facts)}: {facts.tokens:,} of {facts.limit:,} tokens; {origin}."
+    Console().print(Text(text, style="dim"))
+
+
+def explain(
+    source: Source,
+    session: SessionName,
+    *,
+    call: Annotated[int | None, typer.Option(help="Number of the call; default: the next.")] = None,
+    window: Window = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a model call held, what was hidden from it, and what changed before it."""
+    facts, messages, origin = _facts(source, session, call, window)
+    if as_json:
+        rest = {key: one for key, one in vars(facts).items() if key != "items"}
+        write_json({"session": session, "origin": origin, **rest})
+        return
+    console = Console()
+    head = f"{_name(facts)}: {facts.tokens:,} of {facts.limit:,} tokens"
+    console.print(Text(head, style="bold"))
+    columns = (Column(), Column(justify="right"), Column(no_wrap=True))
+    table = Table(*columns, box=None, show_header=False, pad_edge=False)
+    for name, tokens in facts.parts.items():
+        if tokens:
+            bar = "█" * max(1, round(_BAR * tokens / facts.limit))
+            table.add_row(name.replace("_", " "), f"{tokens:,}", bar)
+    console.print(table)
+    saved = f"Everything would be {facts.whole:,} tokens."
+    console.print(Text(saved if facts.whole > facts.tokens else "Nothing is hidden."))
+    for entry in facts.summarized:
+        where = f"#{entry['first'] + 1} to #{entry['last'] + 1}"
+        text = f"{where} summarized in {entry['tokens']:,} tokens by {entry['model']}"
+        console.print(Text(f"  {text} ({entry['reason']})"))
+    for one in facts.shortened:
+        who = NAMES.get(messages[one["place"]].type, "")
+        sizes = f"{one['before']:,} → {one['after']:,} tokens"
+        console.print(Text(f"  #{one['place'] + 1} {who} shortened, {sizes}"))
+    if facts.left_out:
+        console.print(Text(f"  {facts.left_out:,} messages left out with a marker"))
+    changes = "; ".join(facts.changes) or "nothing"
+    console.print(Text(f"Changed before this call: {changes}."))
+    for warning in facts.warnings:
+        console.print(Text(printable(warning), style="yellow"))
+    console.print(Text(f"The call is {origin}.", style="dim"))
+
+
+def _facts(
+    source: str, session: str, number: int | None, window: int | None
+) -> tuple[CallFacts, Sequence[BaseMessage], str]:
+    """Return the facts of one call, the transcript, and how the call is known."""
+    from langchain_tokenmem.cli.calls import Facts, session_calls
+    from langchain_tokenmem.cli.stored_sessions import opened
+
+    with opened(source, session) as found:
+        known = session_calls(found, session, window)
+    call = known.call(number)
+    before = known.calls[call.number - 2] if call.number > 1 else None
+    return Facts(known.messages).of(call, before), known.messages, known.origin
+
+
+def _name(facts: CallFacts) -> str:
+    return f"Call {facts.number}" + (" (the next one)" if facts.is_next else "")
+
+
+def serve(
+    source: Source,
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0: a free one.")] = 0,
+    window: Window = None,
+) -> None:
+    """Serve the pages of all sessions on this machine until Ctrl+C; nothing is ever changed."""
+    from langchain_tokenmem.cli.serving import PageServer
+    from langchain_tokenmem.cli.stored_sessions import opened
+
+    with opened(source) as found, PageServer(found, port, window) as server:
+        Console().print(server.address, markup=False, highlight=False, soft_wrap=True)
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
+
+
+# --- what is printed
+
+
+def said(message: BaseMessage) -> str:
+    """Return the text of a message with its tool calls."""
+    from langchain_tokenmem.cli.measures import calls_of
+    from langchain_tokenmem.core.messages import text_of
+
+    calls = [f"{name}({args})" for _, name, args in calls_of(message)]
+    return "\n".join(filter(None, [text_of(message), *calls]))
+
+
+def time_text(moment: datetime | None) -> str:
+    """Return a time for a table, in UTC."""
+    return "-" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
+
+
+def plain_cells(*texts: str) -> list[Text]:
+    """Return cells without markup: stored text is shown as it is, control characters as `?`."""
+    return [Text(printable(text)) for text in texts]
+
+
+def printable_lines(text: str) -> str:
+    """Return stored text as a terminal can show it, its lines kept."""
+    return "\n".join(map(printable, text.expandtabs(4).split("\n")))
+
+
+def write_json(value: Any) -> None:
+    """Print a value as indented JSON, times in ISO 8601."""
+
+    def plain(one: Any) -> Any:
+        return list(one) if isinstance(one, map | Sequence) else str(one.isoformat())
+
+    sys.stdout.write(json.dumps(value, indent=2, default=plain) + "\n")

@@ -1,0 +1,154 @@
+"""The page: one self-contained HTML document of a session, or of the list of sessions."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from itertools import takewhile
+from typing import Any
+
+from jinja2 import Environment
+from markupsafe import Markup
+
+from langchain_tokenmem import Recall
+from langchain_tokenmem.cli.calls import PARTS, Call, CallFacts, Facts, session_calls
+from langchain_tokenmem.cli.looking import NAMES, said, time_text
+from langchain_tokenmem.cli.stored_sessions import StoredSessions
+from langchain_tokenmem.storage.transcripts import TranscriptRow
+
+_ON_A_PAGE = 50
+"""Sessions of one page of the list, and most hits of a search."""
+
+
+def policy() -> str:
+    """Return the content security policy of the page: its own style and script, and no network."""
+    hashes = {
+        name: "sha256-" + base64.b64encode(hashlib.sha256(_file(name).encode()).digest()).decode()
+        for name in ("page.css", "page.js")
+    }
+    return (
+        f"default-src 'none'; style-src '{hashes['page.css']}'; script-src '{hashes['page.js']}'; "
+        f"base-uri 'none'; form-action 'self'"
+    )
+
+
+def session_page(
+    found: StoredSessions, session: str, window: int | None = None, *, home: str = ""
+) -> str:
+    """Return the page of a session: its calls, their requests, the transcript.
+
+    Args:
+        found: Where the session is.
+        session: Its id.
+        window: Tokens of the context window; see `session_calls`.
+        home: Address of the list of sessions; empty where there is none.
+
+    Raises:
+        ScopeError: When there is no such session.
+        BudgetExceededError: When a request cannot fit the window.
+    """
+    rows = found.rows(session)
+    known = session_calls(found, session, window)
+    facts = Facts(known.messages)
+    texts = _Texts([said(row.message) for row in rows])
+    made: list[dict[str, Any]] = []
+    before: Call | None = None
+    shown: list[dict[str, Any]] = []
+    for call in known.calls:
+        one = facts.of(call, before)
+        items = [texts.item(item) for item in one.items]
+        pairs = zip(shown, items, strict=False)
+        same = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+        made.append(_call(one, call, keep=same, add=items[same:]))
+        before, shown = call, items
+    sent = sum(one["tokens"] for one in made[:-1])
+    whole = sum(one["whole"] for one in made[:-1])
+    about = f"{len(rows):,} messages. Calls {known.origin}."
+    if whole > sent:
+        about += f" Sent in all {sent:,} tokens; sending everything each time: {whole:,}."
+    data = {
+        "about": about,
+        "parts": PARTS,
+        "messages": [_message(row, facts.counts[n]) for n, row in enumerate(rows)],
+        "calls": made,
+        "texts": texts.pool,
+    }
+    return _rendered(title=session, data=_as_data(data), home=home)
+
+
+def list_page(
+    found: StoredSessions, *, query: str = "", matching: str = "", number: int = 1
+) -> str:
+    """Return the page that lists sessions, or the messages that a search finds in all of them."""
+    hits: list[Any] = []
+    if query:
+        recall = Recall(found.store)
+        names = found.store.sessions()
+        hits = [hit for name in names for hit in recall.search(query, session_id=name)]
+        hits = sorted(hits, key=lambda hit: -hit.score)[:_ON_A_PAGE]
+    offset = (number - 1) * _ON_A_PAGE
+    total, sessions = found.page(matching=matching, limit=_ON_A_PAGE, offset=offset)
+    return _rendered(
+        title="Sessions",
+        data=None,
+        query=query,
+        matching=matching,
+        hits=hits,
+        sessions=sessions,
+        total=total,
+        number=number,
+        pages=max(1, -(-total // _ON_A_PAGE)),
+    )
+
+
+class _Texts:
+    """Texts of requests, each once: a whole message has that of the transcript."""
+
+    def __init__(self, whole: Sequence[str]) -> None:
+        self.pool: list[str] = []
+        self._whole = whole
+        self._index: dict[str, int] = {}
+
+    def item(self, item: Any) -> dict[str, Any]:
+        place, text = item["place"], item["text"]
+        if place is not None and self._whole[place] == text:
+            return {**item, "text": None}
+        if text not in self._index:
+            self._index[text] = len(self.pool)
+            self.pool.append(text)
+        return {**item, "text": self._index[text]}
+
+
+def _message(row: TranscriptRow, tokens: int) -> dict[str, Any]:
+    time = time_text(row.created_at) if row.is_dated else ""
+    return {"role": row.message.type, "text": said(row.message), "tokens": tokens, "time": time}
+
+
+def _call(facts: CallFacts, call: Call, *, keep: int, add: Sequence[Any]) -> dict[str, Any]:
+    fields = ("tokens", "limit", "whole", "summarized", "changes", "warnings", "is_next")
+    own = {name: getattr(facts, name) for name in fields}
+    parts = [*facts.parts.values()]
+    return {**own, "parts": parts, "length": len(call.history), "keep": keep, "add": add}
+
+
+def _as_data(value: Any) -> Markup:
+    """Return JSON that can stand in a script element: nothing in it can end the element."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)  # noqa: S704  # no sign of HTML is left in it
+
+
+def _rendered(**values: Any) -> str:
+    template = Environment(autoescape=True).from_string(_file("page.html"))
+    css, js = (Markup(_file(name)) for name in ("page.css", "page.js"))  # noqa: S704  # our own
+    return template.render(css=css, js=js, policy=policy(), names=NAMES, **values)
+
+
+@cache
+def _file(name: str) -> str:
+    return (files(__package__) / "page_files" / name).read_text(encoding="utf-8")

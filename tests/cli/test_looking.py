@@ -1,0 +1,221 @@
+"""The commands that look at sessions, from outside, on every kind of source."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, MessagesState, StateGraph
+from pydantic import Field
+from typer.testing import CliRunner
+
+from langchain_tokenmem import (
+    TokenMemory,
+    TokenMemoryMiddleware,
+    TokenMemorySaver,
+    TranscriptStore,
+)
+from langchain_tokenmem.cli.app import app
+
+RUN = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"})
+
+RECORDED = Path(__file__).parents[2] / "examples" / "recorded_agent.jsonl"
+
+
+def ran(*args, code=0):
+    done = RUN.invoke(app, [*map(str, args)])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def chat(saver, thread):
+    """Run a graph of one node on a checkpointer: two questions, two answers."""
+    builder = StateGraph(MessagesState)
+    builder.add_node("model", lambda _: {"messages": [AIMessage("In 1889.", id=None)]})
+    builder.add_edge(START, "model")
+    graph = builder.compile(checkpointer=saver)
+    config = {"configurable": {"thread_id": thread}}
+    for text in ("When was the Eiffel tower built?", "Are you sure?"):
+        graph.invoke({"messages": [HumanMessage(text)]}, config)
+
+
+@pytest.fixture
+def store(tmp_path):
+    path = tmp_path / "memory.db"
+    with TranscriptStore(f"sqlite:///{path}") as opened:
+        for day, name, owner in ((1, "s1", "ann"), (2, "s2", "bob"), (3, "other", None)):
+            when = datetime(2026, 5, day, tzinfo=UTC).isoformat()
+            said = HumanMessage(
+                f"Question of {name} [red]\x1b[31m about lighthouses",
+                response_metadata={"tokenmem": {"created_at": when}},
+            )
+            opened.add(name, [said, AIMessage("An answer. " * 40)], user_id=owner)
+    return path
+
+
+def test_sessions_are_listed_in_eighty_columns_the_newest_first(store):
+    lines = ran("sessions", store).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines[1:4]] == ["other", "s2", "s1"]
+    assert "ann" in "".join(lines)
+    assert lines[-1] == "3 sessions."
+    assert "\x1b" not in "".join(lines)
+
+
+def test_pages_and_filters(store):
+    first = json.loads(ran("sessions", store, "--json", "--size", 2))
+    second = json.loads(ran("sessions", store, "--json", "--size", 2, "--page", 2))
+    names = [one["session"] for one in first["sessions"] + second["sessions"]]
+    assert first["total"] == 3
+    assert sorted(names) == ["other", "s1", "s2"]
+    found = json.loads(ran("sessions", store, "--json", "--filter", "BOB"))
+    assert [one["session"] for one in found["sessions"]] == ["s2"]
+    assert json.loads(ran("sessions", store, "--json", "--filter", "%"))["total"] == 0
+    mine = json.loads(ran("sessions", store, "--json", "--user", "ann"))["sessions"]
+    assert [(one["session"], one["messages"]) for one in mine] == [("s1", 2)]
+    assert mine[0]["tokens"] > 80
+
+
+def test_show_prints_rows_or_whole_messages(store):
+    rows = ran("show", store, "s1").splitlines()
+    assert max(map(len, rows)) <= 80
+    assert rows[1].split()[:2] == ["1", "user"]
+    whole = ran("show", store, "s1", "--full")
+    assert " ".join(whole.split()).count("An answer.") == 40
+    assert "[red]?[31m" in whole
+    (first, _) = json.loads(ran("show", store, "s1", "--json"))["messages"]
+    assert first["role"] == "human"
+
+
+def test_an_unknown_session_and_no_source_are_errors_of_two(store, tmp_path):
+    assert "tokenmem sessions" in ran("show", store, "nope", code=2)
+    ran("sessions", tmp_path / "nowhere.db", code=2)
+
+
+def test_search_finds_by_words_or_leaves_with_one(store):
+    assert "s1 #1 user" in ran("search", store, "lighthouses", "--session", "s1")
+    hits = json.loads(ran("search", store, "lighthouses", "--json"))
+    assert {hit["session_id"] for hit in hits} == {"s1", "s2", "other"}
+    ran("search", store, "zeppelin", code=1)
+
+
+def test_stats_count_everything(store):
+    counted = json.loads(ran("stats", store, "--json"))
+    assert (counted["sessions"], counted["owners"], counted["messages"]) == (3, 2, 6)
+    assert "sessions" in ran("stats", store)
+
+
+def test_version_is_that_of_the_package():
+    assert ran("--version").startswith("tokenmem 0.")
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_threads_of_checkpointers_are_read(tmp_path, ours):
+    path = tmp_path / "threads.db"
+    if ours:
+        with TranscriptStore(f"sqlite:///{path}") as opened:
+            chat(TokenMemorySaver(opened), "t1")
+    else:
+        raw = sqlite3.connect(path, check_same_thread=False)
+        chat(SqliteSaver(raw), "t1")
+        raw.close()
+    (one,) = json.loads(ran("sessions", path, "--json"))["sessions"]
+    assert (one["session"], one["messages"]) == ("t1", 4)
+    assert one["title"] == "When was the Eiffel tower built?"
+    assert "Are you sure?" in ran("show", path, "t1")
+
+
+def test_exports_and_recordings_are_read(store, tmp_path):
+    export = tmp_path / "all.jsonl"
+    ran("export", store, "--out", export)
+    assert json.loads(ran("sessions", export, "--json"))["total"] == 3
+    assert "lighthouses" in ran("show", export, "s2", "--full")
+    recording = tmp_path / "talk.json"
+    recording.write_text(json.dumps([{"role": "user", "content": "Hello there"}]))
+    (one,) = json.loads(ran("sessions", recording, "--json"))["sessions"]
+    assert (one["session"], one["title"], one["active_at"]) == ("talk", "Hello there", None)
+
+
+# --- calls
+
+
+class Recorder(FakeListChatModel):
+    """Answers by rote and keeps what it was sent."""
+
+    sent: list = Field(default_factory=list)
+
+    def _call(self, messages, *args, **kwargs):
+        self.sent.append([(m.type, m.text) for m in messages])
+        return super()._call(messages, *args, **kwargs)
+
+
+@pytest.fixture
+def agent_run(tmp_path):
+    path = tmp_path / "agent.db"
+    model = Recorder(responses=[f"Answer {n}: " + "the lighthouse burns. " * 30 for n in range(24)])
+    memory = TokenMemory(1_200)
+    with TranscriptStore(f"sqlite:///{path}") as opened:
+        agent = create_agent(
+            model,
+            middleware=[TokenMemoryMiddleware(memory)],
+            checkpointer=TokenMemorySaver(opened),
+        )
+        for n in range(24):
+            question = {"messages": [("human", f"Question {n} of the keeper?")]}
+            agent.invoke(question, {"configurable": {"thread_id": "t1"}})
+    return path, model.sent
+
+
+def test_the_calls_of_an_agent_are_those_that_were_sent(agent_run):
+    path, sent = agent_run
+    for number in range(1, 25):
+        args = ("view", path, "t1", "--at", number, "--window", 1_200, "--json")
+        found = json.loads(ran(*args))
+        texts = [one["text"] for one in found["items"]]
+        wanted = "".join(text for _, text in sent[number - 1])
+        assert "".join("".join(texts).split()) == "".join(wanted.split())
+        assert "checkpoints" in found["origin"]
+
+
+def test_explain_says_what_is_hidden_and_why(agent_run):
+    path, _ = agent_run
+    found = json.loads(ran("explain", path, "t1", "--window", 1_200, "--json"))
+    assert found["is_next"]
+    assert sum(found["parts"].values()) == found["tokens"] <= found["limit"] < found["whole"]
+    assert found["summarized"][0]["first"] == 0
+    calls = [ran("explain", path, "t1", "-w", 1_200, "--call", n) for n in range(1, 25)]
+    assert sum("messages summarized in" in one for one in calls) >= 2
+    assert max(len(line) for one in calls for line in one.splitlines()) <= 80
+    assert "#1 to #" in calls[-1]
+    assert "Nothing is hidden." in calls[0]
+
+
+def test_each_line_of_a_summary_names_messages_that_have_its_words(agent_run):
+    path, _ = agent_run
+    shown = json.loads(ran("show", path, "t1", "--json"))["messages"]
+    found = json.loads(ran("view", path, "t1", "-w", 1_200, "--json"))["items"]
+    lines = [line for one in found for line in one["lines"] if line[1]]
+    assert len(lines) > 4
+    for text, places in lines:
+        said = " ".join(shown[place]["text"] for place in places)
+        words = re.findall(r"Question \d+|Answer \d+", text)
+        assert words
+        assert all(word in said for word in words)
+
+
+def test_calls_of_a_recording_are_played_again():
+    found = json.loads(ran("view", RECORDED, "recorded-agent", "-w", 6_000, "--json"))
+    assert found["origin"].startswith("played again")
+    assert found["parts"]["tools"] > 100
+    rows = ran("view", RECORDED, "recorded-agent", "-w", 6_000, "--at", 20).splitlines()
+    assert max(map(len, rows)) <= 80
+    assert "summary" in "".join(rows)
+    assert "1 to 25" in ran("view", RECORDED, "recorded-agent", "--at", 99, code=2)
