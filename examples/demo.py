@@ -33,13 +33,16 @@ from langchain_tokenmem.cli.measures import (
     price,
     reference_counter,
 )
+from langchain_tokenmem.cli.page import session_page
 from langchain_tokenmem.cli.replay import (
     RecordedConversation,
     lengths_at_calls,
     load_conversations,
 )
+from langchain_tokenmem.cli.stored_sessions import opened
 
 RECORDING = Path(__file__).parent / "recorded_agent.jsonl"
+REPORT = Path(__file__).parents[1] / "demo" / "report.html"
 WINDOW = 4_000
 """Small on purpose: the recording is several times as large."""
 
@@ -201,6 +204,11 @@ def main(arguments: Sequence[str] = ()) -> int:
         "SummarizationMiddleware is set to 80 % and 30 % of the window; its default (20 messages)\n"
         "is refused from call 3 on."
     )
+    REPORT.parent.mkdir(exist_ok=True)
+    with opened(str(RECORDING)) as found:
+        page = session_page(found, conversation.name, WINDOW)
+    REPORT.write_text(page, encoding="utf-8")
+    console.print(f"Look inside:  {REPORT}\nMade from:    {RECORDING}", soft_wrap=True)
     if options.verbose:
         console.rule("The last request of this package")
         for message in outcomes["this package"].last:
