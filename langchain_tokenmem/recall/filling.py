@@ -26,7 +26,7 @@ from langchain_tokenmem.recall.embeddings import (
 )
 from langchain_tokenmem.recall.place import BrokenCollectionError, Place
 from langchain_tokenmem.recall.text_parts import indexable_text, parts_of
-from langchain_tokenmem.recall.vector_math import NEIGHBOURS, blended, to_bytes, to_matrix
+from langchain_tokenmem.recall.vector_math import to_bytes, to_matrix
 from langchain_tokenmem.storage.search_index import VECTORS, SearchIndex, owner_number
 from langchain_tokenmem.storage.vectors import VectorsReader
 
@@ -315,22 +315,17 @@ class Filler:
     ) -> Iterator[tuple[int, int]]:
         """Index the rest of a partition in batches; yield how many messages and new vectors.
 
-        A batch is acknowledged when both store and place have it. It starts a few messages early:
-        the vectors of messages whose successors have arrived have changed.
+        A batch is acknowledged when both store and place have it.
         """
         number, start, is_more = entry.partition, entry.from_seq, True
         while is_more:
             session = self._store.session(number)
             if session is None:
                 return
-            # Messages that are written again need their own neighbours, too.
-            found, last = self._store.sources_from(
-                number, max(1, start - 2 * NEIGHBOURS), self._batch + 2 * NEIGHBOURS
-            )
-            fresh = [source.seq for source in found if source.seq >= start]
-            done_to = fresh[-1] if fresh else max(last, start)
+            found, last = self._store.sources_from(number, max(1, start), self._batch)
+            done_to = found[-1].seq if found else max(last, start)
             embedded = 0
-            if fresh:
+            if found:
                 texts = {
                     pack_unit(number, source.seq, part): text
                     for source in found
@@ -339,17 +334,15 @@ class Filler:
                 vectors, embedded = self._vectors(texts, collection, (number, session.edits))
                 if self._place is not None:
                     units, matrix = to_matrix(vectors)
-                    is_due = units >= pack_unit(number, max(0, start - NEIGHBOURS))
-                    mixed = blended(units, matrix)[is_due]
                     owner = owner_number(session.user_id, number)
-                    self._place.put(collection.name, units[is_due], mixed, owner, texts)
+                    self._place.put(collection.name, units, matrix, owner, texts)
             begun = start
             # Another process may start a new collection, and enqueue everything for it, any time.
             start = self._store.acknowledge_vectors(
                 number, done_to, start=start, edits=session.edits, collection=collection.name
             )
             is_more = done_to < last or start <= begun
-            yield len(fresh), embedded
+            yield len(found), embedded
 
     def _vectors(
         self, texts: Mapping[int, str], collection: VectorCollection, as_read: tuple[int, int]

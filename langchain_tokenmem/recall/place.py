@@ -70,7 +70,7 @@ class Place(Protocol):
         Args:
             name: The collection.
             units: Numbers of the units.
-            vectors: Their blended vectors, in the same order.
+            vectors: Their vectors, in the same order.
             owner: Number of the user or session that owns them.
             texts: Their texts, for a place that makes its own vectors.
         """

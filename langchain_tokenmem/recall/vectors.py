@@ -22,13 +22,7 @@ from langchain_tokenmem.recall.embeddings import (
 )
 from langchain_tokenmem.recall.filling import Filler, VectorCollection
 from langchain_tokenmem.recall.place import BrokenCollectionError, Place, Question
-from langchain_tokenmem.recall.vector_math import (
-    NEIGHBOURS,
-    blended,
-    nearest,
-    nearest_in_pages,
-    to_matrix,
-)
+from langchain_tokenmem.recall.vector_math import nearest, nearest_in_pages, to_matrix
 from langchain_tokenmem.recall.vector_store import VectorStoreIndex
 from langchain_tokenmem.recall.words import Scores, best_units
 from langchain_tokenmem.recall.worker import Worker
@@ -225,12 +219,8 @@ class VectorIndex:
             self._filler.doubt(collection)
             self._worker.wake()
             raise
-        around = reader.vectors_around(collection.key, sorted(proposed), NEIGHBOURS)
-        units, vectors = to_matrix(around)
-        if not len(units):
-            return []
-        scored = nearest(units, blended(units, vectors), question.vector, len(units))
-        return [each for each in scored if each[0] in proposed]
+        units, vectors = to_matrix(reader.vectors(collection.key, sorted(proposed)))
+        return nearest(units, vectors, question.vector, len(units)) if len(units) else []
 
     def scores(
         self, question: Question, reader: IndexReader, words: Scores

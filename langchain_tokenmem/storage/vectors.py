@@ -9,8 +9,6 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
 from langchain_tokenmem.core.search_units import (
-    MOST_PARTS,
-    PART_BITS,
     ScopePartitions,
     pack_unit,
     unpack_unit,
@@ -201,11 +199,11 @@ class VectorsReader:
         self._within = within
 
     def vectors(self, model: str, units: Sequence[int]) -> dict[int, bytes]:
-        """Return the vectors of some units, wherever they are, by unit."""
+        """Return the vectors in scope of some units, by unit."""
         found: dict[int, bytes] = {}
         for some in chunks(units):
             numbers = sorted({unpack_unit(unit)[0] for unit in some})
-            own = (vectors.c.session.in_(numbers), vectors.c.model == model)
+            own = (*self._of_model(model), vectors.c.session.in_(numbers))
             found |= self._read(*own, vectors.c.unit.in_(some))
         return found
 
@@ -213,25 +211,6 @@ class VectorsReader:
         query = select(vectors.c.unit, vectors.c.vector).where(*conditions)
         rows = self._connection.execute(query.order_by(vectors.c.unit))
         return {unit: bytes(vector) for unit, vector in rows}
-
-    def vectors_around(self, model: str, units: Sequence[int], distance: int) -> dict[int, bytes]:
-        """Return the vectors in scope of the messages of some units, and of the messages around.
-
-        Args:
-            model: Fingerprint of the model.
-            units: Numbers of units of any sessions.
-            distance: Maximum distance of the messages around, in messages.
-        """
-        steps = range(-distance, distance + 1)
-        places = {(unit >> PART_BITS) + step for unit in units for step in steps}
-        found: dict[int, bytes] = {}
-        for some in chunks(sorted(places)):
-            # By the number of the message: a range of units for each of 200 messages would take
-            # 45 ms just to build the SQL.
-            near = (vectors.c.unit // MOST_PARTS).in_(some)
-            bounds = vectors.c.unit.between(some[0] << PART_BITS, (some[-1] + 1) << PART_BITS)
-            found |= self._read(*self._of_model(model), bounds, near)
-        return found
 
     def vector_units(
         self, model: str, *, partition: int | None = None, limit: int | None = None

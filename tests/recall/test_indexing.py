@@ -14,7 +14,7 @@ from langchain_core.messages import HumanMessage
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.core.search_units import Scope, pack_unit
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.vector_math import blended, to_matrix
+from langchain_tokenmem.recall.vector_math import to_matrix
 from langchain_tokenmem.recall.vectors import VectorIndex
 from tests.recall.samples import CountingEmbeddings, days, made, partitions_of
 
@@ -59,12 +59,11 @@ def in_store(index: VectorIndex, store: TranscriptStore) -> dict[int, bytes]:
 
 
 def assert_whole(index: VectorIndex, store: TranscriptStore) -> None:
-    """Chroma has exactly the stored vectors, blended as they stand now."""
+    """Chroma has exactly the stored vectors."""
     units, vectors = to_matrix(in_store(index, store))
     found = in_chroma(index)
     assert sorted(found) == units.tolist()
-    expected = blended(units, vectors)
-    assert np.allclose(np.array([found[unit] for unit in units.tolist()]), expected, atol=1e-5)
+    assert np.allclose(np.array([found[unit] for unit in units.tolist()]), vectors, atol=1e-5)
 
 
 @settings(max_examples=settings.default.max_examples // 4)
