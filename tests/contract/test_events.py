@@ -1,0 +1,148 @@
+"""Whoever listens to the callbacks or reads the log knows what was done, to whom, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from langchain_tokenmem import Recall, TokenMemory, TokenMemoryMiddleware, TranscriptStore
+from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent
+from tests.contract.chats import Talker, Way, long_turns
+
+PRIVATE = "Wolperdinger"
+TOLD = re.compile(
+    r"(?:thread|session) (\S+): ([\d,]+) → ([\d,]+) tokens, "
+    r"(?:[\d,]+ results shortened, )?(?:[\d,]+ messages summarized )?.*\((\w+)\)"
+)
+
+
+class Heard(MemoryCallbacks):
+    def __init__(self) -> None:
+        self.starts: list[MemoryEvent] = []
+        self.events: list[MemoryEvent] = []
+
+    def on_memory_start(self, event: MemoryEvent) -> None:
+        self.starts.append(event)
+
+    def on_memory_end(self, event: MemoryEvent) -> None:
+        self.events.append(event)
+
+    def of(self, kind: str) -> list[MemoryEvent]:
+        return [event for event in self.events if event.kind == kind]
+
+
+@pytest.mark.parametrize("way", ["history", "chain", "middleware", "node", "nodes"], indirect=True)
+async def test_every_integration_tells_of_each_call_and_each_change(way: Way, caplog):
+    heard = Heard()
+    memory = TokenMemory(2_000, callbacks=[heard])
+    chat = way.chat(memory, thread="t7", user="ann")
+    with caplog.at_level(logging.DEBUG, "langchain_tokenmem"):
+        for question in long_turns(24):
+            await chat.ask(f"{PRIVATE}: {question}")
+            memory.close()
+    views, folds = heard.of("view"), heard.of("fold")
+    assert len(views) == len(chat.requests) == 24
+    assert folds
+    assert len(folds) == len([event for event in heard.starts if event.kind == "fold"])
+    assert all(event.tokens_after < event.tokens_before for event in folds)
+    assert all(event.summarized for event in folds)
+    for event in heard.events:
+        assert (event.session, event.user) == ("t7", "ann")
+        assert event.thread == ("t7" if way.is_graph else None)
+        assert event.duration_s >= 0
+    if way.is_graph:
+        assert len({event.run_id for event in views} - {None}) == 24, "each call is a run"
+    lines = [record for record in caplog.records if record.name.endswith("events")]
+    changes = [record.getMessage() for record in lines if record.levelno == logging.INFO]
+    told = [found.groups() for found in map(TOLD.fullmatch, changes) if found]
+    assert [(name, reason) for name, _, _, reason in told] == [("t7", f.reason) for f in folds]
+    assert [r for r in lines if r.levelno == logging.DEBUG and "request of" in r.msg % r.args]
+    assert PRIVATE not in caplog.text
+
+
+def test_sessions_at_work_side_by_side_are_told_apart():
+    heard = Heard()
+    middleware = TokenMemoryMiddleware(TokenMemory(2_000, callbacks=[heard]))
+    agent = create_agent(Talker(), middleware=[middleware], checkpointer=InMemorySaver())
+
+    async def talk(name: str) -> int:
+        config = {"configurable": {"thread_id": name}}
+        for question in long_turns(24):
+            await agent.ainvoke({"messages": question}, config)
+        state = (await agent.aget_state(config)).values["token_memory"]["TokenMemoryMiddleware"]
+        return state["summary"]["covered"]
+
+    async def everyone() -> list[int]:
+        return await asyncio.gather(*(talk(f"t{n}") for n in range(4)))
+
+    covered = asyncio.run(everyone())
+    for number, count in enumerate(covered):
+        folds = [event for event in heard.of("fold") if event.thread == f"t{number}"]
+        assert sum(event.summarized for event in folds) == count
+        assert {event.model for event in folds} == {"gpt-4o"}
+
+
+def test_a_summarizer_that_takes_its_time_is_an_event_of_its_own():
+    heard = Heard()
+    memory = TokenMemory(2_000, callbacks=[heard], summarizer=Talker(answer="All of it."))
+    with TranscriptStore("sqlite://") as store:
+        middleware = TokenMemoryMiddleware(memory, store=store)
+        agent = create_agent(Talker(), middleware=[middleware], checkpointer=InMemorySaver())
+        for question in long_turns(20):
+            agent.invoke({"messages": question}, {"configurable": {"thread_id": "t1"}})
+            memory.close()
+    summaries, folds = heard.of("summary"), heard.of("fold")
+    assert len(summaries) == len(folds) > 0
+    assert all(event.calls and event.summarizer for event in summaries)
+    assert {event.thread for event in summaries} == {"t1"}, "in the background, too"
+    assert sum(event.calls for event in summaries) == sum(event.calls for event in folds)
+
+
+def test_recall_and_a_refused_request_are_events():
+    heard, refused = Heard(), [ValueError("This model's maximum context length is 900 tokens.")]
+    with TranscriptStore("sqlite://") as store:
+        memory = TokenMemory(3_000, callbacks=[heard], recall=Recall(store))
+
+        def answer(_request: object) -> AIMessage:
+            if len(heard.of("view")) == 20 and refused:
+                raise refused.pop()
+            return AIMessage("Noted.")
+
+        agent = create_agent(
+            Talker(answer=answer),
+            middleware=[TokenMemoryMiddleware(memory)],
+            checkpointer=InMemorySaver(),
+        )
+        config = {"configurable": {"thread_id": "t1"}}
+        for question in long_turns(24):
+            agent.invoke({"messages": question}, config)
+        agent.invoke({"messages": "Where is parcel P-7002?"}, config)
+    recalled = heard.of("recall")[-1]
+    assert recalled.ids
+    assert recalled.tokens_after > 0
+    (retry,) = heard.of("overflow_retry")
+    assert retry.tokens_after < retry.tokens_before
+    assert retry.session == "t1"
+
+
+@pytest.mark.parametrize("way", ["middleware", "node"], indirect=True)
+async def test_an_entry_whose_messages_were_edited_is_told_once(way: Way):
+    heard = Heard()
+    memory = TokenMemory(2_000, callbacks=[heard])
+    chat = way.chat(memory, thread="t1")
+    for question in long_turns(24):
+        await chat.ask(question)
+        memory.close()
+    assert not heard.of("redact")
+    first = chat.said()[0]
+    await chat.ask(first.model_copy(update={"content": "Forget it."}))
+    await chat.ask("And now?")
+    (told,) = heard.of("redact")
+    assert (told.reason, told.thread) == ("edited", "t1")
+    assert told.tokens_before > 0
