@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from threading import Lock
 from typing import Literal
 
 from langchain_tokenmem.errors import ConfigurationError
@@ -123,6 +124,33 @@ class MemoryCallbacks:
 
     def on_memory_error(self, event: MemoryEvent) -> None:
         """Called if a summarizer failed; if a fallback wrote, `on_memory_end` follows."""
+
+
+_SUMS = (
+    *("tokens_before", "tokens_after", "shortened", "summarized", "duration_s"),
+    *("calls", "input_tokens", "output_tokens", "cost"),
+)
+
+
+class EventTotals:
+    """Adds up events by kind, in any number of threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._totals: dict[str, dict[str, float]] = {}
+
+    def add(self, event: MemoryEvent) -> None:
+        """Add an event that is done."""
+        with self._lock:
+            known = self._totals.setdefault(event.kind, {"events": 0})
+            known["events"] += 1
+            for name in _SUMS:
+                known[name] = known.get(name, 0) + (getattr(event, name) or 0)
+
+    def as_dict(self) -> dict[str, dict[str, float]]:
+        """Return the totals so far, by kind."""
+        with self._lock:
+            return {kind: {**sums} for kind, sums in self._totals.items()}
 
 
 def checked_callbacks(callbacks: Iterable[MemoryCallbacks]) -> tuple[MemoryCallbacks, ...]:

@@ -38,6 +38,7 @@ from langchain_tokenmem.core.view import View
 from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings, turn_reading
 from langchain_tokenmem.events import (
     EventSource,
+    EventTotals,
     MemoryCallbacks,
     MemoryEvent,
     Moment,
@@ -141,6 +142,7 @@ class Engine:
         follows_model: Whether the budget has the window of the called model, where that tells one.
         called: The model that is called; None where it is not known.
         source: The conversation that events are about; None where it is not known.
+        totals: What was done so far, in all conversations.
         checked: Messages of a conversation that were compared with its summary, by the identity of
             the first one: two conversations that share it cost each other time and nothing else.
     """
@@ -158,6 +160,7 @@ class Engine:
     follows_model: bool = False
     called: CalledModel | None = None
     source: EventSource | None = None
+    totals: EventTotals = field(default_factory=EventTotals)
     checked: Callable[[int], CheckedMessages] = field(default_factory=checked_messages)
 
     def __post_init__(self) -> None:
@@ -174,6 +177,8 @@ class Engine:
         """Tell callbacks and the log of an event of the conversation."""
         model = self.called.name if self.called else None
         source = replace(self.source or EventSource(), model=model)
+        if moment == "end":
+            self.totals.add(event)
         notify(self.callbacks, moment, event.of(source))
 
     def budget_for(self, budget: TokenBudget | None) -> TokenBudget:

@@ -478,6 +478,15 @@ class TokenMemory(ErasableMemory, Closeable):
         own.engine = replace(self.engine, follows_model=True)
         return own
 
+    def stats(self) -> dict[str, dict[str, float]]:
+        """Return what this memory has done since it was made, in all conversations.
+
+        Returns:
+            By the kind of `MemoryEvent` the number of `events`, and the sums of their numbers:
+            tokens before and after, seconds, the summarizer's calls, tokens and cost.
+        """
+        return self.engine.totals.as_dict()
+
     def in_conversation(self, source: EventSource) -> TokenMemory:
         """Return this memory with a conversation that its events are about."""
         own = copy.copy(self)

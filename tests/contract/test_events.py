@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_tokenmem import Recall, TokenMemory, TokenMemoryMiddleware, TranscriptStore
@@ -16,6 +17,7 @@ from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent
 from tests.contract.chats import Talker, Way, long_turns
 
 PRIVATE = "Wolperdinger"
+PARTS = ("system", "tools", "pinned", "summary", "memory_block", "tail")
 TOLD = re.compile(
     r"(?:thread|session) (\S+): ([\d,]+) → ([\d,]+) tokens, "
     r"(?:[\d,]+ results shortened, )?(?:[\d,]+ messages summarized )?.*\((\w+)\)"
@@ -146,3 +148,31 @@ async def test_an_entry_whose_messages_were_edited_is_told_once(way: Way):
     (told,) = heard.of("redact")
     assert (told.reason, told.thread) == ("edited", "t1")
     assert told.tokens_before > 0
+
+
+@pytest.mark.parametrize("way", ["middleware", "node", "nodes"], indirect=True)
+async def test_each_request_is_in_the_custom_stream_before_the_model_is_called(way: Way):
+    memory = TokenMemory(2_000)
+    chat: Any = way.chat(memory)
+    said = {"messages": [HumanMessage("Where is parcel P-7?")]}
+    events = [event async for event in chat.graph.astream(said, chat.config, stream_mode="custom")]
+    (view,) = [event for event in events if event["event"] == "view"]
+    assert view["tokens"] == memory.for_model(chat.model).explain(chat.said()[:1]).tokens
+    assert view["tokens"] < view["limit"]
+    assert sum(n for name, n in view["parts"].items() if name in PARTS) == view["tokens"]
+
+
+def test_stats_add_up_what_was_done_in_all_conversations():
+    heard = Heard()
+    memory = TokenMemory(2_000, callbacks=[heard])
+    agent = create_agent(
+        Talker(), middleware=[TokenMemoryMiddleware(memory)], checkpointer=InMemorySaver()
+    )
+    assert memory.stats() == {}
+    for thread in ("t1", "t2"):
+        for question in long_turns(24):
+            agent.invoke({"messages": question}, {"configurable": {"thread_id": thread}})
+    stats = memory.stats()
+    assert stats.keys() == {event.kind for event in heard.events}
+    assert stats["view"]["events"] == 48
+    assert stats["fold"]["summarized"] == sum(event.summarized for event in heard.of("fold")) > 0

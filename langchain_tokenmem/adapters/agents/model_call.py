@@ -128,6 +128,11 @@ def tokens_added_behind(request: ModelRequest[Any], count_text: Callable[[str], 
     return count_text("\n\n".join([frame, *(f"{name}\n{contents[name]}" for name in contents)]))
 
 
+def writer_of(request: ModelRequest[Any]) -> Callable[[Any], None] | None:
+    """Return the writer of the agent's custom stream; None outside of an agent."""
+    return request.runtime.stream_writer if request.runtime else None
+
+
 def is_kept_by_provider(model: BaseChatModel, result: TurnResult) -> bool:
     """Return whether the provider keeps a conversation that the view no longer shows."""
     decided = result.state["summary"] or result.state["cuts"]
