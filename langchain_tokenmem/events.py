@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from threading import Lock
+from threading import Lock, local
 from typing import Literal
 
-from langchain_tokenmem.errors import ConfigurationError
+from langchain_core.callbacks import CallbackManagerForChainRun
+from langchain_core.runnables.config import ensure_config, get_callback_manager_for_config
+
+from langchain_tokenmem.errors import ConfigurationError, SummaryError
 
 logger = logging.getLogger(__name__)
 
@@ -124,6 +127,63 @@ class MemoryCallbacks:
 
     def on_memory_error(self, event: MemoryEvent) -> None:
         """Called if a summarizer failed; if a fallback wrote, `on_memory_end` follows."""
+
+
+class TraceCallbacks(MemoryCallbacks):
+    """Puts what the memory does into LangChain's run tree, as child runs of the call.
+
+    So it is in LangSmith, in OpenTelemetry and in every other callback handler: `tokenmem.fold`,
+    `tokenmem.summary`, `tokenmem.recall` and others, with numbers and ids and no text of a message.
+    What is done outside of a run, as a summary in the background, is in no tree.
+
+    Example:
+        >>> from langchain_tokenmem import TokenMemory
+        >>> memory = TokenMemory(callbacks=[TraceCallbacks()])
+    """
+
+    def __init__(self) -> None:
+        self._open = local()
+
+    def on_memory_start(self, event: MemoryEvent) -> None:
+        """Begin a run inside the one that is open."""
+        self._runs.append(self._begun(event))
+
+    def on_memory_end(self, event: MemoryEvent) -> None:
+        """End the run; what has no start is a run that ends at once."""
+        if event.kind == "view":
+            return
+        run = self._runs.pop() if event.kind in _WITH_START else self._begun(event)
+        if run is not None:
+            run.on_chain_end(_told(event))
+
+    def on_memory_error(self, event: MemoryEvent) -> None:
+        """End the run, unless a fallback wrote: then `on_memory_end` follows."""
+        run = None if event.summarizer else self._runs.pop()
+        if run is not None:
+            run.on_chain_error(SummaryError(event.error or "The summarizer failed."))
+
+    @property
+    def _runs(self) -> list[CallbackManagerForChainRun | None]:
+        """The open runs of this thread; None for what is done outside of a run."""
+        runs: list[CallbackManagerForChainRun | None] = self._open.__dict__.setdefault("runs", [])
+        return runs
+
+    def _begun(self, event: MemoryEvent) -> CallbackManagerForChainRun | None:
+        parent = self._runs[-1] if self._runs else None
+        manager = parent.get_child() if parent else get_callback_manager_for_config(ensure_config())
+        if manager.parent_run_id is None:
+            return None
+        told = _told(event)
+        manager.add_metadata({f"tokenmem.{key}": value for key, value in told.items()}, False)
+        return manager.on_chain_start(None, told, name=f"tokenmem.{event.kind}")
+
+
+_WITH_START = frozenset({"shorten", "fold", "summary"})
+
+
+def _told(event: MemoryEvent) -> dict[str, object]:
+    """Return what an event says, without what it does not."""
+    return {key: value for key, value in asdict(event).items() if value not in (None, "", 0, ())}
 
 
 _SUMS = (

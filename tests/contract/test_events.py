@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_tokenmem import Recall, TokenMemory, TokenMemoryMiddleware, TranscriptStore
-from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent
+from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent, TraceCallbacks
 from tests.contract.chats import Talker, Way, long_turns
 
 PRIVATE = "Wolperdinger"
@@ -176,3 +177,49 @@ def test_stats_add_up_what_was_done_in_all_conversations():
     assert stats.keys() == {event.kind for event in heard.events}
     assert stats["view"]["events"] == 48
     assert stats["fold"]["summarized"] == sum(event.summarized for event in heard.of("fold")) > 0
+
+
+class Runs(BaseCallbackHandler):
+    """Keeps the runs of the memory: name, parent, how it ended."""
+
+    def __init__(self) -> None:
+        self.begun: dict[Any, tuple[str, Any, dict[str, Any]]] = {}
+        self.ended: list[Any] = []
+
+    def on_chain_start(self, serialized: Any, inputs: Any, **known: Any) -> None:
+        name = known.get("name") or ""
+        self.begun[known["run_id"]] = (name, known["parent_run_id"], known["metadata"] or {})
+
+    def on_chain_end(self, outputs: Any, *, run_id: Any, **_: Any) -> None:
+        self.ended.append(run_id)
+
+    on_chain_error = on_chain_end
+
+
+@pytest.mark.parametrize("way", ["chain", "middleware", "node"], indirect=True)
+@pytest.mark.parametrize("fails", [False, True])
+async def test_what_the_memory_does_is_in_the_run_tree(way: Way, *, fails: bool):
+    runs = Runs()
+    answer: Any = ValueError("The summarizer is down.") if fails else "All of it."
+    memory = TokenMemory(
+        2_000,
+        summarizer=Talker(answer=answer),
+        callbacks=[TraceCallbacks()],
+        background=False,
+    )
+    chat = way.chat(memory, thread="t1")
+    chat_config = {**chat.config, "callbacks": [runs]}
+    runnable = getattr(chat, "graph", None) or chat.chain  # type: ignore[attr-defined]
+    for question in long_turns(20):
+        said = [HumanMessage(question)]
+        await chat.call(runnable, {"messages": said} if way.is_graph else said, chat_config)
+    names = {run: name for run, (name, _, _) in runs.begun.items()}
+    folds = [run for run, name in names.items() if name == "tokenmem.fold"]
+    summaries = [run for run, name in names.items() if name == "tokenmem.summary"]
+    assert folds
+    assert summaries
+    assert all(names.get(runs.begun[run][1]) == "tokenmem.fold" for run in summaries)
+    assert all(runs.begun[run][1] in names for run in folds), "a child of the call"
+    assert {runs.begun[run][2]["tokenmem.session"] for run in folds} == {"t1"}
+    assert {*folds, *summaries} <= {*runs.ended}
+    assert len(runs.ended) == len({*runs.ended})
