@@ -32,7 +32,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.measures import plain, said, text_of
-from langchain_tokenmem.events import CompactCallbacks, CompactEvent
+from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.summarize.model import ModelSummarizer
 from langchain_tokenmem.tokens.resolve import counter_for
@@ -48,7 +48,7 @@ TRIGGER = 0.8
 """Share of the window at which a system without an own default begins to cut."""
 
 
-class TokenMemoryRun(CompactCallbacks):
+class TokenMemoryRun(MemoryCallbacks):
     """This package's memory by hand: `compact`, then `view`, the state carried along.
 
     Args:
@@ -92,9 +92,10 @@ class TokenMemoryRun(CompactCallbacks):
         self._state = self._memory.compact(history, self._state, tools=TOOLS)
         return self._memory.view(history, self._state, tools=TOOLS).messages
 
-    def on_compact_end(self, event: CompactEvent) -> None:
+    def on_memory_end(self, event: MemoryEvent) -> None:
         """Keep the reason of a change."""
-        self.reasons.append(f"{event.kind} {event.reason}")
+        if event.is_change:
+            self.reasons.append(f"{event.kind} {event.reason}")
 
 
 def _split_system(history: History) -> tuple[list[BaseMessage], list[BaseMessage]]:

@@ -58,7 +58,8 @@ def main() -> None:
     config: Any = {"configurable": {"thread_id": "logs"}, "recursion_limit": 100}
     question = HumanMessage("Is all well?")
     for event in agent.stream({"messages": [question]}, config, stream_mode="custom"):
-        print(event["event"], {k: v for k, v in event.items() if k in {"covered", "reason"}})
+        known = {"covered", "reason", "percent"}
+        print(event["event"], {k: v for k, v in event.items() if k in known})
     held = agent.get_state(config).values
     state = held["token_memory"]["TokenMemoryMiddleware"]
     told = memory.explain(held["messages"], state, system="You look through logs.")

@@ -1,95 +1,248 @@
-"""Callbacks that report the start, the end and the failure of each compaction."""
+"""Events: what the memory did, to which conversation, for callbacks and for the log."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from threading import Lock, local
 from typing import Literal
 
-from langchain_tokenmem.errors import ConfigurationError
+from langchain_core.callbacks import CallbackManagerForChainRun
+from langchain_core.runnables.config import ensure_config, get_callback_manager_for_config
+
+from langchain_tokenmem.errors import ConfigurationError, SummaryError
 
 logger = logging.getLogger(__name__)
 
+Kind = Literal[
+    "view",
+    "shorten",
+    "fold",
+    "summary",
+    "recall",
+    "notes",
+    "cut",
+    "overflow_retry",
+    "redact",
+    "mode",
+]
+Moment = Literal["start", "end", "error"]
 
-@dataclass(frozen=True)
-class CompactEvent:
-    """One change of what a model call sees.
+
+@dataclass(frozen=True, kw_only=True)
+class EventSource:
+    """The conversation that an event is about; None for what is not known.
 
     Attributes:
-        kind: `compaction` (old tool results were shortened), `summary`, or `mode` (the session was
-            switched to another mode).
+        session: Session of the transcript store; of a thread the one that has its messages.
+        thread: The graph's thread.
+        user: Who owns it.
+        run_id: Id of the LangChain run around the call.
+        model: Name of the called model.
+    """
+
+    session: str | None = None
+    thread: str | None = None
+    user: str | None = None
+    run_id: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryEvent(EventSource):
+    """One thing that the memory did.
+
+    Attributes:
+        kind: `view` (a request was made), `shorten` (old tool results), `fold` (messages went into
+            the running summary), `summary` (a summarizer that takes its time was called), `recall`
+            and `notes` (a block was made for a question), `cut` (a message that is too long),
+            `overflow_retry` (the provider refused a request as too long), `redact` (an entry was
+            written again because its messages were edited or removed), `mode` (a switch).
         reason: `compact_at`, `summarize_at`, `cold`, `limit`, `tail` or `manual`; for `mode` its
             name, empty for none.
-        tokens_before: Tokens of the request before it.
-        tokens_after: Tokens of the request after it; an upper bound at the start.
-        ids: Ids of the messages that were shortened or covered.
+        tokens_before: Tokens of the request before it; of a `recall` and `notes` 0.
+        tokens_after: Tokens of the request after it, an upper bound at the start; of a `recall`
+            and `notes` those of the block; of an `overflow_retry` the new limit.
+        shortened: How many messages are shown in part since.
+        summarized: How many messages went into the running summary.
+        ids: Ids of the messages that were shortened, covered or recalled.
         duration_s: Seconds that it took; 0.0 at the start.
-        model: Model or summarizer that wrote the summary; empty for a compaction.
-        calls: Model calls, failed ones included.
-        input_tokens: Tokens that the model reports as read.
-        output_tokens: Tokens that the model reports as written.
-        cost: Price that the model reports; None where it reports none.
+        summarizer: Model or summarizer that wrote the summary; empty for all else.
+        calls: Its model calls, failed ones included. Those of a `fold` are those of its `summary`.
+        input_tokens: Tokens that its model reports as read.
+        output_tokens: Tokens that its model reports as written.
+        cost: Price that its model reports; None where it reports none.
         error: What went wrong, or why the fallback wrote.
     """
 
-    kind: Literal["compaction", "summary", "mode"]
-    reason: str
-    tokens_before: int
-    tokens_after: int
-    ids: tuple[str, ...]
+    kind: Kind
+    reason: str = ""
+    tokens_before: int = 0
+    tokens_after: int = 0
+    shortened: int = 0
+    summarized: int = 0
+    ids: tuple[str, ...] = ()
     duration_s: float = 0.0
-    model: str = ""
+    summarizer: str = ""
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = None
     error: str | None = None
 
+    @property
+    def is_change(self) -> bool:
+        """Whether the model sees earlier messages otherwise from now on."""
+        return self.kind in {"shorten", "fold", "redact", "mode"}
 
-class CompactCallbacks:
+    def of(self, source: EventSource) -> MemoryEvent:
+        """Return the event of a conversation."""
+        return replace(self, **asdict(source))
+
+    def __str__(self) -> str:
+        """Return the line of the log: numbers and names, no text of a message."""
+        name = f"thread {self.thread}" if self.thread else f"session {self.session or '(none)'}"
+        tokens = f"{self.tokens_before:,} → {self.tokens_after:,} tokens"
+        if self.kind == "view":
+            tokens = f"request of {self.tokens_after:,} tokens in {1_000 * self.duration_s:,.0f} ms"
+        what = [] if self.kind in {"view", "shorten", "fold"} else [self.kind]
+        done = [f"{self.shortened:,} results shortened"] if self.shortened else []
+        done += [f"{self.summarized:,} messages summarized"] if self.summarized else []
+        reason = f" ({self.reason})" if self.reason else ""
+        return f"{name}: {', '.join([*what, tokens, *done])}{reason}"
+
+
+class MemoryCallbacks:
     """Base of callbacks; override what you need. They must be quick: they run inside the turn.
 
     One that raises is logged and never breaks the run.
     """
 
-    def on_compact_start(self, event: CompactEvent) -> None:
-        """Called before messages are shortened or summarized."""
+    def on_memory_start(self, event: MemoryEvent) -> None:
+        """Called before messages are shortened or summarized, and before a summarizer is called."""
 
-    def on_compact_end(self, event: CompactEvent) -> None:
-        """Called when the new state exists, before it is stored."""
+    def on_memory_end(self, event: MemoryEvent) -> None:
+        """Called when it is done, of a change before the new state is stored."""
 
-    def on_compact_error(self, event: CompactEvent) -> None:
-        """Called if a summarizer failed; if a fallback wrote, `on_compact_end` follows."""
+    def on_memory_error(self, event: MemoryEvent) -> None:
+        """Called if a summarizer failed; if a fallback wrote, `on_memory_end` follows."""
 
 
-def checked_callbacks(callbacks: Iterable[CompactCallbacks]) -> tuple[CompactCallbacks, ...]:
+class TraceCallbacks(MemoryCallbacks):
+    """Puts what the memory does into LangChain's run tree, as child runs of the call.
+
+    So it is in LangSmith, in OpenTelemetry and in every other callback handler: `tokenmem.fold`,
+    `tokenmem.summary`, `tokenmem.recall` and others, with numbers and ids and no text of a message.
+    What is done outside of a run, as a summary in the background, is in no tree.
+
+    Example:
+        >>> from langchain_tokenmem import TokenMemory
+        >>> memory = TokenMemory(callbacks=[TraceCallbacks()])
+    """
+
+    def __init__(self) -> None:
+        self._open = local()
+
+    def on_memory_start(self, event: MemoryEvent) -> None:
+        """Begin a run inside the one that is open."""
+        self._runs.append(self._begun(event))
+
+    def on_memory_end(self, event: MemoryEvent) -> None:
+        """End the run; what has no start is a run that ends at once."""
+        if event.kind == "view":
+            return
+        run = self._runs.pop() if event.kind in _WITH_START else self._begun(event)
+        if run is not None:
+            run.on_chain_end(_told(event))
+
+    def on_memory_error(self, event: MemoryEvent) -> None:
+        """End the run, unless a fallback wrote: then `on_memory_end` follows."""
+        run = None if event.summarizer else self._runs.pop()
+        if run is not None:
+            run.on_chain_error(SummaryError(event.error or "The summarizer failed."))
+
+    @property
+    def _runs(self) -> list[CallbackManagerForChainRun | None]:
+        """The open runs of this thread; None for what is done outside of a run."""
+        runs: list[CallbackManagerForChainRun | None] = self._open.__dict__.setdefault("runs", [])
+        return runs
+
+    def _begun(self, event: MemoryEvent) -> CallbackManagerForChainRun | None:
+        parent = self._runs[-1] if self._runs else None
+        manager = parent.get_child() if parent else get_callback_manager_for_config(ensure_config())
+        if manager.parent_run_id is None:
+            return None
+        told = _told(event)
+        manager.add_metadata({f"tokenmem.{key}": value for key, value in told.items()}, False)
+        return manager.on_chain_start(None, told, name=f"tokenmem.{event.kind}")
+
+
+_WITH_START = frozenset({"shorten", "fold", "summary"})
+
+
+def _told(event: MemoryEvent) -> dict[str, object]:
+    """Return what an event says, without what it does not."""
+    return {key: value for key, value in asdict(event).items() if value not in (None, "", 0, ())}
+
+
+_SUMS = (
+    *("tokens_before", "tokens_after", "shortened", "summarized", "duration_s"),
+    *("calls", "input_tokens", "output_tokens", "cost"),
+)
+
+
+class EventTotals:
+    """Adds up events by kind, in any number of threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._totals: dict[str, dict[str, float]] = {}
+
+    def add(self, event: MemoryEvent) -> None:
+        """Add an event that is done."""
+        with self._lock:
+            known = self._totals.setdefault(event.kind, {"events": 0})
+            known["events"] += 1
+            for name in _SUMS:
+                known[name] = known.get(name, 0) + (getattr(event, name) or 0)
+
+    def as_dict(self) -> dict[str, dict[str, float]]:
+        """Return the totals so far, by kind."""
+        with self._lock:
+            return {kind: {**sums} for kind, sums in self._totals.items()}
+
+
+def checked_callbacks(callbacks: Iterable[MemoryCallbacks]) -> tuple[MemoryCallbacks, ...]:
     """Return the callbacks.
 
     Raises:
         ConfigurationError: When it is no list of them.
     """
     several = tuple(callbacks) if isinstance(callbacks, Iterable) else (None,)
-    if all(isinstance(one, CompactCallbacks) for one in several):
+    if all(isinstance(one, MemoryCallbacks) for one in several):
         return several
     raise ConfigurationError(
-        "callbacks is no list of CompactCallbacks: callbacks=[MyCallbacks()], where MyCallbacks is "
+        "callbacks is no list of MemoryCallbacks: callbacks=[MyCallbacks()], where MyCallbacks is "
         "a subclass."
     )
 
 
 def notify(
-    callbacks: Iterable[CompactCallbacks],
-    moment: Literal["start", "end", "error"],
-    event: CompactEvent,
+    callbacks: Iterable[MemoryCallbacks],
+    moment: Moment,
+    event: MemoryEvent,
 ) -> None:
-    """Call every callback; one that raises is logged."""
+    """Log what is done, and call every callback; one that raises is logged."""
+    level = logging.INFO if event.is_change else logging.DEBUG
+    if moment == "end" and logger.isEnabledFor(level):
+        logger.log(level, "%s", event)
     for callback in callbacks:
         _notify_one(callback, moment, event)
 
 
-def _notify_one(callback: CompactCallbacks, moment: str, event: CompactEvent) -> None:
+def _notify_one(callback: MemoryCallbacks, moment: str, event: MemoryEvent) -> None:
     try:
-        getattr(callback, f"on_compact_{moment}")(event)
+        getattr(callback, f"on_memory_{moment}")(event)
     except Exception:  # the application's own code must not break its run
-        logger.exception("on_compact_%s of %r failed; the run goes on.", moment, callback)
+        logger.exception("on_memory_%s of %r failed; the run goes on.", moment, callback)

@@ -12,6 +12,7 @@ from langgraph.config import get_stream_writer
 
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.thread_names import check_characters, thread_session
+from langchain_tokenmem.core.view import View
 from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
 from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
@@ -285,6 +286,16 @@ def write_events(
         return
     for event in events_of(old, result.state, name):
         writer(event)
+
+
+def write_view(writer: StreamWriter | None, view: View, name: str) -> None:
+    """Write the size of a request that is about to be sent into the graph's custom stream."""
+    if writer is None:
+        return
+    usage = view.usage
+    event = {"type": EVENT, "event": "view", "memory": name, "tokens": usage.input_tokens}
+    event |= {"limit": usage.max_tokens, "percent": usage.percent_used, "parts": {**usage.parts}}
+    writer(event)
 
 
 T = TypeVar("T")

@@ -26,7 +26,7 @@ from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
 from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.turns import no_turns
 from langchain_tokenmem.errors import SummaryError
-from langchain_tokenmem.events import CompactCallbacks, CompactEvent, notify
+from langchain_tokenmem.events import MemoryEvent, Moment
 from langchain_tokenmem.memory.summary_log import (
     NO_SUMMARY,
     LogWriter,
@@ -112,7 +112,7 @@ class Compaction:
         wants: Whether the summarizer thinks that a batch is worth a summary.
         summarize: Calls it.
         is_quick: Whether it needs no time, so that a summary may be made before it is due.
-        callbacks: Are told of every change.
+        tell: Tells callbacks and the log of every change.
         now: Gives the time of a summary, in UTC.
         count_text: Counts the tokens of a text.
         warn: Takes what the log should say once.
@@ -128,7 +128,7 @@ class Compaction:
     policy: SummaryPolicy
     wants: Callable[[Sequence[BaseMessage]], bool]
     summarize: Summarize
-    callbacks: Sequence[CompactCallbacks]
+    tell: Callable[[Moment, MemoryEvent], None]
     now: Callable[[], datetime]
     count_text: Callable[[str], int]
     warn: Callable[[str], None]
@@ -202,12 +202,21 @@ class Compaction:
     def _shorten(self, context: ContextParts, state: MemoryState, planned: Plan) -> MemoryState:
         """Return the state with the plan's cuts; only a change of what was sent is an event."""
         cuts = cuts_after(context, planned, state["cuts"])
-        if planned.reason is None:
-            return state if cuts == state["cuts"] else {**state, "cuts": cuts}
         ids = tuple(key for key in cuts if key not in state["cuts"])
-        event = CompactEvent("compaction", planned.reason, planned.before, planned.after, ids)
-        notify(self.callbacks, "start", event)
-        notify(self.callbacks, "end", event)
+        event = MemoryEvent(
+            kind="cut" if planned.reason is None else "shorten",
+            reason=planned.reason or "",
+            tokens_before=planned.before,
+            tokens_after=planned.after,
+            shortened=len(ids),
+            ids=ids,
+        )
+        if planned.reason is None:
+            if ids:
+                self.tell("end", event)
+            return state if cuts == state["cuts"] else {**state, "cuts": cuts}
+        self.tell("start", event)
+        self.tell("end", event)
         totals: Totals = {**state["totals"], "compactions": state["totals"]["compactions"] + 1}
         kept = _kept_ids(context, planned)
         return {**state, "cuts": cuts, "kept": kept, "totals": totals}
@@ -216,26 +225,34 @@ class Compaction:
         """Return the state with an entry for the groups that are folded."""
         batch = messages_to_fold(context, planned, state["cuts"])
         ids = _changed_ids(context, planned, batch)
-        reason = planned.reason or "manual"
-        event = CompactEvent("summary", reason, planned.before, planned.after, ids)
-        notify(self.callbacks, "start", event)
+        cuts = cuts_after(context, planned, state["cuts"])
+        event = MemoryEvent(
+            kind="fold",
+            reason=planned.reason or "manual",
+            tokens_before=planned.before,
+            tokens_after=planned.after,
+            shortened=len(cuts.keys() - state["cuts"].keys()),
+            summarized=sum(len(group.source.messages) for group in context.tail[: planned.fold]),
+            ids=ids,
+        )
+        self.tell("start", event)
         started = time.perf_counter()
         try:
             log, made = self._log_after(context, planned, batch)
         except SummaryError as error:
             took = time.perf_counter() - started
-            notify(self.callbacks, "error", replace(event, duration_s=took, error=str(error)))
+            self.tell("error", replace(event, duration_s=took, error=str(error)))
             raise
         event = self._finished(event, planned, made, time.perf_counter() - started)
         if event.error:
-            notify(self.callbacks, "error", event)
-        notify(self.callbacks, "end", event)
+            self.tell("error", event)
+        self.tell("end", event)
         rest = context.with_folded(planned.fold)
         after: MemoryState = {
             **state,
             "summary": log,
             "kept": _kept_ids(context, planned),
-            "cuts": cuts_after(context, planned, state["cuts"]),
+            "cuts": cuts,
             "blocks": {key: block for key, block in state["blocks"].items() if key in rest.blocks},
             "totals": _add_usage(state["totals"], made),
             "turns": rest.turns.state(rest.tail),
@@ -271,7 +288,7 @@ class Compaction:
         if self.instruction is not None and log is not None and context.summary is not None:
             count, tokens = len(log["entries"]), sum(entry["tokens"] for entry in log["entries"])
             request = writer.condensing_request(log, count, tokens, self.instruction)
-            made.append(self.summarize(request) if tokens else NO_SUMMARY)
+            made.append(self._written(request) if tokens else NO_SUMMARY)
             log = writer.condensed(log, count, made[-1])
         elif planned.condense and log is not None:
             # By lines that are chosen, not rewritten: no fact wears away, and no model is paid.
@@ -285,25 +302,60 @@ class Compaction:
         """Return the summarizer's entry; an extractive one where it does not want the batch."""
         if self.instruction is None and not self.wants(request.messages):
             return ExtractiveSummarizer().summarize(request)
-        return self.summarize(request)
+        return self._written(request)
+
+    def _written(self, request: SummaryRequest) -> Summary:
+        """Return what the summarizer writes; a call that takes its time is an event."""
+        if self.is_quick:
+            return self.summarize(request)
+        event = MemoryEvent(kind="summary", summarized=len(request.messages))
+        self.tell("start", event)
+        started = time.perf_counter()
+        try:
+            made = self.summarize(request)
+        except SummaryError as error:
+            took = time.perf_counter() - started
+            self.tell("error", replace(event, duration_s=took, error=str(error)))
+            raise
+        self.tell("end", _with_usage(event, [made], time.perf_counter() - started))
+        return made
 
     def _finished(
-        self, event: CompactEvent, planned: Plan, made: Sequence[Summary], seconds: float
-    ) -> CompactEvent:
+        self, event: MemoryEvent, planned: Plan, made: Sequence[Summary], seconds: float
+    ) -> MemoryEvent:
         entry = made[0]
         unused = planned.summary_tokens - self.count_text(entry.text) if planned.fold else 0
-        costs = [summary.cost for summary in made if summary.cost is not None]
-        return replace(
-            event,
-            duration_s=seconds,
-            tokens_after=planned.after - max(0, unused),
-            model=entry.model,
-            calls=sum(summary.calls for summary in made),
-            input_tokens=sum(summary.input_tokens for summary in made),
-            output_tokens=sum(summary.output_tokens for summary in made),
-            cost=sum(costs) if costs else None,
-            error="; ".join(failure for summary in made for failure in summary.failures) or None,
-        )
+        event = replace(event, tokens_after=planned.after - max(0, unused))
+        return _with_usage(event, made, seconds)
+
+
+def redact_events(before: MemoryState | None, after: MemoryState) -> Iterator[MemoryEvent]:
+    """Yield an event for each entry that says other words because its messages do."""
+    summary = before["summary"] if before else None
+    known = summary["entries"] if summary else []
+    for entry in after["summary"]["entries"] if after["summary"] else ():
+        if entry["reason"] in {"edited", "removed"} and entry not in known:
+            yield MemoryEvent(
+                kind="redact",
+                reason=entry["reason"],
+                tokens_before=sum(e["tokens"] for e in known if e["first"] == entry["first"]),
+                tokens_after=entry["tokens"],
+            )
+
+
+def _with_usage(event: MemoryEvent, made: Sequence[Summary], seconds: float) -> MemoryEvent:
+    """Return the event with what summarizers have used."""
+    costs = [summary.cost for summary in made if summary.cost is not None]
+    return replace(
+        event,
+        duration_s=seconds,
+        summarizer=made[0].model,
+        calls=sum(summary.calls for summary in made),
+        input_tokens=sum(summary.input_tokens for summary in made),
+        output_tokens=sum(summary.output_tokens for summary in made),
+        cost=sum(costs) if costs else None,
+        error="; ".join(failure for summary in made for failure in summary.failures) or None,
+    )
 
 
 def _with_turns(state: MemoryState, context: ContextParts) -> MemoryState:

@@ -36,8 +36,15 @@ from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings, turn_reading
-from langchain_tokenmem.events import CompactCallbacks, notify
-from langchain_tokenmem.memory.compaction import Compaction, Summarize
+from langchain_tokenmem.events import (
+    EventSource,
+    EventTotals,
+    MemoryCallbacks,
+    MemoryEvent,
+    Moment,
+    notify,
+)
+from langchain_tokenmem.memory.compaction import Compaction, Summarize, redact_events
 from langchain_tokenmem.memory.current_words import (
     CheckedMessages,
     checked_messages,
@@ -125,7 +132,7 @@ class Engine:
         budget: Holds for every call that names no other.
         summarizer: Writes running summaries.
         policy: When a summary is due.
-        callbacks: Are told of every compaction and summary.
+        callbacks: Are told of what the memory does.
         warn: Takes what the log should say once.
         now: Gives the time of a summary, in UTC.
         counter: Counts tokens; None for the one that fits the budget's model.
@@ -134,6 +141,8 @@ class Engine:
         models: Limits of models without a profile.
         follows_model: Whether the budget has the window of the called model, where that tells one.
         called: The model that is called; None where it is not known.
+        source: The conversation that events are about; None where it is not known.
+        totals: What was done so far, in all conversations.
         checked: Messages of a conversation that were compared with its summary, by the identity of
             the first one: two conversations that share it cost each other time and nothing else.
     """
@@ -141,7 +150,7 @@ class Engine:
     budget: TokenBudget
     summarizer: Summarizer
     policy: SummaryPolicy
-    callbacks: Sequence[CompactCallbacks]
+    callbacks: Sequence[MemoryCallbacks]
     warn: Callable[[str], None]
     now: Callable[[], datetime]
     counter: TokenCounter | None
@@ -150,6 +159,8 @@ class Engine:
     models: ModelLimits | None = None
     follows_model: bool = False
     called: CalledModel | None = None
+    source: EventSource | None = None
+    totals: EventTotals = field(default_factory=EventTotals)
     checked: Callable[[int], CheckedMessages] = field(default_factory=checked_messages)
 
     def __post_init__(self) -> None:
@@ -161,6 +172,14 @@ class Engine:
         called = CalledModel.of(model, nameless=self.budget.model, models=self.models)
         budget = called.own_budget(self.budget) if self.follows_model else self.budget
         return replace(self, called=called, budget=budget)
+
+    def tell(self, moment: Moment, event: MemoryEvent) -> None:
+        """Tell callbacks and the log of an event of the conversation."""
+        model = self.called.name if self.called else None
+        source = replace(self.source or EventSource(), model=model)
+        if moment == "end":
+            self.totals.add(event)
+        notify(self.callbacks, moment, event.of(source))
 
     def budget_for(self, budget: TokenBudget | None) -> TokenBudget:
         """Return the budget of a call, or the engine's own, within the called model's window."""
@@ -405,6 +424,8 @@ class Engine:
     ) -> tuple[PreparedCall, MemoryState, RequestOptions]:
         """Return the prepared call, the state after its compaction, and the request's options."""
         prepared = self.prepare(messages, state, **options)
+        for event in redact_events(state, prepared.state):
+            self.tell("end", event)
         call, notes = self._with_notes(messages, prepared, options)
         asked = {"force": force, "instruction": instruction, "steps": steps, "options": options}
         compaction = self._compaction(call, summarize=summarize, **asked)
@@ -433,7 +454,7 @@ class Engine:
         notes = WorkingNotes(self.annotations, call.mode, asked, call.budget, count)
         event = notes.event(call.context, call.state)
         if event is not None:
-            notify(self.callbacks, "end", event)
+            self.tell("end", event)
         context, state = notes.added(call.context, known)
         return replace(call, context=context, state=state), notes
 
@@ -445,7 +466,7 @@ class Engine:
             policy=policy,
             wants=self.summarizer.wants,
             is_quick=self.summarizer.is_quick,
-            callbacks=self.callbacks,
+            tell=self.tell,
             now=self.now,
             count_text=call.counter.text,
             warn=self.warn,

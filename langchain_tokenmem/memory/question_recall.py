@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Unpack
+import time
+from collections.abc import Iterable, Sequence
+from typing import Literal, Unpack
 
 from langchain_core.messages import BaseMessage
 
@@ -11,6 +12,7 @@ from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.edited_words import digest_of_words
 from langchain_tokenmem.core.inserted_text import block_of
 from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.events import MemoryEvent
 from langchain_tokenmem.memory.kept_notes import notes_for_question, with_notes_in_front
 from langchain_tokenmem.memory.prepared_call import PreparedCall
 from langchain_tokenmem.memory.recalled_blocks import (
@@ -55,8 +57,11 @@ def with_recalled(
     if question is None or (memory.recall is None and notebook is None):
         return state
     call = memory.engine.prepare(messages, known, **options)
+    started = time.perf_counter()
     block = _recalled(memory, question, conversation, call)
-    notes = None
+    if block is not None and block["ids"]:
+        _tell(memory, call, "recall", block["text"], block["ids"], started)
+    notes, started = None, time.perf_counter()
     if notebook is not None:
         most, count_text = call.budget.notes_tokens, call.counter.text
         notes = notes_for_question(
@@ -69,10 +74,26 @@ def with_recalled(
             memory.warn_once,
             memory.notes_calls,
         )
+    if notes and notes.text:
+        _tell(memory, call, "notes", notes.text, notes.levels, started)
     if block is None and not (notes and notes.text):
         return state
     block = with_notes_in_front(block or {"text": "", "ids": []}, notes)
     return add_memory_block(known, messages, question, block)
+
+
+def _tell(
+    memory: TokenMemory,
+    call: PreparedCall,
+    kind: Literal["recall", "notes"],
+    text: str,
+    ids: Iterable[str],
+    started: float,
+) -> None:
+    """Tell of what was put beside a question."""
+    tokens, took = call.counter.text(text), time.perf_counter() - started
+    event = MemoryEvent(kind=kind, tokens_after=tokens, ids=tuple(ids), duration_s=took)
+    memory.engine.tell("end", event)
 
 
 def _recalled(

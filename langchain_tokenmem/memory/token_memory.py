@@ -45,7 +45,7 @@ from langchain_tokenmem.core.working_notes.mode_profiles import (
     mode_named,
 )
 from langchain_tokenmem.errors import StoreError
-from langchain_tokenmem.events import CompactCallbacks, checked_callbacks
+from langchain_tokenmem.events import EventSource, MemoryCallbacks, checked_callbacks
 from langchain_tokenmem.memory.background import BackgroundSummaries, BackgroundSummarizer
 from langchain_tokenmem.memory.compaction import summaries_by, with_async_summaries
 from langchain_tokenmem.memory.engine import Engine, utc_now
@@ -95,7 +95,7 @@ class TokenMemory(ErasableMemory, Closeable):
         modes: Further profiles of the application's own, to which a session can be switched.
         turn_memory: Which turns show the files that they changed and the commands that failed:
             `when_hidden`, `always`, `never`, or `TurnMemorySettings`.
-        callbacks: Are told of every compaction and summary.
+        callbacks: Are told of what the memory does: `MemoryCallbacks`.
         background: Make summaries behind the reply, and let a call wait for one only at the hard
             limit; a quick summarizer's in the call, but for a backlog of thousands of messages.
             Needs a session, or a graph with a thread. `BackgroundSummaries` sets its limits.
@@ -131,7 +131,7 @@ class TokenMemory(ErasableMemory, Closeable):
         mode: ModeProfile | str | None = None,
         modes: Sequence[ModeProfile] = (),
         turn_memory: TurnMemorySettings | TurnMemoryShown = "when_hidden",
-        callbacks: Sequence[CompactCallbacks] = (),
+        callbacks: Sequence[MemoryCallbacks] = (),
         background: BackgroundSummaries | bool = True,
         max_wait_s: float = 30.0,
         before_store: BeforeStore | None = None,
@@ -476,6 +476,21 @@ class TokenMemory(ErasableMemory, Closeable):
         """
         own = copy.copy(self)
         own.engine = replace(self.engine, follows_model=True)
+        return own
+
+    def stats(self) -> dict[str, dict[str, float]]:
+        """Return what this memory has done since it was made, in all conversations.
+
+        Returns:
+            By the kind of `MemoryEvent` the number of `events`, and the sums of their numbers:
+            tokens before and after, seconds, the summarizer's calls, tokens and cost.
+        """
+        return self.engine.totals.as_dict()
+
+    def in_conversation(self, source: EventSource) -> TokenMemory:
+        """Return this memory with a conversation that its events are about."""
+        own = copy.copy(self)
+        own.engine = replace(self.engine, source=source)
         return own
 
     def with_settings(self, settings: SessionSettings) -> TokenMemory:

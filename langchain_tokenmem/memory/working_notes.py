@@ -32,7 +32,7 @@ from langchain_tokenmem.core.working_notes.reading import (
     with_agent_notes,
 )
 from langchain_tokenmem.core.working_notes.rendering import RenderedNotes, render_notes
-from langchain_tokenmem.events import CompactEvent
+from langchain_tokenmem.events import MemoryEvent
 from langchain_tokenmem.notes_state import ModesState
 from langchain_tokenmem.state import Block, MemoryState, RunningSummary
 
@@ -107,7 +107,7 @@ class WorkingNotes:
         notes = self._notes(modes, context)
         return _with_only_notes({**state, "blocks": blocks}, context, notes, entry)
 
-    def event(self, context: ContextParts, state: MemoryState) -> CompactEvent | None:
+    def event(self, context: ContextParts, state: MemoryState) -> MemoryEvent | None:
         """Return the event of a switch; None where the conversation goes on in its mode.
 
         Args:
@@ -121,7 +121,7 @@ class WorkingNotes:
         if context.summary is None and not any(role_of(message) == "ai" for message in said):
             return None  # the conversation begins with it
         tokens = request_tokens(context)
-        return CompactEvent("mode", self.name, tokens, tokens, ())
+        return MemoryEvent(kind="mode", reason=self.name, tokens_before=tokens, tokens_after=tokens)
 
     def _is_switch(self, before: ModesState | None) -> bool:
         return (before["mode"] if before else "") != self.name

@@ -20,7 +20,9 @@ from langchain_tokenmem.core.message_times import first_sights
 from langchain_tokenmem.core.messages import role_of, with_ids
 from langchain_tokenmem.core.pins import with_pins
 from langchain_tokenmem.core.session_settings import SessionSettings
+from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.errors import ScopeError, TokenMemoryError
+from langchain_tokenmem.events import EventSource
 from langchain_tokenmem.memory.finished_summaries import Origin
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope, question_without_block
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -28,7 +30,7 @@ from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.tokens.cache import request_digest
 from langchain_tokenmem.turns.backlog import beginnings
-from langchain_tokenmem.turns.conversation import Snapshot, TurnRequest
+from langchain_tokenmem.turns.conversation import Snapshot, TurnRequest, current_run
 from langchain_tokenmem.turns.removed_messages import RemovedMessages
 
 STATE_IS_LOST = (
@@ -77,9 +79,17 @@ class GraphThread:
 
     def configured(self) -> GraphThread:
         """Return the thread with a memory that has its own settings, else those of its user."""
-        if self.settings is None:
-            return self
-        return replace(self, memory=self.memory.with_settings(self.settings()), settings=None)
+        memory = self.memory
+        if self.settings is not None:
+            memory = memory.with_settings(self.settings())
+        if memory.engine.source is None:
+            session = thread_session(self.thread, self.subgraph) if self.thread else None
+            memory = memory.in_conversation(
+                EventSource(
+                    session=session, thread=self.thread, user=self.user_id, run_id=current_run()
+                )
+            )
+        return self if memory is self.memory else replace(self, memory=memory, settings=None)
 
     def load(self, request: TurnRequest, previous: Snapshot | None = None) -> Snapshot:
         """Take the summary that was finished for this thread, and keep new messages for recall.

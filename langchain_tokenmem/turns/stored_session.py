@@ -40,6 +40,7 @@ from langchain_tokenmem.core.turn_memory import without_echo
 from langchain_tokenmem.core.turns import covered_turn, with_turn_memories
 from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state, turn_reading
 from langchain_tokenmem.errors import ConfigurationError, StoreError
+from langchain_tokenmem.events import EventSource
 from langchain_tokenmem.memory.current_words import (
     noted_words,
     with_current_words,
@@ -52,7 +53,7 @@ from langchain_tokenmem.memory.working_notes import lacks_covered_notes, with_co
 from langchain_tokenmem.notes_state import Author, Pin
 from langchain_tokenmem.state import MemoryState, new_state
 from langchain_tokenmem.turns.backlog import beginnings
-from langchain_tokenmem.turns.conversation import ATTEMPTS, Snapshot, TurnRequest
+from langchain_tokenmem.turns.conversation import ATTEMPTS, Snapshot, TurnRequest, current_run
 
 if TYPE_CHECKING:
     from langchain_tokenmem.storage.transcript_store import TranscriptStore
@@ -201,6 +202,10 @@ class StoredSession:
         """Return the session with its own settings, else those of its user."""
         settings = self.store.settings(self.session_id, user_id=self.user_id)
         memory = self.memory.with_settings(settings)
+        if memory.engine.source is None:
+            memory = memory.in_conversation(
+                EventSource(session=self.session_id, user=self.user_id, run_id=current_run())
+            )
         return self if memory is self.memory else replace(self, memory=memory)
 
     def add(self, messages: Sequence[BaseMessage]) -> None:

@@ -22,6 +22,7 @@ from langchain_tokenmem.background import await_for, in_own_thread, wait_for, wa
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import StoreError, SummaryError, TokenMemoryError
+from langchain_tokenmem.events import MemoryEvent
 from langchain_tokenmem.memory.compaction import Summarize, summaries_by, with_async_summaries
 from langchain_tokenmem.memory.prepared_call import with_sent
 from langchain_tokenmem.memory.question_recall import with_recalled
@@ -364,6 +365,13 @@ class Turn:
     def _result(self, snapshot: Snapshot, state: MemoryState, view: View) -> TurnResult:
         for warning in view.warnings:
             self._warn(warning)
+        if self.conversation.label:
+            tokens = view.usage.input_tokens
+            seconds = time.monotonic() - self.started
+            event = MemoryEvent(
+                kind="view", tokens_before=tokens, tokens_after=tokens, duration_s=seconds
+            )
+            self.memory.engine.tell("end", event)
         return TurnResult(state, view, changed=state != snapshot.stored)
 
     def _warn(self, warning: str) -> None:

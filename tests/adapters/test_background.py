@@ -19,7 +19,7 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.errors import StoreError
-from langchain_tokenmem.events import CompactCallbacks
+from langchain_tokenmem.events import MemoryCallbacks
 from langchain_tokenmem.types import BackgroundSummaries
 from tests.adapters import integrations
 from tests.adapters.integrations import state_of, thread
@@ -122,25 +122,29 @@ def test_an_event_loop_that_ends_right_after_a_turn_loses_no_summary(store):
     assert store.state("s").state["summary"]
 
 
-class Told(CompactCallbacks):
+class Told(MemoryCallbacks):
     def __init__(self):
         self.events = []
 
-    def on_compact_start(self, event):
-        self.events.append(("start", event))
+    def _note(self, moment, event):
+        if event.kind == "fold":
+            self.events.append((moment, event))
 
-    def on_compact_end(self, event):
-        self.events.append(("end", event))
+    def on_memory_start(self, event):
+        self._note("start", event)
 
-    def on_compact_error(self, event):
-        self.events.append(("error", event))
+    def on_memory_end(self, event):
+        self._note("end", event)
+
+    def on_memory_error(self, event):
+        self._note("error", event)
 
 
-class Raising(CompactCallbacks):
-    def on_compact_start(self, event):
+class Raising(MemoryCallbacks):
+    def on_memory_start(self, event):
         raise RuntimeError("my own bug")
 
-    on_compact_end = on_compact_error = on_compact_start
+    on_memory_end = on_memory_error = on_memory_start
 
 
 @pytest.mark.slow
@@ -150,9 +154,9 @@ def test_events_and_totals_of_a_summary_survive_a_raising_callback(store, caplog
     store.add("s", talk(3_300))
     history(store, memory).view()
     (start, begun), (end, done) = told.events
-    assert (start, end, done.kind, done.reason) == ("start", "end", "summary", "summarize_at")
+    assert (start, end, done.kind, done.reason) == ("start", "end", "fold", "summarize_at")
     assert begun.ids == done.ids
-    assert done.model == "scripted"
+    assert done.summarizer == "scripted"
     assert done.tokens_before > done.tokens_after
     assert (done.calls, done.input_tokens, done.output_tokens) == (1, 100, 10)
     assert "my own bug" in caplog.text

@@ -17,7 +17,7 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
-from langchain_tokenmem.events import CompactCallbacks
+from langchain_tokenmem.events import MemoryCallbacks
 from tests.adapters.integrations import session
 
 BUDGET = TokenBudget(8_000)
@@ -59,8 +59,8 @@ WRONG = {
         "messages holds a dict",
     ),
     "one callback for a list": (
-        lambda _: TokenMemory(callbacks=CompactCallbacks()),
-        r"callbacks is no list of CompactCallbacks: callbacks=\[MyCallbacks\(\)\]",
+        lambda _: TokenMemory(callbacks=MemoryCallbacks()),
+        r"callbacks is no list of MemoryCallbacks: callbacks=\[MyCallbacks\(\)\]",
     ),
     "a function before storing that loses messages": (
         lambda store: TokenMemoryChatHistory(

@@ -23,7 +23,7 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
-from langchain_tokenmem.events import CompactCallbacks, CompactEvent
+from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent
 from tests.contract.chats import Talker, Way, long_turns
 from tests.strategies import conversations
 
@@ -109,11 +109,12 @@ def test_thresholds_keep_a_tenth_of_the_window_below_the_limit(name, window, mar
 
 @pytest.mark.parametrize("way", ["history", "chain", "middleware", "node", "nodes"], indirect=True)
 async def test_no_call_waits_for_a_summary_for_lack_of_room(way: Way):
-    events: list[CompactEvent] = []
+    events: list[MemoryEvent] = []
 
-    class Heard(CompactCallbacks):
-        def on_compact_start(self, event: CompactEvent) -> None:
-            events.append(event)
+    class Heard(MemoryCallbacks):
+        def on_memory_start(self, event: MemoryEvent) -> None:
+            if event.kind == "fold":
+                events.append(event)
 
     def summarize(messages, prior, instruction, most) -> str:
         return "The parcels of these questions went to Bonn, with two lamps in each of them."

@@ -1,7 +1,7 @@
 """Between two changes of its prefix each request begins with the one before, byte for byte.
 
 Everything that the memory can put into a request is in play: system text, tools, a mode, a pin,
-recalled messages, notes and summaries. A change of the prefix is reported as a `CompactEvent`.
+recalled messages, notes and summaries. A change of the prefix is reported as a `MemoryEvent`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import tool
 
 from langchain_tokenmem import Notebook, Recall, TokenBudget, TokenMemory, TranscriptStore
-from langchain_tokenmem.events import CompactCallbacks
+from langchain_tokenmem.events import MemoryCallbacks
 from langchain_tokenmem.notes import SqlStore
 from tests.contract.chats import Talker, Way, long_turns, pin, texts
 
@@ -30,15 +30,15 @@ def look_up(parcel: str) -> str:
     return LOOKED_UP.format(parcel, number * 3, number % 7) * 12
 
 
-class Changes(CompactCallbacks):
+class Changes(MemoryCallbacks):
     """Counts the changes of a prefix, and notes how many there were at each request."""
 
     def __init__(self) -> None:
         self.count = 0
         self.at_request: list[int] = []
 
-    def on_compact_end(self, event: Any) -> None:
-        self.count += 1
+    def on_memory_end(self, event: Any) -> None:
+        self.count += event.is_change
 
     def model(self) -> Talker:
         def answer(request: list[BaseMessage]) -> AIMessage | str:

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.events import CompactCallbacks
+from langchain_tokenmem.events import MemoryCallbacks
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import add_memory_block, question_without_block
 from langchain_tokenmem.modes import ModeProfile
@@ -201,12 +201,13 @@ def test_notes_give_way_before_a_message_does():
     assert "The working notes did not fit beside the newest messages." in tight.warnings
 
 
-class Events(CompactCallbacks):
+class Events(MemoryCallbacks):
     def __init__(self):
         self.seen = []
 
-    def on_compact_end(self, event):
-        self.seen.append((event.kind, event.reason))
+    def on_memory_end(self, event):
+        if event.is_change:
+            self.seen.append((event.kind, event.reason))
 
 
 def test_a_switch_is_one_change_of_the_prefix_and_one_event_and_loses_nothing():

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore
 from langchain_tokenmem.counting import ProviderCounter, TokenCount, TokenCounter, counter_for
-from langchain_tokenmem.events import CompactCallbacks, CompactEvent
+from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent
 from langchain_tokenmem.modes import (
     ModeProfile,
     ToolKinds,
@@ -90,10 +90,10 @@ def explained(messages: list[BaseMessage]) -> None:
     assert_type(told.profile, str)
 
 
-class Log(CompactCallbacks):
+class Log(MemoryCallbacks):
     """Notes what every summary took."""
 
-    def on_compact_end(self, event: CompactEvent) -> None:
+    def on_memory_end(self, event: MemoryEvent) -> None:
         """Note one."""
         assert_type(event.ids, tuple[str, ...])
         assert_type(event.cost, float | None)

@@ -40,6 +40,7 @@ from langchain_tokenmem.adapters.agents.model_call import (
     tokens_added_behind,
     with_tools_of_mode,
     without_copies,
+    writer_of,
 )
 from langchain_tokenmem.adapters.memory_tools import MEMORY_TOOLS, memory_tools
 from langchain_tokenmem.adapters.run_context import (
@@ -48,6 +49,7 @@ from langchain_tokenmem.adapters.run_context import (
     merge_by_name,
     mode_asked,
     write_events,
+    write_view,
 )
 from langchain_tokenmem.adapters.stored_settings import settings_of_run
 from langchain_tokenmem.background import in_own_thread
@@ -328,6 +330,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
     def _fitted(self, call: ModelCall, result: TurnResult) -> ModelRequest[Any]:
         """Return the request with the view in the place of the conversation."""
         request, view, memory = call.request, result.view, call.thread.memory
+        write_view(writer_of(request), view, self._name)
         if is_kept_by_provider(request.model, result):
             memory.warn_once(f"{self._name}: {KEPT_BY_PROVIDER}")
         system, messages = system_and_messages(messages_to_send(view, self._name))
@@ -351,9 +354,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         orders: Any = call.request.state.get("token_memory_orders")
         if orders is not None and orders.get(self._name) != REQUEST_DONE:
             update["token_memory_orders"] = {self._name: REQUEST_DONE}
-        runtime = call.request.runtime
-        writer = runtime.stream_writer if runtime else None
-        write_events(writer, call.thread.state, result, self._name)
+        write_events(writer_of(call.request), call.thread.state, result, self._name)
         command: Command[Any] | None = Command(update=update) if update else None
         return ExtendedModelResponse(model_response=response, command=command)
 

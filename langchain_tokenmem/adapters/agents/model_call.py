@@ -19,6 +19,7 @@ from langchain_tokenmem.core.edited_words import with_said, without_said
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.turn_memory import without_echo
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
+from langchain_tokenmem.events import MemoryEvent
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
 from langchain_tokenmem.turns.turn import aafter_reply, after_reply, atake_turn, take_turn
@@ -50,6 +51,13 @@ class ModelCall:
         smaller = smaller_budget(self.thread.memory.budget, result.view.usage.input_tokens)
         if smaller is None:
             return None
+        event = MemoryEvent(
+            kind="overflow_retry",
+            reason="limit",
+            tokens_before=result.view.usage.input_tokens,
+            tokens_after=smaller.limit,
+        )
+        self.thread.memory.engine.tell("end", event)
         turn = replace(
             self.turn,
             options={**self.turn.options, "budget": smaller},
@@ -118,6 +126,11 @@ def tokens_added_behind(request: ModelRequest[Any], count_text: Callable[[str], 
     module = sys.modules.get("deepagents.middleware.memory")
     frame = getattr(module, "MEMORY_SYSTEM_PROMPT", "")
     return count_text("\n\n".join([frame, *(f"{name}\n{contents[name]}" for name in contents)]))
+
+
+def writer_of(request: ModelRequest[Any]) -> Callable[[Any], None] | None:
+    """Return the writer of the agent's custom stream; None outside of an agent."""
+    return request.runtime.stream_writer if request.runtime else None
 
 
 def is_kept_by_provider(model: BaseChatModel, result: TurnResult) -> bool:

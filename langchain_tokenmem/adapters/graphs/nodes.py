@@ -30,6 +30,7 @@ from langchain_tokenmem.adapters.run_context import (
     session_and_user,
     stream_writer,
     write_events,
+    write_view,
 )
 from langchain_tokenmem.adapters.stored_settings import settings_of_run
 from langchain_tokenmem.background import in_own_thread
@@ -161,6 +162,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         write_events(stream_writer(), thread.state, result, self.keys.state)
         update = StateUpdate(self.keys.view)
         if self._is_last:
+            write_view(stream_writer(), result.view, self.keys.state)
             gone = {message.id for message in removals.messages}
             left = [message for message in thread.messages if message.id not in gone]
             update[self.keys.view] = list(messages_to_send(result.view, self.get_name()))

@@ -81,7 +81,7 @@ def test_every_compaction_and_summary_is_an_event_of_the_custom_stream():
     for name, talk in (("results", results), ("t", tool_turns(20))):
         for said in talk:
             events += graph.stream({"messages": [said]}, thread(name), stream_mode="custom")
-    assert {event["event"] for event in events} == {"compaction", "summary"}
+    assert {event["event"] for event in events} == {"compaction", "summary", "view"}
     last = [event for event in events if event["event"] == "summary"][-1]
     assert last["covers_to"] == state_of(graph)["summary"]["covers_to"]
     assert last["memory"] == "memory"

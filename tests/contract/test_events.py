@@ -1,0 +1,225 @@
+"""Whoever listens to the callbacks or reads the log knows what was done, to whom, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from langchain_tokenmem import Recall, TokenMemory, TokenMemoryMiddleware, TranscriptStore
+from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent, TraceCallbacks
+from tests.contract.chats import Talker, Way, long_turns
+
+PRIVATE = "Wolperdinger"
+PARTS = ("system", "tools", "pinned", "summary", "memory_block", "tail")
+TOLD = re.compile(
+    r"(?:thread|session) (\S+): ([\d,]+) → ([\d,]+) tokens, "
+    r"(?:[\d,]+ results shortened, )?(?:[\d,]+ messages summarized )?.*\((\w+)\)"
+)
+
+
+class Heard(MemoryCallbacks):
+    def __init__(self) -> None:
+        self.starts: list[MemoryEvent] = []
+        self.events: list[MemoryEvent] = []
+
+    def on_memory_start(self, event: MemoryEvent) -> None:
+        self.starts.append(event)
+
+    def on_memory_end(self, event: MemoryEvent) -> None:
+        self.events.append(event)
+
+    def of(self, kind: str) -> list[MemoryEvent]:
+        return [event for event in self.events if event.kind == kind]
+
+
+@pytest.mark.parametrize("way", ["history", "chain", "middleware", "node", "nodes"], indirect=True)
+async def test_every_integration_tells_of_each_call_and_each_change(way: Way, caplog):
+    heard = Heard()
+    memory = TokenMemory(2_000, callbacks=[heard])
+    chat = way.chat(memory, thread="t7", user="ann")
+    with caplog.at_level(logging.DEBUG, "langchain_tokenmem"):
+        for question in long_turns(24):
+            await chat.ask(f"{PRIVATE}: {question}")
+            memory.close()
+    views, folds = heard.of("view"), heard.of("fold")
+    assert len(views) == len(chat.requests) == 24
+    assert folds
+    assert len(folds) == len([event for event in heard.starts if event.kind == "fold"])
+    assert all(event.tokens_after < event.tokens_before for event in folds)
+    assert all(event.summarized for event in folds)
+    for event in heard.events:
+        assert (event.session, event.user) == ("t7", "ann")
+        assert event.thread == ("t7" if way.is_graph else None)
+        assert event.duration_s >= 0
+    if way.is_graph:
+        assert len({event.run_id for event in views} - {None}) == 24, "each call is a run"
+    lines = [record for record in caplog.records if record.name.endswith("events")]
+    changes = [record.getMessage() for record in lines if record.levelno == logging.INFO]
+    told = [found.groups() for found in map(TOLD.fullmatch, changes) if found]
+    assert [(name, reason) for name, _, _, reason in told] == [("t7", f.reason) for f in folds]
+    assert [r for r in lines if r.levelno == logging.DEBUG and "request of" in r.msg % r.args]
+    assert PRIVATE not in caplog.text
+
+
+def test_sessions_at_work_side_by_side_are_told_apart():
+    heard = Heard()
+    middleware = TokenMemoryMiddleware(TokenMemory(2_000, callbacks=[heard]))
+    agent = create_agent(Talker(), middleware=[middleware], checkpointer=InMemorySaver())
+
+    async def talk(name: str) -> int:
+        config = {"configurable": {"thread_id": name}}
+        for question in long_turns(24):
+            await agent.ainvoke({"messages": question}, config)
+        state = (await agent.aget_state(config)).values["token_memory"]["TokenMemoryMiddleware"]
+        return state["summary"]["covered"]
+
+    async def everyone() -> list[int]:
+        return await asyncio.gather(*(talk(f"t{n}") for n in range(4)))
+
+    covered = asyncio.run(everyone())
+    for number, count in enumerate(covered):
+        folds = [event for event in heard.of("fold") if event.thread == f"t{number}"]
+        assert sum(event.summarized for event in folds) == count
+        assert {event.model for event in folds} == {"gpt-4o"}
+
+
+def test_a_summarizer_that_takes_its_time_is_an_event_of_its_own():
+    heard = Heard()
+    memory = TokenMemory(2_000, callbacks=[heard], summarizer=Talker(answer="All of it."))
+    with TranscriptStore("sqlite://") as store:
+        middleware = TokenMemoryMiddleware(memory, store=store)
+        agent = create_agent(Talker(), middleware=[middleware], checkpointer=InMemorySaver())
+        for question in long_turns(20):
+            agent.invoke({"messages": question}, {"configurable": {"thread_id": "t1"}})
+            memory.close()
+    summaries, folds = heard.of("summary"), heard.of("fold")
+    assert len(summaries) == len(folds) > 0
+    assert all(event.calls and event.summarizer for event in summaries)
+    assert {event.thread for event in summaries} == {"t1"}, "in the background, too"
+    assert sum(event.calls for event in summaries) == sum(event.calls for event in folds)
+
+
+def test_recall_and_a_refused_request_are_events():
+    heard, refused = Heard(), [ValueError("This model's maximum context length is 900 tokens.")]
+    with TranscriptStore("sqlite://") as store:
+        memory = TokenMemory(3_000, callbacks=[heard], recall=Recall(store))
+
+        def answer(_request: object) -> AIMessage:
+            if len(heard.of("view")) == 20 and refused:
+                raise refused.pop()
+            return AIMessage("Noted.")
+
+        agent = create_agent(
+            Talker(answer=answer),
+            middleware=[TokenMemoryMiddleware(memory)],
+            checkpointer=InMemorySaver(),
+        )
+        config = {"configurable": {"thread_id": "t1"}}
+        for question in long_turns(24):
+            agent.invoke({"messages": question}, config)
+        agent.invoke({"messages": "Where is parcel P-7002?"}, config)
+    recalled = heard.of("recall")[-1]
+    assert recalled.ids
+    assert recalled.tokens_after > 0
+    (retry,) = heard.of("overflow_retry")
+    assert retry.tokens_after < retry.tokens_before
+    assert retry.session == "t1"
+
+
+@pytest.mark.parametrize("way", ["middleware", "node"], indirect=True)
+async def test_an_entry_whose_messages_were_edited_is_told_once(way: Way):
+    heard = Heard()
+    memory = TokenMemory(2_000, callbacks=[heard])
+    chat = way.chat(memory, thread="t1")
+    for question in long_turns(24):
+        await chat.ask(question)
+        memory.close()
+    assert not heard.of("redact")
+    first = chat.said()[0]
+    await chat.ask(first.model_copy(update={"content": "Forget it."}))
+    await chat.ask("And now?")
+    (told,) = heard.of("redact")
+    assert (told.reason, told.thread) == ("edited", "t1")
+    assert told.tokens_before > 0
+
+
+@pytest.mark.parametrize("way", ["middleware", "node", "nodes"], indirect=True)
+async def test_each_request_is_in_the_custom_stream_before_the_model_is_called(way: Way):
+    memory = TokenMemory(2_000)
+    chat: Any = way.chat(memory)
+    said = {"messages": [HumanMessage("Where is parcel P-7?")]}
+    events = [event async for event in chat.graph.astream(said, chat.config, stream_mode="custom")]
+    (view,) = [event for event in events if event["event"] == "view"]
+    assert view["tokens"] == memory.for_model(chat.model).explain(chat.said()[:1]).tokens
+    assert view["tokens"] < view["limit"]
+    assert sum(n for name, n in view["parts"].items() if name in PARTS) == view["tokens"]
+
+
+def test_stats_add_up_what_was_done_in_all_conversations():
+    heard = Heard()
+    memory = TokenMemory(2_000, callbacks=[heard])
+    agent = create_agent(
+        Talker(), middleware=[TokenMemoryMiddleware(memory)], checkpointer=InMemorySaver()
+    )
+    assert memory.stats() == {}
+    for thread in ("t1", "t2"):
+        for question in long_turns(24):
+            agent.invoke({"messages": question}, {"configurable": {"thread_id": thread}})
+    stats = memory.stats()
+    assert stats.keys() == {event.kind for event in heard.events}
+    assert stats["view"]["events"] == 48
+    assert stats["fold"]["summarized"] == sum(event.summarized for event in heard.of("fold")) > 0
+
+
+class Runs(BaseCallbackHandler):
+    """Keeps the runs of the memory: name, parent, how it ended."""
+
+    def __init__(self) -> None:
+        self.begun: dict[Any, tuple[str, Any, dict[str, Any]]] = {}
+        self.ended: list[Any] = []
+
+    def on_chain_start(self, serialized: Any, inputs: Any, **known: Any) -> None:
+        name = known.get("name") or ""
+        self.begun[known["run_id"]] = (name, known["parent_run_id"], known["metadata"] or {})
+
+    def on_chain_end(self, outputs: Any, *, run_id: Any, **_: Any) -> None:
+        self.ended.append(run_id)
+
+    on_chain_error = on_chain_end
+
+
+@pytest.mark.parametrize("way", ["chain", "middleware", "node"], indirect=True)
+@pytest.mark.parametrize("fails", [False, True])
+async def test_what_the_memory_does_is_in_the_run_tree(way: Way, *, fails: bool):
+    runs = Runs()
+    answer: Any = ValueError("The summarizer is down.") if fails else "All of it."
+    memory = TokenMemory(
+        2_000,
+        summarizer=Talker(answer=answer),
+        callbacks=[TraceCallbacks()],
+        background=False,
+    )
+    chat = way.chat(memory, thread="t1")
+    chat_config = {**chat.config, "callbacks": [runs]}
+    runnable = getattr(chat, "graph", None) or chat.chain  # type: ignore[attr-defined]
+    for question in long_turns(20):
+        said = [HumanMessage(question)]
+        await chat.call(runnable, {"messages": said} if way.is_graph else said, chat_config)
+    names = {run: name for run, (name, _, _) in runs.begun.items()}
+    folds = [run for run, name in names.items() if name == "tokenmem.fold"]
+    summaries = [run for run, name in names.items() if name == "tokenmem.summary"]
+    assert folds
+    assert summaries
+    assert all(names.get(runs.begun[run][1]) == "tokenmem.fold" for run in summaries)
+    assert all(runs.begun[run][1] in names for run in folds), "a child of the call"
+    assert {runs.begun[run][2]["tokenmem.session"] for run in folds} == {"t1"}
+    assert {*folds, *summaries} <= {*runs.ended}
+    assert len(runs.ended) == len({*runs.ended})
