@@ -204,12 +204,15 @@ def test_five_thousand_messages_do_not_lag(browser, tmp_path):
 
 
 def test_served_list_search_and_page(browser):
+    browser.set_window_size(*SIZES["phone"])
     with opened(str(RECORDED)) as found, PageServer(found, 0, 6_000) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         browser.get_log("browser")
         browser.get(server.address)
         (link,) = css(browser, "td a")
         assert link.text == "recorded-agent"
+        code = "return document.documentElement.scrollWidth - innerWidth"
+        assert browser.execute_script(code) <= 0
         (box,) = css(browser, "input[name=q]")
         box.send_keys("handbook\n")
         hits = css(browser, "article a")

@@ -281,7 +281,7 @@ class Facts:
 
     def _from(self, block: Block | None) -> list[int]:
         """Return the places of the messages that a memory block shows."""
-        return [self.by_id[key] for key in block["ids"] if key in self.by_id] if block else []
+        return sorted(self.by_id[key] for key in block["ids"] if key in self.by_id) if block else []
 
     def _lines(self, text: str, sources: Mapping[str, Sequence[str]]) -> list[list[Any]]:
         """Return the lines of a summary with the places of the messages they were taken from."""

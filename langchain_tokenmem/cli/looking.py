@@ -314,7 +314,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0: a free one.")] = 0,
     window: Window = None,
 ) -> None:
-    """Serve the pages of all sessions on this machine until Ctrl+C; nothing is ever changed."""
+    """Serve the pages of all sessions on this machine until Ctrl+C; no session is changed."""
     from langchain_tokenmem.cli.serving import PageServer
     from langchain_tokenmem.cli.stored_sessions import opened
 

@@ -123,6 +123,29 @@ def test_stats_count_everything(store):
     assert "sessions" in ran("stats", store)
 
 
+def dump(path):
+    raw = sqlite3.connect(path)
+    lines = [*raw.iterdump()]
+    raw.close()
+    return lines
+
+
+@pytest.mark.slow
+def test_looking_changes_nothing(store, tmp_path):
+    before = dump(store)
+    ran("sessions", store)
+    ran("stats", store)
+    for command in ("show", "view", "explain"):
+        ran(command, store, "s1")
+    ran("show", store, "s1", "--html", tmp_path / "page.html")
+    assert dump(store) == before
+    ran("search", store, "lighthouses")  # it completes the index of words
+    own = 'INSERT INTO "tokenmem_messages"'
+    stored = [line for line in dump(store) if line.startswith(own)]
+    assert stored == [line for line in before if line.startswith(own)]
+    assert len(stored) == 6
+
+
 def test_version_is_that_of_the_package():
     assert ran("--version").startswith("tokenmem 0.")
 
