@@ -76,6 +76,8 @@ class SessionCalls:
         Raises:
             ConfigurationError: When there is no such call.
         """
+        if not self.calls:
+            raise ConfigurationError("The session has no messages, so there is no call.")
         if number is None:
             return self.calls[-1]
         if not 1 <= number <= len(self.calls):

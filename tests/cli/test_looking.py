@@ -102,6 +102,15 @@ def test_an_unknown_session_and_no_source_are_errors_of_two(store, tmp_path):
     ran("sessions", tmp_path / "nowhere.db", code=2)
 
 
+def test_a_session_without_messages_has_no_calls(store, tmp_path):
+    with TranscriptStore(f"sqlite:///{store}") as opened:
+        opened.clear("s1")
+    assert "0 messages" in ran("show", store, "s1")
+    assert "no messages" in ran("explain", store, "s1", code=2)
+    ran("show", store, "s1", "--html", tmp_path / "page.html")
+    assert '"calls":[]' in (tmp_path / "page.html").read_text()
+
+
 def test_search_finds_by_words_or_leaves_with_one(store):
     assert "s1 #1 user" in ran("search", store, "lighthouses", "--session", "s1")
     hits = json.loads(ran("search", store, "lighthouses", "--json"))
