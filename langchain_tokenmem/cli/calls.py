@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -24,11 +25,11 @@ from langchain_tokenmem.core.messages import block_text, marks_of, reference, ro
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.state import MemoryState, SummaryEntry, new_state
+from langchain_tokenmem.state import Block, MemoryState, SummaryEntry, new_state
 
 PARTS = ("system", "tools", "pinned", "summary", "memory_block", "tail")
 """Parts of a request, in the order in which a chart stacks them."""
-_INSERTED = re.compile(rf"<({FENCES})[ >]")
+_INSERTED = re.compile(rf"<({FENCES})[ >].*?</\1>\s*", re.DOTALL)
 _REFERENCE = re.compile(r"\b[0-9a-f]{6,32}\b")
 _IN_CHECKPOINTS = "read from the checkpoints; system text and tools of the agent are not in them"
 _PLAYED = "played again with the settings of this command"
@@ -75,6 +76,8 @@ class SessionCalls:
         Raises:
             ConfigurationError: When there is no such call.
         """
+        if not self.calls:
+            raise ConfigurationError("The session has no messages, so there is no call.")
         if number is None:
             return self.calls[-1]
         if not 1 <= number <= len(self.calls):
@@ -220,7 +223,7 @@ class Facts:
             limit=usage.max_tokens,
             whole=whole + usage.parts["tools"],
             parts={name: usage.parts.get(name, 0) for name in PARTS},
-            items=[*self._items(call.view, entries)],
+            items=[*self._items(call.view, state)],
             shortened=shortened,
             summarized=self._summarized(entries),
             left_out=call.view.left_out,
@@ -232,7 +235,7 @@ class Facts:
     def _is_cut(self, message: BaseMessage, place: int) -> bool:
         """Return whether a message is shown in fewer words than it has."""
         said = text_of(self.messages[place])
-        return bool(marks_of(message).get("cut")) and not text_of(message).startswith(said)
+        return bool(marks_of(message).get("cut")) and said not in text_of(message)
 
     def _tokens(self, message: BaseMessage) -> int:
         return sum(self.tokens_of(block_text(one)) for one in blocks_of(message.content))
@@ -247,7 +250,8 @@ class Facts:
             start = max(start, end)
         return found
 
-    def _items(self, view: View, entries: Sequence[SummaryEntry]) -> Iterator[dict[str, Any]]:
+    def _items(self, view: View, state: MemoryState) -> Iterator[dict[str, Any]]:
+        entries = state["summary"]["entries"] if state["summary"] else []
         sources = {
             line: [*names]
             for entry in entries
@@ -258,10 +262,11 @@ class Facts:
         for message in view.messages:
             place = self.by_id.get(message.id)
             is_cut = place is not None and self._is_cut(message, place)
-            texts = [block_text(one) for one in blocks_of(message.content)]
+            own = "" if place is None else text_of(self.messages[place])
+            block = state["blocks"].get(message.id or "")
             calls = [f"{name}({args})" for _, name, args in tool_calls_of(message)]
-            for text in filter(None, texts):
-                kind = _kind_of(text)
+            texts = map(block_text, blocks_of(message.content))
+            for kind, text in chain.from_iterable(_pieces(text, own) for text in texts):
                 yield {
                     "role": role_of(message),
                     "kind": kind,
@@ -270,10 +275,15 @@ class Facts:
                     "place": place if kind == "message" else None,
                     "is_cut": is_cut and kind == "message",
                     "lines": self._lines(text, sources) if kind == "summary" else [],
+                    "from": self._from(block) if kind == "memory" else [],
                 }
             for text in calls:
-                own = {"role": "ai", "kind": "call", "text": text, "tokens": self.tokens_of(text)}
-                yield {**own, "place": place, "is_cut": False, "lines": []}
+                call = {"role": "ai", "kind": "call", "text": text, "tokens": self.tokens_of(text)}
+                yield {**call, "place": place, "is_cut": False, "lines": [], "from": []}
+
+    def _from(self, block: Block | None) -> list[int]:
+        """Return the places of the messages that a memory block shows."""
+        return sorted(self.by_id[key] for key in block["ids"] if key in self.by_id) if block else []
 
     def _lines(self, text: str, sources: Mapping[str, Sequence[str]]) -> list[list[Any]]:
         """Return the lines of a summary with the places of the messages they were taken from."""
@@ -284,13 +294,26 @@ class Facts:
         return found
 
 
-def _kind_of(text: str) -> str:
+def _pieces(text: str, own: str) -> Iterator[tuple[str, str]]:
+    """Yield a text of a request in pieces: what the memory has inserted, and the message's own.
+
+    Args:
+        text: The text.
+        own: What the message says itself: a fence in it is its own.
+    """
     if text.startswith(LOG_INTRODUCTION):
-        return "summary"
-    fence = _INSERTED.match(text)
-    if fence is None:
-        return "message"
-    return "summary" if fence[1] == SUMMARY_FENCE else "memory"
+        yield "summary", text
+        return
+    start = 0
+    for found in _INSERTED.finditer(text):
+        if found[0].strip() in own:
+            continue
+        if found.start() > start:
+            yield "message", text[start : found.start()]
+        yield "summary" if found[1] == SUMMARY_FENCE else "memory", found[0]
+        start = found.end()
+    if start < len(text):
+        yield "message", text[start:]
 
 
 def _changes(state: MemoryState, before: MemoryState) -> list[str]:

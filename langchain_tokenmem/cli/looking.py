@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
+from rich.status import Status
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -31,7 +33,18 @@ Source = Annotated[
         "`tokenmem export`, or a recording.",
     ),
 ]
-SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="Id of the session or thread.")]
+
+
+def _typed(session: str | None) -> str | None:
+    from langchain_tokenmem.cli.stored_sessions import typed_name
+
+    return session and typed_name(session)
+
+
+SessionName = Annotated[
+    str,
+    typer.Argument(metavar="SESSION", help="Id of the session or thread.", callback=_typed),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 User = Annotated[str | None, typer.Option(help="Only sessions of this user.")]
 Full = Annotated[bool, typer.Option("--full", help="Print whole messages.")]
@@ -60,39 +73,26 @@ def sessions(
     as_json: AsJson = False,
 ) -> None:
     """List the sessions, those active last first."""
-    from langchain_tokenmem.cli.stored_sessions import opened
+    from langchain_tokenmem.cli.stored_sessions import opened, shown_name
 
     with opened(source) as found:
         total, some = found.page(user=user, matching=matching, limit=size, offset=(page - 1) * size)
     if as_json:
         write_json({"total": total, "page": page, "sessions": map(dataclasses.asdict, some)})
         return
-    columns = (
-        Column("session", overflow="fold", min_width=12, max_width=24),
-        Column("owner", overflow="ellipsis", no_wrap=True, max_width=10),
-        Column("msgs", justify="right", no_wrap=True),
-        Column("tokens", justify="right", no_wrap=True),
-        Column("last activity", no_wrap=True),
-        Column("title", overflow="ellipsis", no_wrap=True, ratio=1),
-    )
-    table = Table(*columns, box=None, pad_edge=False, expand=True)
+    console = Console(highlight=False)
     for one in some:
-        table.add_row(
-            *plain_cells(
-                one.session,
-                one.user or "-",
-                f"{one.messages:,}",
-                f"{one.tokens:,}",
-                time_text(one.active_at),
-                one.title,
-            )
+        line = Text(shown_name(one.session), style="bold").append(
+            f"  {one.title}", style="not bold"
         )
-    console = Console()
-    if some:
-        console.print(table)
+        # The id stays whole, so that it can be copied; the title gives way.
+        line.truncate(max(console.width, cell_len(shown_name(one.session))), overflow="ellipsis")
+        numbers = f"{one.messages:>7,} messages {one.tokens:>11,} tokens"
+        about = f"  {time_text(one.active_at):16} {numbers}  {printable(one.user or '')}"
+        console.print(line, Text(about, style="dim", no_wrap=True, overflow="ellipsis"), sep="\n")
     pages = -(-total // size)
     last = f", page {page} of {pages}" if pages > 1 else ""
-    console.print(f"{total:,} sessions{last}.", style="dim", highlight=False)
+    console.print(f"{total:,} sessions{last}.")
 
 
 def show(
@@ -115,7 +115,7 @@ def show(
         from langchain_tokenmem.cli.page import session_page
 
         check_output(html, force=force)
-        with opened(source, session) as found:
+        with _at_work(), opened(source, session) as found:
             page = session_page(found, session, window)
         html.write_text(page, encoding="utf-8", errors="replace", newline="\n")
         Console().print(f"Written: {html}", markup=False, highlight=False, soft_wrap=True)
@@ -172,14 +172,16 @@ def search(
     source: Source,
     words: Annotated[list[str], typer.Argument(metavar="WORDS...", help="What to look for.")],
     *,
-    session: Annotated[str | None, typer.Option(help="Only in this session.")] = None,
+    session: Annotated[
+        str | None, typer.Option(help="Only in this session.", callback=_typed)
+    ] = None,
     user: User = None,
     k: Annotated[int, typer.Option(min=1, max=1_000, help="Most hits.")] = 10,
     as_json: AsJson = False,
 ) -> None:
     """Find messages by their words, in one session or in all; leaves with 1 if there are none."""
     from langchain_tokenmem import Recall
-    from langchain_tokenmem.cli.stored_sessions import opened
+    from langchain_tokenmem.cli.stored_sessions import opened, shown_name
 
     with opened(source, session) as found:
         names = [session] if session is not None else found.store.sessions(user_id=user)
@@ -195,7 +197,7 @@ def search(
     console = Console()
     for hit in () if as_json else best:
         who = NAMES.get(hit.role, hit.role)
-        head = f"{printable(hit.session_id or '')} #{hit.seq} {who}, score {hit.score:.2f}"
+        head = f"{shown_name(hit.session_id or '')} #{hit.seq} {who}, score {hit.score:.2f}"
         console.print(Text(head, style="bold"))
         text = Text(printable(" ".join(hit.text.split())))
         text.truncate(3 * console.width, overflow="ellipsis")
@@ -295,7 +297,7 @@ def _facts(
     from langchain_tokenmem.cli.calls import Facts, session_calls
     from langchain_tokenmem.cli.stored_sessions import opened
 
-    with opened(source, session) as found:
+    with _at_work(), opened(source, session) as found:
         known = session_calls(found, session, window)
     call = known.call(number)
     before = known.calls[call.number - 2] if call.number > 1 else None
@@ -312,7 +314,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0: a free one.")] = 0,
     window: Window = None,
 ) -> None:
-    """Serve the pages of all sessions on this machine until Ctrl+C; nothing is ever changed."""
+    """Serve the pages of all sessions on this machine until Ctrl+C; no session is changed."""
     from langchain_tokenmem.cli.serving import PageServer
     from langchain_tokenmem.cli.stored_sessions import opened
 
@@ -332,6 +334,11 @@ def said(message: BaseMessage) -> str:
 
     calls = [f"{name}({args})" for _, name, args in calls_of(message)]
     return "\n".join(filter(None, [text_of(message), *calls]))
+
+
+def _at_work() -> Status:
+    """Show on a terminal that the calls are being read; it takes seconds for thousands."""
+    return Console(stderr=True).status("Reading the calls")
 
 
 def time_text(moment: datetime | None) -> str:

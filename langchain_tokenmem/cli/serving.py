@@ -1,4 +1,8 @@
-"""A server of the page on this machine only: loopback, read-only, with a token in the address."""
+"""A server of the page on this machine only: loopback, read-only, with a token in the address.
+
+A search completes the store's index of words, as one of the application does; nothing else is
+ever written.
+"""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ from langchain_tokenmem.cli.transfer import (
     sessions_of,
 )
 from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR, is_subgraph_session
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.state import MemoryState, load_state, new_state
 from langchain_tokenmem.storage.database import parsed
@@ -38,6 +39,7 @@ from langchain_tokenmem.storage.transcripts import TranscriptRow, read, visible
 
 _TITLE = 200
 """Characters of a title."""
+_TYPED_SEPARATOR = "\N{SYMBOL FOR UNIT SEPARATOR}"
 _PAGE = 500
 """Sessions that are counted in one transaction."""
 _FIRST = 8
@@ -114,6 +116,8 @@ class StoredSessions:
         stored = self.store.state(session).state
         if stored is not None:
             return stored
+        if is_subgraph_session(session):
+            return None
         config: Any = {"configurable": {"thread_id": session, "checkpoint_ns": ""}}
         newest = TokenMemorySaver(self.store).get_tuple(config)
         return None if newest is None else state_in(newest.checkpoint["channel_values"])
@@ -132,7 +136,12 @@ class StoredSessions:
         return rows
 
     def checkpoints(self, session: str) -> list[dict[str, Any]]:
-        """Return the values of a thread's checkpoints, oldest first; none where it has none."""
+        """Return the values of a thread's checkpoints, oldest first; none where it has none.
+
+        A sub-graph has many namespaces, one for each task: its calls are played again.
+        """
+        if is_subgraph_session(session):
+            return []
         config: Any = {"configurable": {"thread_id": session, "checkpoint_ns": ""}}
         found = [*TokenMemorySaver(self.store).list(config)]
         return [one.checkpoint["channel_values"] for one in reversed(found)]
@@ -146,6 +155,16 @@ def _facts_of(
     tokens = counter.messages(messages)
     title = title_of(messages)
     return SessionFacts(session.name, session.user_id, len(rows), tokens, when, title)
+
+
+def shown_name(session: str) -> str:
+    """Return the id of a session as it is printed; that of a sub-graph can be typed in."""
+    return printable(session.replace(NAMESPACE_SEPARATOR, _TYPED_SEPARATOR))
+
+
+def typed_name(session: str) -> str:
+    """Return the id of a session that a user has typed."""
+    return session.replace(_TYPED_SEPARATOR, NAMESPACE_SEPARATOR)
 
 
 def title_of(messages: Sequence[BaseMessage]) -> str:

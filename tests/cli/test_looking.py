@@ -18,6 +18,7 @@ from pydantic import Field
 from typer.testing import CliRunner
 
 from langchain_tokenmem import (
+    Recall,
     TokenMemory,
     TokenMemoryMiddleware,
     TokenMemorySaver,
@@ -64,7 +65,8 @@ def store(tmp_path):
 def test_sessions_are_listed_in_eighty_columns_the_newest_first(store):
     lines = ran("sessions", store).splitlines()
     assert max(map(len, lines)) <= 80
-    assert [line.split()[0] for line in lines[1:4]] == ["other", "s2", "s1"]
+    assert [line.split()[0] for line in lines[0:6:2]] == ["other", "s2", "s1"]
+    assert lines[0].endswith("about lighthouses")
     assert "ann" in "".join(lines)
     assert lines[-1] == "3 sessions."
     assert "\x1b" not in "".join(lines)
@@ -100,11 +102,28 @@ def test_an_unknown_session_and_no_source_are_errors_of_two(store, tmp_path):
     ran("sessions", tmp_path / "nowhere.db", code=2)
 
 
+def test_a_session_without_messages_has_no_calls(store, tmp_path):
+    with TranscriptStore(f"sqlite:///{store}") as opened:
+        opened.clear("s1")
+    assert "0 messages" in ran("show", store, "s1")
+    assert "no messages" in ran("explain", store, "s1", code=2)
+    ran("show", store, "s1", "--html", tmp_path / "page.html")
+    assert '"calls":[]' in (tmp_path / "page.html").read_text()
+
+
 def test_search_finds_by_words_or_leaves_with_one(store):
     assert "s1 #1 user" in ran("search", store, "lighthouses", "--session", "s1")
     hits = json.loads(ran("search", store, "lighthouses", "--json"))
     assert {hit["session_id"] for hit in hits} == {"s1", "s2", "other"}
     ran("search", store, "zeppelin", code=1)
+
+
+def test_a_sub_graph_is_named_so_that_it_can_be_typed(store):
+    with TranscriptStore(f"sqlite:///{store}") as opened:
+        opened.add("t1\x1fchild", [HumanMessage("Inside?"), AIMessage("Inside.")])
+    assert "t1␟child  Inside?" in ran("sessions", store)
+    assert "Inside." in ran("show", store, "t1␟child")
+    assert "Call 2 (the next one)" in ran("explain", store, "t1␟child")
 
 
 def test_stats_count_everything(store):
@@ -113,10 +132,34 @@ def test_stats_count_everything(store):
     assert "sessions" in ran("stats", store)
 
 
+def dump(path):
+    raw = sqlite3.connect(path)
+    lines = [*raw.iterdump()]
+    raw.close()
+    return lines
+
+
+@pytest.mark.slow
+def test_looking_changes_nothing(store, tmp_path):
+    before = dump(store)
+    ran("sessions", store)
+    ran("stats", store)
+    for command in ("show", "view", "explain"):
+        ran(command, store, "s1")
+    ran("show", store, "s1", "--html", tmp_path / "page.html")
+    assert dump(store) == before
+    ran("search", store, "lighthouses")  # it completes the index of words
+    own = 'INSERT INTO "tokenmem_messages"'
+    stored = [line for line in dump(store) if line.startswith(own)]
+    assert stored == [line for line in before if line.startswith(own)]
+    assert len(stored) == 6
+
+
 def test_version_is_that_of_the_package():
     assert ran("--version").startswith("tokenmem 0.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ours", [True, False])
 def test_threads_of_checkpointers_are_read(tmp_path, ours):
     path = tmp_path / "threads.db"
@@ -133,6 +176,7 @@ def test_threads_of_checkpointers_are_read(tmp_path, ours):
     assert "Are you sure?" in ran("show", path, "t1")
 
 
+@pytest.mark.slow
 def test_exports_and_recordings_are_read(store, tmp_path):
     export = tmp_path / "all.jsonl"
     ran("export", store, "--out", export)
@@ -160,20 +204,25 @@ class Recorder(FakeListChatModel):
 @pytest.fixture
 def agent_run(tmp_path):
     path = tmp_path / "agent.db"
-    model = Recorder(responses=[f"Answer {n}: " + "the lighthouse burns. " * 30 for n in range(24)])
-    memory = TokenMemory(1_200)
+    # It asks about what is hidden, so that recall brings blocks in.
+    answers = [f"Answer {n}: " + "the lighthouse burns. " * 30 for n in range(24)]
+    model = Recorder(responses=answers)
     with TranscriptStore(f"sqlite:///{path}") as opened:
+        memory = TokenMemory(1_200, recall=Recall(opened))
         agent = create_agent(
             model,
             middleware=[TokenMemoryMiddleware(memory)],
             checkpointer=TokenMemorySaver(opened),
         )
         for n in range(24):
-            question = {"messages": [("human", f"Question {n} of the keeper?")]}
+            question = {
+                "messages": [("human", f"Question {n} of the keeper: what was answer {n // 2}?")]
+            }
             agent.invoke(question, {"configurable": {"thread_id": "t1"}})
     return path, model.sent
 
 
+@pytest.mark.slow
 def test_the_calls_of_an_agent_are_those_that_were_sent(agent_run):
     path, sent = agent_run
     for number in range(1, 25):
@@ -183,8 +232,13 @@ def test_the_calls_of_an_agent_are_those_that_were_sent(agent_run):
         wanted = "".join(text for _, text in sent[number - 1])
         assert "".join("".join(texts).split()) == "".join(wanted.split())
         assert "checkpoints" in found["origin"]
+        recalled = [one for one in found["items"] if one["kind"] == "memory"]
+        assert all(place < 2 * number for one in recalled for place in one["from"])
+    assert recalled
+    assert all(one["from"] for one in recalled)
 
 
+@pytest.mark.slow
 def test_explain_says_what_is_hidden_and_why(agent_run):
     path, _ = agent_run
     found = json.loads(ran("explain", path, "t1", "--window", 1_200, "--json"))
@@ -198,6 +252,7 @@ def test_explain_says_what_is_hidden_and_why(agent_run):
     assert "Nothing is hidden." in calls[0]
 
 
+@pytest.mark.slow
 def test_each_line_of_a_summary_names_messages_that_have_its_words(agent_run):
     path, _ = agent_run
     shown = json.loads(ran("show", path, "t1", "--json"))["messages"]
@@ -211,6 +266,7 @@ def test_each_line_of_a_summary_names_messages_that_have_its_words(agent_run):
         assert all(word in said for word in words)
 
 
+@pytest.mark.slow
 def test_calls_of_a_recording_are_played_again():
     found = json.loads(ran("view", RECORDED, "recorded-agent", "-w", 6_000, "--json"))
     assert found["origin"].startswith("played again")

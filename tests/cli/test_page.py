@@ -1,4 +1,4 @@
-"""The page as text, and the server that serves it; integration_tests/test_page.py opens it."""
+"""The page as text, and the server; integration_tests/test_page_in_browser.py opens it."""
 
 from __future__ import annotations
 

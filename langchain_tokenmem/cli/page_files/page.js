@@ -90,6 +90,11 @@ function requestItem(item) {
   const box = made("article", { className: "message" }, head);
   Object.assign(box.dataset, { kind: item.kind, role: item.role });
   box.append(...(item.kind === "summary" ? summaryBox(item) : textBox(text)));
+  for (const place of item.from) {
+    const go = made("button", { className: "place", textContent: `from #${place + 1}` });
+    go.onclick = () => jump(messageAt(place), box);
+    head.append(go);
+  }
   if (item.place !== null) {
     const whole = item.is_cut ? data.messages[item.place].text : null;
     if (whole !== null) {
