@@ -37,8 +37,14 @@ from langchain_tokenmem.adapters.chains.prompt import (
     to_messages,
 )
 from langchain_tokenmem.background import in_own_thread
-from langchain_tokenmem.core.argument_checks import as_budget, checked, checked_tokens
+from langchain_tokenmem.core.argument_checks import (
+    as_budget,
+    checked,
+    checked_choice,
+    checked_tokens,
+)
 from langchain_tokenmem.core.message_times import stamped
+from langchain_tokenmem.core.messages import marked, role_of, text_of
 from langchain_tokenmem.core.profiles import output_setting
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View, messages_to_send
@@ -49,6 +55,8 @@ from langchain_tokenmem.tokens.schemas import format_tokens
 from langchain_tokenmem.turns.conversation import TurnRequest
 from langchain_tokenmem.turns.stored_session import StoredSession
 from langchain_tokenmem.turns.turn import aafter_reply, after_reply, atake_turn, take_turn
+
+OnAbort = Literal["keep", "drop"]
 
 
 def with_token_memory(
@@ -61,6 +69,7 @@ def with_token_memory(
     output_messages_key: str | None = None,
     overhead_tokens: int = 0,
     limit_output: str | Literal[True] | None = None,
+    on_abort: OnAbort = "drop",
 ) -> Runnable[Any, Any]:
     """Give a chain a memory that keeps each request within the model's window.
 
@@ -84,6 +93,9 @@ def with_token_memory(
         overhead_tokens: Tokens of the request that are in neither prompt nor input.
         limit_output: Set the model's maximum of output tokens to what the request leaves: True
             chooses the setting by the provider, a string names it.
+        on_abort: What to do with a stream that was stopped, or that failed: "drop" stores nothing;
+            "keep" stores the input and the text of the answer so far, without tool calls, and
+            marks it with `response_metadata["tokenmem"]["interrupted"]`.
 
     Returns:
         A runnable with `invoke`, `batch`, `stream` and their async twins.
@@ -106,6 +118,7 @@ def with_token_memory(
     checked(runnable, Runnable, "runnable", line)  # type: ignore[type-abstract]
     memory = TokenMemory() if memory is None else checked(memory, TokenMemory, "memory", line)
     store = TranscriptStore() if store is None else checked(store, TranscriptStore, "store", line)
+    checked_choice(on_abort, OnAbort, "on_abort")
     at_hand = memory_for(runnable, memory)
     counter = at_hand.counter_of(at_hand.budget)
     response_format = bound_kwarg(runnable, "response_format")
@@ -126,6 +139,7 @@ def with_token_memory(
         MessageKeys(input_messages_key, history_messages_key, output_messages_key),
         options,
         limit_output,
+        keeps_aborted=on_abort == "keep",
     )
     steps = RunnableLambda(turns.begin, afunc=turns.abegin, name="with_token_memory")
     return TokenMemoryRunnable(bound=steps, chain=runnable)
@@ -170,6 +184,7 @@ class _ChainTurns:
         options: Tools and overhead of every call.
         limit_output: Name of the model's setting, or True to choose it by the provider; None to
             leave it.
+        keeps_aborted: Whether the beginning of an answer that was interrupted is stored.
     """
 
     chain: Runnable[Any, Any]
@@ -178,6 +193,7 @@ class _ChainTurns:
     keys: MessageKeys
     options: RequestOptions
     limit_output: str | Literal[True] | None = None
+    keeps_aborted: bool = False
 
     def begin(self, value: Any, config: RunnableConfig, **kwargs: Any) -> Runnable[Any, Any]:
         """Return the chain of one call; LangChain invokes or streams it."""
@@ -232,7 +248,7 @@ class _ChainTurns:
             limited = partial(limited_model, views=call.views, name=self.limit_output)
             chain = replace_model(chain, limited) or chain
         given = self._input(value, call, view)
-        answer = _AnswerStore(call, self.keys)
+        answer = _AnswerStore(call, self.keys, self.keeps_aborted)
         return RunnableSequence(
             RunnableLambda(lambda _value: given, name="history"),
             chain.bind(**kwargs) if kwargs else chain,
@@ -256,24 +272,42 @@ class _AnswerStore:
 
     call: ChainCall
     keys: MessageKeys
+    keeps_aborted: bool
 
     def transform(self, pieces: Iterator[Any]) -> Iterator[Any]:
         """Hand the output on as it comes, and store the turn at its end."""
         chunks = []
-        for chunk in pieces:
-            chunks.append(chunk)
-            yield chunk
+        try:
+            for chunk in pieces:
+                chunks.append(chunk)
+                yield chunk
+        except BaseException:  # also where the consumer stops
+            if self.keeps_aborted:
+                self.call.session.add(self._aborted(chunks))
+            raise
         self.call.session.add(self._turn(chunks))
         after_reply(self.call.session, self.call.next_request)
 
     async def atransform(self, pieces: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Do the same as `transform` without blocking the event loop."""
         chunks = []
-        async for chunk in pieces:
-            chunks.append(chunk)
-            yield chunk
+        try:
+            async for chunk in pieces:
+                chunks.append(chunk)
+                yield chunk
+        except BaseException:
+            if self.keeps_aborted:
+                await in_own_thread(self.call.session.add, self._aborted(chunks))
+            raise
         await in_own_thread(self.call.session.add, self._turn(chunks))
         await aafter_reply(self.call.session, self.call.next_request)
+
+    def _aborted(self, chunks: list[Any]) -> list[BaseMessage]:
+        """Return the input and the text so far; half a tool call is worth nothing."""
+        said = self._turn(chunks)[len(self.call.messages) :] if chunks else []
+        texts = [(message.id, text_of(message)) for message in said if role_of(message) == "ai"]
+        answers = [AIMessage(text, id=name) for name, text in texts if text]
+        return [*self.call.messages, *(marked(one, interrupted=True) for one in answers)]
 
     def _turn(self, chunks: list[Any]) -> list[BaseMessage]:
         answer = self.keys.answer_in(add_chunks(chunks))

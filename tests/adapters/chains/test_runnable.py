@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from contextlib import suppress
 from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
@@ -10,10 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import (
     RunnableBranch,
+    RunnableGenerator,
     RunnableLambda,
     RunnableParallel,
     RunnablePassthrough,
@@ -284,3 +287,69 @@ def test_a_budget_of_the_call_may_be_a_number_a_dict_or_a_budget(store, budget):
     chain.invoke(given_, session())
     with pytest.raises(BudgetExceededError):
         chain.invoke(given_, session(token_budget=budget))
+
+
+def _pieces(*, fails: bool) -> Any:
+    """Return a model's stream: text, then half a tool call, then an error where it fails."""
+    half = {"name": "look", "args": '{"q', "id": "c1", "index": 0}
+    said = [
+        AIMessageChunk("It is ", id="a"),
+        AIMessageChunk("very ", id="a"),
+        AIMessageChunk("", tool_call_chunks=[half], id="a"),
+    ]
+
+    def stream(given: Any) -> Any:
+        list(given)
+        yield from said
+        if fails:
+            raise ConnectionError("lost")
+        yield AIMessageChunk("cold.", id="a")
+
+    async def astream(given: Any) -> Any:
+        async for _ in given:
+            pass
+        for chunk in stream([]):
+            yield chunk
+
+    return RunnableGenerator(stream, astream)
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.parametrize("on_abort", ["keep", "drop"])
+async def test_an_interrupted_stream_keeps_what_was_said_or_nothing(store, way, fails, on_abort):
+    chain = with_token_memory(_pieces(fails=fails), memory_of(), store, on_abort=on_abort)
+    config = session("s")
+    seen = 0
+    with suppress(ConnectionError):
+        if way == "sync":
+            stream = chain.stream("How is it?", config)
+            for _ in stream:
+                seen += 1
+                if seen == 3 and not fails:
+                    break
+            stream.close()
+        else:
+            astream = chain.astream("How is it?", config)
+            async for _ in astream:
+                seen += 1
+                if seen == 3 and not fails:
+                    break
+            await astream.aclose()
+            for _ in range(20):  # LangChain closes the inner generators a little later
+                await asyncio.sleep(0.01)
+    kept = store.messages("s")
+    if on_abort == "drop":
+        assert kept == []
+        return
+    asked, answer = kept
+    assert (asked.content, answer.content, answer.tool_calls) == ("How is it?", "It is very ", [])
+    assert answer.response_metadata["tokenmem"]["interrupted"] is True
+    model = recorder()
+    with_token_memory(model, memory_of(), store).invoke("And?", config)
+    assert texts(model.requests[-1])[-3:] == ["How is it?", "It is very ", "And?"]
+
+
+def test_on_abort_is_checked(store):
+    with pytest.raises(ConfigurationError, match="on_abort"):
+        with_token_memory(recorder(), memory_of(), store, on_abort="store")
