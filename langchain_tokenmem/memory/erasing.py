@@ -12,8 +12,8 @@ from langchain_tokenmem.core.argument_checks import checked_parts
 from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
 from langchain_tokenmem.memory.recalled_blocks import Recaller
-from langchain_tokenmem.storage.redacting import Redactor
 from langchain_tokenmem.storage.redaction import RemovalReceipt
+from langchain_tokenmem.storage.redactor import Redactor
 
 if TYPE_CHECKING:
     from langchain_tokenmem.memory.finished_summaries import FinishedSummaries

@@ -26,7 +26,7 @@ from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.notes.scope import Namespace
 from langchain_tokenmem.notes.scoped_notes import Batch
 from langchain_tokenmem.notes.stores.item_store import ItemStore
-from langchain_tokenmem.storage.redacting import Redactor
+from langchain_tokenmem.storage.redactor import Redactor
 
 _PAGE = 100
 _ANY = "*"

@@ -50,13 +50,13 @@ from langchain_tokenmem.storage.lifecycle import (
     newest_activity,
 )
 from langchain_tokenmem.storage.message_json import EncodedMessage
-from langchain_tokenmem.storage.redacting import Redactor
 from langchain_tokenmem.storage.redaction import (
     Redaction,
     RedactionScope,
     RemovalReceipt,
     purge_superseded,
 )
+from langchain_tokenmem.storage.redactor import Redactor
 from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.serializer import StateSerializer
 from langchain_tokenmem.storage.session_files import Line, export_lines, import_lines

@@ -103,7 +103,7 @@ def test_an_unknown_session_and_no_source_are_errors_of_two(store, tmp_path):
 
 
 def test_a_session_without_messages_has_no_calls(store, tmp_path):
-    with TranscriptStore(f"sqlite:///{store}") as opened:
+    with TranscriptStore(f"sqlite:///{store}", shared=True) as opened:
         opened.clear("s1")
     assert "0 messages" in ran("show", store, "s1")
     assert "no messages" in ran("explain", store, "s1", code=2)
