@@ -564,14 +564,14 @@ class IndexReader(VectorsReader):
     def postings_of(self, words: Sequence[str], units: Sequence[int]) -> dict[str, Postings]:
         """Return the rows of terms in some units."""
         found: dict[str, Postings] = {term: [] for term in words}
-        places = _by_session(units)
-        for term, (number, seqs) in product(words, places.items()):
-            for some in chunks(seqs):
-                own = (
-                    *(terms.c.session == number, terms.c.term == term, terms.c.seq.in_(some)),
-                    self._is_of_time(),
-                )
-                found[term] += self._connection.execute(_POSTING.where(*own)).all()
+        query = _POSTING.add_columns(terms.c.term).where(self._is_of_time())
+        places = [
+            (number, some) for number, seqs in _by_session(units).items() for some in chunks(seqs)
+        ]
+        for (number, some), few in product(places, [*chunks(words)]):
+            own = (terms.c.session == number, terms.c.term.in_(few), terms.c.seq.in_(some))
+            for *row, term in self._connection.execute(query.where(*own)):
+                found[term].append(row)
         wanted = set(units)
         return {term: [row for row in rows if row[0] in wanted] for term, rows in found.items()}
 
@@ -609,9 +609,10 @@ class IndexReader(VectorsReader):
     def _names(self, units: Iterable[int]) -> dict[tuple[int, int], str]:
         """Return the ids of the messages of some units; documents are left out."""
         found: dict[tuple[int, int], str] = {}
-        for number, seqs in _by_session(units).items():
-            session = find_by_id(self._connection, number)
-            if session is None or session.kind != MESSAGES:
+        wanted = _by_session(units)
+        for session in self._sessions(wanted):
+            number, seqs = session.id, wanted[session.id]
+            if session.kind != MESSAGES:
                 continue
             for some in chunks(seqs):
                 own = (messages.c.session == number, messages.c.seq.in_(some))
@@ -620,12 +621,21 @@ class IndexReader(VectorsReader):
                 found |= {(number, seq): name or "" for seq, name in rows}
         return found
 
+    def _sessions(self, numbers: Iterable[int]) -> list[Session]:
+        """Return the sessions with some numbers, in order."""
+        found: list[Session] = []
+        for some in chunks(sorted(numbers)):
+            query = select(sessions).where(sessions.c.id.in_(some)).order_by(sessions.c.id)
+            found += [Session(*row) for row in self._connection.execute(query)]
+        return found
+
     def sources(self, units: Iterable[int]) -> dict[tuple[int, int], IndexSource]:
         """Return the texts of units by (session, seq), if they exist and are in scope."""
         found: dict[tuple[int, int], IndexSource] = {}
-        for number, seqs in _by_session(units).items():
-            session = find_by_id(self._connection, number)
-            if session is None or not _is_in_scope(session, self._scope):
+        wanted = _by_session(units)
+        for session in self._sessions(wanted):
+            number, seqs = session.id, wanted[session.id]
+            if not _is_in_scope(session, self._scope):
                 continue
             if session.kind == MESSAGES:
                 rows = visible(read_at(self._connection, session, seqs))
