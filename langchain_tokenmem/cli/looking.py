@@ -192,12 +192,12 @@ def search(
         hits = [hit for name in names for hit in recall.search(query, session_id=name, k=k)]
     best = sorted(hits, key=lambda hit: -hit.score)[:k]
     if as_json:
-        keys = ("session_id", "seq", "message_id", "role", "created_at", "score", "text")
+        keys = ("session_id", "seq", "message_id", "role", "created_at", "score", "why", "text")
         write_json([{key: getattr(hit, key) for key in keys} for hit in best])
     console = Console()
     for hit in () if as_json else best:
         who = NAMES.get(hit.role, hit.role)
-        head = f"{shown_name(hit.session_id or '')} #{hit.seq} {who}, score {hit.score:.2f}"
+        head = f"{shown_name(hit.session_id or '')} #{hit.seq} {who}: {hit.why}"
         console.print(Text(head, style="bold"))
         text = Text(printable(" ".join(hit.text.split())))
         text.truncate(3 * console.width, overflow="ellipsis")

@@ -113,7 +113,9 @@ def erase(
 def _ask(found: RemovalReceipt, *, yes: bool) -> None:
     """Ask whether to go on; leave with 1 for no."""
     if not yes:
-        typer.confirm(f"{_counts(found)} in {len(found.sessions):,} sessions. Go on?", abort=True)
+        typer.confirm(
+            f"Found: {_counts(found)}; of sessions {len(found.sessions):,}. Go on?", abort=True
+        )
 
 
 def _print(found: RemovalReceipt, done: str, *, as_json: bool) -> None:
@@ -123,11 +125,11 @@ def _print(found: RemovalReceipt, done: str, *, as_json: bool) -> None:
         return
     console = Console()
     done = f"would be {done}" if found.is_dry_run and found.counts else done
-    console.print(f"{_counts(found)} {done}.", markup=False, highlight=False)
+    console.print(f"{done.capitalize()}: {_counts(found)}.", markup=False, highlight=False)
     for what in found.unreached:
         console.print(printable(f"Not reached: {what}."), markup=False, highlight=False)
 
 
 def _counts(found: RemovalReceipt) -> str:
-    rows = [f"{count:,} {name.replace('_', ' ')}" for name, count in found.counts.items()]
-    return ", ".join(rows) or "Nothing"
+    rows = [f"{name.replace('_', ' ')} {count:,}" for name, count in found.counts.items()]
+    return ", ".join(rows) or "nothing"

@@ -37,16 +37,16 @@ def run(*given, **options):
 def test_redact_asks_first_and_prints_a_receipt(path):
     before = said(path)
     assert (
-        "1 messages would be redacted."
+        "Would be redacted: messages 1."
         in run("redact", path, CARD, "--user", "ann", "--dry-run").output
     )
     assert run("redact", path, CARD, "--user", "ann", input="n\n").exit_code == 1
     assert said(path) == before
     done = run("redact", path, CARD, "--user", "ann", input="y\n")
-    assert "1 messages in 1 sessions. Go on?" in done.output
-    assert "1 messages redacted." in done.output
+    assert "Found: messages 1; of sessions 1. Go on?" in done.output
+    assert "Redacted: messages 1." in done.output
     assert said(path) == ["ann: [redacted]", before[1]]
-    assert "Nothing redacted." in run("redact", path, CARD, "--user", "ann", "--yes").output
+    assert "Redacted: nothing." in run("redact", path, CARD, "--user", "ann", "--yes").output
 
 
 def test_words_from_stdin_and_patterns_are_redacted_everywhere_as_json(path):
@@ -66,7 +66,7 @@ def test_erase_counts_asks_and_erases_a_session_or_a_user(path):
     assert len(said(path)) == 2
     assert run("erase", path, "--user", "ann", input="n\n").exit_code == 1
     assert len(said(path)) == 2
-    assert "1 sessions, 1 messages erased." in run("erase", path, "--user", "ann", "--yes").output
+    assert "Erased: sessions 1, messages 1." in run("erase", path, "--user", "ann", "--yes").output
     assert said(path) == [f"bob: {CARD}"]
     run("erase", path, "--thread", "bob-1", "--yes")
     assert said(path) == []
