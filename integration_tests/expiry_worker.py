@@ -14,7 +14,7 @@ from langchain_tokenmem.storage import lifecycle as expiring
 
 def main() -> None:
     expiring._MOST_SESSIONS = 5
-    with TranscriptStore(sys.argv[1]) as store:
+    with TranscriptStore(sys.argv[1], shared=True) as store:
         store.expire(timedelta(days=30), progress=lambda done: print(done, flush=True))
 
 

@@ -32,7 +32,7 @@ def value_of(name: str) -> dict[str, object]:
 
 def open_store(place: str) -> JsonStore | SqlStore:
     """Return the store of a place."""
-    return SqlStore(TranscriptStore(place)) if "://" in place else JsonStore(place)
+    return SqlStore(TranscriptStore(place, shared=True)) if "://" in place else JsonStore(place)
 
 
 def main() -> None:

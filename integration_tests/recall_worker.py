@@ -33,7 +33,7 @@ PER_STORE = 10
 
 def opened(folder: Path, **where: Any) -> tuple[TranscriptStore, Recall]:
     folder.mkdir(exist_ok=True)
-    store = TranscriptStore(f"sqlite:///{folder}/memory.db")
+    store = TranscriptStore(f"sqlite:///{folder}/memory.db", shared=True)
     place = where or {"path": folder / "chroma"}
     chroma = ChromaIndex(embeddings=HashingEmbeddings(DIM), **place)
     return store, Recall(store, chroma=chroma)

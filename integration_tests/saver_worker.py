@@ -90,7 +90,7 @@ def work(kind: str, url: str, writer: str, count: int, folder: Path) -> None:
             file.write(line + "\n")
             file.flush()
 
-        with TranscriptStore(url) as store:
+        with TranscriptStore(url, shared=True) as store:
             saver = TokenMemorySaver(store, on_conflict="raise")
             {"turns": turns, "puts": puts}[kind](saver, writer, count, say)
 

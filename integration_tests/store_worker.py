@@ -39,7 +39,7 @@ def finish(workers: list[subprocess.Popen[str]], each: int) -> None:
 
 def main() -> None:
     kind, url, session, writer, count = sys.argv[1:]
-    with TranscriptStore(url) as store:
+    with TranscriptStore(url, shared=True) as store:
         for number in range(int(count)):
             if kind == "turns":
                 store.add(session, turn(writer, number))

@@ -58,7 +58,7 @@ def main() -> None:
         return f"The user asks about the delivery, {len(messages)} messages long."
 
     with (
-        TranscriptStore(url) as store,
+        TranscriptStore(url, shared=True) as store,
         TokenMemory(
             BUDGET, summarizer=slow, background=BackgroundSummaries(timeout_s=float(lease_s))
         ) as memory,

@@ -56,7 +56,7 @@ def openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict]]:
 def test_a_model_by_name_is_asked_without_the_download_of_a_vocabulary(openai):
     name = "text-embedding-3-large"
     with (
-        TranscriptStore("sqlite://") as store,
+        TranscriptStore("sqlite://", shared=True) as store,
         Recall(store, embeddings=f"openai:{name}") as recall,
     ):
         store.add("s", [HumanMessage("What does it cost?"), AIMessage("42 euros a month.")])

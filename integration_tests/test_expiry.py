@@ -25,7 +25,7 @@ LONG_AGO = datetime(2020, 1, 31, tzinfo=UTC)
 
 @pytest.fixture
 def store(url):
-    with TranscriptStore(url) as store:
+    with TranscriptStore(url, shared=True) as store:
         yield store
 
 
@@ -48,7 +48,7 @@ def left(store):
 
 def test_a_run_that_is_killed_half_way_goes_on_and_leaves_no_half_session(url):
     chosen = random.Random(7)
-    with TranscriptStore(url) as store:
+    with TranscriptStore(url, shared=True) as store:
         Recall(store)
         old(store, 120)
     kills = 0
@@ -64,10 +64,10 @@ def test_a_run_that_is_killed_half_way_goes_on_and_leaves_no_half_session(url):
         kills += 1
         with worker:
             worker.stdout.read()
-        with TranscriptStore(url) as store:
+        with TranscriptStore(url, shared=True) as store:
             names = store.sessions()
             assert all(store.count(name) == len(store.messages(name)) == 4 for name in names)
-    with TranscriptStore(url) as store:
+    with TranscriptStore(url, shared=True) as store:
         assert kills >= 3
         store.expire(MONTH)
         assert left(store) == {}
@@ -105,7 +105,7 @@ def test_what_is_said_while_sessions_expire_is_never_lost(store):
 
 def test_two_processes_expire_at_once_and_each_session_goes_once(store, url):
     old(store, 120)
-    with TranscriptStore(url) as other, ThreadPoolExecutor(2) as pool:
+    with TranscriptStore(url, shared=True) as other, ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(one.expire, MONTH) for one in (store, other)]
         gone = [name for run in runs for name in run.result().expired]
     assert sorted(gone) == [f"s{n:04}" for n in range(120)]

@@ -115,7 +115,7 @@ def test_what_is_left_is_written_at_exit_and_when_a_store_was_dropped(tmp_path):
 @pytest.mark.parametrize("order", [1, -1])
 def test_labels_are_compared_byte_by_byte_whatever_language_the_server_speaks(url, order):
     namespaces = [("a",), ("a", "b"), ("a-b",), ("a b",), ("A", "b"), ("ab",), ("a_", "b")]
-    with TranscriptStore(url) as transcripts:
+    with TranscriptStore(url, shared=True) as transcripts:
         store = SqlStore(transcripts)
         for namespace in namespaces[::order]:
             store.put(namespace, "k", {"x": 1})

@@ -147,7 +147,7 @@ def test_every_line_with_sources_has_words_of_its_messages(browser, recorded, tm
 
 def test_a_shortened_result_opens_to_the_full_text(browser, tmp_path):
     full = "\n".join(f"row {n}: a value that is {n * n}" for n in range(800))
-    with TranscriptStore("sqlite://") as store:
+    with TranscriptStore("sqlite://", shared=True) as store:
         said = [HumanMessage("Look at the table.")]
         for n in range(6):
             call = {"name": "look", "args": {"n": n}, "id": f"c{n}", "type": "tool_call"}
@@ -165,7 +165,7 @@ def test_a_shortened_result_opens_to_the_full_text(browser, tmp_path):
 
 
 def test_hostile_content_stays_text(browser, tmp_path):
-    with TranscriptStore("sqlite://") as store:
+    with TranscriptStore("sqlite://", shared=True) as store:
         for text in HOSTILE:
             store.add("<script>s1</script>", [HumanMessage(text), AIMessage(text[:5_000])])
         page = session_page(StoredSessions(store), "<script>s1</script>", 16_000)
@@ -184,7 +184,7 @@ def test_hostile_content_stays_text(browser, tmp_path):
 
 
 def test_five_thousand_messages_do_not_lag(browser, tmp_path):
-    with TranscriptStore("sqlite://") as store:
+    with TranscriptStore("sqlite://", shared=True) as store:
         said = [
             (HumanMessage if n % 2 == 0 else AIMessage)(f"Message {n} says: " + "word " * 40)
             for n in range(5_000)

@@ -148,7 +148,7 @@ def test_two_processes_share_a_chroma_server(tmp_path, port):
 
 def test_a_server_that_stops_in_its_tracks_holds_nobody_up(tmp_path, port):
     with chroma_server(tmp_path / "server", port) as server:
-        store = TranscriptStore(f"sqlite:///{tmp_path}/memory.db")
+        store = TranscriptStore(f"sqlite:///{tmp_path}/memory.db", shared=True)
         chroma = ChromaIndex(
             host="127.0.0.1", port=port, embeddings=HashingEmbeddings(16), timeout_s=2
         )

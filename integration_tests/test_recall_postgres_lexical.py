@@ -52,8 +52,8 @@ def found(recall: Recall) -> list[object]:
 
 def test_the_same_hits_on_both(postgres, tmp_path):
     with (
-        TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as one,
-        TranscriptStore(postgres) as two,
+        TranscriptStore(f"sqlite:///{tmp_path}/memory.db", shared=True) as one,
+        TranscriptStore(postgres, shared=True) as two,
     ):
         recalls = Recall(one), Recall(two)
         for store, recall in zip((one, two), recalls, strict=True):
@@ -71,7 +71,7 @@ def test_the_same_hits_on_both(postgres, tmp_path):
 
 
 def test_many_writers_index_every_message(url):
-    with TranscriptStore(url) as store:
+    with TranscriptStore(url, shared=True) as store:
         recall = Recall(store)
 
         def write(writer: int) -> None:

@@ -48,7 +48,7 @@ def conversation(seed: int) -> list[BaseMessage]:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory) -> Iterator[TranscriptStore]:
     folder = tmp_path_factory.mktemp("quality")
-    with TranscriptStore(f"sqlite:///{folder}/memory.db") as opened, Recall(opened):
+    with TranscriptStore(f"sqlite:///{folder}/memory.db", shared=True) as opened, Recall(opened):
         opened.add("s", conversation(7), user_id="u")
         yield opened
 
@@ -60,7 +60,7 @@ def recall(store: TranscriptStore) -> Iterator[Recall]:
 
 
 def test_facts_come_back_first_and_the_same_on_both_databases(recall, postgres_url):
-    with TranscriptStore(postgres_url) as store, Recall(store) as other:
+    with TranscriptStore(postgres_url, shared=True) as store, Recall(store) as other:
         store.add("quality", conversation(7), user_id="u")
         found = 0
         for question, answer in FACTS.items():

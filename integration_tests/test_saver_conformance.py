@@ -31,7 +31,7 @@ PASSED = {
 
 @pytest.fixture
 def store(url: str) -> Iterator[TranscriptStore]:
-    with TranscriptStore(url) as opened:
+    with TranscriptStore(url, shared=True) as opened:
         yield opened
 
 

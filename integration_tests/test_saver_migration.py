@@ -98,7 +98,7 @@ def test_threads_come_along_with_history_writes_and_metadata(stock, target, tmp_
     assert f"2 threads: {2 * EACH} checkpoints with {2 * 24} pending" in " ".join(
         done.output.split()
     )
-    with TranscriptStore(target) as store:
+    with TranscriptStore(target, shared=True) as store:
         copies = TokenMemorySaver(store)
         for thread in THREADS:
             assert len(before[thread]) == EACH
@@ -112,6 +112,6 @@ def test_threads_come_along_with_history_writes_and_metadata(stock, target, tmp_
     two = str(tmp_path / "two.db")
     moved = RUN.invoke(app, ["migrate-checkpoints", target, two, "--thread", "bob/2"])
     assert moved.exit_code == 0, moved.output
-    with TranscriptStore(f"sqlite:///{two}") as store:
+    with TranscriptStore(f"sqlite:///{two}", shared=True) as store:
         assert read(TokenMemorySaver(store), "bob/2") == before["bob/2"]
         assert read(TokenMemorySaver(store), "ann") == []

@@ -101,7 +101,7 @@ def gone_on(writers: list[Writer]) -> int:
 def test_a_server_stopped_and_started_in_mid_run(server: Server) -> None:
     stop = threading.Event()
     before: list[int] = []
-    with TranscriptStore(server.url) as store:
+    with TranscriptStore(server.url, shared=True) as store:
         saver = TokenMemorySaver(store)
         writers = [Writer(saver, f"t{n}", stop) for n in range(WRITERS)]
         for writer in writers:

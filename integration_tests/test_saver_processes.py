@@ -29,7 +29,7 @@ def lost(acknowledged: list[str], ids: list[str]) -> int:
 def test_eight_processes_take_two_hundred_turns_each_on_one_thread(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/memory.db"
     acknowledged = run("turns", url, EACH, tmp_path / "said")
-    with TranscriptStore(url) as store:
+    with TranscriptStore(url, shared=True) as store:
         ids = state_of(TokenMemorySaver(store))
         transcript = [message.id for message in store.messages(THREAD)]
     assert lost(acknowledged, ids) == 0
@@ -45,7 +45,7 @@ def test_eight_processes_put_two_hundred_checkpoints_each_in_one_sqlite_file(
 ) -> None:
     url = f"sqlite:///{tmp_path}/memory.db"
     run("puts", url, EACH, tmp_path / "said")
-    with TranscriptStore(url) as store:
+    with TranscriptStore(url, shared=True) as store:
         saver = TokenMemorySaver(store)
         for writer in (f"w{n}" for n in range(WRITERS)):
             found = list(saver.list(at(writer)))

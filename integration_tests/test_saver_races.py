@@ -28,7 +28,9 @@ class Thread:
 
     def __init__(self, url: str) -> None:
         self.name = str(uuid4())
-        self.one, self.other = (TokenMemorySaver(TranscriptStore(url)) for _ in range(2))
+        self.one, self.other = (
+            TokenMemorySaver(TranscriptStore(url, shared=True)) for _ in range(2)
+        )
         self.put(self.one, "1", [HumanMessage("Hello", id="m1")])
         self.put(self.one, "2", [RESULT], "child:1", root="1")
         self.put(self.one, "3", [HumanMessage("Hello", id="m1")], parent="1")
@@ -148,7 +150,7 @@ def test_runs_of_one_sub_graph_never_wait_for_one_another(thread):
 
 def test_writers_of_a_new_thread_do_not_lock_each_other_out(postgres_url):
     """The first turn of a graph stores a checkpoint and pending writes at once."""
-    with TranscriptStore(postgres_url) as store, ThreadPoolExecutor(6) as pool:
+    with TranscriptStore(postgres_url, shared=True) as store, ThreadPoolExecutor(6) as pool:
         saver = TokenMemorySaver(store)
         for _ in range(40):
             thread, begin = {"thread_id": str(uuid4()), "checkpoint_ns": ""}, threading.Barrier(6)

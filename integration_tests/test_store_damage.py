@@ -21,7 +21,7 @@ MESSAGES = re.compile(rb'\{"type":"\w+","data":\{.*?\}\}')
 
 
 def build(path: Path) -> None:
-    with TranscriptStore(path) as store:
+    with TranscriptStore(path, shared=True) as store:
         for number in range(18):
             store.add("ann/1", turn("a", number), user_id="ann")
             store.add("bob/2", turn("b", number), user_id="bob")
@@ -56,7 +56,7 @@ def read(store: TranscriptStore) -> dict[str, Any]:
 def test_a_thousand_flipped_bytes(tmp_path):
     path, copy = tmp_path / "memory.db", tmp_path / "copy.db"
     build(path)
-    with TranscriptStore(path) as store:
+    with TranscriptStore(path, shared=True) as store:
         right = read(store)
     assert StoreError not in right.values()
     assert sum(len(right[f"rows {name[:9]}"]) for name in SESSIONS) == 190
@@ -72,7 +72,7 @@ def test_a_thousand_flipped_bytes(tmp_path):
             changed = bytearray(data)
             changed[place] ^= 1 << bit
             copy.write_bytes(changed)
-            with TranscriptStore(copy) as store:
+            with TranscriptStore(copy, shared=True) as store:
                 found = read(store)
             for left in tmp_path.glob("copy.db*"):
                 left.unlink()

@@ -18,7 +18,7 @@ from langchain_tokenmem.storage.database import schema_sql
 
 @pytest.fixture
 def store(url: str) -> Iterator[TranscriptStore]:
-    with TranscriptStore(url) as store:
+    with TranscriptStore(url, shared=True) as store:
         yield store
 
 
@@ -50,7 +50,7 @@ def test_reads_beside_writers_are_whole(store):
 
 
 def test_a_server_that_is_not_there_is_a_store_error(tmp_path):
-    store = TranscriptStore(f"postgresql+psycopg://u:secret@/x?host={tmp_path}")
+    store = TranscriptStore(f"postgresql+psycopg://u:secret@/x?host={tmp_path}", shared=True)
     with pytest.raises(StoreError) as error:
         store.messages("s")
     assert "secret" not in str(error.value)
@@ -63,7 +63,7 @@ def test_an_engine_of_the_application_with_a_schema_of_its_own(postgres):
     with engine.begin() as connection:
         connection.execute(CreateSchema("memory"))
     for _ in range(2):  # made, then found
-        with TranscriptStore(engine=engine) as store, Recall(store) as recall:
+        with TranscriptStore(engine=engine, shared=True) as store, Recall(store) as recall:
             store.add("s", [HumanMessage("The key is under the mat.")], user_id="ann")
             assert recall.search("the key", session_id="s", user_id="ann")
             assert store.database.url == engine.url
@@ -79,7 +79,7 @@ def test_the_printed_schema_makes_a_database_that_a_store_opens(postgres):
         for statement in schema_sql("postgresql").split(";\n"):
             if statement.strip():
                 connection.execute(text(statement))
-    with TranscriptStore(postgres) as store:
+    with TranscriptStore(postgres, shared=True) as store:
         store.add("s", [HumanMessage("hi")])
         assert [message.content for message in store.messages("s")] == ["hi"]
     engine.dispose()

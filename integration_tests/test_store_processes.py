@@ -13,7 +13,7 @@ from langchain_tokenmem import TranscriptStore
 
 
 def check_one_session(url: str, writers: int, each: int) -> None:
-    with TranscriptStore(url) as store:
+    with TranscriptStore(url, shared=True) as store:
         rows = store.rows("s")
     assert [row.seq for row in rows] == list(range(1, writers * each + 1))
     for writer in range(writers):
@@ -48,13 +48,13 @@ def test_forty_kills_during_writes_lose_no_acknowledged_turn_and_leave_no_half(t
         if rest and not rest.endswith("\n"):
             lines.pop()
         acknowledged += lines
-        with TranscriptStore(url) as store:
+        with TranscriptStore(url, shared=True) as store:
             last = store.last("s", 1)[-1]
         assert str(last.id).startswith(f"w{round_}-")
         assert str(last.id).endswith("-4"), "half a turn"
         in_mid_write += last.id != f"{lines[-1]}-4"
     assert len(acknowledged) >= 40
-    with TranscriptStore(url) as store:
+    with TranscriptStore(url, shared=True) as store:
         rows = store.rows("s")
     ids = [str(row.message.id) for row in rows]
     assert len(ids) == len(set(ids)), "doubled"
@@ -79,6 +79,6 @@ def test_eight_processes_open_a_new_file_at_once(tmp_path):
         finish(
             [start(store_worker.__file__, "singles", url, f"s{n}", f"w{n}", 2) for n in range(8)], 2
         )
-        with TranscriptStore(url) as store:
+        with TranscriptStore(url, shared=True) as store:
             assert store.sessions() == [f"s{n}" for n in range(8)]
             assert [store.count(f"s{n}") for n in range(8)] == [2] * 8

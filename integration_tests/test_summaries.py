@@ -50,7 +50,7 @@ def url(tmp_path: Path) -> str:
 def said(url: str) -> list[BaseMessage]:
     """What the session holds: a summary is due, and the hard limit is not reached."""
     messages = due(memory_of(Slow()))
-    with TranscriptStore(url) as store:
+    with TranscriptStore(url, shared=True) as store:
         store.add("s", messages)
     return messages
 
@@ -65,7 +65,7 @@ def test_a_process_killed_during_a_summary_leaves_the_next_one_free_within_the_l
     worker.communicate(timeout=20)
     writer = Slow()
     with (
-        TranscriptStore(url) as store,
+        TranscriptStore(url, shared=True) as store,
         memory_of(writer, background=BackgroundSummaries(timeout_s=LEASE_S)) as memory,
     ):
         assert not store.lease("s", "anybody", LEASE_S)
@@ -103,7 +103,7 @@ def test_two_processes_with_a_summary_due_make_one_call(url, said):
     lines = [out.split() for (out, _err), _code in ended]
     assert [code for _out, code in ended] == [0, 0], [err for (_out, err), _code in ended]
     assert sorted(lines) == [["asked", "done"], ["done"]]
-    with TranscriptStore(url) as store:
+    with TranscriptStore(url, shared=True) as store:
         assert store.messages("s") == said
         assert store.state("s").state["totals"]["summaries"] == 1
 
@@ -113,7 +113,7 @@ def leased(request: pytest.FixtureRequest, url: str) -> Iterator[tuple[Transcrip
     """A store, and a session of its own in it."""
     where = url if request.param == "sqlite" else request.getfixturevalue("postgres_url")
     session = uuid.uuid4().hex
-    with TranscriptStore(where) as store:
+    with TranscriptStore(where, shared=True) as store:
         store.add(session, [HumanMessage("hi")])
         yield store, session
 

@@ -99,7 +99,7 @@ def test_a_vector_store_serves_large_scopes(made: Callable, tmp_path, request):
     watched = Watched()
     with (
         made(watched, tmp_path / "theirs", request) as vector_store,
-        TranscriptStore(tmp_path / "memory.db") as store,
+        TranscriptStore(tmp_path / "memory.db", shared=True) as store,
     ):
         index = VectorStoreIndex(vector_store, embeddings=EMBEDDINGS)
         for name in ("a", "b"):

@@ -30,7 +30,7 @@ class Saver(TokenMemorySaver):
     """Our saver on a database of its own, made as `InMemorySaver` and `SqliteSaver` are."""
 
     def __init__(self, *_: Any, serde: Any = None, **__: Any) -> None:
-        super().__init__(TranscriptStore("sqlite://"), serde=serde)
+        super().__init__(TranscriptStore("sqlite://", shared=True), serde=serde)
         MADE.append("saver")
 
     def __enter__(self) -> Self:
@@ -82,7 +82,7 @@ class SqlStandIn(SqlStore):
     """Our store on a database of its own, made as `InMemoryStore` and `SqliteStore` are."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        super().__init__(TranscriptStore("sqlite://"))
+        super().__init__(TranscriptStore("sqlite://", shared=True))
         MADE.append("store")
 
     def setup(self) -> None:
@@ -143,7 +143,7 @@ class History(TokenMemoryChatHistory):
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, messages: Sequence[BaseMessage] = ()) -> None:
-        super().__init__(uuid.uuid4().hex, store=TranscriptStore("sqlite://"))
+        super().__init__(uuid.uuid4().hex, store=TranscriptStore("sqlite://", shared=True))
         MADE.append("history")
         if messages:
             self.add_messages(messages)
