@@ -1,0 +1,52 @@
+"""Redacted words are gone in every integration: from what is stored, and from later requests."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from langchain_tokenmem import Recall, TokenBudget, TokenMemory, TranscriptStore
+from tests.contract.chats import Talker, Way, long_turns, texts
+from tests.contract.test_erase import CODE, bytes_of, fill
+
+
+async def test_redacted_words_are_in_no_later_request(way: Way):
+    if way.name == "by-hand":
+        pytest.skip("the application holds messages and state itself")
+
+    def recalling(store: TranscriptStore) -> TokenMemory:
+        budget = TokenBudget(context_window=1_000)
+        return TokenMemory(budget, background=False, recall=Recall(store))
+
+    chat = way.chat(recalling, model=Talker())
+    await chat.ask(f"My code is {CODE}.")
+    for question in long_turns(6):
+        await chat.ask(question)
+    await chat.ask(f"Once more: {CODE}, and the parcel is in Oslo.")
+    receipt = chat.memory.redact(CODE, store=chat.store, session_id=chat.setting.thread)
+    assert receipt.counts
+    assert CODE not in json.dumps([message.content for message in chat.said()])
+    later = chat.reopened()
+    requests = [
+        request
+        for question in ("What is my code?", *long_turns(3), "Where is the parcel?")
+        for request in await later.ask(question)
+    ]
+    assert [request for request in requests if CODE in texts(request)] == []
+    assert "the parcel is in Oslo" in texts(requests[0])
+    assert chat.store.redact(CODE, everywhere=True).counts == {}
+
+
+def test_redacted_words_are_in_no_byte_and_other_words_stay(tmp_path: Any):
+    with TranscriptStore(tmp_path / "memory.db", shared=True) as store:
+        fill(store, "s", "ann")
+        count = store.count("s")
+        memory = TokenMemory(TokenBudget(context_window=1_000), background=False)
+        receipt = memory.redact(CODE, store=store, everywhere=True)
+        assert {"messages", "documents", "states", "notes"} <= receipt.counts.keys()
+        assert receipt.unreached == ()
+        assert store.count("s") == count
+        assert Recall(store).search("invoice", session_id="s", user_id="ann")
+    assert CODE.lower().encode() not in bytes_of(tmp_path).lower()
