@@ -24,6 +24,7 @@ MODULES = (
     "test_edits",
     "test_scope",
     "test_erase",
+    "test_redact",
 )
 
 # Its two users have the same thread, which one database refuses; two of SQLite do not know it.
