@@ -20,6 +20,7 @@ from langchain_tokenmem.cli.measures import reference_counter
 from langchain_tokenmem.cli.replay import lengths_at_calls
 from langchain_tokenmem.cli.stored_sessions import StoredSessions, state_in
 from langchain_tokenmem.core.block_types import blocks_of
+from langchain_tokenmem.core.explained_request import change_between, lines_of
 from langchain_tokenmem.core.inserted_text import FENCES, LOG_INTRODUCTION, SUMMARY_FENCE
 from langchain_tokenmem.core.messages import block_text, marks_of, reference, role_of, text_of
 from langchain_tokenmem.core.request_options import RequestOptions
@@ -165,10 +166,8 @@ class CallFacts:
         parts: Tokens by part: system, tools, pinned, summary, memory_block, tail.
         items: The request part by part: role, kind, text, tokens, and the place of the message
             in the transcript.
-        shortened: Messages that are shown cut: place, tokens before and after.
-        summarized: For each entry of the summary the places of its messages, its reason and model.
-        left_out: How many messages a marker stands for.
-        changes: What changed since the call before, in words; empty where only new came.
+        summarized: For each entry of the summary the places of its first and last message.
+        change: What changed since the call before, in words; empty where only new came.
         warnings: Warnings of the view.
         is_next: Whether it is the call that would come next.
     """
@@ -179,10 +178,8 @@ class CallFacts:
     whole: int
     parts: Mapping[str, int]
     items: Sequence[Mapping[str, Any]]
-    shortened: Sequence[Mapping[str, int]]
-    summarized: Sequence[Mapping[str, Any]]
-    left_out: int
-    changes: Sequence[str]
+    summarized: Sequence[Mapping[str, int]]
+    change: str
     warnings: Sequence[str]
     is_next: bool
 
@@ -210,11 +207,6 @@ class Facts:
             before: The call before it; None for the first.
         """
         usage, state = call.view.usage, call.state
-        shortened = [
-            {"place": place, "before": self.counts[place], "after": self._tokens(message)}
-            for message in call.view.messages
-            if (place := self.by_id.get(message.id)) is not None and self._is_cut(message, place)
-        ]
         entries = state["summary"]["entries"] if state["summary"] else []
         whole = sum(self.counts[self.by_id[m.id]] for m in call.history if m.id in self.by_id)
         return CallFacts(
@@ -224,10 +216,8 @@ class Facts:
             whole=whole + usage.parts["tools"],
             parts={name: usage.parts.get(name, 0) for name in PARTS},
             items=[*self._items(call.view, state)],
-            shortened=shortened,
             summarized=self._summarized(entries),
-            left_out=call.view.left_out,
-            changes=_changes(state, before.state if before else new_state()),
+            change=str(change_between(before.state if before else new_state(), state) or ""),
             warnings=call.view.warnings,
             is_next=call.is_next,
         )
@@ -237,28 +227,18 @@ class Facts:
         said = text_of(self.messages[place])
         return bool(marks_of(message).get("cut")) and said not in text_of(message)
 
-    def _tokens(self, message: BaseMessage) -> int:
-        return sum(self.tokens_of(block_text(one)) for one in blocks_of(message.content))
-
-    def _summarized(self, entries: Sequence[SummaryEntry]) -> list[dict[str, Any]]:
+    def _summarized(self, entries: Sequence[SummaryEntry]) -> list[dict[str, int]]:
         start, found = 0, []
         for entry in entries:
             ends = [self.by_id[key] + 1 for key in entry["last_ids"] if key in self.by_id]
             end = max(ends, default=start)
-            about = {"model": entry["model"], "reason": entry["reason"], "tokens": entry["tokens"]}
-            found.append({"first": start, "last": end - 1, "covered": entry["covered"], **about})
+            found.append({"first": start, "last": end - 1})
             start = max(start, end)
         return found
 
     def _items(self, view: View, state: MemoryState) -> Iterator[dict[str, Any]]:
         entries = state["summary"]["entries"] if state["summary"] else []
-        sources = {
-            line: [*names]
-            for entry in entries
-            for line, names in zip(
-                entry["text"].split("\n"), entry.get("sources", []), strict=False
-            )
-        }
+        sources = {line: names for entry in entries for line, names in lines_of(entry)}
         for message in view.messages:
             place = self.by_id.get(message.id)
             is_cut = place is not None and self._is_cut(message, place)
@@ -314,18 +294,3 @@ def _pieces(text: str, own: str) -> Iterator[tuple[str, str]]:
         start = found.end()
     if start < len(text):
         yield "message", text[start:]
-
-
-def _changes(state: MemoryState, before: MemoryState) -> list[str]:
-    """Return in words what changed between two states."""
-    found = []
-    old = {one["id"] for one in (before["summary"] or {"entries": []})["entries"]}
-    for entry in (state["summary"] or {"entries": []})["entries"]:
-        if entry["id"] not in old:
-            count, model = entry["covered"], entry["model"]
-            text = f"{count:,} messages summarized in {entry['tokens']:,} tokens by {model}"
-            found.append(f"{text} ({entry['reason']})")
-    cut = sum(before["cuts"].get(key) != one for key, one in state["cuts"].items())
-    if cut:
-        found.append(f"{cut:,} messages shortened")
-    return found

@@ -23,7 +23,7 @@ from langchain_tokenmem.cli.transfer import Force, check_output, printable
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
-    from langchain_tokenmem.cli.calls import CallFacts
+    from langchain_tokenmem.cli.calls import Call, CallFacts
 
 Source = Annotated[
     str,
@@ -56,8 +56,6 @@ Window = Annotated[
         help="Context window in tokens, where neither the store nor the model says it.",
     ),
 ]
-_BAR = 40
-"""Characters of a bar as long as the limit."""
 NAMES = {"human": "user", "ai": "model", "tool": "tool", "system": "system"}
 
 
@@ -256,44 +254,24 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say what a model call held, what was hidden from it, and what changed before it."""
-    facts, messages, origin = _facts(source, session, call, window)
+    facts, made, origin = _facts(source, session, call, window)
+    told = dataclasses.replace(made.view.explain(), session=session, call=made.number)
     if as_json:
-        rest = {key: one for key, one in vars(facts).items() if key != "items"}
-        write_json({"session": session, "origin": origin, **rest})
+        write_json({"origin": origin, "is_next": made.is_next, **told.as_dict()})
         return
     console = Console()
-    head = f"{_name(facts)}: {facts.tokens:,} of {facts.limit:,} tokens"
-    console.print(Text(head, style="bold"))
-    columns = (Column(), Column(justify="right"), Column(no_wrap=True))
-    table = Table(*columns, box=None, show_header=False, pad_edge=False)
-    for name, tokens in facts.parts.items():
-        if tokens:
-            bar = "█" * max(1, round(_BAR * tokens / facts.limit))
-            table.add_row(name.replace("_", " "), f"{tokens:,}", bar)
-    console.print(table)
-    saved = f"Everything would be {facts.whole:,} tokens."
-    console.print(Text(saved if facts.whole > facts.tokens else "Nothing is hidden."))
-    for entry in facts.summarized:
-        where = f"#{entry['first'] + 1} to #{entry['last'] + 1}"
-        text = f"{where} summarized in {entry['tokens']:,} tokens by {entry['model']}"
-        console.print(Text(f"  {text} ({entry['reason']})"))
-    for one in facts.shortened:
-        who = NAMES.get(messages[one["place"]].type, "")
-        sizes = f"{one['before']:,} → {one['after']:,} tokens"
-        console.print(Text(f"  #{one['place'] + 1} {who} shortened, {sizes}"))
-    if facts.left_out:
-        console.print(Text(f"  {facts.left_out:,} messages left out with a marker"))
-    changes = "; ".join(facts.changes) or "nothing"
-    console.print(Text(f"Changed before this call: {changes}."))
-    for warning in facts.warnings:
-        console.print(Text(printable(warning), style="yellow"))
-    console.print(Text(f"The call is {origin}.", style="dim"))
+    console.print(Text(printable_lines(str(told))))
+    if facts.whole > facts.tokens:
+        console.print(Text(f"Everything would be {facts.whole:,} tokens."))
+    console.print(Text(f"Changed before this call: {facts.change or 'nothing'}."))
+    which = "would come next; calls are" if made.is_next else "is"
+    console.print(Text(f"The call {which} {origin}.", style="dim"))
 
 
 def _facts(
     source: str, session: str, number: int | None, window: int | None
-) -> tuple[CallFacts, Sequence[BaseMessage], str]:
-    """Return the facts of one call, the transcript, and how the call is known."""
+) -> tuple[CallFacts, Call, str]:
+    """Return the facts of one call, the call, and how it is known."""
     from langchain_tokenmem.cli.calls import Facts, session_calls
     from langchain_tokenmem.cli.stored_sessions import opened
 
@@ -301,7 +279,7 @@ def _facts(
         known = session_calls(found, session, window)
     call = known.call(number)
     before = known.calls[call.number - 2] if call.number > 1 else None
-    return Facts(known.messages).of(call, before), known.messages, known.origin
+    return Facts(known.messages).of(call, before), call, known.origin
 
 
 def _name(facts: CallFacts) -> str:

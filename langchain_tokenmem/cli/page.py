@@ -129,7 +129,7 @@ def _message(row: TranscriptRow, tokens: int) -> dict[str, Any]:
 
 
 def _call(facts: CallFacts, call: Call, *, keep: int, add: Sequence[Any]) -> dict[str, Any]:
-    fields = ("tokens", "limit", "whole", "summarized", "changes", "warnings", "is_next")
+    fields = ("tokens", "limit", "whole", "summarized", "change", "warnings", "is_next")
     own = {name: getattr(facts, name) for name in fields}
     parts = [*facts.parts.values()]
     return {**own, "parts": parts, "length": len(call.history), "keep": keep, "add": add}

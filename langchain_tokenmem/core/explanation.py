@@ -209,11 +209,11 @@ def _report(told: Explanation) -> Iterator[str]:
     name = f"call {told.call}" if told.call is not None else "the request"
     name += f" of {shorten(told.session, 24, placeholder='...')}" if told.session else ""
     used = f"{told.tokens:,} of {told.limit:,} tokens"
-    yield f"{name[0].upper()}{name[1:]}: {used}, {len(told.messages):,} messages"
+    yield f"{name[0].upper()}{name[1:]}: {used}, {_many(len(told.messages), 'message')}"
     yield f"Window {told.window:,}; a summary is due at {told.threshold:,}"
     yield f"Counted by: {told.counted_by}"
     yield ""
-    for part in told.parts.children:
+    for part in filter(lambda part: part.tokens, told.parts.children):
         yield _bar(part, told.tokens)
         if len(part.children) > 1:
             yield from (_bar(child, told.tokens, indent=2) for child in part.children)
@@ -225,8 +225,8 @@ def _report(told: Explanation) -> Iterator[str]:
     if told.planned is not None:
         yield f"Next: {told.planned}"
     for block in told.recalled:
-        brought = [f"{len(block.messages):,} messages recalled"] if block.messages else []
-        brought += [f"{len(block.notes):,} notes"] if block.notes else []
+        brought = [f"{_many(len(block.messages), 'message')} recalled"] if block.messages else []
+        brought += [_many(len(block.notes), "note")] if block.notes else []
         what = ", ".join(brought) or "working notes"
         yield f"Beside message {block.beside}: {what}, {block.tokens:,} tokens"
     yield from (f"Warning: {warning}" for warning in told.warnings)
@@ -242,9 +242,10 @@ def _hidden_lines(hidden: Hidden) -> Iterator[str]:
     if hidden.summarized:
         count = sum(entry.messages for entry in hidden.summarized)
         tokens = sum(entry.tokens for entry in hidden.summarized)
-        yield f"Summarized: {count:,} messages in {tokens:,} tokens"
+        yield f"Summarized: {_many(count, 'message')} in {tokens:,} tokens"
         yield from _listed(
-            f"  entry {entry.entry}: {entry.messages:,} messages in {len(entry.lines):,} lines, "
+            f"  entry {entry.entry}: {_many(entry.messages, 'message')} in "
+            f"{_many(len(entry.lines), 'line')}, "
             f"{entry.tokens:,} tokens{'' if entry.shown else ', did not fit'}"
             for entry in reversed(hidden.summarized)
         )
@@ -252,15 +253,19 @@ def _hidden_lines(hidden: Hidden) -> Iterator[str]:
         before = sum(message.before for message in hidden.shortened)
         after = sum(message.after for message in hidden.shortened)
         count = len(hidden.shortened)
-        yield f"Shortened: {count:,} messages from {before:,} to {after:,} tokens"
+        yield f"Shortened: {_many(count, 'message')} from {before:,} to {after:,} tokens"
         yield from _listed(
             f"  {message.reference} {message.name}: {message.before:,} -> {message.after:,}"
             for message in reversed(hidden.shortened)
         )
     if hidden.left_out:
-        yield f"Left out: {hidden.left_out:,} messages"
+        yield f"Left out: {_many(hidden.left_out, 'message')}"
     if hidden == Hidden():
         yield "Nothing is hidden."
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _listed(lines: Iterable[str]) -> Iterator[str]:

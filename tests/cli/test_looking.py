@@ -123,7 +123,7 @@ def test_a_sub_graph_is_named_so_that_it_can_be_typed(store):
         opened.add("t1\x1fchild", [HumanMessage("Inside?"), AIMessage("Inside.")])
     assert "t1␟child  Inside?" in ran("sessions", store)
     assert "Inside." in ran("show", store, "t1␟child")
-    assert "Call 2 (the next one)" in ran("explain", store, "t1␟child")
+    assert "Call 2 of " in ran("explain", store, "t1␟child")
 
 
 def test_stats_count_everything(store):
@@ -243,12 +243,14 @@ def test_explain_says_what_is_hidden_and_why(agent_run):
     path, _ = agent_run
     found = json.loads(ran("explain", path, "t1", "--window", 1_200, "--json"))
     assert found["is_next"]
-    assert sum(found["parts"].values()) == found["tokens"] <= found["limit"] < found["whole"]
-    assert found["summarized"][0]["first"] == 0
+    parts = found["parts"]["children"]
+    assert sum(part["tokens"] for part in parts) == found["tokens"] <= found["limit"]
+    assert found["hidden"]["summarized"][0]["messages"] > 0
     calls = [ran("explain", path, "t1", "-w", 1_200, "--call", n) for n in range(1, 25)]
-    assert sum("messages summarized in" in one for one in calls) >= 2
+    changed = [one for one in calls if "Changed before this call: nothing." not in one]
+    assert 2 <= sum(" summarized (" in one for one in changed) <= len(changed) < len(calls)
     assert max(len(line) for one in calls for line in one.splitlines()) <= 80
-    assert "#1 to #" in calls[-1]
+    assert "Summarized: " in calls[-1]
     assert "Nothing is hidden." in calls[0]
 
 

@@ -125,7 +125,7 @@ function select(index) {
   const next = call.is_next ? ", which would come next" : "";
   at("name").textContent = `Call ${index + 1} of ${data.calls.length}${next}: ${number(call.tokens)} of ${number(call.limit)} tokens`;
   const saved = call.whole > call.tokens ? ` Everything would be ${number(call.whole)} tokens.` : " Nothing is hidden.";
-  at("why").textContent = `Changed before it: ${call.changes.join("; ") || "nothing, only new messages"}.${saved}`;
+  at("why").textContent = `Changed before it: ${call.change || "nothing, only new messages"}.${saved}`;
   at("warnings").replaceChildren(...call.warnings.map((one) => made("li", { textContent: one })));
   at("legend").replaceChildren(...data.parts.flatMap((name, n) => call.parts[n]
     ? [made("li", {}, made("i", { className: `p-${name}` }), `${name.replace("_", " ")} ${number(call.parts[n])}`)]
@@ -223,10 +223,10 @@ function draw() {
   shape("text", { x: LEFT, y: HEIGHT - 4 }, svg).textContent = "call 1";
   shape("text", { x: width, y: HEIGHT - 4, "text-anchor": "end" }, svg).textContent = `call ${count}`;
   data.calls.forEach((call, c) => {
-    if (!call.changes.length) return;
+    if (!call.change) return;
     const x = LEFT + (c + 0.5) * step;
     const mark = shape("path", { class: "changed", d: `M${x - 4} 2h8l-4 8z` }, svg);
-    shape("title", {}, mark).textContent = `Call ${c + 1}: ${call.changes.join("; ")}`;
+    shape("title", {}, mark).textContent = `Call ${c + 1}: ${call.change}`;
   });
   const here = shape("rect", { class: "here", y: 1, height: HEIGHT - 20, width: Math.max(3, step) }, svg);
   svg.onclick = (event) => select(Math.floor((event.clientX - svg.getBoundingClientRect().left - LEFT) / step));
@@ -242,7 +242,7 @@ function drawCursor() {
 
 function nextChange() {
   const rest = [...data.calls.keys()].map((n) => (current + 1 + n) % data.calls.length);
-  return rest.find((n) => data.calls[n].changes.length) ?? current;
+  return rest.find((n) => data.calls[n].change) ?? current;
 }
 
 const KEYS = {
