@@ -23,9 +23,8 @@ from langchain_tokenmem.background import TimedCalls
 from langchain_tokenmem.core.search_units import ScopePartitions, unpack_unit
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.embedded_folder import EmbeddedFolder
-from langchain_tokenmem.recall.embeddings import AnyEmbeddings, Vectors, as_embeddings
+from langchain_tokenmem.recall.embeddings import AnyEmbeddings, Numbers, Vectors, as_embeddings
 from langchain_tokenmem.recall.place import BrokenCollectionError, Question, ask_place
-from langchain_tokenmem.recall.vector_math import Numbers
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI

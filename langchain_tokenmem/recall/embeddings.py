@@ -228,6 +228,19 @@ def embed_texts(
     return unit_rows(found)
 
 
+def to_bytes(vector: Vectors) -> bytes:
+    """Return a vector as it is stored: float32, little-endian."""
+    return vector.astype("<f4").tobytes()
+
+
+def to_matrix(vectors: Mapping[int, bytes]) -> tuple[Numbers, Vectors]:
+    """Return stored vectors as arrays, in the order of their units."""
+    units = sorted(vectors)
+    flat = np.frombuffer(b"".join(vectors[unit] for unit in units), dtype="<f4")
+    matrix = flat.reshape(len(units), -1) if units else flat.reshape(0, 0)
+    return np.array(units, np.int64), matrix.astype(np.float32, copy=False)
+
+
 def unit_rows(vectors: Vectors) -> Vectors:
     """Return the rows with length 1; rows of zeros stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -315,3 +328,7 @@ class FunctionEmbeddings(Embeddings):
 
 async def _awaited(vectors: Awaitable[Sequence[Any]]) -> Sequence[Any]:
     return await vectors
+
+
+Numbers = npt.NDArray[np.int64]
+"""Unit numbers (`core.search_units`), one per row of vectors."""

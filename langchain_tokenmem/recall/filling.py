@@ -23,10 +23,11 @@ from langchain_tokenmem.recall.embeddings import (
     Fingerprint,
     embed_texts,
     fingerprint_of,
+    to_bytes,
+    to_matrix,
 )
 from langchain_tokenmem.recall.place import BrokenCollectionError, Place
 from langchain_tokenmem.recall.text_parts import indexable_text, parts_of
-from langchain_tokenmem.recall.vector_math import to_bytes, to_matrix
 from langchain_tokenmem.storage.search_index import VECTORS, SearchIndex, owner_number
 from langchain_tokenmem.storage.vectors import VectorsReader
 

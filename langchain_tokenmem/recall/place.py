@@ -10,8 +10,7 @@ from langchain_core.embeddings import Embeddings
 
 from langchain_tokenmem.core.search_units import ScopePartitions
 from langchain_tokenmem.errors import RecallError, TokenMemoryError
-from langchain_tokenmem.recall.embeddings import Vectors
-from langchain_tokenmem.recall.vector_math import Numbers
+from langchain_tokenmem.recall.embeddings import Numbers, Vectors
 
 T = TypeVar("T")
 

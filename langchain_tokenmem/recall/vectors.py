@@ -1,12 +1,18 @@
-"""`VectorIndex`: search by meaning in the vectors of a store, filled in the background."""
+"""`VectorIndex`: search by meaning in the vectors of a store, filled in the background.
+
+Vectors are compared as the model made them. To blend them with those of the messages around gave
+0.6 points more of the evidence within 1,024 tokens on LoCoMo, and 2.2 and 1.4 fewer on REALTALK and
+BEAM (all-MiniLM-L6-v2, `benchmarks/recall_talks.py`).
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
+import numpy as np
 from langchain_core.embeddings import Embeddings
 
 from langchain_tokenmem.background import TimedCalls
@@ -16,13 +22,15 @@ from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.chroma import ChromaIndex
 from langchain_tokenmem.recall.embeddings import (
     AnyEmbeddings,
+    Numbers,
+    Vectors,
     as_embeddings,
     embed_texts,
     name_of,
+    to_matrix,
 )
 from langchain_tokenmem.recall.filling import Filler, VectorCollection
 from langchain_tokenmem.recall.place import BrokenCollectionError, Place, Question
-from langchain_tokenmem.recall.vector_math import nearest, nearest_in_pages, to_matrix
 from langchain_tokenmem.recall.vector_store import VectorStoreIndex
 from langchain_tokenmem.recall.words import Scores, best_units
 from langchain_tokenmem.recall.worker import Worker
@@ -304,3 +312,41 @@ class VectorIndex:
         if self._place is not None:
             self._place.close()
         self._worker.start()
+
+
+def nearest(
+    units: Numbers, vectors: Vectors, question: Vectors, limit: int
+) -> list[tuple[int, float]]:
+    """Return the units nearest to a question with their cosines, the best first.
+
+    The search is exact. Units with equal cosines are sorted by number, so that the same question
+    always has the same answer.
+
+    Args:
+        units: Numbers of the units.
+        vectors: Their vectors, each of length 1.
+        question: One vector of length 1.
+        limit: Maximum number of units.
+    """
+    # BLAS kernels may set the invalid flag for lanes beyond the end of a vector.
+    with np.errstate(invalid="ignore"):
+        scores = vectors @ question
+    best = np.lexsort((units, -scores))[:limit]
+    return [(int(units[at]), float(scores[at])) for at in best]
+
+
+def nearest_in_pages(
+    pages: Iterable[Mapping[int, bytes]], question: Vectors, limit: int
+) -> list[tuple[int, float]]:
+    """Return what `nearest` finds in all pages.
+
+    Args:
+        pages: Stored vectors, in the order of their units.
+        question: One vector of length 1.
+        limit: Maximum number of units.
+    """
+    found: list[tuple[int, float]] = []
+    for page in pages:
+        new = nearest(*to_matrix(page), question, limit)
+        found = sorted([*found, *new], key=lambda each: (-each[1], each[0]))[:limit]
+    return found

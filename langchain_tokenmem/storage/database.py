@@ -141,7 +141,7 @@ def shown_url(url: str) -> str:
     return hidden.render_as_string(hide_password=True).replace("%2A", "*")
 
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _APPLICATION_ID = 0x746F6B6D
 """Marks a SQLite file as ours in its header (the letters `tokm`)."""

@@ -14,7 +14,7 @@ from langchain_core.messages import HumanMessage
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.core.search_units import Scope, pack_unit
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall.vector_math import to_matrix
+from langchain_tokenmem.recall.embeddings import to_matrix
 from langchain_tokenmem.recall.vectors import VectorIndex
 from tests.recall.samples import CountingEmbeddings, days, made, partitions_of
 
