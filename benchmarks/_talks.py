@@ -1,8 +1,8 @@
 """Talks with labelled questions, and how recall is measured on them.
 
-LoCoMo (two people over months), REALTALK (chats of people) and BEAM (a user and an assistant), all
-in LoCoMo's form. The data has licences of its own (LoCoMo: CC BY-NC 4.0): it is read from the path
-that a benchmark is given, never copied.
+LoCoMo (two people over months), REALTALK (short chats) and BEAM (a user and an assistant), all in
+LoCoMo's format. Each data set has its own licence (LoCoMo: CC BY-NC 4.0), so a benchmark reads it
+from the path it is given, and nothing is copied.
 """
 
 from __future__ import annotations

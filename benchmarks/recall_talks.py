@@ -7,11 +7,11 @@ charged, by every system alike. Beside `Recall`: SQLite FTS5 (Porter stems, date
 text), vectors alone, and reciprocal-rank fusion of the two. Each kind of question is compared with
 FTS5, question by question: `!` marks what is significantly below it.
 
-With `--unrelated` it also asks 200 questions that have nothing to do with any talk of people, and
-prints how many bring back anything, and what the floor that prevents it costs. (BEAM's talks are
-about programming, as some of these questions are.)
+With `--unrelated` it also asks 200 unrelated questions and prints how many of them get hits, and
+what is found without the floor that prevents this. (BEAM's talks are about programming, and so are
+some of the questions.)
 
-The data is not part of this project (`_talks.py`); the model is no dependency of it.
+Neither the data (see `_talks.py`) nor the model is part of this project.
 
 Run: python benchmarks/recall_talks.py DATA ... [--embeddings none|hashing|minilm] [--cache FILE]
      [--postgres URL] [--unrelated]
@@ -111,10 +111,7 @@ def ours(recall: Recall, depth: int = DEEPEST) -> Search:
 
 
 def answered(recall: Recall, dialogues: Sequence[Dialogue]) -> tuple[int, int]:
-    """Ask what nobody talked about; return how many questions bring back anything, and of how many.
-
-    Each question is asked in every dialogue.
-    """
+    """Ask unrelated questions in every dialogue; return how many got hits, and of how many."""
     questions = UNRELATED.read_text(encoding="utf-8").splitlines()
     search = ours(recall, 1)
     found = sum(bool(search(each, text)) for each in dialogues for text in questions)
@@ -169,8 +166,7 @@ def report(
             without = list(measured(dialogues, ours(bare)))
             print(line_of("  without a floor", "all", [row for _, row in without]))
             print(
-                f"  of {asked:,} unrelated questions {found} bring back anything: "
-                f"{100 * found / asked:.1f} %",
+                f"  {found} of {asked:,} unrelated questions got hits: {100 * found / asked:.1f} %",
                 flush=True,
             )
 

@@ -1,16 +1,16 @@
-"""Whether the evidence stands in what the model is sent: talks through the chat history.
+"""How much of the evidence for a question is in the request that the model gets.
 
 Each dialogue is played through `TokenMemoryChatHistory` turn by turn, at a window of 8,000 tokens,
 with recall and the extractive summarizer. Then each question is asked by `with_token_memory`, as
-the next thing that the user says, of a model that fails once it has seen the request, so that no
-no question finds the one before. Counted is the evidence whose text, or of which a part of 256
-tokens, stands in the request; beside it `trim_messages` on the same budget, which keeps the newest
-messages.
+the next thing that the user says. The model fails once it has seen the request, so the question is
+not stored and no later question finds it. Evidence counts if the request contains its text or, of a
+long message, one part of 256 tokens. For comparison, `trim_messages` keeps the newest messages
+within the same budget.
 
-`share` is the mean share of a question's evidence, `any` and `all` the questions of whose evidence
-something or everything is there.
+`share` is the mean share of a question's evidence; `any` and `all` are the questions for which some
+or all of the evidence is there.
 
-The data is not part of this project (`_talks.py`); the model is no dependency of it.
+Neither the data (see `_talks.py`) nor the model is part of this project.
 
 Run: python benchmarks/recall_whole_path.py DATA ... [--embeddings none|hashing|minilm]
      [--cache FILE] [--window 8000] [--dialogues 10]

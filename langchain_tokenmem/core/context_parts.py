@@ -170,8 +170,8 @@ class ContextParts:
         kept_notes: Kept notes in the memory blocks, by the id of the message that holds them.
         max_messages: Most messages of the request; None for any number.
         overhead_messages: Messages of it that stand around these parts.
-        keep_results: Newest tool results that are not shortened for their age.
-        whole_tools: Names of tools of which none is.
+        keep_results: How many of the newest tool results are not shortened as they get old.
+        whole_tools: Names of tools of which no result is.
         compaction: Id of the message with the newest encrypted compaction block, if there is one.
     """
 

@@ -41,10 +41,10 @@ class RequestRules:
             are left out of it, with or without summaries. Messages that have to be there stay.
         max_tail_messages: Most messages after the summary; the tail then moves by ten at a time.
         show_times: Show the time of each `human` message, or of `all`, in front of its text.
-        keep_results: The newest tool results that are not shortened for their age, beside those
-            that are recent by tokens.
-        whole_tools: Names of tools whose results are not shortened for their age. Results that are
-            too large for a message, or summarized, are no exception to that.
+        keep_results: How many of the newest tool results are not shortened as they get old, in
+            addition to those within `shares.recent`.
+        whole_tools: Names of tools whose results are not shortened as they get old. They are still
+            cut if they are too large for a message, and summarized with the rest.
 
     Raises:
         ConfigurationError: When a value is not one of its choices, or a number is too small.

@@ -193,9 +193,9 @@ class RequestSettings(MadeSettings):
     show_times: Literal["human", "all"] | None = Field(default=None, examples=["human"])
     """Messages that show their time: `human` or `all`."""
     keep_results: int = Field(default=0, ge=0)
-    """Newest tool results that are not shortened for their age."""
+    """How many of the newest tool results are never shortened as they get old."""
     whole_tools: list[str] = Field(default=[], examples=[["search"]])
-    """Tools whose results are not shortened for their age."""
+    """Tools whose results are never shortened as they get old."""
 
 
 class BackgroundSettings(MadeSettings):
