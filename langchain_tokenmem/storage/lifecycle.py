@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,9 +12,10 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, select, update
 
+from langchain_tokenmem.background import BackgroundRunner, wait_at_exit, wait_for
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import NO_USER, namespace_label, thread_of
-from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
+from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError, TokenMemoryError
 from langchain_tokenmem.storage import facts, items
 from langchain_tokenmem.storage.codec import from_json, to_json
 from langchain_tokenmem.storage.database import Database, chunks, lock_threads
@@ -27,6 +30,14 @@ from langchain_tokenmem.storage.sessions import (
 )
 from langchain_tokenmem.storage.tables import messages, sessions, user_settings
 from langchain_tokenmem.storage.threads import delete_threads
+
+logger = logging.getLogger(__name__)
+
+_MOST_AHEAD = timedelta(days=1)
+"""How far the clock may be ahead of what the database has seen before sessions expire by it."""
+
+_END_SECONDS = 10.0
+"""Time that the end of a process waits for the batch that is being deleted."""
 
 _LONGEST = timedelta(days=365 * 1_000)
 """So much can be taken from any date."""
@@ -280,6 +291,77 @@ class Expiry:
             self.database.forget_deleted()
             self.index.tell(Change("erased", numbers))
         return found, counts
+
+
+class AutomaticExpiry:
+    """Runs `Expiry` behind commits of a store, at most once in the policy's `expire_every`.
+
+    Args:
+        policy: When sessions expire; nothing is started where it is off.
+        database: The database.
+        index: Tells of commits.
+    """
+
+    def __init__(self, policy: ExpiryPolicy, database: Database, index: SearchIndex) -> None:
+        self._policy, self._database, self._index = policy, database, index
+        self._runner = BackgroundRunner("tokenmem-expiry")
+        self._next_run = 0.0
+        self._is_closing = False
+        self._opened_at, self._opened_on = datetime.now(UTC), time.monotonic()
+        if policy.is_on:
+            index.listen(self._on_change)
+            wait_at_exit(self.stop)
+
+    def stop(self, seconds: float = _END_SECONDS) -> None:
+        """Stop the automatic run after its current batch."""
+        self._is_closing = True
+        job = self._runner.job("expiry")
+        if job is not None:
+            wait_for(job.future, seconds)
+        self._is_closing = False
+
+    def _on_change(self, change: Change) -> None:
+        """Start the automatic run after a commit, where it may be due; the database says if."""
+        every = self._policy.expire_every
+        if change.kind == "erased" or every is None or time.monotonic() < self._next_run:
+            return
+        self._next_run = time.monotonic() + every.total_seconds()
+        self._runner.start("expiry", self._expire_if_due)
+
+    def _is_ahead(self, connection: Connection, now: datetime) -> bool:
+        """Return whether the clock may be wrong: it is over a day ahead of all that was stored.
+
+        What this process stores itself proves nothing; how long it runs is measured otherwise.
+        """
+        seen = newest_activity(connection, self._opened_at) or self._opened_at
+        if now - seen <= timedelta(seconds=time.monotonic() - self._opened_on) + _MOST_AHEAD:
+            return False
+        logger.warning(
+            "Inactive sessions did not expire: it is %s by the clock, the newest activity before "
+            "this process is from %s. If the clock is right, call expire() or `tokenmem expire`.",
+            f"{now:%Y-%m-%d %H:%M}",
+            f"{seen:%Y-%m-%d %H:%M}",
+        )
+        return True
+
+    def _expire_if_due(self) -> None:
+        """Do the automatic run, unless one of another process was recent enough."""
+        now = datetime.now(UTC)
+        every = self._policy.expire_every or timedelta(0)
+        try:
+            with self._database.writing("Expiring sessions") as connection:
+                if self._is_ahead(connection, now) or not claim_run(connection, now, now - every):
+                    return
+            expiry = Expiry(self._database, self._index, self._policy.since(now))
+            expiry.goes_on = lambda: not self._is_closing
+            report = expiry.run(dry_run=False)
+        except TokenMemoryError as error:
+            logger.warning("Inactive sessions did not expire: %s", error)
+            return
+        except Exception:  # a thread has nobody above it to tell
+            logger.exception("Inactive sessions did not expire.")
+            return
+        logger.info("%s sessions expired.", f"{len(report.expired):,}")
 
 
 def inactive_threads(

@@ -15,11 +15,8 @@ from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, Engine, delete
 
 from langchain_tokenmem.background import (
-    BackgroundRunner,
     Closeable,
     in_thread,
-    wait_at_exit,
-    wait_for,
 )
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.budget import TokenBudget
@@ -27,7 +24,7 @@ from langchain_tokenmem.core.messages import marks_of, role_of
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.session_settings import ScopedSettings, SessionSettings
 from langchain_tokenmem.core.thread_names import thread_of
-from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError, TokenMemoryError
+from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.storage.codec import Codec, Serializer, from_json, to_json
 from langchain_tokenmem.storage.database import Database
@@ -40,6 +37,7 @@ from langchain_tokenmem.storage.imports.importing import (
     Source,
 )
 from langchain_tokenmem.storage.lifecycle import (
+    AutomaticExpiry,
     Expiry,
     ExpiryPolicy,
     ExpiryReport,
@@ -47,7 +45,6 @@ from langchain_tokenmem.storage.lifecycle import (
     erase,
     kept_sessions,
     mark_kept,
-    newest_activity,
 )
 from langchain_tokenmem.storage.message_json import EncodedMessage
 from langchain_tokenmem.storage.redaction import (
@@ -91,12 +88,6 @@ logger = logging.getLogger(__name__)
 
 _TURN_ROWS = 64
 """Rows in which the beginning of a turn is looked for first."""
-
-_MOST_AHEAD = timedelta(days=1)
-"""How far the clock may be ahead of what the database has seen before sessions expire by it."""
-
-_END_SECONDS = 10.0
-"""Time that the end of a process waits for the batch that is being deleted."""
 
 
 _DEFAULT_URL = "sqlite:///tokenmem.db"
@@ -159,20 +150,14 @@ class TranscriptStore(Closeable):
         self.database = Database(url, pool_size=pool_size, engine=engine)
         self._users = UserRule(require_user=require_user, shared=shared)
         self.index = SearchIndex(self.database, self._users)
-        self._expiry_runner = BackgroundRunner("tokenmem-expiry")
-        self._next_expiry = 0.0
-        self._is_closing = False
-        self._opened_at, self._opened_on = datetime.now(UTC), time.monotonic()
-        if self.policy.is_on:
-            self.index.listen(self._on_change)
-            wait_at_exit(self.stop_expiry)
+        self._expiry = AutomaticExpiry(self.policy, self.database, self.index)
 
     def __repr__(self) -> str:
         return f"TranscriptStore({self.database.url.render_as_string(hide_password=True)!r})"
 
     def close(self) -> None:
         """Close every connection."""
-        self.stop_expiry()
+        self._expiry.stop()
         self.database.close()
 
     aclose = in_thread(close)
@@ -940,57 +925,6 @@ class TranscriptStore(Closeable):
             return kept_sessions(connection)
 
     akept_sessions = in_thread(kept_sessions)
-
-    def stop_expiry(self, seconds: float = _END_SECONDS) -> None:
-        """Stop the automatic run after its current batch."""
-        self._is_closing = True
-        job = self._expiry_runner.job("expiry")
-        if job is not None:
-            wait_for(job.future, seconds)
-        self._is_closing = False
-
-    def _on_change(self, change: Change) -> None:
-        """Start the automatic run after a commit, where it may be due; the database says if."""
-        every = self.policy.expire_every
-        if change.kind == "erased" or every is None or time.monotonic() < self._next_expiry:
-            return
-        self._next_expiry = time.monotonic() + every.total_seconds()
-        self._expiry_runner.start("expiry", self._expire_if_due)
-
-    def _is_ahead(self, connection: Connection, now: datetime) -> bool:
-        """Return whether the clock may be wrong: it is over a day ahead of all that was stored.
-
-        What this process stores itself proves nothing; how long it runs is measured otherwise.
-        """
-        seen = newest_activity(connection, self._opened_at) or self._opened_at
-        if now - seen <= timedelta(seconds=time.monotonic() - self._opened_on) + _MOST_AHEAD:
-            return False
-        logger.warning(
-            "Inactive sessions did not expire: it is %s by the clock, the newest activity before "
-            "this process is from %s. If the clock is right, call expire() or `tokenmem expire`.",
-            f"{now:%Y-%m-%d %H:%M}",
-            f"{seen:%Y-%m-%d %H:%M}",
-        )
-        return True
-
-    def _expire_if_due(self) -> None:
-        """Do the automatic run, unless one of another process was recent enough."""
-        now = datetime.now(UTC)
-        every = self.policy.expire_every or timedelta(0)
-        try:
-            with self.database.writing("Expiring sessions") as connection:
-                if self._is_ahead(connection, now) or not claim_run(connection, now, now - every):
-                    return
-            expiry = Expiry(self.database, self.index, self.policy.since(now))
-            expiry.goes_on = lambda: not self._is_closing
-            report = expiry.run(dry_run=False)
-        except TokenMemoryError as error:
-            logger.warning("Inactive sessions did not expire: %s", error)
-            return
-        except Exception:  # a thread has nobody above it to tell
-            logger.exception("Inactive sessions did not expire.")
-            return
-        logger.info("%s sessions expired.", f"{len(report.expired):,}")
 
 
 def _codec(serde: Serializer | None) -> Codec:

@@ -182,7 +182,7 @@ def test_without_any_time_nothing_is_deleted(store):
 
 def waited(store):
     """Wait for the automatic run."""
-    job = store._expiry_runner.job("expiry")
+    job = store._expiry._runner.job("expiry")
     if job is not None:
         job.future.result(10)
 
