@@ -10,9 +10,11 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from langchain.agents import create_agent
+from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
@@ -34,6 +36,9 @@ from pydantic import PrivateAttr
 
 from langchain_tokenmem import (
     MemoryMessagesState,
+    Notebook,
+    Recall,
+    TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
@@ -44,6 +49,7 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.graphs import pin_update
+from langchain_tokenmem.notes import SqlStore
 
 MOST_MODEL_CALLS = 20
 """Model calls of one turn before a test is taken to hang."""
@@ -481,3 +487,25 @@ def texts(messages: Sequence[BaseMessage]) -> str:
 def long_turns(count: int, words: int = 60) -> list[str]:
     """Return questions of a given length, each with a name that occurs in no other."""
     return [f"Question {n} about parcel P-{7000 + n}. {'word ' * words}" for n in range(count)]
+
+
+def bytes_of(folder: Path) -> bytes:
+    """Return every byte of the files below a folder, in lower case as terms of an index are."""
+    return b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file()).lower()
+
+
+def fill(store: TranscriptStore, session: str, user: str, secret: str) -> TokenMemoryChatHistory:
+    """Give a session everything that a session can have, with a secret in all of it."""
+    recall = Recall(store)
+    memory = TokenMemory(TokenBudget(context_window=1_000), background=False, recall=recall)
+    history = TokenMemoryChatHistory(session, user_id=user, memory=memory, store=store)
+    history.add_messages([HumanMessage(f"My code is {secret}.", id="m"), AIMessage("ok", id="a")])
+    history.add_messages([HumanMessage(f"My code is {secret}-2.", id="m")])
+    for question in long_turns(8):
+        history.add_messages([HumanMessage(question), AIMessage(f"Noted, {secret}.")])
+        assert history.messages
+    history.pin(f"The code is {secret}.")
+    recall.add_documents([Document(f"invoice {secret}")], session_id=session, user_id=user)
+    notes = Notebook(SqlStore(store))
+    notes.add(f"code {secret}", level="session", session_id=session, user_id=user)
+    return history

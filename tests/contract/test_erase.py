@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import (
@@ -22,43 +21,23 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.notes import SqlStore
-from tests.contract.chats import Talker, Way, long_turns, texts
+from tests.contract.chats import Talker, Way, bytes_of, fill, long_turns, texts
 
 CODE = "QUOKKA-4929"
 MONTH = timedelta(days=30)
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-def bytes_of(folder: Any) -> bytes:
-    return b"".join(file.read_bytes() for file in folder.iterdir() if file.is_file())
-
-
-def fill(store: TranscriptStore, session: str, user: str) -> None:
-    """Give a session everything that a session can have, with a secret in all of it."""
-    recall = Recall(store)
-    memory = TokenMemory(TokenBudget(context_window=1_000), background=False, recall=recall)
-    history = TokenMemoryChatHistory(session, user_id=user, memory=memory, store=store)
-    history.add_messages([HumanMessage(f"My code is {CODE}.", id="m"), AIMessage("ok", id="a")])
-    history.add_messages([HumanMessage(f"My code is {CODE}-2.", id="m")])
-    for question in long_turns(8):
-        history.add_messages([HumanMessage(question), AIMessage(f"Noted, {CODE}.")])
-        assert history.messages
-    history.pin(f"The code is {CODE}.")
-    recall.add_documents([Document(f"invoice {CODE}")], session_id=session, user_id=user)
-    notes = Notebook(SqlStore(store))
-    notes.add(f"code {CODE}", level="session", session_id=session, user_id=user)
-
-
 def test_an_erased_session_leaves_no_byte_and_the_others_stay(tmp_path: Any):
     with TranscriptStore(tmp_path / "memory.db", shared=True) as store:
-        fill(store, "gone", "ann")
+        fill(store, "gone", "ann", CODE)
         store.add("stays", [HumanMessage("Hello.")], user_id="ann")
-        assert CODE.encode() in bytes_of(tmp_path)
+        assert CODE.lower().encode() in bytes_of(tmp_path)
         store.erase("gone")
         assert store.sessions() == ["stays"]
         assert Recall(store).search(CODE, session_id="stays", user_id="ann", scope="user") == []
         assert store.state("gone").state is None
-    assert CODE.lower().encode() not in bytes_of(tmp_path).lower()
+    assert CODE.lower().encode() not in bytes_of(tmp_path)
 
 
 def test_erasing_needs_a_scope_and_the_owner(store: TranscriptStore):

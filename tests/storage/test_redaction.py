@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 
 from langchain_tokenmem import (
-    Notebook,
     Recall,
     TokenBudget,
     TokenMemory,
@@ -23,16 +21,11 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.errors import ConfigurationError, RedactionError, ScopeError
-from langchain_tokenmem.notes import SqlStore
-from tests.contract.chats import long_turns
+from tests.contract.chats import bytes_of, fill
 from tests.storage.samples import state, texts
 
 CARD = "4111-2222-Quokka"
 LONG = "".join(map(str, range(400)))  # a value that has a row of its own
-
-
-def bytes_of(folder: Path) -> bytes:
-    return b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file()).lower()
 
 
 def leaks(folder: Path) -> list[str]:
@@ -44,25 +37,9 @@ def memory_of(**options: Any) -> TokenMemory:
     return TokenMemory(TokenBudget(context_window=1_000), background=False, **options)
 
 
-def fill(store: TranscriptStore, session: str = "s", user: str = "ann") -> TokenMemoryChatHistory:
-    """Give a session everything that a session can have, with the card in all of it."""
-    recall = Recall(store)
-    memory = memory_of(recall=recall)
-    history = TokenMemoryChatHistory(session, user_id=user, memory=memory, store=store)
-    history.add_messages([HumanMessage(f"My card is {CARD}.", id="m"), AIMessage("ok", id="a")])
-    history.add_messages([HumanMessage(f"My card is {CARD}-7.", id="m")])
-    for question in long_turns(8):
-        history.add_messages([HumanMessage(question), AIMessage(f"Noted, {CARD}.")])
-        assert history.messages
-    history.pin(f"The card is {CARD}.")
-    recall.add_documents([Document(f"invoice {CARD}")], session_id=session, user_id=user)
-    Notebook(SqlStore(store)).add(f"card {CARD}", level="session", session_id=session, user_id=user)
-    return history
-
-
 def test_a_redacted_card_is_in_no_byte_and_the_chat_goes_on(tmp_path: Path):
     with TranscriptStore(tmp_path / "memory.db", shared=True) as store:
-        fill(store)
+        fill(store, "s", "ann", CARD)
         count = store.count("s")
         assert CARD in str(store.state("s").state)
         would = store.redact(CARD, session_id="s", dry_run=True)
@@ -79,7 +56,7 @@ def test_a_redacted_card_is_in_no_byte_and_the_chat_goes_on(tmp_path: Path):
         shown = str(again.messages)
         assert CARD not in shown
         assert "[redacted]" in shown
-        assert store.get("s", "m").content == "My card is [redacted]-7."
+        assert store.get("s", "m").content == "My code is [redacted]-2."
         assert Recall(store).search("quokka", session_id="s", user_id="ann") == []
         assert Recall(store).search("invoice", session_id="s", user_id="ann") != []
         assert not store.redact(CARD, everywhere=True).counts
