@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
@@ -61,3 +63,15 @@ def test_a_retriever_without_a_session_is_refused(store):
     retriever = TranscriptRetriever(recall=Recall(store), session_id=" ")
     with pytest.raises(ScopeError):
         retriever.invoke("lamp")
+
+
+def test_a_retriever_takes_a_time_and_all_sessions_of_a_user(store):
+    for day in (1, 2, 3):
+        said_at = datetime(2026, 3, day, 12, tzinfo=UTC)
+        store.add(f"s{day}", [HumanMessage(f"lamp {day}")], user_id="ann", now=said_at)
+    retriever = TranscriptRetriever(
+        recall=Recall(store), user_id="ann", scope="user", after="2026-03-02"
+    )
+    assert {found.page_content for found in retriever.invoke("lamp")} == {"lamp 2", "lamp 3"}
+    (found,) = retriever.invoke("lamp", before="2026-03-03")
+    assert found.metadata["why"] == 'has "lamp", 100 % of the question'
