@@ -24,7 +24,9 @@ from langchain_tokenmem.recall.regex_search import search_by_regex
 from langchain_tokenmem.recall.results import (
     ResultSelection,
     SearchOptions,
+    Validate,
     best_parts,
+    validated,
 )
 from langchain_tokenmem.recall.text_parts import rough_tokens
 from langchain_tokenmem.recall.vector_store import VectorStoreIndex
@@ -73,6 +75,10 @@ class Recall(Closeable):
             all of its `user`.
         k: Most messages that it brings back to a turn; 0 for none. Default: the mode's `recall_k`;
             without a mode as many as `shares.recall` of the budget holds.
+        validate: Called with each `Hit` before anyone sees it, in a turn's recall, a search, a tool
+            or a retriever, against poisoned text. Returns the hit, a changed one
+            (`dataclasses.replace(hit, text=...)`), or None to leave it out: no other hit takes its
+            place. If it raises, the hit is left out, and a warning is logged.
 
     Raises:
         ConfigurationError: When a setting is invalid.
@@ -102,6 +108,7 @@ class Recall(Closeable):
         count_tokens: Callable[[str], int] | None = None,
         scope: RecallScope = "session",
         k: int | None = None,
+        validate: Validate | None = None,
     ) -> None:
         if min(lexical_weight, dense_weight) < 0:
             raise ConfigurationError("The weights of a recall are never negative.")
@@ -117,6 +124,7 @@ class Recall(Closeable):
         self._floor = floor or Floor()
         self._boosts = boosts or Boosts()
         self.count_tokens = count_tokens or rough_tokens
+        self._validate = validate
         self._lexical_backlog = LexicalBacklog(store.index)
         self._has_warned = False
         self._stop_listening: Callable[[], None] | None = None
@@ -182,9 +190,10 @@ class Recall(Closeable):
             return []
         try:
             self._lexical_backlog.index_scope(where)
-            return self._search(query, timed, options)
+            found = self._search(query, timed, options)
         except StoreError as error:
             raise RecallError(f"Recall could not search: {error}") from error
+        return validated(found, self._validate)
 
     asearch = in_thread(search)
 
@@ -267,7 +276,7 @@ class Recall(Closeable):
             RecallError: When it takes too long.
         """
         where = _scope(session_id, user_id, "session")
-        return search_by_regex(
+        found = search_by_regex(
             self._store.index,
             where,
             pattern,
@@ -276,6 +285,7 @@ class Recall(Closeable):
             timeout_s=timeout_s,
             include_superseded=include_superseded,
         )
+        return validated(found, self._validate)
 
     ahistory_search = in_thread(history_search)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,11 @@ from langchain_tokenmem.recall.fusion import Boosts, DuplicateFilter, Ranking, b
 from langchain_tokenmem.recall.text_parts import indexable_text, parts_of
 from langchain_tokenmem.recall.words import Scores, best_units
 from langchain_tokenmem.storage.search_index import IndexReader
+
+logger = logging.getLogger(__name__)
+
+Validate = Callable[[Hit], Hit | None]
+"""An application's check of what is recalled: the hit, a changed one, or None."""
 
 _POOL = 16
 """Additional units that are read, so that boosts can move some of them up."""
@@ -178,6 +184,31 @@ class ResultSelection:
             cosine=ranked.cosine,
             terms=tuple(term for term in self._terms if term in own),
         )
+
+
+def validated(hits: Sequence[Hit], validate: Validate | None) -> list[Hit]:
+    """Return the hits that an application's check lets through; all of them without a check.
+
+    Raises:
+        ConfigurationError: When the check returns neither a hit nor None.
+    """
+    if validate is None:
+        return list(hits)
+    shown: list[Hit] = []
+    for hit in hits:
+        try:
+            found = validate(hit)
+        except Exception as error:  # noqa: BLE001  # whatever fails in a check, nothing is shown
+            about = (hit.message_id, hit.session_id, error)
+            logger.warning("validate= raised for message %r of session %r: %r", *about)
+            continue
+        if isinstance(found, Hit):
+            shown.append(found)
+        elif found is not None:
+            raise ConfigurationError(
+                f"validate= returned {found!r:.100}; return the hit, a changed one, or None."
+            )
+    return shown
 
 
 def _has(source: IndexSource, metadata: Mapping[str, Any]) -> bool:
