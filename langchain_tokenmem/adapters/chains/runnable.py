@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -36,6 +36,7 @@ from langchain_tokenmem.adapters.chains.prompt import (
     ensure_id,
     to_messages,
 )
+from langchain_tokenmem.adapters.chains.session_fields import SessionFields, SessionOf
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import (
     as_budget,
@@ -48,7 +49,7 @@ from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.core.profiles import output_setting
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View, messages_to_send
-from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.tokens.schemas import format_tokens
@@ -70,6 +71,8 @@ def with_token_memory(
     overhead_tokens: int = 0,
     limit_output: str | Literal[True] | None = None,
     on_abort: OnAbort = "drop",
+    history_factory_config: Sequence[ConfigurableFieldSpec] | None = None,
+    session_of: SessionOf | None = None,
 ) -> Runnable[Any, Any]:
     """Give a chain a memory that keeps each request within the model's window.
 
@@ -96,6 +99,12 @@ def with_token_memory(
         on_abort: What becomes of a stream that the caller stops or that fails: "drop" stores
             nothing of it, "keep" stores the input and the text so far, which then ends with
             "[interrupted]". Tool calls and reasoning of it are never stored.
+        history_factory_config: Fields of `configurable` that name the session, for an application
+            with other names than `session_id` and `user_id`, as `RunnableWithMessageHistory` takes
+            them.
+        session_of: Called with the values of these fields as keywords; returns the session's id, or
+            a pair of it and the user's id. Without it `user_id` is the user, and the other field
+            the session.
 
     Returns:
         A runnable with `invoke`, `batch`, `stream` and their async twins.
@@ -103,7 +112,7 @@ def with_token_memory(
     Raises:
         ConfigurationError: When an argument has a wrong type, or `limit_output` finds no chat
             model in the chain.
-        ScopeError: When a call has no `session_id`.
+        ScopeError: When a call does not name its session.
 
     Example:
         >>> from langchain_core.language_models import FakeListChatModel
@@ -139,9 +148,10 @@ def with_token_memory(
         options,
         limit_output,
         checked_choice(on_abort, OnAbort, "on_abort"),
+        SessionFields.of(history_factory_config, session_of),
     )
     steps = RunnableLambda(turns.begin, afunc=turns.abegin, name="with_token_memory")
-    return TokenMemoryRunnable(bound=steps, chain=runnable)
+    return TokenMemoryRunnable(bound=steps, chain=runnable, session_specs=turns.fields.specs)
 
 
 def memory_for(
@@ -157,18 +167,16 @@ class TokenMemoryRunnable(RunnableBindingBase[Any, Any]):
 
     Attributes:
         chain: The chain without its memory.
+        session_specs: Fields of `configurable` that name the session.
     """
 
     chain: Runnable[Any, Any]
+    session_specs: list[ConfigurableFieldSpec]
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
         """Fields that a call may name under `configurable`."""
-        return [
-            *self.chain.config_specs,
-            ConfigurableFieldSpec(id="session_id", annotation=str, name="Session"),
-            ConfigurableFieldSpec(id="user_id", annotation=str | None, name="User", default=None),
-        ]
+        return [*self.chain.config_specs, *self.session_specs]
 
 
 @dataclass(frozen=True)
@@ -184,6 +192,7 @@ class _ChainTurns:
         limit_output: Name of the model's setting, or True to choose it by the provider; None to
             leave it.
         on_abort: What becomes of a stream that does not end.
+        fields: Where a call names its session.
     """
 
     chain: Runnable[Any, Any]
@@ -193,6 +202,7 @@ class _ChainTurns:
     options: RequestOptions
     limit_output: str | Literal[True] | None = None
     on_abort: OnAbort = "drop"
+    fields: SessionFields = field(default_factory=SessionFields.of)
 
     def begin(self, value: Any, config: RunnableConfig, **kwargs: Any) -> Runnable[Any, Any]:
         """Return the chain of one call; LangChain invokes or streams it."""
@@ -208,15 +218,9 @@ class _ChainTurns:
 
     def _call_of(self, value: Any, config: RunnableConfig) -> ChainCall:
         configurable = config.get("configurable") or {}
-        session_id = configurable.get("session_id")
-        if not isinstance(session_id, str) or not session_id:
-            given_id = "" if session_id is None else f"session_id is {session_id!r}, no text. "
-            raise ScopeError(
-                f"{given_id}This chain has a memory: name the session, "
-                'chain.invoke(input, {"configurable": {"session_id": "..."}}).'
-            )
+        session_id, user_id = self.fields.session_in(configurable)
         memory = memory_for(self.chain, self.memory, config)
-        session = StoredSession(memory, self.store, session_id, configurable.get("user_id"))
+        session = StoredSession(memory, self.store, session_id, user_id)
         given = value.get(self.keys.of_input(value)) if isinstance(value, dict) else value
         now = memory.now()
         messages = [stamped(ensure_id(m), now) for m in to_messages(given, HumanMessage)]

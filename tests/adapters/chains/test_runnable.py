@@ -18,6 +18,7 @@ from langchain_core.runnables import (
     RunnableParallel,
     RunnablePassthrough,
 )
+from langchain_core.runnables.utils import ConfigurableFieldSpec
 
 from langchain_tokenmem import TokenBudget, TranscriptStore, with_token_memory
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError, ScopeError
@@ -275,6 +276,38 @@ def test_sessions_users_and_budgets_come_by_configurable(store):
     with pytest.raises(ScopeError):
         chain.invoke("thief", session("s1", user_id="u2"))
     assert {spec.id for spec in chain.config_specs} >= {"session_id", "user_id"}
+
+
+def fields(*names):
+    return [ConfigurableFieldSpec(id=name, annotation=str) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("names", "session_of", "given"),
+    [
+        (("chat",), None, {"chat": "s1"}),
+        (("user_id", "chat"), None, {"chat": "s1", "user_id": "ann"}),
+        (("who", "chat"), lambda who, chat: (chat, who), {"chat": "s1", "who": "ann"}),
+        (("key",), lambda key: (key[5:], key[:3]), {"key": "ann--s1"}),
+        (("team", "chat"), lambda team, chat: team + chat, {"team": "s", "chat": "1"}),
+    ],
+)
+def test_an_application_names_sessions_by_its_own_fields(store, names, session_of, given):
+    options = {"history_factory_config": fields(*names), "session_of": session_of}
+    chain = with_token_memory(recorder(), memory_of(), store, **options)
+    chain.invoke("hi", {"configurable": given})
+    owner = "ann" if "ann" in str(given) else None
+    assert store.sessions(user_id=owner) == ["s1"]
+    assert {spec.id for spec in chain.config_specs} >= {*names}
+    last = names[-1]
+    with pytest.raises(ScopeError, match=rf'"{last}": "\.\.\."'):
+        chain.invoke("hi", {"configurable": {**given, last: None}})
+
+
+@pytest.mark.parametrize("names", [("team", "chat"), ("user_id",), ()])
+def test_fields_that_name_no_one_session_need_session_of(store, names):
+    with pytest.raises(ConfigurationError, match="session_of="):
+        with_token_memory(recorder(), store=store, history_factory_config=fields(*names))
 
 
 @pytest.mark.parametrize("budget", [300, {"context_window": 300}, TokenBudget(300)], ids=str)
