@@ -131,6 +131,13 @@ def import_sessions(
         typer.Option(help="Name of the session; of a database: only this session or thread."),
     ] = None,
     user: Annotated[str | None, typer.Option(help="Owner of the sessions.")] = None,
+    owner_pattern: Annotated[
+        str | None,
+        typer.Option(
+            help="Regular expression that finds the owner in a session's name as its group `user`, "
+            "such as '(?P<user>.+?)--.+'; a group `session` is the session's new name."
+        ),
+    ] = None,
     table: Annotated[
         str, typer.Option(help="Table of SQLChatMessageHistory in a database.")
     ] = "message_store",
@@ -147,10 +154,16 @@ def import_sessions(
     """
     from langchain_tokenmem import TranscriptStore
     from langchain_tokenmem.errors import ConfigurationError
+    from langchain_tokenmem.storage.imports.owners import by_pattern, session_and_owner
 
+    if user is not None and owner_pattern is not None:
+        raise ConfigurationError("Give --user or --owner-pattern: each session has one owner.")
+    session_of = by_pattern(owner_pattern) if owner_pattern else None
     kind = kind_of(source, table) if kind is SourceKind.auto else kind
-    if kind is SourceKind.checkpoints and (user is not None or summary is not None):
-        raise ConfigurationError("--user and --summary are for messages, not for checkpoints.")
+    if kind is SourceKind.checkpoints and (user or owner_pattern or summary is not None):
+        raise ConfigurationError(
+            "--user, --owner-pattern and --summary are for messages, not for checkpoints."
+        )
     if kind is SourceKind.sql and summary is not None and session is None:
         raise ConfigurationError("--summary is about one session; name it with --session.")
     if kind is SourceKind.checkpoints:
@@ -158,26 +171,28 @@ def import_sessions(
         return
     reports: list[ImportReport] = []
     with TranscriptStore(as_url(target), shared=True) as store, progress_bar() as show:
-        for name, history, lines in sessions_of(kind, source, table, session):
+        for called, history, lines in sessions_of(kind, source, table, session):
             if summary is not None and (lines is not None or reports):
                 raise ConfigurationError(
                     "--summary is about one session; FROM has several, or is an export."
                 )
 
-            def progress(done: int, name: str = name or "") -> None:
+            name, owner = session_and_owner(called or "", session_of)
+
+            def progress(done: int, name: str = name) -> None:
                 show(name, done, done)
 
             if lines is None:
                 done = store.import_history(
                     history,
-                    name or "",
-                    user_id=user,
+                    name,
+                    user_id=owner or user,
                     summary=summary,
                     summary_covers=summary_covers,
                     progress=progress,
                 )
             else:
-                done = store.import_session(lines, name, user_id=user, progress=progress)
+                done = store.import_session(lines, name, user_id=owner or user, progress=progress)
             reports.append(done)
     _print_imported(reports)
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenBudget, TranscriptStore
 from langchain_tokenmem.cli.app import app
+from langchain_tokenmem.errors import ScopeError
 from tests.storage.samples import state, turn
 
 RUN = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
@@ -88,6 +89,56 @@ def test_a_bad_line_leaves_with_2_and_says_file_line_and_how_far(tmp_path, targe
 
 
 @pytest.mark.slow
+def histories_of(path, *names):
+    """Fill a table of `SQLChatMessageHistory`, a message for each session."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from langchain_community.chat_message_histories import SQLChatMessageHistory
+    for name in names:
+        history = SQLChatMessageHistory(name, connection=f"sqlite:///{path}")
+        history.add_messages([HumanMessage(f"I am {name}.")])
+        history.engine.dispose()
+    return path
+
+
+def test_owners_are_found_in_the_names_of_sessions(tmp_path, target):
+    old = histories_of(tmp_path / "old.db", "ann--1", "ann--2", "bob--1", "guest")
+    find = ("import", old, target, "--owner-pattern")
+    code, output = run(*find, "(?P<user>.+?)--.+")
+    assert (code, "Session 'guest' does not match" in output) == (2, True)
+    code, output = run(*find, "(?P<user>guest|.+?(?=--)).*")
+    assert (code, "4 sessions: 1 messages" in output) == (0, True), output
+    with TranscriptStore(target, require_user=True) as store:
+        assert store.sessions(user_id="ann") == ["ann--1", "ann--2"]
+        assert [m.content for m in store.messages("bob--1", user_id="bob")] == ["I am bob--1."]
+        with pytest.raises(ScopeError):
+            store.messages("bob--1", user_id="ann")
+
+
+def test_a_session_may_be_renamed_with_its_owner(tmp_path, target):
+    old = histories_of(tmp_path / "old.db", "ann--chat")
+    pattern = "(?P<user>.+?)--(?P<session>.+)"
+    assert run("import", old, target, "--owner-pattern", pattern)[0] == 0
+    with TranscriptStore(target) as store:
+        assert store.sessions(user_id="ann") == ["chat"]
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--owner-pattern", "("), "is no regular expression"),
+        (("--owner-pattern", ".*"), "has no group for the user"),
+        (("--owner-pattern", "(?P<user>.*)", "--user", "ann"), "each session has one owner"),
+    ],
+)
+def test_an_owner_pattern_that_finds_no_owner_is_refused(tmp_path, target, more, says):
+    file = tmp_path / "chat.json"
+    file.write_text(json.dumps(messages_to_dict(turn(1))))
+    code, output = run("import", file, target, *more)
+    assert (code, says in output) == (2, True), output
+    assert not target.exists()
+
+
 def test_a_sql_history_is_found_in_a_database(tmp_path, target):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from langchain_core.chat_history import BaseChatMessageHistory
 
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.storage.imports.importing import ImportReport, Source
+from langchain_tokenmem.storage.imports.owners import SessionOf, session_and_owner
 from langchain_tokenmem.storage.imports.sources import sessions_in, tables_in
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 MESSAGE_STORE = "message_store"
 """Name of the table unless an application has chosen another one."""
@@ -44,6 +47,40 @@ def sql_histories(
     names = found if session_id is None else [session_id]
     for name in names:
         yield name, history(name, table_name=table, connection=engine)
+
+
+def import_histories(
+    store: TranscriptStore,
+    histories: Iterable[tuple[str, Source]],
+    session_of: SessionOf | None = None,
+) -> list[ImportReport]:
+    """Import chat histories as sessions of a store, each with its owner.
+
+    Args:
+        store: The store.
+        histories: Names of sessions with their histories, such as `sql_histories` yields.
+        session_of: Takes such a name; returns the session's id, or a pair of it and the user's id.
+            Default: the name is the id, and nobody owns the session.
+
+    Raises:
+        ScopeError: When a session of that id belongs to another user.
+        HistoryImportError: When a message cannot be imported; earlier sessions stay imported.
+
+    Example:
+        >>> from langchain_tokenmem import TranscriptStore
+        >>> store = TranscriptStore("sqlite://")
+        >>> histories = [("ann--1", [("human", "hi")])]
+        >>> owner = lambda name: (name, name.partition("--")[0])
+        >>> [report.session_id for report in import_histories(store, histories, owner)]
+        ['ann--1']
+        >>> store.sessions(user_id="ann")
+        ['ann--1']
+    """
+    done = []
+    for name, history in histories:
+        session_id, user_id = session_and_owner(name, session_of)
+        done.append(store.import_history(history, session_id, user_id=user_id))
+    return done
 
 
 def _sql_history_class() -> Any:
