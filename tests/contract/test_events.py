@@ -25,6 +25,10 @@ TOLD = re.compile(
 )
 
 
+def told_in(record: logging.LogRecord) -> re.Match[str] | None:
+    return TOLD.fullmatch(record.getMessage()) if record.levelno == logging.INFO else None
+
+
 class Heard(MemoryCallbacks):
     def __init__(self) -> None:
         self.starts: list[MemoryEvent] = []
@@ -62,15 +66,15 @@ async def test_every_integration_tells_of_each_call_and_each_change(way: Way, ca
     if way.is_graph:
         assert len({event.run_id for event in views} - {None}) == 24, "each call is a run"
     lines = [record for record in caplog.records if record.name.endswith("events")]
-    changes = [record.getMessage() for record in lines if record.levelno == logging.INFO]
-    told = [found.groups() for found in map(TOLD.fullmatch, changes) if found]
+    told = [found.groups() for found in map(told_in, lines) if found]
     assert [(name, reason) for name, _, _, reason in told] == [("t7", f.reason) for f in folds]
     assert [r for r in lines if r.levelno == logging.DEBUG and "request of" in r.msg % r.args]
     assert PRIVATE not in caplog.text
 
 
-def test_sessions_at_work_side_by_side_are_told_apart():
-    heard = Heard()
+def test_who_was_compacted_when_and_for_how_much_is_known_of_20_sessions_at_once(caplog):
+    heard, sessions = Heard(), 20
+    caplog.set_level(logging.DEBUG, "langchain_tokenmem")
     middleware = TokenMemoryMiddleware(TokenMemory(2_000, callbacks=[heard]))
     agent = create_agent(Talker(), middleware=[middleware], checkpointer=InMemorySaver())
 
@@ -82,13 +86,22 @@ def test_sessions_at_work_side_by_side_are_told_apart():
         return state["summary"]["covered"]
 
     async def everyone() -> list[int]:
-        return await asyncio.gather(*(talk(f"t{n}") for n in range(4)))
+        return await asyncio.gather(*(talk(f"t{n}") for n in range(sessions)))
 
     covered = asyncio.run(everyone())
+    assert min(covered) > 0
+    logged = [found.groups() for record in caplog.records if (found := told_in(record))]
     for number, count in enumerate(covered):
-        folds = [event for event in heard.of("fold") if event.thread == f"t{number}"]
+        thread = f"t{number}"
+        folds = [event for event in heard.of("fold") if event.thread == thread]
         assert sum(event.summarized for event in folds) == count
         assert {event.model for event in folds} == {"gpt-4o"}
+        assert len([event for event in heard.of("view") if event.thread == thread]) == 24
+        assert [
+            (before, after, reason) for name, before, after, reason in logged if name == thread
+        ] == [
+            (f"{event.tokens_before:,}", f"{event.tokens_after:,}", event.reason) for event in folds
+        ]
 
 
 def test_a_summarizer_that_takes_its_time_is_an_event_of_its_own():
