@@ -4,8 +4,13 @@ Each dialogue is played through `TokenMemoryChatHistory` turn by turn, at a wind
 with recall and the extractive summarizer. Then each question is asked by `with_token_memory`, as
 the next thing that the user says. The model fails once it has seen the request, so the question is
 not stored and no later question finds it. Evidence counts if the request contains its text or, of a
-long message, one part of 256 tokens. For comparison, `trim_messages` keeps the newest messages
-within the same budget.
+long message, one part of 256 tokens.
+
+For comparison, each dialogue is played through `trim_messages`, which keeps the newest messages
+within the same budget, and through LangChain's SummarizationMiddleware and LangMem as `price.py`
+calls them. None of them looks at the question, so its request is the last one before it. Their
+summaries are written by a model that cites the lines with the most literals: no language model is
+here.
 
 `share` is the mean share of a question's evidence; `any` and `all` are the questions for which some
 or all of the evidence is there.
@@ -24,8 +29,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from _models import MiniLM
+from _price_citing import CitingModel
+from _price_systems import SYSTEMS, missing_package
 from _talks import Dialogue, Question, read_dialogues
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import BaseMessage, HumanMessage, trim_messages
@@ -40,10 +48,14 @@ from langchain_tokenmem import (
     TranscriptStore,
     with_token_memory,
 )
+from langchain_tokenmem.cli.measures import reference_counter
 from langchain_tokenmem.core.messages import marked, text_of
 from langchain_tokenmem.recall import ChromaIndex
 from langchain_tokenmem.recall.text_parts import parts_of
 from langchain_tokenmem.tokens.resolve import counter_for
+
+SUMMARIZING = ("LangChain", "LangChain 80-30", "LangMem")
+"""Systems of `price.py` that are compared, where they are installed."""
 
 
 class SeenError(Exception):
@@ -117,6 +129,17 @@ def trimmed(dialogue: Dialogue, question: Question, limit: int) -> list[BaseMess
     )
 
 
+def summarized(dialogue: Dialogue, name: str, window: int) -> list[BaseMessage]:
+    """Return the last request of a system of `price.py` to which the dialogue happened."""
+    profile: Any = {"max_input_tokens": window}
+    ask = SYSTEMS[name](window, CitingModel(counter=reference_counter(), profile=profile))
+    messages = dated(dialogue)
+    for place, message in enumerate(messages, 1):
+        if message.type == "human":
+            ask(messages[:place])
+    return ask(messages)
+
+
 def line_of(name: str, rows: Sequence[tuple[str, float]]) -> str:
     """Return a line of the table; the kinds show their mean share."""
     shares = [share for _, share in rows]
@@ -164,7 +187,8 @@ def compare(
 ) -> None:
     """Print the table of one set."""
     ours: list[tuple[str, float]] = []
-    theirs: list[tuple[str, float]] = []
+    there = [name for name in SUMMARIZING if not missing_package(name)]
+    theirs: dict[str, list[tuple[str, float]]] = {name: [] for name in ("trim_messages", *there)}
     used: list[int] = []
     started = time.perf_counter()
     with ExitStack() as stack:
@@ -176,15 +200,18 @@ def compare(
         for dialogue in dialogues:
             play(dialogue, memory, store)
             recall.index()
+            last = {name: summarized(dialogue, name, budget.context_window) for name in there}
             for question, request in requests(dialogue, memory, store):
                 ours.append((question.kind, share_in(question, dialogue, request)))
                 used.append(memory.count(request).tokens)
-                kept = trimmed(dialogue, question, budget.limit)
-                theirs.append((question.kind, share_in(question, dialogue, kept)))
+                last["trim_messages"] = trimmed(dialogue, question, budget.limit)
+                for system, kept in last.items():
+                    theirs[system].append((question.kind, share_in(question, dialogue, kept)))
     kinds = " ".join(f"{kind:>13}" for kind in kinds_of(ours))
     print(f"{name:34} {'n':>5} {'share':>6} {'any':>6} {'all':>6}  {kinds}")
     print(line_of("  chat history with recall", ours))
-    print(line_of("  trim_messages", theirs))
+    for system, rows in theirs.items():
+        print(line_of(f"  {system}", rows))
     print(
         f"  requests of {sum(used) / len(used):,.0f} tokens on average, {max(used):,} at most; "
         f"{time.perf_counter() - started:.0f} s",
