@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_tokenmem import TokenMemory, TokenMemoryMiddleware
@@ -22,8 +24,13 @@ PROFILE = {"max_input_tokens": WINDOW, "max_output_tokens": 2_000}
 """Of a model with a small window, which deepagents' summarizer goes by, too."""
 
 
+def file(content: str) -> dict[str, str]:
+    """Return a file as deepagents' state keeps it."""
+    return {"content": content, "encoding": "utf-8"}
+
+
 def talk(
-    name: str, *, turns: int = 40, page: str = "", **more: Any
+    name: str, *, turns: int = 40, files: dict[str, Any] | None = None, **more: Any
 ) -> tuple[TokenMemory, Talker, list[BaseMessage]]:
     """Return the memory of a deep agent, its model and its messages after some turns."""
     memory, model = TokenMemory(WINDOW, background=False), Talker(profile=PROFILE)
@@ -35,11 +42,16 @@ def talk(
     )
     config: Any = {"configurable": {"thread_id": "t"}}
     said: list[BaseMessage] = []
-    files = {"/AGENTS.md": {"content": page, "encoding": "utf-8"}} if page else {}
     for question in long_turns(turns, words=600):
-        given: dict[str, Any] = {"messages": question, "files": files}
+        given: dict[str, Any] = {"messages": question, "files": files or {}}
         said = agent.invoke(given, config)["messages"]
     return memory, model, said
+
+
+def check_limit(memory: TokenMemory, model: Talker) -> None:
+    """Check that each request fits, with the tools that it was sent with."""
+    for request, keywords in zip(model.requests, model.keywords, strict=True):
+        assert memory.count(request, tools=keywords["tools"]).tokens <= memory.budget.limit
 
 
 def test_by_its_name_the_memory_takes_the_place_of_the_summarizer(caplog):
@@ -48,9 +60,7 @@ def test_by_its_name_the_memory_takes_the_place_of_the_summarizer(caplog):
     assert "<conversation_summary" in texts(model.requests[-1])
     assert not [m for m in said if m.additional_kwargs.get("lc_source") == "summarization"]
     assert len(said) == 80
-    tools = model.keywords[-1]["tools"]
-    for request in model.requests:
-        assert memory.count(request, tools=tools).tokens <= memory.budget.limit
+    check_limit(memory, model)
 
 
 def test_a_second_summarizer_is_reported_once(caplog):
@@ -59,9 +69,89 @@ def test_a_second_summarizer_is_reported_once(caplog):
     assert caplog.text.count("Another summarizer in the agent's middleware") == 1
 
 
+def test_a_thread_changes_from_the_summarizer_to_the_memory_and_back():
+    saver, memory = InMemorySaver(), TokenMemory(WINDOW, background=False)
+    config: Any = {"configurable": {"thread_id": "t"}}
+    replacing = [TokenMemoryMiddleware(memory, name="SummarizationMiddleware")]
+    said = long_turns(42, words=600)
+    for middleware, questions in (((), said[:40]), (replacing, said[40:41]), ((), said[41:])):
+        model = Talker(profile=PROFILE)
+        agent = deepagents.create_deep_agent(model, middleware=middleware, checkpointer=saver)
+        for question in questions:
+            agent.invoke({"messages": question}, config)
+        is_ours = "<conversation_summary" in texts(model.requests[-1])
+        is_theirs = any(
+            m.additional_kwargs.get("lc_source") == "summarization" for m in model.requests[-1]
+        )
+        assert (is_ours, is_theirs) == (bool(middleware), not middleware)
+    assert [m.text for m in agent.get_state(config).values["messages"]][::2] == said
+
+
 def test_what_the_memory_files_add_behind_is_counted():
-    memory, model, _ = talk("SummarizationMiddleware", turns=30, page=PAGE, memory=["/AGENTS.md"])
+    files = {"/AGENTS.md": file(PAGE)}
+    memory, model, _ = talk("SummarizationMiddleware", turns=30, files=files, memory=["/AGENTS.md"])
     assert PAGE[:200] in model.requests[-1][0].text
-    tools = model.keywords[-1]["tools"]
-    for request in model.requests:
-        assert memory.count(request, tools=tools).tokens <= memory.budget.limit
+    check_limit(memory, model)
+
+
+def test_what_the_skills_add_behind_is_counted():
+    about = "Closes the shipyard at five, and says so at the gate. " * 15
+    files = {
+        f"/skills/close-{n}/SKILL.md": file(
+            f"---\nname: close-{n}\ndescription: {about}\n---\n# Closing\n"
+        )
+        for n in range(20)
+    }
+    memory, model, _ = talk("SummarizationMiddleware", turns=30, files=files, skills=["/skills/"])
+    assert model.requests[-1][0].text.count(about.strip()) == 20
+    check_limit(memory, model)
+
+
+@tool
+def look(number: int) -> str:
+    """Look a parcel up."""
+    return f"Parcel P-{number} " + "is on its way to the shipyard. " * 80
+
+
+LOOKS = 60
+
+
+def delegating(who: str) -> Callable[[list[BaseMessage]], AIMessage]:
+    """Return the answers of an agent that delegates, and of its sub-agent."""
+
+    def called(name: str, id_: str, **args: Any) -> AIMessage:
+        return AIMessage("", tool_calls=[{"name": name, "args": args, "id": id_}])
+
+    def answer(messages: list[BaseMessage]) -> AIMessage:
+        results = [m for m in messages if isinstance(m, ToolMessage)]
+        if "Check the parcels" in next(m for m in messages if m.type == "human").text:
+            number = int(results[-1].tool_call_id) + 1 if results else 1
+            done = AIMessage("All are checked.")
+            return done if number > LOOKS else called("look", str(number), number=number)
+        task = {"description": "Check the parcels.", "subagent_type": who}
+        return AIMessage("Done.") if results else called("task", "task", **task)
+
+    return answer
+
+
+@pytest.mark.parametrize("who", ["general-purpose", "checker"])
+def test_a_sub_agent_has_the_memory_in_the_place_of_the_summarizer(who, caplog):
+    memory = TokenMemory(WINDOW, background=False)
+    model = Talker(answer=delegating(who), profile=PROFILE)
+    replacing = [TokenMemoryMiddleware(memory, name="SummarizationMiddleware")]
+    checker = {
+        "name": "checker",
+        "description": "Checks parcels.",
+        "system_prompt": "Check parcels.",
+        "middleware": replacing,
+    }
+    agent = deepagents.create_deep_agent(
+        model, [look], middleware=replacing, subagents=[checker], checkpointer=InMemorySaver()
+    )
+    config: Any = {"configurable": {"thread_id": "t"}, "recursion_limit": 500}
+    said = agent.invoke({"messages": "Are all parcels well?"}, config)["messages"]
+    assert [m.text for m in said[-2:]] == ["All are checked.", "Done."]
+    assert len(model.requests) == LOOKS + 3
+    assert "<conversation_summary" in texts(model.requests[LOOKS])
+    assert "Another summarizer" not in caplog.text
+    check_limit(memory, model)

@@ -1,25 +1,30 @@
-"""Threads move from LangGraph's savers into a store, all of them, and again after a crash."""
+"""Threads move from LangGraph's savers into a store and back, all of them, as often as it runs."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.types import Command
 from psycopg.rows import dict_row
 from savers import at, put
 from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.cli.app import app
+from tests.adapters.integrations import call, look
+from tests.providers import StrictModel
 
 RUN = CliRunner()
 THREADS = ("ann", "bob/2")
@@ -65,6 +70,28 @@ def read(saver: BaseCheckpointSaver[Any], thread: str) -> list[Any]:
     )
 
 
+@contextmanager
+def langgraph_saver(url: str) -> Iterator[Any]:
+    """LangGraph's own saver on a database, as an application opens it."""
+    if url.startswith("sqlite"):
+        path = url.removeprefix("sqlite:///")
+        with closing(sqlite3.connect(path, check_same_thread=False)) as connection:
+            yield SqliteSaver(connection)
+        return
+    address = url.replace("postgresql+psycopg", "postgresql")
+    with psycopg.connect(address, autocommit=True, row_factory=dict_row) as opened:
+        saver = PostgresSaver(opened)
+        saver.setup()
+        yield saver
+
+
+def migrated(*arguments: str) -> str:
+    """Run the command and return what it prints, in one line."""
+    done = RUN.invoke(app, ["migrate-checkpoints", *arguments])
+    assert done.exit_code == 0, done.output
+    return " ".join(done.output.split())
+
+
 @pytest.fixture
 def target(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/ours.db"
@@ -74,18 +101,10 @@ def target(tmp_path: Path) -> str:
 def stock(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Any]]:
     """A filled saver of LangGraph's, and its URL."""
     if request.param == "sqlite":
-        path = tmp_path / "stock.db"
-        with closing(sqlite3.connect(path, check_same_thread=False)) as connection:
-            saver = SqliteSaver(connection)
-            fill(saver)
-            connection.commit()
-            yield f"sqlite:///{path}", saver
-        return
-    url = str(request.getfixturevalue("postgres"))
-    address = url.replace("postgresql+psycopg", "postgresql")
-    with psycopg.connect(address, autocommit=True, row_factory=dict_row) as connection:
-        saver = PostgresSaver(connection)
-        saver.setup()
+        url = f"sqlite:///{tmp_path}/stock.db"
+    if request.param == "postgresql":
+        url = str(request.getfixturevalue("postgres"))
+    with langgraph_saver(url) as saver:
         fill(saver)
         yield url, saver
 
@@ -115,3 +134,53 @@ def test_threads_come_along_with_history_writes_and_metadata(stock, target, tmp_
     with TranscriptStore(f"sqlite:///{two}", shared=True) as store:
         assert read(TokenMemorySaver(store), "bob/2") == before["bob/2"]
         assert read(TokenMemorySaver(store), "ann") == []
+
+
+def test_threads_go_back_to_where_they_came_from_and_elsewhere(stock, target, tmp_path):
+    url, saver = stock
+    before = {thread: read(saver, thread) for thread in THREADS}
+    migrated(url, target)
+    back = f"{2 * EACH} checkpoints with {2 * 24} pending writes copied"
+    assert back in migrated(target, f"{tmp_path}/back.db", "--to", "langgraph")
+    with langgraph_saver(f"sqlite:///{tmp_path}/back.db") as copies:
+        assert {thread: read(copies, thread) for thread in THREADS} == before
+    assert f"{2 * EACH} were there already" in migrated(target, url, "--to", "langgraph")
+    with TranscriptStore(target, shared=True) as store:
+        ours = TokenMemorySaver(store)
+        head = ours.get_tuple(at("ann"))
+        put(ours, head.config, {"n": 100}, {"n": f"{100:032}.{0:016}"}, step=100)
+    assert "1 checkpoints with 0 pending" in migrated(target, url, "--to", "langgraph")
+    assert len(read(saver, "ann")) == EACH + 1
+    assert read(saver, "bob/2") == before["bob/2"]
+
+
+def asking_agent(saver: Any, *script: Any) -> Any:
+    """An agent that asks before it looks something up; the model answers by the script."""
+    asks = HumanInTheLoopMiddleware(interrupt_on={"look": True})
+    model = StrictModel(family="mistral", script=list(script))
+    return create_agent(model, [look], middleware=[asks], checkpointer=saver)
+
+
+def test_an_agent_resumes_in_langgraphs_saver_to_the_same_state(url, tmp_path):
+    ours, there = f"{tmp_path}/ours.db", url
+    config: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
+    approved: Any = Command(resume={"decisions": [{"type": "approve"}]})
+    ends = []
+    with TranscriptStore(f"sqlite:///{ours}", shared=True) as store:
+        agent = asking_agent(TokenMemorySaver(store), AIMessage("Hello."), call(1))
+        agent.invoke({"messages": HumanMessage("Hi.", id="h1")}, config)
+        agent.invoke({"messages": HumanMessage("Look.", id="h2")}, config)
+        migrated(ours, there, "--to", "langgraph")
+        with langgraph_saver(there) as copies:
+            for saver in (TokenMemorySaver(store), copies):
+                agent = asking_agent(saver, AIMessage("Found."), AIMessage("Bye."))
+                assert agent.get_state(config).interrupts
+                agent.invoke(approved, config)
+                agent.invoke({"messages": HumanMessage("Thanks.", id="h3")}, config)
+                state = agent.get_state(config)
+                said = [(m.type, m.content) for m in state.values["messages"]]
+                ends.append((said, state.next, state.metadata["step"]))
+    assert ends[0] == ends[1]
+    assert [kind for kind, _ in ends[0][0]] == [
+        *("human", "ai", "human", "ai", "tool", "ai", "human", "ai")
+    ]

@@ -47,6 +47,13 @@ class SourceTables(StrEnum):
     tokenmem = "tokenmem"
 
 
+class TargetTables(StrEnum):
+    """Layouts of the tables that a migration writes."""
+
+    tokenmem = "tokenmem"
+    langgraph = "langgraph"
+
+
 class ExportFormat(StrEnum):
     """Forms of an export."""
 
@@ -272,10 +279,16 @@ def migrate(
     source: Annotated[
         str, typer.Argument(metavar="FROM", help="SQLite file, sqlite:/// or postgresql:// URL.")
     ],
-    target: Annotated[str, typer.Argument(metavar="TO", help="URL of the store to copy into.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TO", help="URL of the store or database to copy into.")
+    ],
     tables: Annotated[
         SourceTables, typer.Option("--from", help="Whose tables FROM has; `auto` looks into it.")
     ] = SourceTables.auto,
+    new_tables: Annotated[
+        TargetTables,
+        typer.Option("--to", help="Whose tables TO gets; `langgraph` is the way back."),
+    ] = TargetTables.tokenmem,
     thread: Annotated[
         list[str] | None, typer.Option(help="Only this thread; may be given again.")
     ] = None,
@@ -284,17 +297,20 @@ def migrate(
     """Copy checkpointed threads into a store of this package, and prove it by reading back.
 
     History, pending writes and metadata come along; FROM is only read. Run it again after an
-    interruption: it goes on where it stopped.
+    interruption: it goes on where it stopped. With --to langgraph, TO gets the tables of a
+    SqliteSaver (file) or a PostgresSaver (URL).
     """
     from langchain_tokenmem.adapters.migration.checkpoints import migrate_checkpoints
 
     types = allow or ()
+    if new_tables is TargetTables.langgraph and tables is SourceTables.auto:
+        tables = _tables_to_leave(source)
     with (
-        our_saver(target, allow=types, is_new=True) as ours,
-        _source_saver(source, tables, target=ours, allow=types) as theirs,
+        _target_saver(target, new_tables, allow=types) as copies,
+        _source_saver(source, tables, serde=copies.serde, allow=types) as originals,
         progress_bar() as show,
     ):
-        report = migrate_checkpoints(theirs, ours, threads=thread, progress=show)
+        report = migrate_checkpoints(originals, copies, threads=thread, progress=show)
     console = Console()
     console.print(
         f"{report.threads:,} threads: {report.copied:,} checkpoints with {report.writes:,} pending "
@@ -306,9 +322,35 @@ def migrate(
         console.print(text, markup=False)
 
 
+def _tables_to_leave(url: str) -> SourceTables:
+    """Return whose tables to copy on the way back: ours, where a database has both."""
+    from langchain_tokenmem.storage.database import parsed
+    from langchain_tokenmem.storage.imports.sources import history_engine, tables_in
+
+    check_file(url)
+    with history_engine(parsed(as_url(url))) as engine:
+        is_ours = "tokenmem_checkpoints" in tables_in(engine)
+    return SourceTables.tokenmem if is_ours else SourceTables.langgraph
+
+
+@contextmanager
+def _target_saver(url: str, tables: TargetTables, *, allow: Sequence[str]) -> Iterator[Any]:
+    """Open the saver to copy into; its file and its tables are created if they do not exist."""
+    from langchain_tokenmem.adapters.migration.checkpoints import new_langgraph_saver
+    from langchain_tokenmem.storage.database import parsed
+    from langchain_tokenmem.storage.serializer import StateSerializer
+
+    if tables is TargetTables.tokenmem:
+        with our_saver(url, allow=allow, is_new=True) as saver:
+            yield saver
+        return
+    with new_langgraph_saver(parsed(as_url(url)), StateSerializer(_types(allow))) as saver:
+        yield saver
+
+
 @contextmanager
 def _source_saver(
-    url: str, tables: SourceTables, *, target: TokenMemorySaver, allow: Sequence[str]
+    url: str, tables: SourceTables, *, serde: Any, allow: Sequence[str]
 ) -> Iterator[Any]:
     """Open the saver to copy from; where both are in a database, LangGraph's own is meant."""
     from langchain_tokenmem.adapters.migration.checkpoints import langgraph_saver
@@ -318,7 +360,7 @@ def _source_saver(
     if tables is not SourceTables.tokenmem:
         check_file(url)
         # Values are read as strictly as the target reads them.
-        with langgraph_saver(parsed(as_url(url)), target.serde) as found:
+        with langgraph_saver(parsed(as_url(url)), serde) as found:
             if found is not None:
                 yield found
                 return
@@ -382,19 +424,28 @@ def our_saver(
         is_new: Whether to create the SQLite file if it does not exist.
     """
     from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-    from langchain_tokenmem.errors import ConfigurationError
 
     if not is_new:
         check_file(url)
-    types = [one.partition(":")[::2] for one in allow]
-    for given, names in zip(allow, types, strict=True):
-        if not all(names):
-            raise ConfigurationError(
-                f"--allow {given!r}: it is module:Class, such as my_app.state:Plan."
-            )
+    types = _types(allow)
     with TranscriptStore(as_url(url), shared=True) as store:
         saver: Any = TokenMemorySaver(store)
         yield saver.with_allowlist(types) if types else saver
+
+
+def _types(allow: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the module and the name of each type that is allowed."""
+    from langchain_tokenmem.errors import ConfigurationError
+
+    types = []
+    for given in allow:
+        module, _, name = given.partition(":")
+        if not (module and name):
+            raise ConfigurationError(
+                f"--allow {given!r}: it is module:Class, such as my_app.state:Plan."
+            )
+        types.append((module, name))
+    return types
 
 
 def printable(text: str) -> str:

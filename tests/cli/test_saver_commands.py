@@ -117,6 +117,33 @@ def test_migration_from_a_store_to_another_one(file, tmp_path):
         assert RUN.invoke(app, command).exit_code == 2
 
 
+@pytest.mark.slow
+def test_migration_back_to_langgraph(file, tmp_path):
+    back = tmp_path / "back.db"
+    command = ["migrate-checkpoints", str(file), str(back), "--to", "langgraph"]
+    done = RUN.invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert "2 threads: 10 checkpoints with 10 pending writes copied" in done.output
+    assert "10 were there already" in RUN.invoke(app, command).output
+    # A database may have both; what is meant by default is not what it is copied into.
+    both = RUN.invoke(app, ["migrate-checkpoints", str(file), str(file), "--to", "langgraph"])
+    assert "2 threads: 10 checkpoints" in both.output
+    again = RUN.invoke(app, ["migrate-checkpoints", str(file), str(tmp_path / "new.db")])
+    assert "2 threads: 10 checkpoints" in again.output
+    between = ["migrate-checkpoints", str(back), str(tmp_path / "b.db"), "--to", "langgraph"]
+    assert "2 threads: 10 checkpoints" in RUN.invoke(app, between).output
+
+
+@pytest.mark.slow
+def test_a_target_that_is_no_database_is_an_error(file, tmp_path):
+    text = tmp_path / "text.db"
+    text.write_text("no database at all " * 100)
+    for target in (text, tmp_path / "no" / "folder.db"):
+        done = RUN.invoke(app, ["migrate-checkpoints", str(file), str(target), "--to", "langgraph"])
+        assert done.exit_code == 2
+        assert "The database: the target cannot store it" in done.output
+
+
 class Plan(Decimal):
     """A type of the application's own, which is not allowed because its module is imported."""
 

@@ -118,14 +118,39 @@ def is_summarized_by_another(request: ModelRequest[Any]) -> bool:
 
 
 def tokens_added_behind(request: ModelRequest[Any], count_text: Callable[[str], int]) -> int:
-    """Return the tokens that deepagents' `MemoryMiddleware` adds to the system text behind us."""
-    contents = request.state.get("memory_contents")
-    system = request.system_message
-    if not isinstance(contents, dict) or (system and "<agent_memory>" in system.text):
-        return 0
-    module = sys.modules.get("deepagents.middleware.memory")
-    frame = getattr(module, "MEMORY_SYSTEM_PROMPT", "")
-    return count_text("\n\n".join([frame, *(f"{name}\n{contents[name]}" for name in contents)]))
+    """Return the tokens that deepagents' memory and skills add to the system text behind us."""
+    added = [*_memory_files(request), *_skills(request)]
+    return count_text("\n\n".join(added)) if added else 0
+
+
+def _memory_files(request: ModelRequest[Any]) -> list[str]:
+    """Return the text of `MemoryMiddleware`, in parts; nothing if it is in the system text."""
+    contents: Any = request.state.get("memory_contents")
+    if not isinstance(contents, dict) or "<agent_memory>" in _system_text(request):
+        return []
+    frame = _deepagents("memory", "MEMORY_SYSTEM_PROMPT")
+    return [frame, *(f"{name}\n{contents[name]}" for name in contents)]
+
+
+def _skills(request: ModelRequest[Any]) -> list[str]:
+    """Return at least the text of `SkillsMiddleware`, in parts."""
+    skills: Any = request.state.get("skills_metadata")
+    frame = _deepagents("skills", "SKILLS_SYSTEM_PROMPT")
+    if not (frame and isinstance(skills, list)) or frame[:60] in _system_text(request):
+        return []
+    errors: Any = request.state.get("skills_load_errors") or ()
+    # A line names the file and a few words around the values.
+    lines = ["\n".join([*map(str, one.values()), *one, "for full instructions"]) for one in skills]
+    return [frame, *lines, *map(str, errors)]
+
+
+def _system_text(request: ModelRequest[Any]) -> str:
+    return request.system_message.text if request.system_message else ""
+
+
+def _deepagents(module: str, name: str) -> str:
+    """Return a text of deepagents' middleware; it is imported where that middleware runs."""
+    return str(getattr(sys.modules.get(f"deepagents.middleware.{module}"), name, ""))
 
 
 def writer_of(request: ModelRequest[Any]) -> Callable[[Any], None] | None:

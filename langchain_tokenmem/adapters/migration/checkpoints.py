@@ -1,4 +1,4 @@
-"""Copies the threads of a LangGraph checkpointer into ours, and proves it by reading back."""
+"""Copies threads between LangGraph checkpointers, ours or others, and reads them back to check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from itertools import count, groupby
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    BaseCheckpointSaver,
+    ChannelVersions,
+    CheckpointTuple,
+)
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from langchain_tokenmem.adapters.checkpoints.config import NamedId
@@ -53,7 +58,7 @@ class MigrationReport:
 
 def migrate_checkpoints(
     source: BaseCheckpointSaver[Any],
-    target: TokenMemorySaver,
+    target: BaseCheckpointSaver[Any],
     *,
     threads: Iterable[str] | None = None,
     progress: Progress | None = None,
@@ -65,9 +70,13 @@ def migrate_checkpoints(
     that was interrupted goes on where it stopped when it is run again; nobody should write to the
     threads meanwhile. The source is only read.
 
+    Versions of channels that are numbers, such as those of a `TokenMemorySaver`, become texts in a
+    target that makes texts, as LangGraph's own checkpointers do.
+
     Args:
         source: Any LangGraph checkpointer.
-        target: Where to.
+        target: The checkpointer that gets the copies: a `TokenMemorySaver`, or on the way back any
+            other one with sync methods.
         threads: Which threads; default: all of them.
         progress: Called after each checkpoint.
 
@@ -79,8 +88,9 @@ def migrate_checkpoints(
             type that its serializer is not allowed to load.
         ScopeError: When a thread that is named cannot be one in the target, or belongs to another
             user there.
-        StoreError: When the source cannot be read, the target holds something else under the name
-            of a checkpoint, or does not give back what it was given.
+        StoreError: When the source cannot be read or the target cannot be written, or when the
+            target holds something else under the name of a checkpoint, or does not give back what
+            it was given.
 
     Example:
         >>> from langgraph.checkpoint.memory import InMemorySaver
@@ -115,7 +125,7 @@ def _threads_of(source: BaseCheckpointSaver[Any]) -> tuple[list[str], list[str]]
 
 def _copy_thread(
     source: BaseCheckpointSaver[Any],
-    target: TokenMemorySaver,
+    target: BaseCheckpointSaver[Any],
     thread: str,
     progress: Progress | None,
 ) -> Counter[str]:
@@ -125,8 +135,9 @@ def _copy_thread(
         keys = sorted((_address(one) for one in found), key=lambda key: key[::-1])
     if not keys:
         return Counter()
-    if isinstance(source, TokenMemorySaver):
+    if isinstance(source, TokenMemorySaver) and isinstance(target, TokenMemorySaver):
         _copy_transcripts(source, target, thread, {ns for ns, _ in keys})
+    versions = _TextVersions() if isinstance(target.get_next_version(None, None), str) else None
     done = Counter(threads=1, copied=0, known=0, writes=0)
     for number, (ns, name) in enumerate(keys, start=1):
         where = f"Thread {thread!r}, checkpoint {name}"
@@ -135,10 +146,12 @@ def _copy_thread(
             one = source.get_tuple(config)
         if one is None:
             raise StoreError(f"{where}: it was deleted meanwhile. Run the migration again.")
+        one = versions.of(one) if versions else one
         if _is_copied(one, target.get_tuple(config), target.serde, where):
             done["known"] += 1
         else:
-            _put(target, one, thread, ns)
+            with _writing(where):
+                _put(target, one, thread, ns)
             if not _is_copied(one, target.get_tuple(config), target.serde, where):
                 raise StoreError(f"{where}: the target lost what it was given; please report it.")
             done.update(copied=1, writes=len(one.pending_writes or ()))
@@ -167,14 +180,61 @@ def _copy_transcripts(
             target.store.import_session(lines, user_id=owner)
 
 
-def _put(target: TokenMemorySaver, found: CheckpointTuple, thread: str, ns: str) -> None:
+class _TextVersions:
+    """Versions of channels as LangGraph's own checkpointers make them: texts that sort by number.
+
+    They cannot go on from numbers, and they keep one value for each version of a channel.
+    `TokenMemorySaver` counts, so the branches of a fork have the same versions for different
+    values. Here a version is named after the checkpoint that brought it.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str | None], dict[str, tuple[Any, Any]]] = {}
+
+    def of(self, found: CheckpointTuple) -> CheckpointTuple:
+        """Return a checkpoint with its new versions. Its parent has to come before it."""
+        ns, name = _address(found)
+        old = found.checkpoint["channel_versions"]
+        inherited = self._known.get((ns, _parent(found)), {})
+        pairs: dict[str, tuple[Any, Any]] = {
+            channel: inherited[channel]
+            if channel in inherited and inherited[channel][0] == version
+            else (version, _text_version(version, name))
+            for channel, version in old.items()
+        }
+        self._known[ns, name] = pairs
+        new: ChannelVersions = {channel: text for channel, (_, text) in pairs.items()}
+        seen: dict[str, ChannelVersions] = {
+            node: {
+                # An older one is only compared with newer ones: its number is enough.
+                channel: new[channel] if old.get(channel) == number else _text_version(number)
+                for channel, number in numbers.items()
+            }
+            for node, numbers in found.checkpoint["versions_seen"].items()
+        }
+        checkpoint = found.checkpoint.copy()
+        checkpoint["channel_versions"], checkpoint["versions_seen"] = new, seen
+        return found._replace(checkpoint=checkpoint)
+
+
+def _text_version(version: Any, name: str = "") -> Any:
+    """Return the text for a number, or for the text that our saver makes of it."""
+    number, _, own = str(version).partition(".")
+    is_unique = isinstance(version, str) and own.strip("0.")
+    return version if is_unique else f"{int(number):032}.{name}"
+
+
+def _put(target: BaseCheckpointSaver[Any], found: CheckpointTuple, thread: str, ns: str) -> None:
     """Put a checkpoint with its pending writes, in the order in which the source gives them."""
     # A name that was given, not merely found at the head, says that a branch there is meant.
     parent = _parent(found)
     config = _config(thread, ns, NamedId(parent) if parent else None)
     if isinstance(owner := found.metadata.get("user_id"), str):
         config["configurable"]["user_id"] = owner
-    stored = target.put(config, found.checkpoint, found.metadata, {})
+    values, versions = found.checkpoint["channel_values"], found.checkpoint["channel_versions"]
+    # Some savers store the values of new versions only; here all of them are new.
+    new = {channel: version for channel, version in versions.items() if channel in values}
+    stored = target.put(config, found.checkpoint, found.metadata, new)
     tasks = groupby(found.pending_writes or (), key=lambda write: write[0])
     for number, (task, group) in enumerate(tasks):
         pairs = [(channel, value) for _, channel, value in group]
@@ -308,11 +368,29 @@ def _reading(where: str) -> Iterator[None]:
         ) from failure
 
 
+# --- LangGraph's savers
+
+
+@contextmanager
+def _writing(where: str) -> Iterator[None]:
+    """Raise errors that name the place where the target cannot be written.
+
+    Raises:
+        StoreError: When it fails.
+    """
+    try:
+        yield
+    except TokenMemoryError:
+        raise
+    except Exception as error:  # somebody else's saver may raise anything
+        raise StoreError(f"{where}: the target cannot store it ({error!r:.200}).") from error
+
+
 @contextmanager
 def langgraph_saver(
     address: Any, serde: SerializerProtocol
 ) -> Iterator[BaseCheckpointSaver[Any] | None]:
-    """Open LangGraph's own saver on a database; None when there is none in it.
+    """Open LangGraph's own saver on a database to read it; None when there is none in it.
 
     Args:
         address: The database, as SQLAlchemy's URL.
@@ -327,25 +405,55 @@ def langgraph_saver(
     if not {"checkpoints", "writes"} <= tables and not {"checkpoint_writes"} <= tables:
         yield None
         return
-    saver_type: Any
     with _reading("The database"):
-        try:
-            if address.get_backend_name() == "sqlite":
-                from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415  # optional
-
-                opened: Any = sqlite3.connect(str(address.database))
-                saver_type = SqliteSaver
-            else:
-                import psycopg  # noqa: PLC0415  # optional
-                from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415  # optional
-
-                plain = address.set(drivername="postgresql")
-                url = plain.render_as_string(hide_password=False)
-                opened, saver_type = psycopg.connect(url, autocommit=True), PostgresSaver
-        except ModuleNotFoundError as error:
-            raise ConfigurationError(
-                f"To read this database {error.name} is needed: pip install "
-                f"langgraph-checkpoint-sqlite, or langgraph-checkpoint-postgres."
-            ) from error
+        opened, saver_type = _connected(address)
     with closing(opened):
         yield saver_type(opened, serde=serde)
+
+
+@contextmanager
+def new_langgraph_saver(
+    address: Any, serde: SerializerProtocol
+) -> Iterator[BaseCheckpointSaver[Any]]:
+    """Open LangGraph's own saver on a database to write to it; missing tables are created.
+
+    Args:
+        address: The database, as SQLAlchemy's URL: a file gets a `SqliteSaver`, PostgreSQL a
+            `PostgresSaver`.
+        serde: Writes the values, and reads them back.
+
+    Raises:
+        ConfigurationError: When the saver's package is not installed.
+        StoreError: When the database cannot be opened, or the tables cannot be created.
+    """
+    with _writing("The database"):
+        opened, saver_type = _connected(address)
+    with closing(opened):
+        saver = saver_type(opened, serde=serde)
+        with _writing("The database"):
+            saver.setup()
+        yield saver
+
+
+def _connected(address: Any) -> tuple[Any, Any]:
+    """Return a connection to a database, and the class of LangGraph's saver for it.
+
+    Raises:
+        ConfigurationError: When its package is not installed.
+    """
+    try:
+        if address.get_backend_name() == "sqlite":
+            from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415  # optional
+
+            return sqlite3.connect(str(address.database)), SqliteSaver
+        import psycopg  # noqa: PLC0415  # optional
+        from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415  # optional
+
+        plain = address.set(drivername="postgresql")
+        url = plain.render_as_string(hide_password=False)
+        return psycopg.connect(url, autocommit=True), PostgresSaver
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"For this database {error.name} is needed: pip install "
+            f"langgraph-checkpoint-sqlite, or langgraph-checkpoint-postgres."
+        ) from error

@@ -10,6 +10,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import (
     ClearToolUsesEdit,
     ContextEditingMiddleware,
+    SummarizationMiddleware,
 )
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.exceptions import ContextOverflowError
@@ -48,6 +49,14 @@ def test_the_middleware_adds_no_superstep_and_its_state_is_no_input_or_output():
     assert set(agent.get_input_jsonschema()["properties"]) == {"messages"}
     updates = list(agent.stream(GO, thread(), stream_mode="updates"))
     assert any("token_memory" in (update.get("model") or {}) for update in updates)
+
+
+def test_the_summarizer_of_langchain_is_reported_once(caplog):
+    summarizer = StrictModel(family="mistral", script=[AIMessage("They looked.")] * 9)
+    other = SummarizationMiddleware(summarizer, trigger=("messages", 6), keep=("messages", 3))
+    _, agent = agent_of(rounds(9), other, TokenMemoryMiddleware(memory_of(20_000)))
+    agent.invoke(GO, thread())
+    assert caplog.text.count("Another summarizer in the agent's middleware") == 1
 
 
 Answer = create_model("Answer", text=(str, ...), __doc__="An answer, with reasons. " * 400)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.adapters.migration.checkpoints import migrate_checkpoints
@@ -96,6 +102,48 @@ def test_state_is_the_same_after_copy_and_migration(shape, done):
         # The copy goes on by itself, and the source does not notice.
         run(alone, shape, {"log": ["more"]}, config_of("copy"))
         assert everything(saver, THREAD) == right
+
+
+def without_versions(found: list[Any]) -> list[Any]:
+    """Return checkpoints, as `everything` gives them, without versions of channels."""
+    return [
+        [places, {key: value for key, value in checkpoint.items() if "version" not in key}, *rest]
+        for places, checkpoint, *rest in found
+    ]
+
+
+@contextmanager
+def langgraph_savers() -> Iterator[list[BaseCheckpointSaver[Any]]]:
+    with closing(sqlite3.connect(":memory:", check_same_thread=False)) as connection:
+        yield [SqliteSaver(connection), InMemorySaver()]
+
+
+@pytest.mark.slow
+@given(shapes, actions)
+@example(RICH, [("say", "a"), ("resume", "b"), ("say", "c"), ("fork", 3), ("resume", "d")])
+@example(PLAIN, [("fork", 1), ("fork update", 1), ("say", "b")])
+@settings(max_examples=settings.default.max_examples // 10)
+def test_a_thread_goes_back_to_langgraphs_savers_and_goes_on_there(shape, done):
+    with TranscriptStore("sqlite://") as store, langgraph_savers() as targets:
+        saver = saver_on(store)
+        ours = build(shape, saver)
+        for number, action in enumerate([("say", "first"), *done]):
+            act(ours, shape, action, number)
+        before = everything(saver, THREAD)
+        there = dataclasses.replace(shape, on_the_loop=False)  # SqliteSaver has sync methods only
+        copies = [build(there, target) for target in targets]
+        for target, copy in zip(targets, copies, strict=True):
+            report = migrate_checkpoints(saver, target)
+            assert without_versions(everything(target, THREAD)) == without_versions(before)
+            assert state(copy) == state(ours)
+            again = migrate_checkpoints(saver, target)
+            assert (again.copied, again.known) == (0, report.copied)
+        assert everything(saver, THREAD) == before
+        for graph in (ours, *copies):
+            act(graph, there, ("resume", "yes"), 90)
+            act(graph, there, ("say", "go on"), 91)
+        for copy in copies:
+            assert unnamed(state(copy)) == unnamed(state(ours))
 
 
 @pytest.mark.slow
