@@ -17,6 +17,7 @@ from markupsafe import Markup
 from langchain_tokenmem import Recall
 from langchain_tokenmem.cli.calls import PARTS, Call, CallFacts, Facts, session_calls
 from langchain_tokenmem.cli.looking import NAMES, said, time_text
+from langchain_tokenmem.cli.measures import CACHED, price
 from langchain_tokenmem.cli.stored_sessions import StoredSessions
 from langchain_tokenmem.storage.transcripts import TranscriptRow
 
@@ -64,13 +65,18 @@ def session_page(
         pairs = zip(shown, items, strict=False)
         same = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
         made.append(_call(one, call, keep=same, add=items[same:]))
+        new = sum(item["tokens"] for item in items[same:])
+        made[-1] |= _costs(made[-1], made[-2] if before else None, new)
         before, shown = call, items
-    sent = sum(one["tokens"] for one in made[:-1])
-    whole = sum(one["whole"] for one in made[:-1])
     about = f"{len(rows):,} messages. Calls {known.origin}."
-    if whole > sent:
-        about += f" Sent in all {sent:,} tokens; sending everything each time: {whole:,}."
+    if len(made) > 1:
+        about += (
+            f" Price of the calls made: {made[-2]['paid']:,} tokens; everything sent each time: "
+            f"{made[-2]['whole_paid']:,}. A cached token counts as {CACHED}."
+        )
+    levels = ("summarize", "compact", "target")
     data = {
+        "levels": {name: getattr(known.budget, f"{name}_tokens") for name in levels},
         "about": about,
         "parts": PARTS,
         "messages": [_message(row, facts.counts[n]) for n, row in enumerate(rows)],
@@ -133,6 +139,26 @@ def _call(facts: CallFacts, call: Call, *, keep: int, add: Sequence[Any]) -> dic
     own = {name: getattr(facts, name) for name in fields}
     parts = [*facts.parts.values()]
     return {**own, "parts": parts, "length": len(call.history), "keep": keep, "add": add}
+
+
+def _costs(call: dict[str, Any], before: dict[str, Any] | None, new: int) -> dict[str, int]:
+    """Return what a call costs, in tokens at full price: alone, and with all calls before it.
+
+    Args:
+        call: The call.
+        before: The call before it; None for the first.
+        new: Tokens behind the prefix that it shares with the call before.
+    """
+    cached = max(0, min(call["tokens"] - new, before["tokens"])) if before else 0
+    known = min(call["whole"], before["whole"]) if before else 0
+    own, whole = price(call["tokens"], cached), price(call["whole"], known)
+    paid, whole_paid = (before["paid"], before["whole_paid"]) if before else (0, 0)
+    return {
+        "cached": cached,
+        "price": round(own),
+        "paid": round(paid + own),
+        "whole_paid": round(whole_paid + whole),
+    }
 
 
 def _as_data(value: Any) -> Markup:

@@ -45,12 +45,20 @@ def test_the_page_has_every_call_and_every_message_once(tmp_path):
     page = file.read_text(encoding="utf-8")
     data = data_of(page)
     assert (len(data["messages"]), len(data["calls"])) == (56, 25)
-    shown = []
+    shown, sent = [], 0
     for call in data["calls"]:
         shown = shown[: call["keep"]] + call["add"]
         assert sum(call["parts"]) == call["tokens"] <= call["limit"]
         kinds = {item["kind"] for item in shown}
         assert ("summary" in kinds) == bool(call["summarized"])
+        assert 0 <= call["cached"] <= min(call["tokens"], sent)
+        sent = call["tokens"]
+        assert call["price"] == round(call["tokens"] - 0.9 * call["cached"])
+    assert data["calls"][-1]["paid"] == pytest.approx(
+        sum(c["price"] for c in data["calls"]), abs=25
+    )
+    assert data["calls"][-1]["paid"] < 0.7 * data["calls"][-1]["whole_paid"]
+    assert data["levels"]["target"] < data["levels"]["compact"] < data["levels"]["summarize"]
     assert len(page) < 200_000
     assert not re.search(r"""(src|href)=["']?(https?:)?//""", page)
     assert RUN.invoke(app, args).exit_code == 2  # the file is there

@@ -126,10 +126,14 @@ function select(index) {
   at("name").textContent = `Call ${index + 1} of ${data.calls.length}${next}: ${number(call.tokens)} of ${number(call.limit)} tokens`;
   const saved = call.whole > call.tokens ? ` Everything would be ${number(call.whole)} tokens.` : " Nothing is hidden.";
   at("why").textContent = `Changed before it: ${call.change || "nothing, only new messages"}.${saved}`;
+  const paid = `${number(call.paid)} so far, ${number(call.whole_paid)} if everything were sent`;
+  at("price").textContent = `Price: ${number(call.price)} tokens (${number(call.cached)} of the request are cached); ${paid}.`;
   at("warnings").replaceChildren(...call.warnings.map((one) => made("li", { textContent: one })));
+  const levels = Object.entries(data.levels).map(([name, tokens]) => `${name} ${number(tokens)}`).join(", ");
   at("legend").replaceChildren(...data.parts.flatMap((name, n) => call.parts[n]
     ? [made("li", {}, made("i", { className: `p-${name}` }), `${name.replace("_", " ")} ${number(call.parts[n])}`)]
-    : []));
+    : []), made("li", {}, made("i", { className: "cached" }), `cached prefix ${number(call.cached)}`),
+  made("li", {}, made("i", { className: "level" }), levels));
   const title = made("h2", { textContent: "The request as the model gets it" });
   at("request").replaceChildren(title, ...requests[index].map(requestItem));
   markHidden(call, requests[index]);
@@ -215,6 +219,16 @@ function draw() {
     });
     shape("path", { d: `${up}${back}Z`, class: `p-${name}` }, svg);
   });
+  let cached = "";
+  data.calls.forEach((call, c) => {
+    const [x1, x2] = [LEFT + c * step, LEFT + (c + 1) * step].map((x) => x.toFixed(1));
+    cached += `M${x1} ${y(0)}V${y(call.cached).toFixed(1)}H${x2}V${y(0)}Z`;
+  });
+  shape("path", { class: "cached", d: cached }, svg);
+  for (const tokens of Object.values(data.levels)) {
+    shape("path", { class: "level", d: `M${LEFT} ${y(tokens)}H${width}` }, svg);
+  }
+  shape("text", { x: LEFT - 4, y: y(data.levels.target) + 4, "text-anchor": "end" }, svg).textContent = number(data.levels.target);
   shape("path", { class: "grid", d: `M${LEFT} ${y(0)}H${width}` }, svg);
   const limit = data.calls[count - 1].limit;
   shape("path", { class: "limit", d: `M${LEFT} ${y(limit)}H${width}` }, svg);
