@@ -37,6 +37,9 @@ for its own tools."""
 _CHECKPOINTER = "__pregel_checkpointer"
 """Key under which LangGraph hands the checkpointer of a run to its sub-graphs."""
 
+_CALL = 4
+"""Length of the path of a `@task`: push, path of its caller, number, True."""
+
 StreamWriter = Callable[[Any], None]
 
 
@@ -53,15 +56,27 @@ def thread_key(config: RunnableConfig | None, name: str) -> tuple[str, str, str]
     thread = configurable.get("thread_id")
     if not thread:
         return None
-    # The last part names the node itself.
-    parents = (configurable.get("checkpoint_ns") or "").rpartition("|")[0]
+    parents = "|".join(_parents(config))
     return (check_characters(str(thread), "thread_id"), parents, name)
+
+
+def _parents(config: RunnableConfig | None) -> list[str]:
+    """Return the sub-graphs that a run is in, with ids of their tasks.
+
+    The last part of the namespace names the node itself. A function with `@task` is in the
+    namespace, too, behind its caller; its path in the run's metadata ends with True.
+    """
+    run = ensure_config(config)
+    parts = ((run.get("configurable") or {}).get("checkpoint_ns") or "").split("|")
+    path: Any = (run.get("metadata") or {}).get("langgraph_path") or ()
+    while len(path) == _CALL and path[-1] is True:
+        parts, path = parts[:-1], path[1]
+    return parts[:-1]
 
 
 def subgraph_of(config: RunnableConfig | None) -> str:
     """Return the names of the sub-graphs that a run is in, without ids of tasks."""
-    namespace = (ensure_config(config).get("configurable") or {}).get("checkpoint_ns") or ""
-    return "|".join(part.partition(":")[0] for part in namespace.split("|")[:-1])
+    return "|".join(part.partition(":")[0] for part in _parents(config))
 
 
 def user_of(config: RunnableConfig | None, *, shared_threads: bool = False) -> str | None:
@@ -170,11 +185,9 @@ def session_and_user(
             "Messages are kept by thread: name it, "
             'graph.invoke(input, {"configurable": {"thread_id": "..."}}), as a text.'
         )
-    # The last part names the node itself. A checkpointer on the same store keeps the messages of
-    # the thread in this session, too.
-    parents = (configurable.get("checkpoint_ns") or "").split("|")[:-1]
+    # A checkpointer on the same store keeps the messages of the thread in this session, too.
     user = user_of(config, shared_threads=shared_threads)
-    return thread_session(thread, "|".join(parents)), user
+    return thread_session(thread, "|".join(_parents(config))), user
 
 
 def recall_scope(
