@@ -145,17 +145,22 @@ class ErasableMemory:
         )
         self.finished_summaries.clear()
         count = receipt.counts.get("notes", 0)
+        damaged = 0
         sessions = [] if everywhere else parts.sessions_with_notes(session_id, user_id)
         for other in others:
             # Imported here: it needs LangGraph, which a memory without notes does not.
             from langchain_tokenmem.notes.erasing import redact_notes  # noqa: PLC0415
 
             redactor = Redactor(what, replacement)
-            count += redact_notes(
-                other.batch, redactor, user_id, session_id, sessions, dry_run=dry_run
+            found, left = redact_notes(
+                other, redactor, user_id, session_id, sessions, dry_run=dry_run
             )
+            count, damaged = count + found, damaged + left
         counts = {**receipt.counts, "notes": count} if count else receipt.counts
-        return replace(receipt, counts=counts)
+        unreached = list(receipt.unreached)
+        if damaged:
+            unreached.append(f"{damaged:,} damaged files of notes: repair or delete them")
+        return replace(receipt, counts=counts, unreached=tuple(unreached))
 
     aredact = in_thread(redact)
 

@@ -71,27 +71,31 @@ def erase_notes(
 
 
 def redact_notes(
-    batch: Batch,
+    store: BaseStore,
     redactor: Redactor,
     user_id: str | None,
     session_id: str | None,
     sessions: Collection[str] = (),
     *,
     dry_run: bool = False,
-) -> int:
-    """Remove words from the notes of a user, of a session, or of all; return how many had them.
+) -> tuple[int, int]:
+    """Remove words from the notes of a user, of a session, or of all.
 
     Args:
-        batch: Does the store's operations.
+        store: Where they are; files of this package are written when this returns.
         redactor: Knows the words.
         user_id: The user.
         session_id: The session; without both ids all notes are meant.
         sessions: Further sessions, as in `erase_notes`.
         dry_run: Whether they are only counted.
 
+    Returns:
+        How many notes had the words, and how many damaged files have them, which are not changed.
+
     Raises:
         StoreError: When the store still has the words afterwards.
     """
+    batch = store.batch
     whole = user_id is None and session_id is None
     path = NOTES if whole else _path(user_id, session_id)
     namespaces = _namespaces(batch, path)
@@ -115,7 +119,12 @@ def redact_notes(
                     f"The store still has the words in note {item.key!r} of {namespace} after it "
                     f"was put without them. Redact again, or look at the store itself."
                 )
-    return count
+    if not isinstance(store, ItemStore):
+        return count, 0
+    if not dry_run:
+        store.flush()
+    owner = path if _ANY not in path else ()
+    return count, sum(map(redactor.holds, store.damaged_texts(owner)))
 
 
 def _emptied(batch: Batch, namespace: Namespace) -> int:

@@ -227,6 +227,24 @@ def test_redacting_a_user_reaches_transcripts_pins_blocks_and_notes(
     assert not memory.redact(WORDS, **given).counts
 
 
+def test_redacted_notes_are_written_and_files_with_the_words_reported(transcripts, tmp_path):
+    folder = tmp_path / "notes"
+    store = JsonStore(folder, debounce_s=60)
+    memory = memory_on(store)
+    memory.notes.add(WORDS, user_id="ann")
+    store.flush()
+    (file,) = folder.glob("*.json")
+    file.with_name(f".{file.name}.1.tmp").write_text(WORDS, encoding="utf-8")  # of a killed writer
+    damaged = file.with_name(f"{file.name}.damaged-1")
+    damaged.write_text(WORDS, encoding="utf-8")
+    receipt = memory.redact(WORDS, store=transcripts, user_id="ann")
+    holding = [one for one in folder.iterdir() if WORDS in one.read_text(encoding="utf-8")]
+    assert holding == [damaged]
+    assert receipt.unreached == ("1 damaged files of notes: repair or delete them",)
+    damaged.unlink()
+    assert memory.redact(WORDS, store=transcripts, user_id="ann").unreached == ()
+
+
 def test_a_summary_that_was_made_of_redacted_words_is_dropped(transcripts):
     seen = []
 

@@ -60,6 +60,13 @@ class ItemStore(BaseStore):
     def erase(self, namespace_prefix: Sequence[str]) -> dict[str, int]:
         """Delete everything under a prefix for good, and return how many `items` there were."""
 
+    def flush(self) -> None:
+        """Write all pending puts; a database has none."""
+
+    def damaged_texts(self, namespace_prefix: Sequence[str]) -> list[str]:  # noqa: ARG002
+        """Return the contents of damaged files that may hold items under a prefix."""
+        return []
+
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Do several operations, and return their results in order.
 

@@ -41,6 +41,9 @@ _FILE_LABELS = 5
 _OWNER_LABELS = 3
 """Labels that name the owner in the namespace of a note."""
 
+_UNFINISHED = ".*.json.*.tmp"
+"""Names of the files that are being written."""
+
 _LOCK_S = 60.0
 """Seconds that a process waits for others that write; the lock is not given in turn."""
 
@@ -207,7 +210,7 @@ class JsonFolder:
 
     def write_locked(self, file: Path, items: Items) -> None:
         """Write a file whole, or delete it where there is no item; the caller holds the lock."""
-        self._delete_unfinished()
+        self.delete_unfinished()
         if items:
             root = next(iter(items))[0][:_FILE_LABELS]
             new = file.with_name(f".{file.name}.{uuid.uuid4().hex}.tmp")
@@ -223,10 +226,14 @@ class JsonFolder:
             self._read.pop(file, None)
         _sync_folder(self.path)
 
-    def _delete_unfinished(self) -> None:
+    def delete_unfinished(self) -> None:
         """Delete what a killed process was writing; who holds the lock is the only writer."""
-        for left in self.path.glob(".*.json.*.tmp"):
+        for left in self.path.glob(_UNFINISHED):
             left.unlink(missing_ok=True)
+
+    def has_unfinished(self) -> bool:
+        """Return whether a process is writing, or was killed while it wrote."""
+        return any(self.path.glob(_UNFINISHED))
 
     def set_aside(self, prefix: Namespace) -> tuple[list[Path], list[Path]]:
         """Return damaged files that were set aside.

@@ -131,7 +131,7 @@ class JsonStore(ItemStore, Closeable):
             )
 
     def flush(self) -> None:
-        """Write all pending puts.
+        """Write all pending puts, and delete what killed processes left unfinished.
 
         Raises:
             StoreError: When they cannot be written; they are kept, and the next flush tries again.
@@ -139,6 +139,9 @@ class JsonStore(ItemStore, Closeable):
         with self._writes:
             changes = self._changes()
             if not changes:
+                if self._folder.has_unfinished():
+                    with self._folder.locked():
+                        self._folder.delete_unfinished()
                 return
             self._folder.merge(changes)
             with self._lock:
@@ -148,6 +151,11 @@ class JsonStore(ItemStore, Closeable):
                         del self._pending[item_id]
 
     aflush = in_thread(flush)
+
+    def damaged_texts(self, namespace_prefix: Sequence[str]) -> list[str]:
+        """Return the contents of damaged files that may hold items under a prefix."""
+        of_prefix, others = self._folder.set_aside(tuple(namespace_prefix))
+        return [file.read_text("utf-8", "replace") for file in (*of_prefix, *others)]
 
     def close(self) -> None:
         """Write all pending puts; the store can be used again.

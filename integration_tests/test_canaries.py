@@ -1,0 +1,170 @@
+"""10,000 canaries are planted through every integration and redacted: not one is found again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import canary_worker
+import pytest
+from canary_worker import CASES, KILLED_TURNS, PATHS, USER, Case, Place, opened
+from processes import start
+from sqlalchemy import create_engine, select
+
+from langchain_tokenmem import TokenMemorySaver, TranscriptRetriever, memory_tools
+from langchain_tokenmem.storage.tables import metadata
+
+CANARY = re.compile(r"canary-[0-9a-f]{12}")
+ZLIB_START = re.compile(rb"\x78[\x01\x5e\x9c\xda]")
+TURNS = 5
+"""Of each path: some in a process that is killed, the others in this one."""
+
+EACH = 2_500
+"""Canaries of a case."""
+
+
+def plant_and_kill(name: str, url: str, folder: Path) -> list[str]:
+    """Let killed processes plant; return the canaries of the turns that had ended."""
+    worker = start(canary_worker.__file__, name, url, folder)
+    out, errors = worker.communicate(timeout=300)
+    assert worker.returncode == 0, errors
+    return [canary for line in out.splitlines() for canary in json.loads(line)]
+
+
+def take_turns(place: Place, count: int) -> None:
+    """Take turns on every path."""
+
+    async def turns() -> None:
+        for name, path in PATHS.items():
+            turn = path(place, name)
+            for _ in range(count):
+                await turn()
+
+    asyncio.run(turns())
+
+
+def readable(data: bytes) -> Iterator[bytes]:
+    """Yield bytes, and what is compressed in them."""
+    yield data
+    for found in ZLIB_START.finditer(data):
+        stream, plain = zlib.decompressobj(), b""
+        try:
+            for at in range(found.start(), len(data), 64):
+                plain += stream.decompress(data[at : at + 64])
+                if stream.eof:
+                    break
+        except zlib.error:
+            pass
+        yield plain
+
+
+def cells_of(url: str) -> Iterator[bytes]:
+    """Yield every value of every row of our tables."""
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        for table in metadata.sorted_tables:
+            for row in connection.execute(select(table)):
+                for cell in row:
+                    yield (
+                        bytes(cell) if isinstance(cell, (bytes, memoryview)) else str(cell).encode()
+                    )
+    engine.dispose()
+
+
+def files_of(folder: Path) -> Iterator[bytes]:
+    """Yield every file below a folder, with its name."""
+    for file in folder.rglob("*"):
+        yield file.name.encode() + b"\0" + (file.read_bytes() if file.is_file() else b"")
+
+
+def found_in(kept: Iterator[bytes]) -> set[str]:
+    """Return all canaries, and pieces of canaries, that are kept; terms are in lower case."""
+    found: set[str] = set()
+    for data in kept:
+        for plain in readable(data):
+            found.update(map(bytes.decode, re.findall(rb"canary[-0-9a-f]*", plain.lower())))
+    return found
+
+
+def found_by_search(place: Place, planted: list[str]) -> set[str]:
+    """Return the canaries in whatever a search, a listing or a checkpoint gives."""
+    answers: list[object] = [place.notebook.list(user_id=USER)]
+    saver = TokenMemorySaver(place.store)
+    for canary in planted[:: len(planted) // 10]:
+        answers += place.recall.search(canary, user_id=USER, scope="user")
+        for name in PATHS:
+            scope = {"session_id": name, "user_id": USER}
+            answers += TranscriptRetriever(recall=place.recall, **scope).invoke(canary)
+            answers += place.notebook.search(canary, **scope)
+            (tool,) = memory_tools(include={"history_search"}, recall=place.recall, **scope)
+            answers.append(tool.invoke({"query": canary}))
+    for name in PATHS:
+        answers += saver.list({"configurable": {"thread_id": name, "user_id": USER}})
+    for name in place.store.sessions(user_id=USER):
+        scope = {"session_id": name, "user_id": USER}
+        answers += place.recall.history_search("codes|redacted", **scope, include_superseded=True)
+        answers += place.store.rows(name, user_id=USER, include_superseded=True)
+        answers += place.store.export_session(name, user_id=USER)
+        answers.append(place.store.state(name, user_id=USER))
+    assert len(answers) > 500
+    return found_in(repr(answer).encode() for answer in answers)
+
+
+def requests_of(place: Place) -> list[bytes]:
+    """Return what every model has received, and forget it."""
+    requests = [repr(request).encode() for model in place.models for request in model.requests]
+    for model in place.models:
+        model.requests.clear()
+    return requests
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_ten_thousand_canaries_are_redacted(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    case: Case = CASES[name]
+    folder = tmp_path / "memory"
+    folder.mkdir()
+    if case.database == "sqlite":
+        url = f"sqlite:///{folder}/memory.db"
+    else:
+        url = request.getfixturevalue("postgres")
+
+    planted = plant_and_kill(name, url, folder)
+    place = opened(case, url, folder)
+    take_turns(place, TURNS - KILLED_TURNS)
+    place.recall.index()
+    planted += place.planted
+    assert len(set(planted)) == EACH == 10_000 / len(CASES)
+    assert {*planted} <= found_in(cells_of(url)) | found_in(files_of(folder)), "planted and found"
+    assert found_in(iter(requests_of(place)))
+
+    redact = getattr(place, case.redacts).redact
+    own_store = {"store": place.store} if case.redacts == "memory" else {}
+    receipt = redact(CANARY, **case.scope, **own_store)
+    assert receipt.counts.keys() >= {
+        "messages",
+        "documents",
+        "states",
+        "checkpoint_writes",
+        "notes",
+    }
+    assert len(receipt.unreached) == (case.database == "postgresql")  # old versions of its rows
+
+    assert found_in(files_of(folder)) == set(), "while the store is open, with its -wal"
+    for later in (place, None):  # the same process, and a new one
+        later = later or opened(case, url, folder)
+        later.is_planting = False
+        take_turns(later, 1)
+        requests = requests_of(later)
+        assert len(requests) > len(PATHS)
+        assert found_in(iter(requests)) == set()
+        later.recall.index()
+        assert found_by_search(later, planted) == set()
+        later.close()
+    assert found_in(cells_of(url)) == set()
+    assert found_in(files_of(folder)) == set()
