@@ -146,6 +146,7 @@ class Block(TypedDict):
         void: Ids of notes that it says are void.
         words: Digests of the words of the messages that it shows, by id, as far as a graph's thread
             holds them: by them an edit is noticed.
+        scores: Scores of the messages that it shows, by id, as the search gave them.
     """
 
     text: str
@@ -158,6 +159,7 @@ class Block(TypedDict):
     kept_ids: NotRequired[dict[str, str]]
     void: NotRequired[list[str]]
     words: NotRequired[dict[str, str]]
+    scores: NotRequired[dict[str, float]]
 
 
 class Reports(TypedDict):

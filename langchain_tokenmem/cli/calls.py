@@ -261,9 +261,13 @@ class Facts:
                 call = {"role": "ai", "kind": "call", "text": text, "tokens": self.tokens_of(text)}
                 yield {**call, "place": place, "is_cut": False, "lines": [], "from": []}
 
-    def _from(self, block: Block | None) -> list[int]:
-        """Return the places of the messages that a memory block shows."""
-        return sorted(self.by_id[key] for key in block["ids"] if key in self.by_id) if block else []
+    def _from(self, block: Block | None) -> list[tuple[int, float | None]]:
+        """Return the places of the messages that a memory block shows, with their scores."""
+        if block is None:
+            return []
+        scores = block.get("scores", {})
+        own = [key for key in block["ids"] if key in self.by_id]
+        return sorted((self.by_id[key], scores.get(key)) for key in own)
 
     def _lines(self, text: str, sources: Mapping[str, Sequence[str]]) -> list[list[Any]]:
         """Return the lines of a summary with the places of the messages they were taken from."""

@@ -216,5 +216,6 @@ def _recalled(context: ContextParts, state: MemoryState) -> tuple[RecalledBlock,
                 block, tokens = state["blocks"].get(key), context.block_tokens(group)
                 ids = tuple(block["ids"]) if block else ()
                 notes = block.get("kept_ids", {}) if block else {}
-                found.append(RecalledBlock(reference(key), tokens, ids, notes))
+                scores = block.get("scores", {}) if block else {}
+                found.append(RecalledBlock(reference(key), tokens, ids, notes, scores))
     return tuple(found)

@@ -141,12 +141,14 @@ class RecalledBlock:
         tokens: Tokens of the block.
         messages: Ids of the recalled messages.
         notes: Levels of the kept notes, by their ids.
+        scores: Scores of the recalled messages in their search, by their ids.
     """
 
     beside: str
     tokens: int
     messages: tuple[str, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
+    scores: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -226,6 +228,8 @@ def _report(told: Explanation) -> Iterator[str]:
         yield f"Next: {told.planned}"
     for block in told.recalled:
         brought = [f"{_many(len(block.messages), 'message')} recalled"] if block.messages else []
+        if block.scores:
+            brought[-1] += f" (scores {max(block.scores.values())} to {min(block.scores.values())})"
         brought += [_many(len(block.notes), "note")] if block.notes else []
         what = ", ".join(brought) or "working notes"
         yield f"Beside message {block.beside}: {what}, {block.tokens:,} tokens"

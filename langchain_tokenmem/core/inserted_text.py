@@ -174,7 +174,12 @@ def block_of(hits: Iterable[Hit], most: int, count_text: Callable[[str], int]) -
     while chosen:
         text = _text(chosen)
         if count_text(text) <= most:
-            return {"text": text, "ids": list(dict.fromkeys(hit.message_id for hit in chosen))}
+            scores = {hit.message_id: round(float(hit.score), 2) for hit in reversed(chosen)}
+            return {
+                "text": text,
+                "ids": [*dict.fromkeys(hit.message_id for hit in chosen)],
+                "scores": scores,
+            }
         chosen.pop()
     return {"text": "", "ids": []}
 

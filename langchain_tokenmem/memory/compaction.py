@@ -331,7 +331,7 @@ class Compaction:
 
 def redact_events(before: MemoryState | None, after: MemoryState) -> Iterator[MemoryEvent]:
     """Yield an event for each entry that says other words because its messages do."""
-    summary = before["summary"] if before else None
+    summary = before.get("summary") if before else None  # a stored state may lack it
     known = summary["entries"] if summary else []
     for entry in after["summary"]["entries"] if after["summary"] else ():
         if entry["reason"] in {"edited", "removed"} and entry not in known:

@@ -178,7 +178,13 @@ class Redactor:
         blocks = {}
         for key, block in state["blocks"].items():
             seen = self.found
-            self.value({name: text for name, text in block.items() if name not in {"ids", "words"}})
+            self.value(
+                {
+                    name: text
+                    for name, text in block.items()
+                    if name not in {"ids", "words", "scores"}
+                }
+            )
             if self.found == seen and key not in self.gone:
                 blocks[key] = block
         new: dict[str, Any] = {**state, "blocks": blocks}

@@ -233,7 +233,9 @@ def test_the_calls_of_an_agent_are_those_that_were_sent(agent_run):
         assert "".join("".join(texts).split()) == "".join(wanted.split())
         assert "checkpoints" in found["origin"]
         recalled = [one for one in found["items"] if one["kind"] == "memory"]
-        assert all(place < 2 * number for one in recalled for place in one["from"])
+        assert all(
+            place < 2 * number and 0 < score < 2 for one in recalled for place, score in one["from"]
+        )
     assert recalled
     assert all(one["from"] for one in recalled)
 

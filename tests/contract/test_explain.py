@@ -20,7 +20,7 @@ from langchain_core.messages import (
 from langchain_core.tools import StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from langchain_tokenmem import TokenMemory, TokenMemoryMiddleware
+from langchain_tokenmem import Recall, TokenMemory, TokenMemoryMiddleware, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError
 from tests.contract.chats import ByHand, Chat, Talker, Way, long_turns, texts
 from tests.golden.recordings import ROOT, Recording, recorded_agent
@@ -125,6 +125,23 @@ def test_what_other_middleware_adds_is_explained_too():
     assert len(model.requests) == 20
     with pytest.raises(ConfigurationError, match="no memory of the name 'other'"):
         TokenMemoryMiddleware(name="other").explain(agent, config)
+
+
+def test_what_recall_brought_is_told_with_its_scores():
+    with TranscriptStore("sqlite://") as store:
+        memory = TokenMemory(1_500, recall=Recall(store))
+        middleware = TokenMemoryMiddleware(memory, store=store)
+        agent = create_agent(Talker(), middleware=[middleware], checkpointer=InMemorySaver())
+        config: Any = {"configurable": {"thread_id": "t1"}}
+        for question in [*long_turns(20), "What was said about parcel P-7003?"]:
+            agent.invoke({"messages": question}, config)
+        told = middleware.explain(agent, config)
+    block = told.recalled[-1]
+    assert block.messages
+    assert {*block.scores} == {*block.messages}
+    assert all(0 < score <= 2 for score in block.scores.values())
+    assert f"recalled (scores {max(block.scores.values())} to " in str(told)
+    assert max(map(len, str(told).splitlines())) <= 80
 
 
 def test_a_call_without_a_checkpoint_behind_it_is_an_error():

@@ -130,7 +130,7 @@ PARTS = [
     (groups.FloorSettings, Floor, set()),
     (groups.BoostsSettings, Boosts, set()),
     (groups.ChromaSettings, ChromaIndex, {"client"}),
-    (groups.RecallSettings, Recall, {"store", "count_tokens"}),
+    (groups.RecallSettings, Recall, {"store", "count_tokens", "validate"}),
     (groups.NotebookSettings, Notebook, {"store", "before_store", "now"}),
     (
         groups.SaverSettings,

@@ -28,10 +28,12 @@ class SessionFields:
     Attributes:
         specs: The fields; each call names those that have no default and may not be None.
         session_of: Returns the session's id, or a pair of it and the user's id, for their values.
+        label: What the session's id is called in an error.
     """
 
     specs: list[ConfigurableFieldSpec]
     session_of: SessionOf
+    label: str
 
     @classmethod
     def of(
@@ -51,7 +53,10 @@ class SessionFields:
                 f"history_factory_config has the fields {names} beside user_id; say with "
                 f"session_of= which session they name: session_of=lambda **fields: ..."
             )
-        return cls(specs, session_of or (lambda **given: (given[names[0]], given.get(_USER))))
+        if session_of is not None:
+            return cls(specs, session_of, "what session_of= returned")
+        name = names[0]
+        return cls(specs, lambda **given: (given[name], given.get(_USER)), name)
 
     def session_in(self, configurable: Mapping[str, Any]) -> tuple[str, str | None]:
         """Return the ids of the session and of its user that a call names.
@@ -60,18 +65,15 @@ class SessionFields:
             ScopeError: When the call names no session.
         """
         given = {spec.id: configurable.get(spec.id, spec.default) for spec in self.specs}
-        lacking = [
-            spec.id
-            for spec in self.specs
-            if given[spec.id] is None and type(None) not in get_args(spec.annotation)
-        ]
-        named = None if lacking else self.session_of(**given)
+        needed = [spec.id for spec in self.specs if type(None) not in get_args(spec.annotation)]
+        has_all = all(given[name] is not None for name in needed)
+        named = self.session_of(**given) if has_all else None
         session_id, user_id = named if isinstance(named, tuple) else (named, None)
         if isinstance(session_id, str) and session_id:
             return session_id, user_id
-        given_id = "" if session_id is None else f"the session's id is {session_id!r}, no text. "
-        names = ", ".join(f'"{name}": "..."' for name in lacking or given)
+        about = "" if session_id is None else f"{self.label} is {session_id!r}, no text. "
+        names = ", ".join(f'"{name}": "..."' for name in needed)
         raise ScopeError(
-            f"{given_id}This chain has a memory: name the session, "
+            f"{about}This chain has a memory: name the session, "
             f'chain.invoke(input, {{"configurable": {{{names}}}}}).'
         )

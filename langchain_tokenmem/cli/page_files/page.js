@@ -90,8 +90,9 @@ function requestItem(item) {
   const box = made("article", { className: "message" }, head);
   Object.assign(box.dataset, { kind: item.kind, role: item.role });
   box.append(...(item.kind === "summary" ? summaryBox(item) : textBox(text)));
-  for (const place of item.from) {
-    const go = made("button", { className: "place", textContent: `from #${place + 1}` });
+  for (const [place, score] of item.from) {
+    const textContent = `from #${place + 1}${score === null ? "" : `, score ${score}`}`;
+    const go = made("button", { className: "place", textContent });
     go.onclick = () => jump(messageAt(place), box);
     head.append(go);
   }
