@@ -43,7 +43,13 @@ SAME_ROW = {
 # Folders inside a layer, from the ground up; "" is what stands directly in the layer, but for
 # modules that have a row of their own.
 FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "storage": (("",), ("imports",), ("session_files",), ("transcript_store",)),
+    "storage": (
+        ("",),
+        ("imports",),
+        ("session_files",),
+        ("store_transfer",),
+        ("transcript_store",),
+    ),
     "notes": (("stores",), ("",)),
     "summarize": (
         ("base", "whole_pieces"),

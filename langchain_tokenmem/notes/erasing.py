@@ -95,7 +95,7 @@ def redact_notes(
     Raises:
         StoreError: When the store still has the words afterwards.
     """
-    batch = store.batch
+    batch: Batch = store.batch
     whole = user_id is None and session_id is None
     path = NOTES if whole else _path(user_id, session_id)
     namespaces = _namespaces(batch, path)
