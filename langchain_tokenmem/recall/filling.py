@@ -28,7 +28,8 @@ from langchain_tokenmem.recall.embeddings import (
 )
 from langchain_tokenmem.recall.place import BrokenCollectionError, Place
 from langchain_tokenmem.recall.text_parts import indexable_text, parts_of
-from langchain_tokenmem.storage.search_index import VECTORS, SearchIndex, owner_number
+from langchain_tokenmem.storage.index_reader import owner_number
+from langchain_tokenmem.storage.search_index import VECTORS, SearchIndex
 from langchain_tokenmem.storage.vectors import VectorsReader
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from langchain_tokenmem.recall.analysis import TextAnalyser, dates_in
 from langchain_tokenmem.recall.fusion import Boosts, DuplicateFilter, Ranking, boost_of
 from langchain_tokenmem.recall.text_parts import indexable_text, parts_of
 from langchain_tokenmem.recall.words import Scores, best_units
-from langchain_tokenmem.storage.search_index import IndexReader
+from langchain_tokenmem.storage.index_reader import IndexReader
 
 logger = logging.getLogger(__name__)
 

@@ -34,7 +34,8 @@ from langchain_tokenmem.recall.place import BrokenCollectionError, Place, Questi
 from langchain_tokenmem.recall.vector_store import VectorStoreIndex
 from langchain_tokenmem.recall.words import Scores, best_units
 from langchain_tokenmem.recall.worker import Worker
-from langchain_tokenmem.storage.search_index import IndexReader, SearchIndex
+from langchain_tokenmem.storage.index_reader import IndexReader
+from langchain_tokenmem.storage.search_index import SearchIndex
 
 BATCH = 64
 """Messages that are indexed at once: Chroma takes 14 ms for one vector and 50 to 170 for fifty."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.search_units import MOST_PARTS, PART_BITS, SEQ_BITS, Scope
 from langchain_tokenmem.recall.analysis import TextAnalyser
-from langchain_tokenmem.storage.search_index import IndexReader
+from langchain_tokenmem.storage.index_reader import IndexReader
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 Units = NDArray[np.int64]

@@ -1,45 +1,35 @@
-"""The search index: terms that every append writes, and the reader of a scope."""
+"""The search index: terms that every append writes, and what is not indexed yet."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import product
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, exists, func, insert, select, true, update
+from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
-from langchain_tokenmem.core.messages import marks_of, role_of, text_of
 from langchain_tokenmem.core.search_units import (
-    PART_BITS,
-    PARTITION_SHIFT,
     Analyser,
     Change,
     IndexSource,
     Scope,
-    ScopePartitions,
     Unindexed,
-    unpack_unit,
 )
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage import documents, facts
 from langchain_tokenmem.storage.database import Database, chunks
+from langchain_tokenmem.storage.index_reader import IndexReader, sessions_in, source_of
 from langchain_tokenmem.storage.sessions import (
     MESSAGES,
-    OF_SESSION,
-    OF_USER,
     Session,
     UserRule,
-    checked_id,
     find,
     find_by_id,
     save,
 )
-from langchain_tokenmem.storage.tables import messages, sessions, terms
+from langchain_tokenmem.storage.tables import sessions, terms
 from langchain_tokenmem.storage.transcripts import (
     TranscriptRow,
     current,
@@ -48,7 +38,7 @@ from langchain_tokenmem.storage.transcripts import (
     visible,
     with_superseded,
 )
-from langchain_tokenmem.storage.vectors import VectorsReader, VectorTable, delete_vectors
+from langchain_tokenmem.storage.vectors import VectorTable, delete_vectors
 
 logger = logging.getLogger(__name__)
 
@@ -60,9 +50,6 @@ _BATCH = 50
 """Messages that are indexed in one transaction; an append waits about 30 ms for it."""
 
 _ABOUT = "The index of recall"
-
-Postings = list[Any]
-"""Rows of (unit, occurrences, length, whether the unit elaborates)."""
 
 
 class SearchIndex(VectorTable):
@@ -159,7 +146,7 @@ class SearchIndex(VectorTable):
         with self._database.reading(_ABOUT) as connection:
             if scope.session_id or not scope.whole_user:
                 self._users.find(connection, scope.session_id, scope.user_id)
-            found = _sessions_in(connection, scope)
+            found = sessions_in(connection, scope)
             yield None if found is None else IndexReader(connection, scope, found)
 
     def pending(
@@ -170,7 +157,7 @@ class SearchIndex(VectorTable):
         query = select(sessions.c.id, column).where(sessions.c.last_seq >= column)
         with self._database.reading(_ABOUT) as connection:
             if scope is not None:
-                within = _sessions_in(connection, scope)
+                within = sessions_in(connection, scope)
                 query = query.where(sessions.c.id.in_(within.partitions if within else ()))
             rows = connection.execute(query.order_by(sessions.c.id).limit(limit))
             return [Unindexed(*row) for row in rows]
@@ -347,25 +334,6 @@ class SearchIndex(VectorTable):
 # --- texts
 
 
-def source_of(row: TranscriptRow, session: Session) -> IndexSource:
-    """Return a message as an `IndexSource`."""
-    message, marks = row.message, marks_of(row.message)
-    return IndexSource(
-        seq=row.seq,
-        is_hidden=row.is_hidden,
-        text=text_of(message),
-        role=role_of(message),
-        created_at=row.created_at,
-        message=message,
-        name=message.name,
-        source_id=message.id or "",
-        session_id=session.name,
-        user_id=session.user_id,
-        is_added=bool(marks.get("added")),
-        metadata={"superseded": marks["superseded"]} if "superseded" in marks else {},
-    )
-
-
 def sources_from(
     connection: Connection, session: Session, from_seq: int, limit: int
 ) -> list[IndexSource]:
@@ -445,221 +413,3 @@ def _start_over(connection: Connection) -> None:
     connection.execute(delete(terms))
     new = {"unit_count": 0, "term_count": 0, "words_from": sessions.c.first_seq}
     connection.execute(update(sessions).values(**new))
-
-
-# --- a scope
-
-
-def _sessions_in(connection: Connection, scope: Scope) -> ScopePartitions | None:
-    """Return the sessions that a scope may search, documents included; None if there are none.
-
-    Raises:
-        ScopeError: When an id is blank, or the session belongs to another user.
-    """
-    session = None
-    if scope.session_id or not scope.whole_user:
-        session = find(connection, scope.session_id, scope.user_id)
-    query = select(sessions.c.id)
-    if scope.whole_user:
-        query = query.where(sessions.c.user_id == checked_id(scope.user_id, "user_id"))
-    elif session is not None or scope.session_id:
-        kinds = (MESSAGES, OF_SESSION)
-        query = query.where(sessions.c.name == scope.session_id, sessions.c.kind.in_(kinds))
-    numbers = tuple(connection.execute(query.order_by(sessions.c.id)).scalars())
-    if not numbers:
-        return None
-    user_id = scope.user_id
-    if not scope.whole_user:
-        user_id = session.user_id if session else None
-    return ScopePartitions(owner_number(user_id, numbers[0]), numbers, whole=scope.whole_user)
-
-
-def owner_number(user_id: str | None, session: int) -> int:
-    """Return the number of an owner (user or session) in an index of vectors.
-
-    It does not reveal the user's id to readers of that index. Two users with the same number would
-    do no harm: hits are checked against the scope again.
-    """
-    if user_id is None:
-        return -session
-    return int.from_bytes(hashlib.blake2b(user_id.encode(), digest_size=6).digest(), "big")
-
-
-# Multiplication, because PostgreSQL cannot shift a BIGINT by a BIGINT.
-_UNIT = terms.c.session * (1 << PARTITION_SHIFT) + terms.c.seq * (1 << PART_BITS) + terms.c.part
-_POSTING = select(_UNIT, terms.c.occurrences, terms.c.unit_length, terms.c.elaborates)
-
-
-class IndexReader(VectorsReader):
-    """A consistent view of a scope: its terms, vectors and texts.
-
-    Args:
-        connection: In a transaction.
-        scope: The scope; every text is checked against it again.
-        partitions: The sessions of the scope.
-
-    Attributes:
-        partitions: The sessions of the scope.
-    """
-
-    def __init__(self, connection: Connection, scope: Scope, partitions: ScopePartitions) -> None:
-        super().__init__(connection, partitions)
-        self.partitions = partitions
-        self._scope = scope
-
-    def totals(self) -> tuple[int, int]:
-        """Return the number of units in scope, and their total number of terms."""
-        counted = select(func.sum(sessions.c.unit_count), func.sum(sessions.c.term_count))
-        row = self._connection.execute(counted.where(self._own())).one()
-        return int(row[0] or 0), int(row[1] or 0)
-
-    def _own(self) -> Any:
-        if self.partitions.whole:
-            return sessions.c.user_id == self._scope.user_id
-        return sessions.c.id.in_(self.partitions.partitions)
-
-    def _mine(self) -> Any:
-        if self.partitions.whole:
-            mine = terms.c.session.in_(select(sessions.c.id).where(self._own()))
-        else:
-            mine = terms.c.session.in_(self.partitions.partitions)
-        return and_(mine, self._is_of_time())
-
-    def _is_of_time(self) -> Any:
-        """Return the condition that a posting's message is of a time that may be found."""
-        if not (bounds := self._said_in_time()):
-            return true()
-        same = (messages.c.session == terms.c.session, messages.c.seq == terms.c.seq)
-        return exists().where(*same, messages.c.is_shown == 1, *bounds)
-
-    def _said_in_time(self) -> list[Any]:
-        """Return the conditions that a message is of a time that may be found; mostly none."""
-        after, before = self._scope.after, self._scope.before
-        bounds = [] if after is None else [messages.c.created_at >= after.isoformat()]
-        return bounds if before is None else [*bounds, messages.c.created_at < before.isoformat()]
-
-    def counts(self, words: Sequence[str]) -> dict[str, int]:
-        """Return in how many units in scope each term occurs; terms that do not are left out."""
-        found: dict[str, int] = {}
-        for some in chunks(words):
-            query = select(terms.c.term, func.count()).where(self._mine(), terms.c.term.in_(some))
-            rows = self._connection.execute(query.group_by(terms.c.term))
-            found |= {row[0]: row[1] for row in rows}
-        return found
-
-    def postings(self, words: Sequence[str], most: int) -> dict[str, Postings]:
-        """Return the rows of terms: all of several, the newest `most` of a single one."""
-        if len(words) == 1:
-            order = (terms.c.session.desc(), terms.c.seq.desc(), terms.c.part.desc())
-            query = _POSTING.where(self._mine(), terms.c.term == words[0])
-            rows = self._connection.execute(query.order_by(*order).limit(most))
-            return {words[0]: list(rows)}
-        found: dict[str, Postings] = {term: [] for term in words}
-        for some in chunks(words):
-            query = _POSTING.add_columns(terms.c.term).where(self._mine(), terms.c.term.in_(some))
-            for *row, term in self._connection.execute(query):
-                found[term].append(row)
-        return found
-
-    def postings_of(self, words: Sequence[str], units: Sequence[int]) -> dict[str, Postings]:
-        """Return the rows of terms in some units."""
-        found: dict[str, Postings] = {term: [] for term in words}
-        query = _POSTING.add_columns(terms.c.term).where(self._is_of_time())
-        places = [
-            (number, some) for number, seqs in _by_session(units).items() for some in chunks(seqs)
-        ]
-        for (number, some), few in product(places, [*chunks(words)]):
-            own = (terms.c.session == number, terms.c.term.in_(few), terms.c.seq.in_(some))
-            for *row, term in self._connection.execute(query.where(*own)):
-                found[term].append(row)
-        wanted = set(units)
-        return {term: [row for row in rows if row[0] in wanted] for term, rows in found.items()}
-
-    def filter_units(
-        self, units: Sequence[int], among: Collection[str] | None, exclude: Collection[str]
-    ) -> list[int]:
-        """Return the units whose messages are in `among` and not in `exclude`, in their order.
-
-        Both are ids of messages; documents are always returned. What is of another time than the
-        scope's is not.
-        """
-        if self._said_in_time():
-            there = self._of_time(units)
-            units = [unit for unit in units if unpack_unit(unit)[:2] in there]
-        if among is None and not exclude:
-            return list(units)
-        names = self._names(units)
-        return [
-            unit
-            for unit in units
-            if (name := names.get(unpack_unit(unit)[:2])) is None
-            or (name not in exclude and (among is None or name in among))
-        ]
-
-    def _of_time(self, units: Iterable[int]) -> set[tuple[int, int]]:
-        """Return session and seq of the units that are of a time that may be found."""
-        found: set[tuple[int, int]] = set()
-        for number, seqs in _by_session(units).items():
-            for some in chunks(seqs):
-                own = (messages.c.session == number, messages.c.seq.in_(some))
-                query = select(messages.c.seq).where(*own, *self._said_in_time())
-                found |= {(number, seq) for seq in self._connection.execute(query).scalars()}
-        return found
-
-    def _names(self, units: Iterable[int]) -> dict[tuple[int, int], str]:
-        """Return the ids of the messages of some units; documents are left out."""
-        found: dict[tuple[int, int], str] = {}
-        wanted = _by_session(units)
-        for session in self._sessions(wanted):
-            number, seqs = session.id, wanted[session.id]
-            if session.kind != MESSAGES:
-                continue
-            for some in chunks(seqs):
-                own = (messages.c.session == number, messages.c.seq.in_(some))
-                query = select(messages.c.seq, messages.c.message_id).where(*own)
-                rows = self._connection.execute(query)
-                found |= {(number, seq): name or "" for seq, name in rows}
-        return found
-
-    def _sessions(self, numbers: Iterable[int]) -> list[Session]:
-        """Return the sessions with some numbers, in order."""
-        found: list[Session] = []
-        for some in chunks(sorted(numbers)):
-            query = select(sessions).where(sessions.c.id.in_(some)).order_by(sessions.c.id)
-            found += [Session(*row) for row in self._connection.execute(query)]
-        return found
-
-    def sources(self, units: Iterable[int]) -> dict[tuple[int, int], IndexSource]:
-        """Return the texts of units by (session, seq), if they exist and are in scope."""
-        found: dict[tuple[int, int], IndexSource] = {}
-        wanted = _by_session(units)
-        for session in self._sessions(wanted):
-            number, seqs = session.id, wanted[session.id]
-            if not _is_in_scope(session, self._scope):
-                continue
-            if session.kind == MESSAGES:
-                rows = visible(read_at(self._connection, session, seqs))
-                sources = [source_of(row, session) for row in rows]
-            else:
-                sources = documents.read(self._connection, session, seqs=seqs)
-            found |= {
-                (number, source.seq): source
-                for source in sources
-                if self._scope.has_time(source.created_at)
-            }
-        return found
-
-
-def _by_session(units: Iterable[int]) -> dict[int, list[int]]:
-    found: dict[int, set[int]] = defaultdict(set)
-    for unit in units:
-        number, seq, _ = unpack_unit(unit)
-        found[number].add(seq)
-    return {number: sorted(seqs) for number, seqs in found.items()}
-
-
-def _is_in_scope(session: Session, scope: Scope) -> bool:
-    if scope.whole_user:
-        return scope.user_id is not None and session.user_id == scope.user_id
-    is_theirs = scope.user_id is None or session.user_id in {None, scope.user_id}
-    return session.kind != OF_USER and session.name == scope.session_id and is_theirs
