@@ -32,7 +32,7 @@ from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR, is_subgraph_session
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.state import MemoryState, load_state, new_state
-from langchain_tokenmem.storage.database import parsed
+from langchain_tokenmem.storage.database_url import parsed
 from langchain_tokenmem.storage.imports.sources import history_engine, tables_in
 from langchain_tokenmem.storage.sessions import Session, page_of_sessions
 from langchain_tokenmem.storage.transcripts import TranscriptRow, read, visible

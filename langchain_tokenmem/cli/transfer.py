@@ -219,7 +219,7 @@ def _print_imported(reports: Sequence[ImportReport]) -> None:
 def kind_of(source: str, table: str | None) -> SourceKind:
     """Return what a source is, by its first bytes or its tables; without `table` by the bytes."""
     from langchain_tokenmem.errors import ConfigurationError
-    from langchain_tokenmem.storage.database import parsed
+    from langchain_tokenmem.storage.database_url import parsed
     from langchain_tokenmem.storage.imports.sources import history_engine, tables_in
 
     if "://" not in source:
@@ -247,7 +247,7 @@ def sessions_of(
     """Yield the name of each session with its history, or with the lines of an export."""
     if kind is SourceKind.sql:
         from langchain_tokenmem.adapters.migration.community import sql_histories
-        from langchain_tokenmem.storage.database import parsed
+        from langchain_tokenmem.storage.database_url import parsed
         from langchain_tokenmem.storage.imports.sources import history_engine
 
         with history_engine(parsed(as_url(source))) as engine:
@@ -324,7 +324,7 @@ def migrate(
 
 def _tables_to_leave(url: str) -> SourceTables:
     """Return whose tables to copy on the way back: ours, where a database has both."""
-    from langchain_tokenmem.storage.database import parsed
+    from langchain_tokenmem.storage.database_url import parsed
     from langchain_tokenmem.storage.imports.sources import history_engine, tables_in
 
     check_file(url)
@@ -337,7 +337,7 @@ def _tables_to_leave(url: str) -> SourceTables:
 def _target_saver(url: str, tables: TargetTables, *, allow: Sequence[str]) -> Iterator[Any]:
     """Open the saver to copy into; its file and its tables are created if they do not exist."""
     from langchain_tokenmem.adapters.migration.checkpoints import new_langgraph_saver
-    from langchain_tokenmem.storage.database import parsed
+    from langchain_tokenmem.storage.database_url import parsed
     from langchain_tokenmem.storage.serializer import StateSerializer
 
     if tables is TargetTables.tokenmem:
@@ -355,7 +355,7 @@ def _source_saver(
     """Open the saver to copy from; where both are in a database, LangGraph's own is meant."""
     from langchain_tokenmem.adapters.migration.checkpoints import langgraph_saver
     from langchain_tokenmem.errors import ConfigurationError
-    from langchain_tokenmem.storage.database import parsed
+    from langchain_tokenmem.storage.database_url import parsed
 
     if tables is not SourceTables.tokenmem:
         check_file(url)
@@ -377,14 +377,14 @@ def _source_saver(
 
 def as_url(given: str) -> Any:
     """Return the URL of a database; a path is a SQLite file."""
-    from langchain_tokenmem.storage.database import of_file
+    from langchain_tokenmem.storage.database_url import of_file
 
     return given if "://" in given else of_file(given)
 
 
 def sqlite_file(url: str) -> Path | None:
     """Return the file of a SQLite database; None for any other one."""
-    from langchain_tokenmem.storage.database import parsed
+    from langchain_tokenmem.storage.database_url import parsed
 
     address = parsed(as_url(url))
     name = address.database if address.get_backend_name() == "sqlite" else None

@@ -19,7 +19,7 @@ from langchain_tokenmem.settings.sources import (
     settings_in,
 )
 from langchain_tokenmem.settings.token_memory_settings import TokenMemorySettings
-from langchain_tokenmem.storage.database import shown_url
+from langchain_tokenmem.storage.database_url import shown_url
 
 HIDDEN = "***"
 

@@ -12,7 +12,7 @@ from langchain_tokenmem import TokenMemorySettings
 from langchain_tokenmem.cli.app import app
 from langchain_tokenmem.settings.reference import example_file, in_force, settings_table
 from langchain_tokenmem.settings.sources import settings_in
-from langchain_tokenmem.storage.database import shown_url
+from langchain_tokenmem.storage.database_url import shown_url
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 TABLE = re.compile(r"(<!-- begin of the table.*?-->\n).*?(<!-- end of the table -->)", re.DOTALL)

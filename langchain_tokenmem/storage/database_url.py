@@ -1,0 +1,117 @@
+"""The address of a database: a URL, or the path of a SQLite file."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from langchain_tokenmem.errors import ConfigurationError
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+_.-]*):(?!\\)", re.IGNORECASE)
+"""Beginning of a URL. `C:\\file.db` is a path, and so is `file.db`."""
+
+_AT_IN_PASSWORD = re.compile(r"[^:]+://[^?]*@[^?]*@|[^?]*\?[^=]*@")
+"""A second @, or one in what looks like options: the password's end is read as a host or a name."""
+
+_ESCAPES = " Signs such as @ : / in a user or password are written as %40 %3A %2F."
+_LINE = (
+    'TranscriptStore("memory.db"), TranscriptStore("sqlite:///memory.db"), or '
+    'TranscriptStore("postgresql+psycopg://user:password@host/database") with pip install '
+    "'langchain-tokenmem[postgres]'"
+)
+
+
+def parsed(url: Any) -> URL:
+    """Return the address of a database that is supported here; a path is that of a SQLite file.
+
+    No error shows any part of the URL but its scheme: a password that is not escaped may stand
+    anywhere in it.
+
+    Raises:
+        ConfigurationError: When it is none.
+    """
+    if isinstance(url, os.PathLike):
+        return of_file(os.fsdecode(url))
+    if not isinstance(url, str | URL):
+        raise ConfigurationError(
+            f"url is a {type(url).__name__}; a database is named by its URL or path: {_LINE}."
+        )
+    scheme = _SCHEME.match(url) if isinstance(url, str) else None
+    if isinstance(url, str) and scheme is None and url.strip() and "://" not in url:
+        return of_file(url)
+    named = f"A URL that begins with {scheme[1]!r}" if scheme else "This text"
+    problem = f"{named} is no database URL that works here."
+    try:
+        address = _with_driver(make_url(url))
+        is_async = address.get_dialect().is_async
+    except NoSuchModuleError:
+        problem += " No such kind of database is known."
+    except ImportError as error:
+        problem += f" Its driver is not installed ({error})."
+    except (ArgumentError, ValueError):  # a ValueError comes of a port that is no number
+        problem += _ESCAPES
+    else:
+        if not (isinstance(url, str) and address.host and _AT_IN_PASSWORD.match(url)):
+            if is_async:
+                raise ConfigurationError(about_async(address.drivername))
+            return _supported(address)
+        problem += _ESCAPES
+    raise ConfigurationError(f"{problem} Use {_LINE}.")
+
+
+SYNC_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+"""The driver of each kind of database where a URL names none, or an async one."""
+
+
+def _with_driver(address: URL) -> URL:
+    """Return an address with our driver of PostgreSQL where it names none, as servers hand it out.
+
+    `postgres://` is what libpq and hosting services write; SQLAlchemy does not know it.
+    """
+    if address.drivername in {"postgres", "postgresql"}:
+        return address.set(drivername=SYNC_DRIVERS["postgresql"])
+    return address
+
+
+def about_async(driver: str) -> str:
+    """Return what to do about an async driver."""
+    kind = driver.partition("+")[0]
+    instead = f"; write {SYNC_DRIVERS[kind]}:// instead" if kind in SYNC_DRIVERS else ""
+    return (
+        f"{driver} is an async driver; the store's own threads do the waiting{instead}. Every "
+        f"method of the store has an async twin."
+    )
+
+
+def _supported(address: URL) -> URL:
+    if address.get_backend_name() not in {"sqlite", "postgresql"}:
+        raise ConfigurationError(
+            f"{address.get_backend_name()} is not supported; use SQLite or PostgreSQL."
+        )
+    return address
+
+
+def of_file(path: str) -> URL:
+    """Return the address of a SQLite file; no sign of its path means anything else in it."""
+    return URL.create("sqlite", database=path)
+
+
+def shown_url(url: str) -> str:
+    """Return a URL as it may be printed: without its password and the values of its options.
+
+    Example:
+        >>> shown_url("postgresql+psycopg://ann:secret@db/chat?sslpassword=x")
+        'postgresql+psycopg://ann:***@db/chat?sslpassword=***'
+    """
+    if "://" not in url:
+        return url
+    try:
+        address = make_url(url)
+    except (ArgumentError, ValueError):
+        return "***"
+    hidden = address.set(query=dict.fromkeys(address.query, "***"))
+    return hidden.render_as_string(hide_password=True).replace("%2A", "*")
