@@ -28,12 +28,12 @@ from langchain_tokenmem.recall.results import (
     best_parts,
     validated,
 )
+from langchain_tokenmem.recall.search_arguments import checked_counter, scope_of, time_of
 from langchain_tokenmem.recall.text_parts import rough_tokens
 from langchain_tokenmem.recall.vector_store import VectorStoreIndex
 from langchain_tokenmem.recall.vectors import vector_index
 from langchain_tokenmem.recall.words import LexicalIndex, Scores
 from langchain_tokenmem.recall.worker import LexicalBacklog
-from langchain_tokenmem.storage.imports.importing import moment_of
 from langchain_tokenmem.storage.lifecycle import ExpiryReport
 from langchain_tokenmem.storage.redaction import RemovalReceipt
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
@@ -176,15 +176,15 @@ class Recall(Closeable):
             RecallError: When the store cannot answer, or `count_tokens` raises.
             ConfigurationError: When `k` is not a whole number, or `after` or `before` no time.
         """
-        where = _scope(session_id, user_id, scope)
-        timed = replace(where, after=_time_of(after, "after"), before=_time_of(before, "before"))
+        where = scope_of(session_id, user_id, scope)
+        timed = replace(where, after=time_of(after, "after"), before=time_of(before, "before"))
         options = SearchOptions(
             k=k,
             max_tokens=max_tokens,
             exclude=exclude,
             among=among,
             metadata=filter or {},
-            count_tokens=_checked_counter(count_tokens or self.count_tokens),
+            count_tokens=checked_counter(count_tokens or self.count_tokens),
         )
         if not query.strip() or k < 1:
             return []
@@ -275,7 +275,7 @@ class Recall(Closeable):
             ConfigurationError: When the pattern is not a regular expression.
             RecallError: When it takes too long.
         """
-        where = _scope(session_id, user_id, "session")
+        where = scope_of(session_id, user_id, "session")
         found = search_by_regex(
             self._store.index,
             where,
@@ -506,42 +506,3 @@ class Recall(Closeable):
             self._dense.close()
 
     aclose = in_thread(close)
-
-
-def _checked_counter(count_tokens: Callable[[str], int]) -> Callable[[str], int]:
-    """Wrap an application's counter, so that its errors are not mistaken for the store's."""
-
-    def counted(text: str) -> int:
-        try:
-            return count_tokens(text)
-        except Exception as error:
-            raise RecallError(f"Recall could not search: count_tokens raised {error!r}.") from error
-
-    return counted
-
-
-def _scope(session_id: str | None, user_id: str | None, scope: str) -> Scope:
-    if scope not in {"session", "user"}:
-        raise ScopeError(f'scope is {scope!r}; it is "session" or "user".')
-    if scope == "user" and not (isinstance(user_id, str) and user_id.strip()):
-        raise ScopeError('scope="user" searches all sessions of a user: name user_id=, too.')
-    is_named = isinstance(session_id, str) and session_id.strip()
-    if not is_named and (scope == "session" or session_id is not None):
-        raise ScopeError(
-            f"session_id is {session_id!r}; nothing is searched without a scope: name the session, "
-            f'or scope="user" and the user.'
-        )
-    return Scope(session_id or "", user_id, scope == "user")
-
-
-def _time_of(given: datetime | date | str | None, name: str) -> datetime | None:
-    if given is None:
-        return None
-    if isinstance(given, date) and not isinstance(given, datetime):
-        given = given.isoformat()
-    found = moment_of(given) if isinstance(given, datetime | str) else None
-    if found is None:
-        raise ConfigurationError(
-            f"{name} is {given!r}; give a datetime, a date, or either in ISO 8601 (2026-03-01)."
-        )
-    return found
