@@ -83,9 +83,9 @@ WRITES: dict[str, Call] = {
 CALLS = READS | WRITES
 
 
-def fill(store: TranscriptStore) -> None:
+def fill(store: TranscriptStore, sessions: int = 3) -> None:
     for user, word in USERS.items():
-        for number in range(3):
+        for number in range(sessions):
             name = f"{user}-{number}"
             said = [HumanMessage(f"secret {word} {number}", id=f"m-{name}"), AIMessage(word)]
             store.add(name, said, user_id=user)

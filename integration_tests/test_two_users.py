@@ -1,0 +1,49 @@
+"""20,000 random calls of two users on 200 sessions: nobody gets or changes a word of the other."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from langchain_tokenmem import TranscriptStore
+from langchain_tokenmem.errors import ScopeError, StoreError
+from tests.storage.test_users import CALLS, USERS, fill, texts_of
+
+SESSIONS, CALLS_MADE = 200, 10_000
+
+
+@pytest.mark.parametrize("require_user", [False, True])
+def test_no_call_of_10_000_gives_or_changes_a_word_of_the_other_user(
+    require_user: bool, tmp_path: Path
+):
+    draw = random.Random(35)
+    names = [name for name in CALLS if name not in {"erase", "redact"}]
+    outcomes = {"answered": 0, "refused": 0}
+    with TranscriptStore(tmp_path / "memory.db", require_user=require_user) as store:
+        fill(store, SESSIONS // len(USERS))
+        own = {user: texts_of(store, user) for user in USERS}
+        assert sum(map(len, own.values())) == SESSIONS
+        for _ in range(CALLS_MADE):
+            name = draw.choice(names)
+            owner, asking = draw.choice([*USERS]), draw.choice([*USERS, None])
+            session = f"{owner}-{draw.randrange(SESSIONS // len(USERS))}"
+            try:
+                answer = repr(CALLS[name](store, session, asking))
+            except ScopeError:
+                assert asking != owner, (name, session)
+                outcomes["refused"] += 1
+                continue
+            except StoreError:
+                assert asking == owner, (name, session, "who may not ask is told so")
+                continue
+            outcomes["answered"] += 1
+            assert asking == owner, (name, session, asking)
+            for other in USERS.keys() - {asking}:
+                assert USERS[other] not in answer, (name, session)
+        for user, word in USERS.items():
+            said = repr(texts_of(store, user))
+            assert all(other not in said for other in USERS.values() if other != word)
+    assert outcomes["refused"] > CALLS_MADE / 2
+    assert outcomes["answered"] > CALLS_MADE / 4
