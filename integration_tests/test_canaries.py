@@ -94,7 +94,7 @@ def found_by_search(place: Place, planted: list[str]) -> set[str]:
     """Return the canaries in whatever a search, a listing or a checkpoint gives."""
     answers: list[object] = [place.notebook.list(user_id=USER)]
     saver = TokenMemorySaver(place.store)
-    for canary in planted[:: len(planted) // 10]:
+    for canary in planted[:: len(planted) // 3]:
         answers += place.recall.search(canary, user_id=USER, scope="user")
         for name in PATHS:
             scope = {"session_id": name, "user_id": USER}
