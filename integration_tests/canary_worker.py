@@ -308,7 +308,7 @@ def killed_life(case: Case, url: str, folder: Path, name: str) -> None:
         os.close(read)
         try:
             live(case, url, folder, name, write)
-        except BaseException:
+        except BaseException:  # noqa: BLE001  # a fork ends here, whatever happened
             traceback.print_exc()
             os._exit(1)  # not on into the parent's loop
     os.close(write)

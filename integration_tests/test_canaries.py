@@ -156,8 +156,8 @@ def test_ten_thousand_canaries_are_redacted(
     assert len(receipt.unreached) == (case.database == "postgresql")  # old versions of its rows
 
     assert found_in(files_of(folder)) == set(), "while the store is open, with its -wal"
-    for later in (place, None):  # the same process, and a new one
-        later = later or opened(case, url, folder)
+    for known in (place, None):  # the same process, and a new one
+        later = known or opened(case, url, folder)
         later.is_planting = False
         take_turns(later, 1)
         requests = requests_of(later)

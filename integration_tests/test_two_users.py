@@ -14,14 +14,14 @@ from tests.storage.test_users import CALLS, USERS, fill, texts_of
 SESSIONS, CALLS_MADE = 200, 10_000
 
 
-@pytest.mark.parametrize("require_user", [False, True])
+@pytest.mark.parametrize("rule", [{}, {"require_user": True}], ids=["default", "require_user"])
 def test_no_call_of_10_000_gives_or_changes_a_word_of_the_other_user(
-    require_user: bool, tmp_path: Path
+    rule: dict[str, bool], tmp_path: Path
 ):
     draw = random.Random(35)
     names = [name for name in CALLS if name not in {"erase", "redact"}]
     outcomes = {"answered": 0, "refused": 0}
-    with TranscriptStore(tmp_path / "memory.db", require_user=require_user) as store:
+    with TranscriptStore(tmp_path / "memory.db", **rule) as store:
         fill(store, SESSIONS // len(USERS))
         own = {user: texts_of(store, user) for user in USERS}
         assert sum(map(len, own.values())) == SESSIONS
