@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
 
@@ -19,7 +17,7 @@ from langchain_tokenmem import (
     TranscriptStore,
     with_token_memory,
 )
-from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
+from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.state import new_state
 from tests.fakes import CharCounter
 from tests.summarize.models import Scripted
@@ -126,33 +124,3 @@ def test_a_shared_store_serves_calls_without_a_user_and_refuses_other_users():
             store.messages("ann-0", user_id="bob")
     with pytest.raises(ConfigurationError, match="exclude"):
         TranscriptStore("sqlite://", shared=True, require_user=True)
-
-
-_CALL = st.tuples(
-    st.sampled_from(sorted(CALLS.keys() - {"erase"})),
-    st.sampled_from([f"{user}-{n}" for user in USERS for n in range(3)]),
-    st.sampled_from([*USERS, None]),
-)
-
-
-@pytest.mark.slow
-@settings(max_examples=6, deadline=None, phases=[Phase.generate])
-@given(st.lists(_CALL, min_size=30, max_size=40), st.sampled_from([{}, {"require_user": True}]))
-def test_no_call_gives_or_changes_a_word_of_another_user(calls: list[Any], rule: dict[str, bool]):
-    with TranscriptStore("sqlite://", **rule) as store:
-        fill(store)
-        for name, session, user in calls:
-            owner = session.partition("-")[0]
-            before = {other: texts_of(store, other) for other in USERS if other != user}
-            try:
-                found = str(CALLS[name](store, session, user))
-            except ScopeError:
-                assert user != owner
-                continue
-            except StoreError:  # the owner edits what is no longer there
-                assert user == owner
-                continue
-            assert user == owner
-            others = [word for other, word in USERS.items() if other != user]
-            assert not [word for word in others if word in found]
-            assert before == {other: texts_of(store, other) for other in before}
