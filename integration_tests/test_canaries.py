@@ -76,8 +76,14 @@ def cells_of(url: str) -> Iterator[bytes]:
 
 
 def files_of(folder: Path) -> Iterator[bytes]:
-    """Yield every file below a folder, with its name."""
+    """Yield every file below a folder, with its name.
+
+    Left out is Chroma's `data_level0.bin`: numbers, behind which it writes unused memory of the
+    process, with whatever was there.
+    """
     for file in folder.rglob("*"):
+        if file.name == "data_level0.bin":
+            continue
         yield file.name.encode() + b"\0" + (file.read_bytes() if file.is_file() else b"")
 
 
