@@ -1,6 +1,6 @@
 """What the memory says of recorded agents, compared with what it did.
 
-Each recording is played by an agent of `create_agent` whose model and tools answer as recorded.
+An agent of `create_agent` plays each recording: its model and its tools answer as recorded.
 
 - **calls**: for every model call `middleware.explain`, read afterwards from the checkpoints by a
   new agent, gives the messages that the model was sent: `wrong` is how many it does not.

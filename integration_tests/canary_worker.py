@@ -57,7 +57,7 @@ class Case:
     Attributes:
         notes: `json` for files, `sql` for the transcripts' database.
         vectors: `chroma` for an embedded folder, `table` for the transcripts' database.
-        redacts: Part of a `Place` whose `redact` is called.
+        redacts: The part of a `Place` that redacts: `memory`, `recall` or `store`.
         scope: Keywords of the redaction.
     """
 
@@ -97,7 +97,7 @@ class Place:
         return f"The codes are {' '.join(new)}."
 
     def talker(self, answer: Any) -> Talker:
-        """Return a model whose requests are kept."""
+        """Return a model that keeps the requests it gets."""
         self.models.append(Talker(answer=answer))
         return self.models[-1]
 
@@ -178,7 +178,7 @@ def chat_of(
 
 
 def edit_and_pin(chat_name: str) -> Any:
-    """Return a path: questions whose wording is superseded, and pins."""
+    """Return a path: questions that are edited later, and pins."""
 
     def path(place: Place, thread: str) -> Turn:
         chat = chat_of(place, thread, chat_name)

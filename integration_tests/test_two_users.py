@@ -1,4 +1,4 @@
-"""20,000 random calls of two users on 200 sessions: nobody gets or changes a word of the other."""
+"""20,000 random calls on 200 sessions: neither of two users sees or changes the other's words."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_no_call_of_10_000_gives_or_changes_a_word_of_the_other_user(
                 outcomes["refused"] += 1
                 continue
             except StoreError:
-                assert asking == owner, (name, session, "who may not ask is told so")
+                assert asking == owner, (name, session, "only the owner gets this far")
                 continue
             outcomes["answered"] += 1
             assert asking == owner, (name, session, asking)

@@ -160,8 +160,8 @@ def import_sessions(
     It can be run again at any time: existing messages stay, and only new ones in FROM are added.
     """
     from langchain_tokenmem import TranscriptStore
+    from langchain_tokenmem.adapters.migration.community import by_pattern, session_and_owner
     from langchain_tokenmem.errors import ConfigurationError
-    from langchain_tokenmem.storage.imports.owners import by_pattern, session_and_owner
 
     if user is not None and owner_pattern is not None:
         raise ConfigurationError("Give --user or --owner-pattern: each session has one owner.")
@@ -323,7 +323,7 @@ def migrate(
 
 
 def _tables_to_leave(url: str) -> SourceTables:
-    """Return whose tables to copy on the way back: ours, where a database has both."""
+    """Return which tables to copy back to LangGraph: ours, if the database has both kinds."""
     from langchain_tokenmem.storage.database_url import parsed
     from langchain_tokenmem.storage.imports.sources import history_engine, tables_in
 

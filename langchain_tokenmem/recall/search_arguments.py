@@ -1,4 +1,4 @@
-"""Arguments of a search: whose texts, of what time, counted how; each checked."""
+"""Checks of the arguments of a search: its scope, its times and its token counter."""
 
 from __future__ import annotations
 

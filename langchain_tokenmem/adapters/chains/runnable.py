@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -200,9 +200,9 @@ class _ChainTurns:
     store: TranscriptStore
     keys: MessageKeys
     options: RequestOptions
-    limit_output: str | Literal[True] | None = None
-    on_abort: OnAbort = "drop"
-    fields: SessionFields = field(default_factory=SessionFields.of)
+    limit_output: str | Literal[True] | None
+    on_abort: OnAbort
+    fields: SessionFields
 
     def begin(self, value: Any, config: RunnableConfig, **kwargs: Any) -> Runnable[Any, Any]:
         """Return the chain of one call; LangChain invokes or streams it."""

@@ -390,7 +390,7 @@ def _writing(where: str) -> Iterator[None]:
 def langgraph_saver(
     address: Any, serde: SerializerProtocol
 ) -> Iterator[BaseCheckpointSaver[Any] | None]:
-    """Open LangGraph's own saver on a database to read it; None when there is none in it.
+    """Open LangGraph's own saver on a database to read it; None if the database has no such tables.
 
     Args:
         address: The database, as SQLAlchemy's URL.

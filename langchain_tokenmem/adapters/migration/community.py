@@ -1,21 +1,24 @@
-"""Chat histories in SQL tables, opened with langchain-community."""
+"""Chat histories of other memories: SQL tables, and the owners of their sessions."""
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from langchain_core.chat_history import BaseChatMessageHistory
 
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.imports.importing import ImportReport, Source
-from langchain_tokenmem.storage.imports.owners import SessionOf, session_and_owner
 from langchain_tokenmem.storage.imports.sources import sessions_in, tables_in
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 MESSAGE_STORE = "message_store"
 """Name of the table unless an application has chosen another one."""
+
+SessionOf = Callable[[str], str | tuple[str, str | None]]
+"""Takes the name that a source has for a session; returns its id here, or also its user's."""
 
 
 def sql_histories(
@@ -60,7 +63,7 @@ def import_histories(
         store: The store.
         histories: Names of sessions with their histories, such as `sql_histories` yields.
         session_of: Takes such a name; returns the session's id, or a pair of it and the user's id.
-            Default: the name is the id, and nobody owns the session.
+            Default: the name is the id, and the session has no owner.
 
     Raises:
         ScopeError: When a session of that id belongs to another user.
@@ -81,6 +84,49 @@ def import_histories(
         session_id, user_id = session_and_owner(name, session_of)
         done.append(store.import_history(history, session_id, user_id=user_id))
     return done
+
+
+def session_and_owner(name: str, session_of: SessionOf | None) -> tuple[str, str | None]:
+    """Return the ids of a session and its user; the name itself and nobody without a function."""
+    found = name if session_of is None else session_of(name)
+    return (found, None) if isinstance(found, str) else found
+
+
+def by_pattern(pattern: str) -> SessionOf:
+    """Return a function that reads the user in a session's name.
+
+    Args:
+        pattern: A regular expression of whole names. Its group `user` is the user; its group
+            `session`, if it has one, the session's id instead of the whole name.
+
+    Raises:
+        ConfigurationError: When it is no regular expression, or has no group `user`; the function
+            raises it for a name that does not match, so that no session is left without an owner.
+
+    Example:
+        >>> by_pattern("(?P<user>.+?)--.+")("ann--chat-1")
+        ('ann--chat-1', 'ann')
+    """
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ConfigurationError(f"{pattern!r} is no regular expression: {error}.") from error
+    if "user" not in compiled.groupindex:
+        raise ConfigurationError(
+            f"{pattern!r} has no group for the user; write it as (?P<user>.+?)--.+"
+        )
+
+    def session_of(name: str) -> tuple[str, str | None]:
+        found = compiled.fullmatch(name)
+        if found is None:
+            raise ConfigurationError(
+                f"Session {name!r} does not match {pattern!r}, so its owner is not known. Widen "
+                f"the pattern, and run the import again: what is imported stays as it is."
+            )
+        own = found.groupdict()
+        return own.get("session") or name, own["user"]
+
+    return session_of
 
 
 def _sql_history_class() -> Any:
