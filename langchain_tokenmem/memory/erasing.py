@@ -159,7 +159,9 @@ class ErasableMemory:
         counts = {**receipt.counts, "notes": count} if count else receipt.counts
         unreached = list(receipt.unreached)
         if damaged:
-            unreached.append(f"{damaged:,} damaged files of notes: repair or delete them")
+            unreached.append(
+                f"damaged files of notes that hold the words ({damaged:,}): repair or delete them"
+            )
         return replace(receipt, counts=counts, unreached=tuple(unreached))
 
     aredact = in_thread(redact)

@@ -30,7 +30,7 @@ from langchain_tokenmem.storage.store_base import StoreBase, codec_of
 
 
 class ErasableStore(StoreBase):
-    """The methods of a store after which something cannot be read any more."""
+    """The methods of a store that remove something for good, or mark what expiry keeps."""
 
     def erase(
         self, session_id: str | None = None, user_id: str | None = None, *, dry_run: bool = False

@@ -240,7 +240,9 @@ def test_redacted_notes_are_written_and_files_with_the_words_reported(transcript
     receipt = memory.redact(WORDS, store=transcripts, user_id="ann")
     holding = [one for one in folder.iterdir() if WORDS in one.read_text(encoding="utf-8")]
     assert holding == [damaged]
-    assert receipt.unreached == ("1 damaged files of notes: repair or delete them",)
+    assert receipt.unreached == (
+        "damaged files of notes that hold the words (1): repair or delete them",
+    )
     damaged.unlink()
     assert memory.redact(WORDS, store=transcripts, user_id="ann").unreached == ()
 

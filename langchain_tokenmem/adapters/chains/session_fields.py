@@ -71,7 +71,11 @@ class SessionFields:
         session_id, user_id = named if isinstance(named, tuple) else (named, None)
         if isinstance(session_id, str) and session_id:
             return session_id, user_id
-        about = "" if session_id is None else f"{self.label} is {session_id!r}, no text. "
+        about = (
+            ""
+            if session_id is None
+            else f"{self.label} is {session_id!r}; it must be a text that is not empty. "
+        )
         names = ", ".join(f'"{name}": "..."' for name in needed)
         raise ScopeError(
             f"{about}This chain has a memory: name the session, "
