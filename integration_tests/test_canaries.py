@@ -78,11 +78,11 @@ def cells_of(url: str) -> Iterator[bytes]:
 def files_of(folder: Path) -> Iterator[bytes]:
     """Yield every file below a folder, with its name.
 
-    Left out is Chroma's `data_level0.bin`: numbers, behind which it writes unused memory of the
-    process, with whatever was there.
+    Two files of Chroma are left out: they hold numbers, and behind them unused memory of the
+    process, with whatever was in it (chroma-core/chroma#7688).
     """
     for file in folder.rglob("*"):
-        if file.name == "data_level0.bin":
+        if file.name in {"data_level0.bin", "length.bin"}:
             continue
         yield file.name.encode() + b"\0" + (file.read_bytes() if file.is_file() else b"")
 
