@@ -1,7 +1,8 @@
 """Plants canaries (random words) through every integration, in processes that are killed.
 
-Run: python canary_worker.py CASE URL FOLDER. It forks a process for each of `PATHS`, kills it in
-the middle of a turn, and prints the canaries of each turn that had ended. Imports happen once.
+Run: python canary_worker.py CASE URL FOLDER [rebuild]. It forks a process for each of `PATHS`,
+kills it in the middle of a turn, and prints the canaries of each turn that had ended. Imports
+happen once. With `rebuild` it makes recall's index anew instead.
 """
 
 from __future__ import annotations
@@ -323,7 +324,12 @@ def killed_life(case: Case, url: str, folder: Path, name: str) -> None:
 
 
 def main() -> None:
-    case, url, folder = sys.argv[1:]
+    case, url, folder, *rebuilds = sys.argv[1:]
+    if rebuilds:
+        place = opened(CASES[case], url, Path(folder))
+        place.recall.rebuild()
+        place.close()
+        return
     # The vocabulary takes half a second; the forks have it from here.
     TokenMemory(2_000).for_model(Talker()).count([HumanMessage("hello")])
     for name in PATHS:

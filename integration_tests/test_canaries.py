@@ -27,11 +27,17 @@ EACH = 2_500
 """Canaries of a case."""
 
 
-def plant_and_kill(name: str, url: str, folder: Path) -> list[str]:
-    """Let killed processes plant; return the canaries of the turns that had ended."""
-    worker = start(canary_worker.__file__, name, url, folder)
+def run(*arguments: str | Path) -> str:
+    """Run the worker to its end; return what it prints."""
+    worker = start(canary_worker.__file__, *arguments)
     out, errors = worker.communicate(timeout=300)
     assert worker.returncode == 0, errors
+    return out
+
+
+def plant_and_kill(name: str, url: str, folder: Path) -> list[str]:
+    """Let killed processes plant; return the canaries of the turns that had ended."""
+    out = run(name, url, folder)
     return [canary for line in out.splitlines() for canary in json.loads(line)]
 
 
@@ -75,16 +81,27 @@ def cells_of(url: str) -> Iterator[bytes]:
     engine.dispose()
 
 
+def with_unused_memory(folder: Path) -> list[Path]:
+    """Return Chroma's files that hold numbers, and behind them unused memory of the process.
+
+    Whatever was in the memory is there (chroma-core/chroma#7688): pieces of words, too.
+    """
+    return [*folder.rglob("data_level0.bin"), *folder.rglob("length.bin")]
+
+
 def files_of(folder: Path) -> Iterator[bytes]:
     """Yield every file below a folder, with its name.
 
-    Two files of Chroma are left out: they hold numbers, and behind them unused memory of the
-    process, with whatever was in it (chroma-core/chroma#7688).
+    Two files of Chroma are left out: see `with_unused_memory`.
     """
-    for file in folder.rglob("*"):
-        if file.name in {"data_level0.bin", "length.bin"}:
-            continue
+    for file in {*folder.rglob("*")} - {*with_unused_memory(folder)}:
         yield file.name.encode() + b"\0" + (file.read_bytes() if file.is_file() else b"")
+
+
+def canaries_in_unused_memory(folder: Path) -> list[str]:
+    """Return the whole canaries in Chroma's files."""
+    texts = [file.read_bytes().decode(errors="replace") for file in with_unused_memory(folder)]
+    return CANARY.findall(" ".join(texts))
 
 
 def found_in(kept: Iterator[bytes]) -> set[str]:
@@ -162,6 +179,7 @@ def test_ten_thousand_canaries_are_redacted(
     assert len(receipt.unreached) == (case.database == "postgresql")  # old versions of its rows
 
     assert found_in(files_of(folder)) == set(), "while the store is open, with its -wal"
+    assert canaries_in_unused_memory(folder) == []
     for known in (place, None):  # the same process, and a new one
         later = known or opened(case, url, folder)
         later.is_planting = False
@@ -172,5 +190,8 @@ def test_ten_thousand_canaries_are_redacted(
         later.recall.index()
         assert found_by_search(later, planted) == set()
         later.close()
+    run(name, url, folder, "rebuild")
+    assert len(with_unused_memory(folder)) == 2 * (case.vectors == "chroma")
+    assert canaries_in_unused_memory(folder) == []
     assert found_in(cells_of(url)) == set()
     assert found_in(files_of(folder)) == set()

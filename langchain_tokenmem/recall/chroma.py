@@ -254,6 +254,17 @@ class ChromaIndex:
             with suppress(BrokenCollectionError):
                 self._ask(lambda: client.delete_collection(name))
 
+    def scrub(self, holds: Callable[[str], bool]) -> int:
+        """Delete embedded collections whose files hold words; return how many there were."""
+        folder = self._folder
+        if folder is None:
+            return 0
+        with self._opening:
+            found: list[str] = self._ask(lambda: folder.holding(holds))
+            for name in found:
+                self.clear(name)
+        return len(found)
+
     def _opened(self, name: str) -> tuple[Any, int]:
         """Return Chroma's collection object, and the size of its largest request.
 

@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -112,6 +113,23 @@ class EmbeddedFolder:
         """Delete a collection's files."""
         self._note(collection).unlink(missing_ok=True)
         shutil.rmtree(self.path_of(collection), ignore_errors=True)
+
+    def holding(self, holds: Callable[[str], bool]) -> list[str]:
+        """Return the collections with a file in which `holds` finds words.
+
+        Chroma writes unused memory of the process into its files (chroma-core/chroma#7688).
+        """
+        self.lock()
+        return [
+            folder.name
+            for folder in sorted(self.path.iterdir())
+            if folder.is_dir()
+            and any(
+                holds(file.read_bytes().decode(errors="replace"))
+                for file in folder.rglob("*")
+                if file.is_file()
+            )
+        ]
 
     def _note(self, collection: str) -> Path:
         return self.path / f"{collection}.sizes"

@@ -97,6 +97,13 @@ class Place(Protocol):
         """Delete a collection with its entries; one that is missing is no error."""
         ...
 
+    def scrub(self, holds: Callable[[str], bool]) -> int:
+        """Delete collections of this process in whose files `holds` finds words; return how many.
+
+        They are made again from the store.
+        """
+        ...
+
     def close(self) -> None:
         """Close connections and files."""
         ...

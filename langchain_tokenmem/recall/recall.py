@@ -36,6 +36,7 @@ from langchain_tokenmem.recall.words import LexicalIndex, Scores
 from langchain_tokenmem.recall.worker import LexicalBacklog
 from langchain_tokenmem.storage.lifecycle import ExpiryReport
 from langchain_tokenmem.storage.redaction import RemovalReceipt
+from langchain_tokenmem.storage.redactor import Redactor
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 logger = logging.getLogger(__name__)
@@ -431,6 +432,9 @@ class Recall(Closeable):
     ) -> RemovalReceipt:
         """Like `TranscriptStore.redact`; the entries in Chroma are deleted, and made again later.
 
+        An embedded Chroma writes unused memory of the process into its files. A folder in which the
+        words are found is deleted, and made again too.
+
         Raises:
             ScopeError: When no scope is named, or the session belongs to another user.
             ConfigurationError: When the words are empty, or the replacement holds them.
@@ -449,9 +453,11 @@ class Recall(Closeable):
             )
 
         receipt, gone = self._erasing(work, "cleared")
-        if not gone or dry_run:
+        if self._dense is None or dry_run:
             return receipt
-        return replace(receipt, counts={**receipt.counts, "chroma": gone})
+        files = self._dense.scrub(Redactor(what, replacement).holds)
+        also = {"chroma": gone, "chroma_folders": files}
+        return replace(receipt, counts={**receipt.counts, **{k: n for k, n in also.items() if n}})
 
     aredact = in_thread(redact)
 

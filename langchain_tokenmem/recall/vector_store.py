@@ -239,6 +239,10 @@ class VectorStoreIndex:
         self.delete(name, entries.units())
         entries.end()
 
+    def scrub(self, holds: Callable[[str], bool]) -> int:  # noqa: ARG002
+        """Return 0: files of a vector store are not known here."""
+        return 0
+
     def close(self) -> None:
         """Do nothing: the application closes its vector store."""
 

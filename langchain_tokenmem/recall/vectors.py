@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -299,6 +299,14 @@ class VectorIndex:
             self._worker.wake()  # for a collection that had to be deleted whole
             # The worker may have been faster.
             return sum(self._removed.pop(number, 0) for number in set(partitions))
+
+    def scrub(self, holds: Callable[[str], bool]) -> int:
+        """Delete the place's collections whose files hold words; return how many there were."""
+        with self._working:
+            found = 0 if self._place is None else self._place.scrub(holds)
+            if found:
+                self._worker.wake()
+        return found
 
     def _remove_deleted(self) -> None:
         """Delete the entries of changed partitions that the store no longer has."""
