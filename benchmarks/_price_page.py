@@ -30,21 +30,16 @@ _DEAREST = 1.3
 
 COLUMNS = {
     "price": ("price", "{:.2f}", 1),
-    "price_1024": ("1,024", "{:.2f}", 1),
-    "price_blocks": ("blocks", "{:.2f}", 1),
     "coverage": ("coverage", "{:.1f} %", 100),
     "far": ("far", "{:.1f} %", 100),
     "bound": ("bound", "{:.1f} %", 100),
-    "lift": ("lift", "{:.1f}", 100),
     "whole_results": ("whole fresh", "{:.1f} %", 100),
-    "resent": ("sent again", "{:.2f}", 1),
     "over": ("over", "{:,}", 1),
     "illegal": ("illegal", "{:,}", 1),
     "crashes": ("crashes", "{:,}", 1),
-    "calls_per_change": ("change every", "{:.1f}", 1),
     "summaries": ("summaries", "{:,}", 1),
 }
-"""Columns of a table: heading, form and factor by the figure's name."""
+"""Columns of a table: heading, form and factor by the figure's name. `--json` has more of them."""
 
 
 def cell(row: Row, name: str) -> str:
