@@ -92,8 +92,10 @@ def test_user_and_answers_have_a_line_and_a_run_of_calls_has_one() -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_examples_of_the_documentation_are_what_is_written(name: str) -> None:
     page = Path(__file__).parents[2] / "docs" / "summaries.md"
+    more = Path(__file__).with_name("log_examples.md")
     entry = summary_of(*EXAMPLES[name], max_tokens=300).text
-    assert f"```text\n{entry}\n```" in page.read_text(encoding="utf-8")
+    texts = page.read_text(encoding="utf-8") + more.read_text(encoding="utf-8")
+    assert f"```text\n{entry}\n```" in texts
 
 
 def test_each_line_begins_with_the_reference_of_its_message_and_knows_its_sources() -> None:
