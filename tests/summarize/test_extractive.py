@@ -137,7 +137,10 @@ def test_no_cut_falls_inside_of_brackets_or_quotes() -> None:
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [
-        ({"query": "query Runs($id: ID!) { runs } " * 20}, "find query Runs($id: ID!) ["),
+        (
+            {"query": "query Runs($id: ID!) { runs } " * 20},
+            "find query Runs($id: ID!) { runs } query Runs [",
+        ),
         ({"parent": {"database_id": "28fd1b2a " * 40}}, "find ["),
         ({"names": ["The Ritz London", "Dinner by " * 40]}, 'find ["The Ritz London" ['),
     ],
@@ -147,6 +150,7 @@ def test_a_long_argument_is_cut_outside_of_brackets_and_quotes(
 ) -> None:
     (line,) = lines(*call("find", "done", **arguments), max_tokens=40)
     assert line.startswith(shown)
+    assert all(line.count(mark) % 2 == 0 for mark in '"`')
 
 
 @pytest.mark.parametrize(
