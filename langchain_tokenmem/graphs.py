@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from langchain_tokenmem.adapters.graphs.memory_nodes import MemoryAgentState
 from langchain_tokenmem.adapters.graphs.nodes import AfterModelNode
+from langchain_tokenmem.adapters.stream_events import TokenMemoryTransformer
 from langchain_tokenmem.core.pins import pin_update
 
 __all__ = [
     "AfterModelNode",
     "MemoryAgentState",
+    "TokenMemoryTransformer",
     "pin_update",
 ]

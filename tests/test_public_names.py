@@ -43,6 +43,7 @@ EXPECTED: dict[str, set[str]] = {
     "langchain_tokenmem.graphs": {
         "AfterModelNode",
         "MemoryAgentState",
+        "TokenMemoryTransformer",
         "pin_update",
     },
     "langchain_tokenmem.modes": {

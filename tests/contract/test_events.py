@@ -12,9 +12,19 @@ from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
 
-from langchain_tokenmem import Recall, TokenMemory, TokenMemoryMiddleware, TranscriptStore
+from langchain_tokenmem import (
+    MemoryMessagesState,
+    Recall,
+    TokenMemory,
+    TokenMemoryMiddleware,
+    TranscriptStore,
+    memory_input,
+    memory_nodes,
+)
 from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent, TraceCallbacks
+from langchain_tokenmem.graphs import TokenMemoryTransformer
 from tests.contract.chats import Talker, Way, long_turns
 
 PRIVATE = "Wolperdinger"
@@ -174,6 +184,68 @@ async def test_each_request_is_in_the_custom_stream_before_the_model_is_called(w
     assert view["tokens"] == memory.for_model(chat.model).explain(chat.said()[:1]).tokens
     assert view["tokens"] < view["limit"]
     assert sum(n for name, n in view["parts"].items() if name in PARTS) == view["tokens"]
+
+
+USED = AIMessage(
+    "Noted.",
+    usage_metadata={
+        "input_tokens": 90,
+        "output_tokens": 3,
+        "total_tokens": 93,
+        "input_token_details": {"cache_read": 64},
+    },
+)
+
+
+async def run_events(graph: Any, said: Any, config: Any, *, is_async: bool) -> list[Any]:
+    if not is_async:
+        run = graph.stream_events(said, config, version="v3")
+        return list(run.extensions["tokenmem"])
+    run = await graph.astream_events(said, config, version="v3")
+    return [event async for event in run.extensions["tokenmem"]]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_call_of_an_agent_starts_and_ends_in_the_v3_projection(*, is_async: bool):
+    too_long = ValueError("This model's maximum context length is 99 tokens.")
+    answers = [*[USED] * 11, too_long, USED]
+    agent = create_agent(
+        Talker(answer=answers, disable_streaming=True),
+        middleware=[TokenMemoryMiddleware()],
+        checkpointer=InMemorySaver(),
+    )
+    config = {"configurable": {"thread_id": "t1"}}
+    told = []
+    for question in long_turns(12):
+        told += await run_events(agent, {"messages": question}, config, is_async=is_async)
+    kinds = [event["event"] for event in told if event["event"] in {"view", "reply"}]
+    assert kinds == ["view", "reply"] * 13
+    *replies, refused, last = [event for event in told if event["event"] == "reply"]
+    for reply in (*replies, last):
+        assert (reply["input_tokens"], reply["cached_tokens"], reply["output_tokens"]) == (
+            90,
+            64,
+            3,
+        )
+        assert reply["duration_s"] >= 0
+        assert reply["error"] is None
+    assert (refused["error"], refused["input_tokens"]) == ("ValueError", None)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_call_of_a_graph_starts_and_ends_in_the_v3_projection(*, is_async: bool):
+    model, memory = (
+        Talker(answer=USED, disable_streaming=True),
+        TokenMemory(2_000, summarizer=Talker()),
+    )
+    builder = StateGraph(MemoryMessagesState)
+    builder.add_node("model", lambda state: {"messages": model.invoke(memory_input(state, memory))})
+    builder.add_edge(START, memory_nodes(builder, memory))
+    graph = builder.compile(transformers=[TokenMemoryTransformer])
+    told = await run_events(graph, {"messages": [HumanMessage("Hi.")]}, {}, is_async=is_async)
+    view, reply = told
+    assert (view["event"], reply["event"]) == ("view", "reply")
+    assert (reply["input_tokens"], reply["cached_tokens"]) == (90, 64)
 
 
 def test_stats_add_up_what_was_done_in_all_conversations():

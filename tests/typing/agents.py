@@ -26,7 +26,7 @@ from langchain_tokenmem import (
     memory_nodes,
 )
 from langchain_tokenmem.errors import ThreadConflictError
-from langchain_tokenmem.graphs import AfterModelNode, MemoryAgentState
+from langchain_tokenmem.graphs import AfterModelNode, MemoryAgentState, TokenMemoryTransformer
 from langchain_tokenmem.tools import (
     compact_conversation_tool,
     read_message_tool,
@@ -48,7 +48,7 @@ def graph(model: BaseChatModel, memory: TokenMemory, store: TranscriptStore) -> 
     entry = memory_nodes(builder, memory, before="model", name="chat", system="Be brief.")
     assert_type(entry, str)
     builder.add_edge(START, entry)
-    compiled = builder.compile(checkpointer=saver(store))
+    compiled = builder.compile(checkpointer=saver(store), transformers=[TokenMemoryTransformer])
     compiled.invoke({"messages": [HumanMessage("Hi.")]}, {"configurable": {"thread_id": "t1"}})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Collection, Generator
 from dataclasses import replace
 from threading import Lock
@@ -48,10 +49,14 @@ from langchain_tokenmem.adapters.run_context import (
     graph_thread,
     merge_by_name,
     mode_asked,
-    write_events,
-    write_view,
 )
 from langchain_tokenmem.adapters.stored_settings import settings_of_run
+from langchain_tokenmem.adapters.stream_events import (
+    TokenMemoryTransformer,
+    write_events,
+    write_reply,
+    write_view,
+)
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.explanation import Explanation
@@ -133,6 +138,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
     """
 
     state_schema = TokenMemoryAgentState
+    transformers = (TokenMemoryTransformer,)
 
     def __init__(
         self,
@@ -260,7 +266,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         """
         result: TurnResult = yield call
         try:
-            response = yield self._fitted(call, result)
+            response = yield from self._sent(call, result)
         except Exception as error:
             tighter = call.tighter(result) if is_overflow(error) else None
             if tighter is None:
@@ -268,7 +274,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             try:
                 shorter: TurnResult = yield tighter
                 result = replace(shorter, changed=result.changed or shorter.changed)
-                response = yield self._fitted(call, result)
+                response = yield from self._sent(call, result)
             except Exception as again:
                 # The first error is the one to act on; but another kind of trouble is news.
                 news = not is_overflow(again) and not isinstance(again, BudgetExceededError)
@@ -278,6 +284,20 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         result = replace(result, state=state, changed=result.changed or state != result.state)
         yield call.answered(result, response)
         yield self._answer(call, result, response)
+
+    def _sent(self, call: ModelCall, result: TurnResult) -> Generator[Any, Any, Any]:
+        """Yield the model request of a turn, and return the response."""
+        request, writer = self._fitted(call, result), writer_of(call.request)
+        started = time.monotonic()
+        try:
+            response = yield request
+        except Exception as error:
+            seconds = time.monotonic() - started
+            write_reply(writer, self._name, duration_s=seconds, error=error)
+            raise
+        seconds = time.monotonic() - started
+        write_reply(writer, self._name, response.result, duration_s=seconds)
+        return response
 
     def _call_of(self, request: ModelRequest[Any]) -> ModelCall:
         """Return the turn of a model call."""

@@ -28,11 +28,14 @@ from langchain_tokenmem.adapters.run_context import (
     graph_thread,
     mode_asked,
     session_and_user,
-    stream_writer,
-    write_events,
-    write_view,
 )
 from langchain_tokenmem.adapters.stored_settings import settings_of_run
+from langchain_tokenmem.adapters.stream_events import (
+    stream_writer,
+    write_events,
+    write_reply,
+    write_view,
+)
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_messages, checked, checked_tokens
 from langchain_tokenmem.core.pins import PINS_CHANNEL
@@ -254,10 +257,10 @@ class RecallNode(TurnNode):
 class AfterModelNode(TurnNode):
     """Starts the summary that the next model call needs, right after the model's reply.
 
-    It writes nothing: the summary is made in the background, and the memory's node uses it at the
-    next call. `memory_nodes` adds it after the model's node if the memory makes summaries in the
-    background; in `create_react_agent` it is the `post_model_hook`. If times are shown, it notes
-    when the reply was complete.
+    The state stays as it is: the summary is made in the background, and the memory's node uses it
+    at the next call. `memory_nodes` adds it after the model's node if the memory makes summaries in
+    the background; in `create_react_agent` it is the `post_model_hook`. If times are shown, it
+    notes when the reply was complete. It writes the `reply` event of the custom stream.
 
     Args:
         memory: The memory of the node in front of the model's.
@@ -281,6 +284,7 @@ class AfterModelNode(TurnNode):
     ) -> dict[str, Any]:
         """Start the summary that is due, and return no update."""
         thread, request = self._turn(input, config)
+        write_reply(stream_writer(), self.keys.state, thread.messages[-1:])
         thread.note_reply()
         after_reply(thread, request)
         return {}
@@ -293,6 +297,7 @@ class AfterModelNode(TurnNode):
     ) -> dict[str, Any]:
         """Do the same as `invoke` without blocking the event loop."""
         thread, request = self._turn(input, config)
+        write_reply(stream_writer(), self.keys.state, thread.messages[-1:])
         thread.note_reply()
         await aafter_reply(thread, request)
         return {}
