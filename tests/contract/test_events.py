@@ -248,6 +248,41 @@ async def test_a_call_of_a_graph_starts_and_ends_in_the_v3_projection(*, is_asyn
     assert (reply["input_tokens"], reply["cached_tokens"]) == (90, 64)
 
 
+class ModelRuns(BaseCallbackHandler):
+    def __init__(self) -> None:
+        self.metadata: list[dict[str, Any]] = []
+
+    def on_chat_model_start(self, serialized: Any, messages: Any, **known: Any) -> None:
+        self.metadata.append(known["metadata"])
+
+
+@pytest.mark.parametrize(
+    "way",
+    [(name, is_async) for name in ("middleware", "chain") for is_async in (False, True)],
+    indirect=True,
+)
+async def test_the_run_of_the_model_says_how_full_its_request_is(way: Way):
+    heard, runs, views = Heard(), ModelRuns(), []
+    chat = way.chat(TokenMemory(2_000, callbacks=[heard]), thread="t1", system="Be brief.")
+    runnable = getattr(chat, "graph", None) or chat.chain  # type: ignore[attr-defined]
+    config = {**chat.config, "callbacks": [runs]}
+    for question in long_turns(20):
+        said = [HumanMessage(question)]
+        await chat.call(runnable, {"messages" if way.is_graph else "input": said}, config)
+        views.append(heard.of("view")[-1])
+    assert len(runs.metadata) == len(chat.requests) == len(views) == 20
+    tokens = [metadata["tokenmem.tokens"] for metadata in runs.metadata]
+    assert tokens == [view.tokens_after for view in views]
+    assert max(tokens) <= min(metadata["tokenmem.limit"] for metadata in runs.metadata) < 2_000
+    assert "tokenmem.reason" not in runs.metadata[0]
+    assert runs.metadata[0]["tokenmem.hidden"] == 0
+    reasons = {metadata.get("tokenmem.reason") for metadata in runs.metadata}
+    assert reasons == {None, *(fold.reason for fold in heard.of("fold"))}
+    last = runs.metadata[-1]["tokenmem.hidden"]
+    assert last == sum(fold.summarized for fold in heard.of("fold")) > 0
+    assert not [keywords for keywords in chat.model.keywords if "metadata" in keywords]
+
+
 def test_stats_add_up_what_was_done_in_all_conversations():
     heard = Heard()
     memory = TokenMemory(2_000, callbacks=[heard])

@@ -32,6 +32,7 @@ from langchain_tokenmem.adapters.agents.explained_call import ASKED, made_call
 from langchain_tokenmem.adapters.agents.model_call import (
     ANOTHER_SUMMARIZER,
     KEPT_BY_PROVIDER,
+    FittedRequest,
     ModelCall,
     is_kept_by_provider,
     is_overflow,
@@ -50,6 +51,7 @@ from langchain_tokenmem.adapters.run_context import (
     merge_by_name,
     mode_asked,
 )
+from langchain_tokenmem.adapters.run_metadata import metadata_of
 from langchain_tokenmem.adapters.stored_settings import settings_of_run
 from langchain_tokenmem.adapters.stream_events import (
     TokenMemoryTransformer,
@@ -186,7 +188,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         while not isinstance(asked, ExtendedModelResponse):
             try:
                 is_call = isinstance(asked, ModelCall)
-                answer = asked.run() if is_call else handler(asked)
+                answer = asked.run() if is_call else asked.send(handler)
             except Exception as error:  # noqa: BLE001  # the generator raises all but an overflow
                 asked = work.throw(error)
             else:
@@ -208,7 +210,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         while not isinstance(asked, ExtendedModelResponse):
             try:
                 is_call = isinstance(asked, ModelCall)
-                answer = await (asked.arun() if is_call else handler(asked))
+                answer = await (asked.arun() if is_call else asked.asend(handler))
             except Exception as error:  # noqa: BLE001  # the generator raises all but an overflow
                 asked = work.throw(error)
             else:
@@ -290,7 +292,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         request, writer = self._fitted(call, result), writer_of(call.request)
         started = time.monotonic()
         try:
-            response = yield request
+            response = yield FittedRequest(request, metadata_of(result))
         except Exception as error:
             seconds = time.monotonic() - started
             write_reply(writer, self._name, duration_s=seconds, error=error)

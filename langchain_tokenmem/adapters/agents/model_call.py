@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, SystemMessage
 
+from langchain_tokenmem.adapters.run_metadata import runs_with
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import MIN_CONTEXT_WINDOW, unwrap_model
 from langchain_tokenmem.core.edited_words import with_said, without_said
@@ -70,6 +71,24 @@ class ModelCall:
         messages = [*self.thread.messages, *response.result]
         thread = replace(self.thread, messages=messages, state=result.state)
         return AnsweredCall(self.request, thread, replace(self.turn, instruction=None))
+
+
+@dataclass(frozen=True)
+class FittedRequest:
+    """The request that the model gets, and the metadata of its run."""
+
+    request: ModelRequest[Any]
+    metadata: dict[str, Any]
+
+    def send(self, handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]) -> Any:
+        """Call the model."""
+        with runs_with(self.metadata):
+            return handler(self.request)
+
+    async def asend(self, handler: Callable[[ModelRequest[Any]], Awaitable[Any]]) -> Any:
+        """Call the model."""
+        with runs_with(self.metadata):
+            return await handler(self.request)
 
 
 class AnsweredCall(ModelCall):
