@@ -248,6 +248,36 @@ async def test_a_call_of_a_graph_starts_and_ends_in_the_v3_projection(*, is_asyn
     assert (reply["input_tokens"], reply["cached_tokens"]) == (90, 64)
 
 
+@pytest.mark.parametrize("way", ["chain", "middleware", "node"], indirect=True)
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_summary_behind_the_reply_is_a_run_of_its_own(way: Way, *, fails: bool):
+    runs, heard = Runs(), Heard()
+    answer: Any = ValueError("The summarizer is down.") if fails else "All of it."
+    writer = Talker(answer=answer)
+    memory = TokenMemory(2_000, summarizer=writer, callbacks=[TraceCallbacks(), heard])
+    chat = way.chat(memory, thread="t1", user="ann")
+    chat_config = {**chat.config, "callbacks": [runs]}
+    runnable = getattr(chat, "graph", None) or chat.chain  # type: ignore[attr-defined]
+    for question in long_turns(24):
+        said = [HumanMessage(question)]
+        await chat.call(runnable, {"messages": said} if way.is_graph else said, chat_config)
+        memory.close()
+    assert writer.requests
+    begun = [
+        (run, parent, metadata)
+        for run, (name, parent, metadata) in runs.begun.items()
+        if name == "tokenmem.background"
+    ]
+    assert begun
+    for run, parent, metadata in begun:
+        assert parent is None
+        assert (metadata["tokenmem.session"], metadata["tokenmem.user"]) == ("t1", "ann")
+        assert run in runs.ended
+        assert metadata["tokenmem.run_id"] in {*map(str, runs.begun)}
+    parents = {name: parent for name, parent, _ in runs.begun.values()}
+    assert parents["tokenmem.fold"] in {run for run, _, _ in begun}
+
+
 class ModelRuns(BaseCallbackHandler):
     def __init__(self) -> None:
         self.metadata: list[dict[str, Any]] = []
