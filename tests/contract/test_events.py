@@ -11,8 +11,11 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
+from langsmith import Client
+from langsmith.run_helpers import tracing_context
 
 from langchain_tokenmem import (
     MemoryMessagesState,
@@ -276,6 +279,46 @@ async def test_a_summary_behind_the_reply_is_a_run_of_its_own(way: Way, *, fails
         assert metadata["tokenmem.run_id"] in {*map(str, runs.begun)}
     parents = {name: parent for name, parent, _ in runs.begun.values()}
     assert parents["tokenmem.fold"] in {run for run, _, _ in begun}
+
+
+class Spans(Client):
+    """A client of LangSmith that keeps what it would send."""
+
+    def __init__(self) -> None:
+        super().__init__(api_key="none", auto_batch_tracing=False)
+        self.given: list[dict[str, Any]] = []
+
+    def create_run(self, *args: Any, **given: Any) -> None:
+        self.given.append({**given, "name": str(args)})
+
+    def update_run(self, *args: Any, **given: Any) -> None:
+        self.given.append({**given, "name": str(given.get("name"))})
+
+
+def test_the_spans_of_the_middleware_do_not_record_its_private_state():
+    spans = Spans()
+    middleware = TokenMemoryMiddleware(TokenMemory(2_000))
+    agent = create_agent(Talker(), middleware=[middleware], checkpointer=InMemorySaver())
+    with tracing_context(enabled=True, client=spans):
+        for question in long_turns(24):
+            agent.invoke({"messages": question}, {"configurable": {"thread_id": "t1"}})
+    own = [given for given in spans.given if "wrap_model_call" in given["name"]]
+    assert own
+    assert not [given for given in own if given.get("inputs") or given.get("outputs")]
+
+
+@pytest.mark.parametrize("way", ["node", "nodes"], indirect=True)
+async def test_the_runs_of_the_nodes_do_not_record_the_private_state(way: Way):
+    runs = RunCollectorCallbackHandler()
+    chat: Any = way.chat(TokenMemory(2_000))
+    config = {**chat.config, "callbacks": [runs]}
+    for question in long_turns(24):
+        await chat.call(chat.graph, {"messages": [HumanMessage(question)]}, config)
+    nodes = [node for run in runs.traced_runs for node in run.child_runs if "memory" in node.name]
+    recorded = [value for node in nodes for value in (node.inputs, node.outputs)]
+    assert any("messages" in value for value in recorded)
+    assert chat.graph.get_state(chat.config).values["memory"]["summary"]
+    assert not [value for value in recorded if "memory" in value or "llm_input_stamp" in value]
 
 
 class ModelRuns(BaseCallbackHandler):

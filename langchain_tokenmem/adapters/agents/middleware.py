@@ -59,6 +59,7 @@ from langchain_tokenmem.adapters.stream_events import (
     write_reply,
     write_view,
 )
+from langchain_tokenmem.adapters.trace_policy import without_payload
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.explanation import Explanation
@@ -141,6 +142,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
 
     state_schema = TokenMemoryAgentState
     transformers = (TokenMemoryTransformer,)
+    trace_policy = without_payload()
 
     def __init__(
         self,
