@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from langchain_tokenmem.adapters.graphs.explained_call import aexplain_call, explain_call
 from langchain_tokenmem.adapters.graphs.memory_nodes import MemoryAgentState
 from langchain_tokenmem.adapters.graphs.nodes import AfterModelNode
 from langchain_tokenmem.adapters.stream_events import TokenMemoryTransformer
@@ -11,5 +12,7 @@ __all__ = [
     "AfterModelNode",
     "MemoryAgentState",
     "TokenMemoryTransformer",
+    "aexplain_call",
+    "explain_call",
     "pin_update",
 ]

@@ -44,6 +44,8 @@ EXPECTED: dict[str, set[str]] = {
         "AfterModelNode",
         "MemoryAgentState",
         "TokenMemoryTransformer",
+        "aexplain_call",
+        "explain_call",
         "pin_update",
     },
     "langchain_tokenmem.modes": {
