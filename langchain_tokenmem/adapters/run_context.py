@@ -123,6 +123,24 @@ def state_in_run(key: str) -> Any:
         return None
 
 
+def has_channel(*names: str) -> bool:
+    """Return whether the graph whose node is running has a channel of one of these names.
+
+    An empty one counts. False where the channels cannot be read.
+    """
+    read: Any = (ensure_config().get("configurable") or {}).get(_READ)
+
+    def is_there(name: str) -> bool:
+        try:
+            read([name])
+        except (KeyError, TypeError, AttributeError):  # as in `state_in_run`
+            return False
+        return True
+
+    # Where a channel that no graph has can be read, nothing is known.
+    return not is_there("token_memory_no_channel") and any(map(is_there, names))
+
+
 def saver_of_run(config: RunnableConfig | None) -> Any:
     """Return the checkpointer of a run; None where it has none."""
     return (ensure_config(config).get("configurable") or {}).get(_CHECKPOINTER)

@@ -13,6 +13,7 @@ from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, SystemMessage
 
+from langchain_tokenmem.adapters.run_context import has_channel
 from langchain_tokenmem.adapters.run_metadata import runs_with
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import MIN_CONTEXT_WINDOW, unwrap_model
@@ -130,10 +131,22 @@ ANOTHER_SUMMARIZER = (
 )
 
 
+_CHANNELS_OF_OTHERS = (
+    "branch:to:SummarizationMiddleware.before_model",
+    "_summarization_event",
+)
+"""Channels of an agent with LangChain's summarizer, under its usual name, and with deepagents'."""
+
+
 def is_summarized_by_another(request: ModelRequest[Any]) -> bool:
-    """Return whether LangChain's or deepagents' summarizer has replaced the oldest messages."""
+    """Return whether LangChain's or deepagents' summarizer is in the agent's middleware.
+
+    Under another name it is known once it has replaced the oldest messages.
+    """
     first = request.messages[:1]
-    return any(m.additional_kwargs.get("lc_source") == "summarization" for m in first)
+    return has_channel(*_CHANNELS_OF_OTHERS) or any(
+        m.additional_kwargs.get("lc_source") == "summarization" for m in first
+    )
 
 
 def tokens_added_behind(request: ModelRequest[Any], count_text: Callable[[str], int]) -> int:
