@@ -69,6 +69,11 @@ def test_a_second_summarizer_is_reported_once(caplog):
     assert caplog.text.count("Another summarizer in the agent's middleware") == 1
 
 
+def test_a_second_summarizer_is_reported_before_it_has_done_anything(caplog):
+    talk("TokenMemoryMiddleware", turns=1)
+    assert caplog.text.count("Another summarizer in the agent's middleware") == 1
+
+
 def test_a_thread_changes_from_the_summarizer_to_the_memory_and_back():
     saver, memory = InMemorySaver(), TokenMemory(WINDOW, background=False)
     config: Any = {"configurable": {"thread_id": "t"}}

@@ -134,7 +134,8 @@ class TraceCallbacks(MemoryCallbacks):
 
     So it is in LangSmith, in OpenTelemetry and in every other callback handler: `tokenmem.fold`,
     `tokenmem.summary`, `tokenmem.recall` and others, with numbers and ids and no text of a message.
-    What is done outside of a run, as a summary in the background, is in no tree.
+    A summary in the background is in the tree of its own run, `tokenmem.background`. What is done
+    outside of a run is in no tree.
 
     Example:
         >>> from langchain_tokenmem import TokenMemory

@@ -43,6 +43,9 @@ EXPECTED: dict[str, set[str]] = {
     "langchain_tokenmem.graphs": {
         "AfterModelNode",
         "MemoryAgentState",
+        "TokenMemoryTransformer",
+        "aexplain_call",
+        "explain_call",
         "pin_update",
     },
     "langchain_tokenmem.modes": {

@@ -1,31 +1,24 @@
-"""The LangGraph run around a call: its thread, its scope for recall, its custom stream."""
+"""The LangGraph run around a call: its thread, its owner, its scope for recall."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
-from langgraph.config import get_stream_writer
 
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.thread_names import check_characters, thread_session
-from langchain_tokenmem.core.view import View
-from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
 from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
-from langchain_tokenmem.state import MemoryState, new_state
+from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.transcripts import TranscriptRow
-from langchain_tokenmem.turns.conversation import TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
 from langchain_tokenmem.turns.removed_messages import RemovedMessages
-
-EVENT = "tokenmem"
-"""Value of `type` in every event that the memory writes into a graph's custom stream."""
 
 MODE_KEY = "memory_mode"
 """Names a session's mode in `configurable`, and in the state of a graph or an agent."""
@@ -39,8 +32,6 @@ _CHECKPOINTER = "__pregel_checkpointer"
 
 _CALL = 4
 """Length of the path of a `@task`: push, path of its caller, number, True."""
-
-StreamWriter = Callable[[Any], None]
 
 
 def thread_key(config: RunnableConfig | None, name: str) -> tuple[str, str, str] | None:
@@ -130,6 +121,24 @@ def state_in_run(key: str) -> Any:
         return read([key]).get(key)
     except (KeyError, TypeError, AttributeError):  # no such channel, or another LangGraph
         return None
+
+
+def has_channel(*names: str) -> bool:
+    """Return whether the graph whose node is running has a channel of one of these names.
+
+    An empty one counts. False where the channels cannot be read.
+    """
+    read: Any = (ensure_config().get("configurable") or {}).get(_READ)
+
+    def is_there(name: str) -> bool:
+        try:
+            read([name])
+        except (KeyError, TypeError, AttributeError):  # as in `state_in_run`
+            return False
+        return True
+
+    # Where a channel that no graph has can be read, nothing is known.
+    return not is_there("token_memory_no_channel") and any(map(is_there, names))
 
 
 def saver_of_run(config: RunnableConfig | None) -> Any:
@@ -252,63 +261,6 @@ def graph_thread(
         settings=settings,
         removed=removed_messages(memory, config, shared_threads=shared_threads),
     )
-
-
-def events_of(old: MemoryState | None, new: MemoryState, name: str) -> Iterator[dict[str, Any]]:
-    """Return the changes between two states, as events for LangGraph's custom stream.
-
-    Args:
-        old: The state before; None for nothing.
-        new: The state after.
-        name: Name of the memory: the middleware's name, or the state key of nodes.
-    """
-    before = old or new_state()
-    if mode_in(before) != mode_in(new):
-        yield {"type": EVENT, "event": "mode", "memory": name, "mode": mode_in(new)}
-    fresh = [key for key, cut in new["cuts"].items() if before["cuts"].get(key) != cut]
-    if fresh:
-        yield {"type": EVENT, "event": "compaction", "memory": name, "message_ids": fresh}
-    summary = new["summary"]
-    if summary is not None and summary != before["summary"]:
-        newest = summary["entries"][-1]
-        yield {
-            "type": EVENT,
-            "event": "summary",
-            "memory": name,
-            "covers_to": summary["covers_to"],
-            "covered": summary["covered"],
-            "tokens": newest["tokens"],
-            "model": newest["model"],
-            "reason": newest["reason"],
-        }
-
-
-def stream_writer() -> StreamWriter | None:
-    """Return the writer of the graph's custom stream; None outside of a graph."""
-    try:
-        return get_stream_writer()
-    except (RuntimeError, KeyError):
-        return None
-
-
-def write_events(
-    writer: StreamWriter | None, old: MemoryState | None, result: TurnResult, name: str
-) -> None:
-    """Write the changes that a turn made into the graph's custom stream, where there is one."""
-    if writer is None or not result.changed:
-        return
-    for event in events_of(old, result.state, name):
-        writer(event)
-
-
-def write_view(writer: StreamWriter | None, view: View, name: str) -> None:
-    """Write the size of a request that is about to be sent into the graph's custom stream."""
-    if writer is None:
-        return
-    usage = view.usage
-    event = {"type": EVENT, "event": "view", "memory": name, "tokens": usage.input_tokens}
-    event |= {"limit": usage.max_tokens, "percent": usage.percent_used, "parts": {**usage.parts}}
-    writer(event)
 
 
 T = TypeVar("T")

@@ -172,6 +172,7 @@ class ContextParts:
         overhead_messages: Messages of it that stand around these parts.
         keep_results: How many of the newest tool results are not shortened as they get old.
         whole_tools: Names of tools of which no result is.
+        clear_tool_inputs: Whether the arguments of a call go with its result.
         compaction: Id of the message with the newest encrypted compaction block, if there is one.
     """
 
@@ -203,6 +204,7 @@ class ContextParts:
     overhead_messages: int = 0
     keep_results: int = 0
     whole_tools: Collection[str] = frozenset()
+    clear_tool_inputs: bool = False
     compaction: str | None = None
 
     @property

@@ -20,7 +20,7 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.folding import LogForecast, fewest_folds, folded_tokens, line_tokens
 from langchain_tokenmem.core.messages import calls_of, role_of
-from langchain_tokenmem.core.shortening import apply_cut, old_result_cut
+from langchain_tokenmem.core.shortening import apply_cut, old_result_cut, without_arguments
 from langchain_tokenmem.core.size_caps import (
     available_tokens,
     cap_messages,
@@ -228,19 +228,26 @@ def _groups_with(context: ContextParts, messages: int) -> int:
 def _shorten_old_results(context: ContextParts, budget: TokenBudget, recent: int) -> ContextParts:
     """Return the context with old tool results shortened, oldest first, down to the target."""
     excess = request_tokens(context) - budget.target_tokens
-    cuts = dict(context.cuts)
-    whole = {*cuts, *_kept_whole(context)}
+    cuts, count = dict(context.cuts), context.counter.message
+    kept = {*_kept_whole(context)}
     for group in context.tail[:recent]:
+        found: dict[str, Cut] = {}
         for message in group.messages:
             key = message.id or ""
-            if excess <= 0 or role_of(message) != "tool" or key in whole:
+            if excess <= 0 or role_of(message) != "tool" or key in kept or key in cuts:
                 continue
-            cut = old_result_cut(message, budget, context.counter.message, context.new_cut)
+            cut = old_result_cut(message, budget, count, context.new_cut)
             if cut is not None:
-                cuts[key] = cut
-                excess -= context.counter.message(message) - context.counter.message(
-                    apply_cut(message, cut)
-                )
+                found[key] = cut
+                excess -= count(message) - count(apply_cut(message, cut))
+        cuts.update(found)
+        is_free = kept.isdisjoint(message.id or "" for message in group.messages)
+        if found and context.clear_tool_inputs and is_free:
+            caller, cut = group.messages[0], without_arguments(context.new_cut)
+            freed = count(caller) - count(apply_cut(caller, cut))
+            if freed > 0 and (caller.id or "") not in cuts:
+                cuts[caller.id or ""] = cut
+                excess -= freed
     return replace(context, cuts=cuts) if len(cuts) > len(context.cuts) else context
 
 

@@ -45,6 +45,8 @@ class RequestRules:
             addition to those within `shares.recent`.
         whole_tools: Names of tools whose results are not shortened as they get old. They are still
             cut if they are too large for a message, and summarized with the rest.
+        clear_tool_inputs: Leave out the arguments of a message's tool calls when one of their
+            results is shortened as it gets old, and none of them is to stay whole.
 
     Raises:
         ConfigurationError: When a value is not one of its choices, or a number is too small.
@@ -63,6 +65,7 @@ class RequestRules:
     show_times: ShownTimes | None = None
     keep_results: int = 0
     whole_tools: Collection[str] = frozenset()
+    clear_tool_inputs: bool = False
 
     def __post_init__(self) -> None:
         named = self.whole_tools

@@ -32,6 +32,9 @@ CountMessage = Callable[[BaseMessage], int]
 _SNAP = 0.25
 """A cut may give up this part of what it keeps to end at the end of a line."""
 
+_WHOLE = 1 << 60
+"""Characters that no text has."""
+
 _ROUNDS = 12
 """Most counts spent on finding one cut; each round scales by what the last one missed."""
 
@@ -173,6 +176,15 @@ def old_result_cut(
     return cut if count(apply_cut(message, cut)) < size else None
 
 
+def without_arguments(new: Cut) -> Cut:
+    """Return the cut of a message with tool calls that shows its text, and no arguments.
+
+    Args:
+        new: An empty cut, which says whether the marker names the message.
+    """
+    return {**new, "head": _WHOLE, "tail": 0, "args": 0}
+
+
 def cut_to(message: BaseMessage, most: int, count: CountMessage, new: Cut) -> Cut:
     """Return the cut by which a message has at most `most` tokens, or the smallest there is.
 
@@ -232,7 +244,7 @@ def _level_cuts(
     base: dict[str, Cut] = {}
     key = messages[0].id or ""
     if calls < len(call_ids(messages[0])):
-        base[key] = {**new, "head": 1 << 60, "tail": 0, "calls": calls}
+        base[key] = {**new, "head": _WHOLE, "tail": 0, "calls": calls}
     visible = apply_cuts(messages, base)
     sizes = [count(message) for message in visible]
     level = _level(sizes, most)

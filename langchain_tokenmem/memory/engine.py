@@ -267,6 +267,7 @@ class Engine:
             overhead_messages=overhead_messages,
             keep_results=self.rules.keep_results,
             whole_tools=self.rules.whole_tools,
+            clear_tool_inputs=self.rules.clear_tool_inputs,
             state_todos=None if (given := todos_in(todos)) is None else todos_text(given),
         )
         budget = budget.for_counts(exact=tokens.method == "exact")

@@ -196,6 +196,8 @@ class RequestSettings(MadeSettings):
     """How many of the newest tool results are never shortened as they get old."""
     whole_tools: list[str] = Field(default=[], examples=[["search"]])
     """Tools whose results are never shortened as they get old."""
+    clear_tool_inputs: bool = False
+    """Leave out the arguments of tool calls with their results."""
 
 
 class BackgroundSettings(MadeSettings):

@@ -29,6 +29,7 @@ from langchain_tokenmem.memory.question_recall import with_recalled
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.tokens.provider_counter import CountJob
+from langchain_tokenmem.turns.background_run import run_in_background
 from langchain_tokenmem.turns.backlog import newest_messages
 from langchain_tokenmem.turns.conversation import (
     ATTEMPTS,
@@ -308,11 +309,17 @@ class Turn:
 
     def _start_summary(self, snapshot: Snapshot, due: Due) -> Future[None]:
         """Start a summary in the background, or return the one that is made already."""
-        conversation = self.conversation
-        wait_s = self.memory.max_wait_s if due == "at once" else 0.0
-        return self.memory.background_summaries.start(
-            conversation.key, lambda: conversation.summarize(snapshot, wait_s)
-        )
+        conversation, memory = self.conversation, self.memory
+        if due == "at once":  # the call waits, and the summary is a part of it
+            return memory.background_summaries.start(
+                conversation.key, lambda: conversation.summarize(snapshot, memory.max_wait_s)
+            )
+
+        def behind_the_reply() -> None:
+            with run_in_background(memory.engine.source):
+                conversation.summarize(snapshot, 0.0)
+
+        return memory.background_summaries.start(conversation.key, behind_the_reply)
 
     def _running_summary(self) -> Future[None] | None:
         return self.memory.background_summaries.running(self.conversation.key)

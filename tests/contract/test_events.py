@@ -11,10 +11,23 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langsmith import Client
+from langsmith.run_helpers import tracing_context
 
-from langchain_tokenmem import Recall, TokenMemory, TokenMemoryMiddleware, TranscriptStore
+from langchain_tokenmem import (
+    MemoryMessagesState,
+    Recall,
+    TokenMemory,
+    TokenMemoryMiddleware,
+    TranscriptStore,
+    memory_input,
+    memory_nodes,
+)
 from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent, TraceCallbacks
+from langchain_tokenmem.graphs import TokenMemoryTransformer
 from tests.contract.chats import Talker, Way, long_turns
 
 PRIVATE = "Wolperdinger"
@@ -174,6 +187,173 @@ async def test_each_request_is_in_the_custom_stream_before_the_model_is_called(w
     assert view["tokens"] == memory.for_model(chat.model).explain(chat.said()[:1]).tokens
     assert view["tokens"] < view["limit"]
     assert sum(n for name, n in view["parts"].items() if name in PARTS) == view["tokens"]
+
+
+USED = AIMessage(
+    "Noted.",
+    usage_metadata={
+        "input_tokens": 90,
+        "output_tokens": 3,
+        "total_tokens": 93,
+        "input_token_details": {"cache_read": 64},
+    },
+)
+
+
+async def run_events(graph: Any, said: Any, config: Any, *, is_async: bool) -> list[Any]:
+    if not is_async:
+        run = graph.stream_events(said, config, version="v3")
+        return list(run.extensions["tokenmem"])
+    run = await graph.astream_events(said, config, version="v3")
+    return [event async for event in run.extensions["tokenmem"]]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_call_of_an_agent_starts_and_ends_in_the_v3_projection(*, is_async: bool):
+    too_long = ValueError("This model's maximum context length is 99 tokens.")
+    answers = [*[USED] * 11, too_long, USED]
+    agent = create_agent(
+        Talker(answer=answers, disable_streaming=True),
+        middleware=[TokenMemoryMiddleware()],
+        checkpointer=InMemorySaver(),
+    )
+    config = {"configurable": {"thread_id": "t1"}}
+    told = []
+    for question in long_turns(12):
+        told += await run_events(agent, {"messages": question}, config, is_async=is_async)
+    kinds = [event["event"] for event in told if event["event"] in {"view", "reply"}]
+    assert kinds == ["view", "reply"] * 13
+    *replies, refused, last = [event for event in told if event["event"] == "reply"]
+    for reply in (*replies, last):
+        assert (reply["input_tokens"], reply["cached_tokens"], reply["output_tokens"]) == (
+            90,
+            64,
+            3,
+        )
+        assert reply["duration_s"] >= 0
+        assert reply["error"] is None
+    assert (refused["error"], refused["input_tokens"]) == ("ValueError", None)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_call_of_a_graph_starts_and_ends_in_the_v3_projection(*, is_async: bool):
+    model, memory = (
+        Talker(answer=USED, disable_streaming=True),
+        TokenMemory(2_000, summarizer=Talker()),
+    )
+    builder = StateGraph(MemoryMessagesState)
+    builder.add_node("model", lambda state: {"messages": model.invoke(memory_input(state, memory))})
+    builder.add_edge(START, memory_nodes(builder, memory))
+    graph = builder.compile(transformers=[TokenMemoryTransformer])
+    told = await run_events(graph, {"messages": [HumanMessage("Hi.")]}, {}, is_async=is_async)
+    view, reply = told
+    assert (view["event"], reply["event"]) == ("view", "reply")
+    assert (reply["input_tokens"], reply["cached_tokens"]) == (90, 64)
+
+
+@pytest.mark.parametrize("way", ["chain", "middleware", "node"], indirect=True)
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_summary_behind_the_reply_is_a_run_of_its_own(way: Way, *, fails: bool):
+    runs, heard = Runs(), Heard()
+    answer: Any = ValueError("The summarizer is down.") if fails else "All of it."
+    writer = Talker(answer=answer)
+    memory = TokenMemory(2_000, summarizer=writer, callbacks=[TraceCallbacks(), heard])
+    chat = way.chat(memory, thread="t1", user="ann")
+    chat_config = {**chat.config, "callbacks": [runs]}
+    runnable = getattr(chat, "graph", None) or chat.chain  # type: ignore[attr-defined]
+    for question in long_turns(24):
+        said = [HumanMessage(question)]
+        await chat.call(runnable, {"messages": said} if way.is_graph else said, chat_config)
+        memory.close()
+    assert writer.requests
+    begun = [
+        (run, parent, metadata)
+        for run, (name, parent, metadata) in runs.begun.items()
+        if name == "tokenmem.background"
+    ]
+    assert begun
+    for run, parent, metadata in begun:
+        assert parent is None
+        assert (metadata["tokenmem.session"], metadata["tokenmem.user"]) == ("t1", "ann")
+        assert run in runs.ended
+        assert metadata["tokenmem.run_id"] in {*map(str, runs.begun)}
+    parents = {name: parent for name, parent, _ in runs.begun.values()}
+    assert parents["tokenmem.fold"] in {run for run, _, _ in begun}
+
+
+class Spans(Client):
+    """A client of LangSmith that keeps what it would send."""
+
+    def __init__(self) -> None:
+        super().__init__(api_key="none", auto_batch_tracing=False)
+        self.given: list[dict[str, Any]] = []
+
+    def create_run(self, *args: Any, **given: Any) -> None:
+        self.given.append({**given, "name": str(args)})
+
+    def update_run(self, *args: Any, **given: Any) -> None:
+        self.given.append({**given, "name": str(given.get("name"))})
+
+
+def test_the_spans_of_the_middleware_do_not_record_its_private_state():
+    spans = Spans()
+    middleware = TokenMemoryMiddleware(TokenMemory(2_000))
+    agent = create_agent(Talker(), middleware=[middleware], checkpointer=InMemorySaver())
+    with tracing_context(enabled=True, client=spans):
+        for question in long_turns(24):
+            agent.invoke({"messages": question}, {"configurable": {"thread_id": "t1"}})
+    own = [given for given in spans.given if "wrap_model_call" in given["name"]]
+    assert own
+    assert not [given for given in own if given.get("inputs") or given.get("outputs")]
+
+
+@pytest.mark.parametrize("way", ["node", "nodes"], indirect=True)
+async def test_the_runs_of_the_nodes_do_not_record_the_private_state(way: Way):
+    runs = RunCollectorCallbackHandler()
+    chat: Any = way.chat(TokenMemory(2_000))
+    config = {**chat.config, "callbacks": [runs]}
+    for question in long_turns(24):
+        await chat.call(chat.graph, {"messages": [HumanMessage(question)]}, config)
+    nodes = [node for run in runs.traced_runs for node in run.child_runs if "memory" in node.name]
+    recorded = [value for node in nodes for value in (node.inputs, node.outputs)]
+    assert any("messages" in value for value in recorded)
+    assert chat.graph.get_state(chat.config).values["memory"]["summary"]
+    assert not [value for value in recorded if "memory" in value or "llm_input_stamp" in value]
+
+
+class ModelRuns(BaseCallbackHandler):
+    def __init__(self) -> None:
+        self.metadata: list[dict[str, Any]] = []
+
+    def on_chat_model_start(self, serialized: Any, messages: Any, **known: Any) -> None:
+        self.metadata.append(known["metadata"])
+
+
+@pytest.mark.parametrize(
+    "way",
+    [(name, is_async) for name in ("middleware", "chain") for is_async in (False, True)],
+    indirect=True,
+)
+async def test_the_run_of_the_model_says_how_full_its_request_is(way: Way):
+    heard, runs, views = Heard(), ModelRuns(), []
+    chat = way.chat(TokenMemory(2_000, callbacks=[heard]), thread="t1", system="Be brief.")
+    runnable = getattr(chat, "graph", None) or chat.chain  # type: ignore[attr-defined]
+    config = {**chat.config, "callbacks": [runs]}
+    for question in long_turns(20):
+        said = [HumanMessage(question)]
+        await chat.call(runnable, {"messages" if way.is_graph else "input": said}, config)
+        views.append(heard.of("view")[-1])
+    assert len(runs.metadata) == len(chat.requests) == len(views) == 20
+    tokens = [metadata["tokenmem.tokens"] for metadata in runs.metadata]
+    assert tokens == [view.tokens_after for view in views]
+    assert max(tokens) <= min(metadata["tokenmem.limit"] for metadata in runs.metadata) < 2_000
+    assert "tokenmem.reason" not in runs.metadata[0]
+    assert runs.metadata[0]["tokenmem.hidden"] == 0
+    reasons = {metadata.get("tokenmem.reason") for metadata in runs.metadata}
+    assert reasons == {None, *(fold.reason for fold in heard.of("fold"))}
+    last = runs.metadata[-1]["tokenmem.hidden"]
+    assert last == sum(fold.summarized for fold in heard.of("fold")) > 0
+    assert not [keywords for keywords in chat.model.keywords if "metadata" in keywords]
 
 
 def test_stats_add_up_what_was_done_in_all_conversations():

@@ -22,6 +22,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_tokenmem import Recall, TokenMemory, TokenMemoryMiddleware, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.graphs import aexplain_call, explain_call
 from tests.contract.chats import ByHand, Chat, Talker, Way, long_turns, texts
 from tests.golden.recordings import ROOT, Recording, recorded_agent
 
@@ -79,6 +80,43 @@ async def test_every_call_of_a_recorded_agent_is_explained_from_its_checkpoints(
         assert (told.session, told.call) == (chat.setting.thread, number)
     assert told.hidden.summarized
     assert len(chat.requests) == len(answers), "the model was not called"
+
+
+@pytest.mark.parametrize("way", [("node", False), ("node", True), ("nodes", False)], indirect=True)
+async def test_every_call_of_a_recorded_agent_in_a_graph_is_explained_from_its_checkpoints(
+    way: Way,
+):
+    recording = recorded_agent()
+    answers = [m for m in recording.messages if isinstance(m, AIMessage)]
+    chat = way.chat(
+        lambda _: TokenMemory(5_000),
+        model=Talker(answer=list(answers)),
+        system=recording.system,
+        tools=replayed_tools(recording),
+        saver=InMemorySaver(),
+    )
+    for question in recording.messages:
+        if isinstance(question, HumanMessage):
+            await chat.ask(question)
+    sent = [*chat.requests]
+    assert len(sent) == len(answers)
+    later: Any = chat.reopened()
+    changes = 0
+    for number, request in enumerate(sent, 1):
+        if chat.is_async:
+            told = await aexplain_call(later.graph, chat.config, call=number)
+        else:
+            told = explain_call(later.graph, chat.config, call=number)
+        assert [*map(message_to_dict, told.messages)] == [*map(message_to_dict, request)], number
+        assert (told.session, told.call) == (chat.setting.thread, number)
+        changes += told.change is not None
+    assert told.hidden.summarized
+    assert 0 < changes < len(sent)
+    assert len(chat.requests) == len(answers), "the model was not called"
+    with pytest.raises(ConfigurationError, match="is none of them"):
+        explain_call(later.graph, chat.config, call=len(sent) + 1)
+    with pytest.raises(ConfigurationError, match="'other'"):
+        explain_call(later.graph, chat.config, name="other")
 
 
 @pytest.mark.parametrize("way", ["middleware"], indirect=True)

@@ -142,6 +142,42 @@ def test_results_of_some_tools_are_never_shortened_for_their_age():
     assert shortened_until_the_first_change(whole_tools=["read"])[1] == []
 
 
+def written(number: int) -> AIMessage:
+    args = {"path": f"file{number}.txt", "text": f"line {number} of the file\n" * 20}
+    return AIMessage(
+        "I write it.",
+        tool_calls=[{"name": "write", "args": args, "id": f"c{number}"}],
+        id=f"a{number}",
+    )
+
+
+def test_the_arguments_of_shortened_calls_are_left_out_where_the_application_asks_for_it():
+    fields = {"counter": CharCounter(), "summarizer": ListSummarizer()}
+    shown = {}
+    for rules in ({}, {"clear_tool_inputs": True}, {"clear_tool_inputs": True, "keep_results": 99}):
+        memory = TokenMemory(TokenBudget(9_000), request=RequestRules(**rules), **fields)
+        messages, state = [HumanMessage("Write them.", id="h")], None
+        for number in range(40):
+            messages += [written(number), result(number, "a long line of output\n" * 50)]
+            state = memory.compact(messages, state)
+            if state["cuts"] or state["summary"]:
+                break
+        shown[str(rules)] = state, memory.view(messages, state).messages, messages
+    usual, cleared, kept = shown.values()
+    assert usual[0]["cuts"]
+    assert not [m for m in usual[1] if m.type == "ai" and "left out" in m.text]
+    assert not [key for key in kept[0]["cuts"] if key.startswith("a")]
+    state, view, messages = cleared
+    results = {m.tool_call_id for m in messages if m.type == "tool" and m.id in state["cuts"]}
+    assert results
+    for message in view:
+        for call_ in message.tool_calls if isinstance(message, AIMessage) else ():
+            is_cleared = call_["id"] in results
+            assert (call_["args"] == {}) == is_cleared
+            assert ("arguments of tool calls left out" in message.text) == is_cleared
+            assert message.text.startswith("I write it.")
+
+
 @pytest.mark.parametrize(
     "rules", [{"whole_tools": "read"}, {"whole_tools": [1]}, {"keep_results": -1}]
 )

@@ -26,7 +26,13 @@ from langchain_tokenmem import (
     memory_nodes,
 )
 from langchain_tokenmem.errors import ThreadConflictError
-from langchain_tokenmem.graphs import AfterModelNode, MemoryAgentState
+from langchain_tokenmem.graphs import (
+    AfterModelNode,
+    MemoryAgentState,
+    TokenMemoryTransformer,
+    aexplain_call,
+    explain_call,
+)
 from langchain_tokenmem.tools import (
     compact_conversation_tool,
     read_message_tool,
@@ -48,8 +54,15 @@ def graph(model: BaseChatModel, memory: TokenMemory, store: TranscriptStore) -> 
     entry = memory_nodes(builder, memory, before="model", name="chat", system="Be brief.")
     assert_type(entry, str)
     builder.add_edge(START, entry)
-    compiled = builder.compile(checkpointer=saver(store))
+    compiled = builder.compile(checkpointer=saver(store), transformers=[TokenMemoryTransformer])
     compiled.invoke({"messages": [HumanMessage("Hi.")]}, {"configurable": {"thread_id": "t1"}})
+
+
+async def calls(graph: Any) -> list[int]:
+    """Explain calls that a graph has made."""
+    config: Any = {"configurable": {"thread_id": "t1"}}
+    first = explain_call(graph, config, call=1)
+    return [first.tokens, (await aexplain_call(graph, config)).tokens]
 
 
 def nodes(memory: TokenMemory, store: TranscriptStore) -> StateGraph[MemoryAgentState]:

@@ -6,15 +6,15 @@ answers in the model's place. So system text, tools and views are made by the co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
 from langgraph.types import StateSnapshot
 
+from langchain_tokenmem.adapters.past_replies import past_reply
 from langchain_tokenmem.core.explained_request import change_between
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.errors import ConfigurationError
@@ -123,39 +123,8 @@ def made_call(
     Raises:
         ConfigurationError: When the thread has no such reply, or no checkpoint right after it.
     """
-    snapshots = iter(history)
-    newest = next(snapshots, None)
-    replies = _replies(newest) if newest else []
-    number = len(replies) if call is None else call
-    if newest is None or not 1 <= number <= len(replies):
-        raise ConfigurationError(
-            f"The thread has {len(replies)} replies of the model; call={number} is none of them."
-        )
-    found, older = _first_with(replies[number - 1], newest, snapshots)
-    if _replies(found)[-1] != replies[number - 1]:
-        raise ConfigurationError(
-            f"No checkpoint was kept right after call {number}: with durability='exit' there is "
-            f"one for each run. Explain the last call of the run, or use durability='async'."
-        )
-    messages = found.values["messages"]
-    place = next(i for i, message in enumerate(messages) if message.id == replies[number - 1])
-    values = {**found.values, "messages": messages[:place], ASKED: AskedExplanation(name)}
+    made = past_reply(history, call)
+    values = {**made.found.values, "messages": made.messages, ASKED: AskedExplanation(name)}
+    older = next(iter(made.older), None)
     states = older.values.get("token_memory") or {} if older else {}
-    return MadeCall(agent, config, name, context, number, values, states.get(name))
-
-
-def _replies(snapshot: StateSnapshot) -> list[str | None]:
-    messages = snapshot.values.get("messages", [])
-    return [message.id for message in messages if isinstance(message, AIMessage)]
-
-
-def _first_with(
-    reply: str | None, newest: StateSnapshot, older: Iterator[StateSnapshot]
-) -> tuple[StateSnapshot, StateSnapshot | None]:
-    """Return the oldest of the newest checkpoints that have a reply, and the one before it."""
-    found = newest
-    for snapshot in older:
-        if reply not in _replies(snapshot):
-            return found, snapshot
-        found = snapshot
-    return found, None
+    return MadeCall(agent, config, name, context, made.number, values, states.get(name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Collection, Generator
 from dataclasses import replace
 from threading import Lock
@@ -33,6 +34,7 @@ from langchain_tokenmem.adapters.agents.explained_call import ASKED, made_call
 from langchain_tokenmem.adapters.agents.model_call import (
     ANOTHER_SUMMARIZER,
     KEPT_BY_PROVIDER,
+    FittedRequest,
     ModelCall,
     is_kept_by_provider,
     is_overflow,
@@ -50,10 +52,16 @@ from langchain_tokenmem.adapters.run_context import (
     graph_thread,
     merge_by_name,
     mode_asked,
+)
+from langchain_tokenmem.adapters.run_metadata import metadata_of
+from langchain_tokenmem.adapters.stored_settings import settings_of_run
+from langchain_tokenmem.adapters.stream_events import (
+    TokenMemoryTransformer,
     write_events,
+    write_reply,
     write_view,
 )
-from langchain_tokenmem.adapters.stored_settings import settings_of_run
+from langchain_tokenmem.adapters.trace_policy import without_payload
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.explanation import Explanation
@@ -135,6 +143,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
     """
 
     state_schema = TokenMemoryAgentState
+    transformers = (TokenMemoryTransformer,)
+    trace_policy = without_payload()
 
     def __init__(
         self,
@@ -182,7 +192,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         while not isinstance(asked, ExtendedModelResponse):
             try:
                 is_call = isinstance(asked, ModelCall)
-                answer = asked.run() if is_call else handler(asked)
+                answer = asked.run() if is_call else asked.send(handler)
             except Exception as error:  # noqa: BLE001  # the generator raises all but an overflow
                 asked = work.throw(error)
             else:
@@ -204,7 +214,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         while not isinstance(asked, ExtendedModelResponse):
             try:
                 is_call = isinstance(asked, ModelCall)
-                answer = await (asked.arun() if is_call else handler(asked))
+                answer = await (asked.arun() if is_call else asked.asend(handler))
             except Exception as error:  # noqa: BLE001  # the generator raises all but an overflow
                 asked = work.throw(error)
             else:
@@ -265,7 +275,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         """
         result: TurnResult = yield call
         try:
-            response = yield self._fitted(call, result)
+            response = yield from self._sent(call, result)
         except Exception as error:
             tighter = call.tighter(result) if is_overflow(error) else None
             if tighter is None:
@@ -273,7 +283,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             try:
                 shorter: TurnResult = yield tighter
                 result = replace(shorter, changed=result.changed or shorter.changed)
-                response = yield self._fitted(call, result)
+                response = yield from self._sent(call, result)
             except Exception as again:
                 # The first error is the one to act on; but another kind of trouble is news.
                 news = not is_overflow(again) and not isinstance(again, BudgetExceededError)
@@ -283,6 +293,20 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         result = replace(result, state=state, changed=result.changed or state != result.state)
         yield call.answered(result, response)
         yield self._answer(call, result, response)
+
+    def _sent(self, call: ModelCall, result: TurnResult) -> Generator[Any, Any, Any]:
+        """Yield the model request of a turn, and return the response."""
+        request, writer = self._fitted(call, result), writer_of(call.request)
+        started = time.monotonic()
+        try:
+            response = yield FittedRequest(request, metadata_of(result))
+        except Exception as error:
+            seconds = time.monotonic() - started
+            write_reply(writer, self._name, duration_s=seconds, error=error)
+            raise
+        seconds = time.monotonic() - started
+        write_reply(writer, self._name, response.result, duration_s=seconds)
+        return response
 
     def _call_of(self, request: ModelRequest[Any]) -> ModelCall:
         """Return the turn of a model call."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,8 @@ from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, SystemMessage
 
+from langchain_tokenmem.adapters.run_context import has_channel
+from langchain_tokenmem.adapters.run_metadata import runs_with
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import MIN_CONTEXT_WINDOW, unwrap_model
 from langchain_tokenmem.core.edited_words import with_said, without_said
@@ -72,6 +74,24 @@ class ModelCall:
         return AnsweredCall(self.request, thread, replace(self.turn, instruction=None))
 
 
+@dataclass(frozen=True)
+class FittedRequest:
+    """The request that the model gets, and the metadata of its run."""
+
+    request: ModelRequest[Any]
+    metadata: dict[str, Any]
+
+    def send(self, handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]) -> Any:
+        """Call the model."""
+        with runs_with(self.metadata):
+            return handler(self.request)
+
+    async def asend(self, handler: Callable[[ModelRequest[Any]], Awaitable[Any]]) -> Any:
+        """Call the model."""
+        with runs_with(self.metadata):
+            return await handler(self.request)
+
+
 class AnsweredCall(ModelCall):
     """The step of the memory after the reply: it starts the summary that the next call needs."""
 
@@ -111,10 +131,22 @@ ANOTHER_SUMMARIZER = (
 )
 
 
+_CHANNELS_OF_OTHERS = (
+    "branch:to:SummarizationMiddleware.before_model",
+    "_summarization_event",
+)
+"""Channels of an agent with LangChain's summarizer, under its usual name, and with deepagents'."""
+
+
 def is_summarized_by_another(request: ModelRequest[Any]) -> bool:
-    """Return whether LangChain's or deepagents' summarizer has replaced the oldest messages."""
+    """Return whether LangChain's or deepagents' summarizer is in the agent's middleware.
+
+    Under another name it is known once it has replaced the oldest messages.
+    """
     first = request.messages[:1]
-    return any(m.additional_kwargs.get("lc_source") == "summarization" for m in first)
+    return has_channel(*_CHANNELS_OF_OTHERS) or any(
+        m.additional_kwargs.get("lc_source") == "summarization" for m in first
+    )
 
 
 def tokens_added_behind(request: ModelRequest[Any], count_text: Callable[[str], int]) -> int:

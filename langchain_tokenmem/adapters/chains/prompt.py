@@ -22,9 +22,9 @@ from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.inserted_text import merged_system
 from langchain_tokenmem.core.messages import marked, marks_of, role_of
 from langchain_tokenmem.core.request_options import RequestOptions
-from langchain_tokenmem.core.view import View, messages_to_send
+from langchain_tokenmem.core.view import messages_to_send
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.turns.conversation import TurnRequest
+from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.stored_session import StoredSession
 from langchain_tokenmem.turns.turn import atake_turn, take_turn
 
@@ -116,7 +116,7 @@ class ChainCall:
         request: What surrounds them.
         shown: Ids of the view that was put into the chain's input.
         fitted: What surrounds the history in each prompt that was rendered, in order.
-        views: The views that were made for it, in order.
+        results: The turns that were taken for it, in order.
     """
 
     session: StoredSession
@@ -124,7 +124,7 @@ class ChainCall:
     request: TurnRequest
     shown: frozenset[str | None] = frozenset()
     fitted: list[TurnRequest] = field(default_factory=list)
-    views: list[View] = field(default_factory=list)
+    results: list[TurnResult] = field(default_factory=list)
 
     @property
     def next_request(self) -> TurnRequest:
@@ -157,7 +157,7 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         if fitting is None:
             return ChatPromptValue(messages=rendered)
         request, examples = fitting
-        return self._prompt_value(take_turn(self._call.session, request).view, examples)
+        return self._prompt_value(take_turn(self._call.session, request), examples)
 
     async def ainvoke(
         self,
@@ -171,7 +171,7 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         if fitting is None:
             return value
         request, examples = fitting
-        return self._prompt_value((await atake_turn(self._call.session, request)).view, examples)
+        return self._prompt_value(await atake_turn(self._call.session, request), examples)
 
     def _with_history_mark(self, given: Any) -> Any:
         """Return the prompt's input with a mark where the history goes, if it goes there by name.
@@ -220,10 +220,11 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         call.fitted.append(request)
         return request, examples
 
-    def _prompt_value(self, view: View, examples: list[BaseMessage]) -> PromptValue:
+    def _prompt_value(self, result: TurnResult, examples: list[BaseMessage]) -> PromptValue:
+        view = result.view
         if not examples:
             messages_to_send(view, f"Session {self._call.session.session_id!r}")
-        self._call.views.append(view)
+        self._call.results.append(result)
         front = [message for message in view.messages if role_of(message) == "system"]
         body = view.messages[len(front) :]
         return ChatPromptValue(messages=[*front, *examples, *body])

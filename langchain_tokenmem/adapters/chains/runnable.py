@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.prompts.chat import BaseChatPromptTemplate
 from langchain_core.runnables import (
     Runnable,
+    RunnableBinding,
     RunnableConfig,
     RunnableGenerator,
     RunnableLambda,
@@ -37,6 +38,7 @@ from langchain_tokenmem.adapters.chains.prompt import (
     to_messages,
 )
 from langchain_tokenmem.adapters.chains.session_fields import SessionFields, SessionOf
+from langchain_tokenmem.adapters.run_metadata import metadata_of
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import (
     as_budget,
@@ -53,7 +55,7 @@ from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.tokens.schemas import format_tokens
-from langchain_tokenmem.turns.conversation import TurnRequest
+from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.stored_session import StoredSession
 from langchain_tokenmem.turns.turn import aafter_reply, after_reply, atake_turn, take_turn
 
@@ -207,14 +209,14 @@ class _ChainTurns:
     def begin(self, value: Any, config: RunnableConfig, **kwargs: Any) -> Runnable[Any, Any]:
         """Return the chain of one call; LangChain invokes or streams it."""
         call = self._call_of(value, config)
-        view = take_turn(call.session, call.request).view
-        return self._with_view(value, call, view, kwargs)
+        result = take_turn(call.session, call.request)
+        return self._with_view(value, call, result, kwargs)
 
     async def abegin(self, value: Any, config: RunnableConfig, **kwargs: Any) -> Runnable[Any, Any]:
         """Do the same as `begin` without blocking the event loop."""
         call = self._call_of(value, config)
-        view = (await atake_turn(call.session, call.request)).view
-        return self._with_view(value, call, view, kwargs)
+        result = await atake_turn(call.session, call.request)
+        return self._with_view(value, call, result, kwargs)
 
     def _call_of(self, value: Any, config: RunnableConfig) -> ChainCall:
         configurable = config.get("configurable") or {}
@@ -236,9 +238,10 @@ class _ChainTurns:
         return ChainCall(session, messages, request)
 
     def _with_view(
-        self, value: Any, call: ChainCall, view: View, kwargs: dict[str, Any]
+        self, value: Any, call: ChainCall, result: TurnResult, kwargs: dict[str, Any]
     ) -> Runnable[Any, Any]:
         """Return the chain with prompts that fit, between its input and the store."""
+        view = result.view
         call = replace(call, shown=frozenset(message.id for message in view.messages))
         place = self.keys.history or (self.keys.of_input(value) if isinstance(value, dict) else "")
 
@@ -246,10 +249,11 @@ class _ChainTurns:
             return FittedPrompt(prompt, call, place, is_history=bool(self.keys.history))
 
         chain = replace_prompts(self.chain, fitted)
-        call.views.append(view)
+        call.results.append(result)
         if self.limit_output is not None:
-            limited = partial(limited_model, views=call.views, name=self.limit_output)
+            limited = partial(limited_model, results=call.results, name=self.limit_output)
             chain = replace_model(chain, limited) or chain
+        chain = replace_model(chain, partial(described_model, results=call.results)) or chain
         given = self._input(value, call, view)
         answer = _AnswerStore(call, self.keys)
         whole: Runnable[Any, Any] = RunnableSequence(
@@ -365,27 +369,43 @@ class _KeptStream(Runnable[Any, Any]):
 
 
 def limited_model(
-    model: Runnable[Any, Any], *, views: Sequence[View], name: str | Literal[True]
+    model: Runnable[Any, Any], *, results: Sequence[TurnResult], name: str | Literal[True]
 ) -> Runnable[Any, Any]:
     """Return a model whose output limit is what the newest view leaves for its answer.
 
     Args:
         model: A chat model, or one that the call's config chooses.
-        views: The views of the call, in order; it grows as prompts are rendered.
+        results: The turns of the call, in order; they grow as prompts are rendered.
         name: Name of the setting, or True to choose it by the provider.
     """
 
     def chosen(_value: Any, config: RunnableConfig, **kwargs: Any) -> Runnable[Any, Any]:
         if isinstance(model, DynamicRunnable):
             inner, _ = model.prepare(config)
-            limited = partial(limited_model, views=views, name=name)
+            limited = partial(limited_model, results=results, name=name)
             return (replace_model(inner, limited) or inner).bind(**kwargs)
         # What a call chooses of `init_chat_model` is made for it.
         made: Any = getattr(model, "_model", None) if is_configurable(model) else None
         settled = made(config) if made else model
-        return model.bind(**output_setting(settled, kwargs, views[-1].output_left, name))
+        return model.bind(**output_setting(settled, kwargs, results[-1].view.output_left, name))
 
     async def achosen(value: Any, config: RunnableConfig, **kwargs: Any) -> Runnable[Any, Any]:
         return chosen(value, config, **kwargs)
 
     return RunnableLambda(chosen, afunc=achosen, name="limit_output")
+
+
+def described_model(
+    model: Runnable[Any, Any], *, results: Sequence[TurnResult]
+) -> Runnable[Any, Any]:
+    """Return a model whose run has the metadata of the newest turn; it adds no run.
+
+    Args:
+        model: A chat model, or one that the call's config chooses.
+        results: The turns of the call, in order; they grow as prompts are rendered.
+    """
+
+    def described(_config: RunnableConfig) -> RunnableConfig:
+        return {"metadata": metadata_of(results[-1])}
+
+    return RunnableBinding(bound=model, config_factories=[described])

@@ -23,6 +23,7 @@ from langchain_tokenmem.adapters.graphs.state import (
     memory_input,
     schema_of,
 )
+from langchain_tokenmem.adapters.trace_policy import without_channels
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -96,11 +97,12 @@ def memory_nodes(
     else:
         summarizing = nodes[f"token_{name}"] = MemoryNode(memory, **keywords)
     schema = summarizing.keys.graph_schema(builder)
+    traced = without_channels(summarizing.keys.private)
     for node_name, node in nodes.items():
-        builder.add_node(node_name, cast("Any", node), input_schema=schema)
+        builder.add_node(node_name, cast("Any", node), input_schema=schema, **traced)
     if memory.background or memory.show_times:
         behind = AfterModelNode(memory, **keywords)
-        builder.add_node(f"{name}_after_model", cast("Any", behind), input_schema=schema)
+        builder.add_node(f"{name}_after_model", cast("Any", behind), input_schema=schema, **traced)
         builder.add_edge(before, f"{name}_after_model")
     _take_mode_from_input(builder, summarizing.keys.mode)
     for node_name, following in pairwise([*nodes, before]):

@@ -28,11 +28,14 @@ from langchain_tokenmem.adapters.run_context import (
     graph_thread,
     mode_asked,
     session_and_user,
-    stream_writer,
-    write_events,
-    write_view,
 )
 from langchain_tokenmem.adapters.stored_settings import settings_of_run
+from langchain_tokenmem.adapters.stream_events import (
+    stream_writer,
+    write_events,
+    write_reply,
+    write_view,
+)
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_messages, checked, checked_tokens
 from langchain_tokenmem.core.pins import PINS_CHANNEL
@@ -52,7 +55,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
     """A node that takes one turn of the memory, and writes state and view."""
 
     _steps: Steps | None = "all"
-    _is_last = True  # whether the model's node comes next, so that the view is its request
+    is_last = True  # whether the model's node comes next, so that the view is its request
     _recalls = False
     _folds = True  # whether it carries out the compaction that the agent asked for
 
@@ -102,7 +105,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
     ) -> dict[str, Any]:
         """Return the update of the graph's state."""
-        thread, request = self._turn(input, config)
+        thread, request = self.turn_of(input, config)
         if not thread.messages:
             return {}
         result = take_turn(thread, request)
@@ -115,21 +118,22 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
     ) -> dict[str, Any]:
         """Do the same as `invoke` without blocking the event loop."""
-        thread, request = self._turn(input, config)
+        thread, request = self.turn_of(input, config)
         if not thread.messages:
             return {}
         result = await atake_turn(thread, request)
         removals = await in_own_thread(self._removals, thread, result, config)
         return self._update(input, thread, result, removals)
 
-    def _turn(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
+    def turn_of(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
+        """Return the thread in a state, and what is asked of its memory."""
         thread = graph_thread(
             self.memory,
             config,
             name=self.keys.state,
             messages=as_messages(value_of(state, self.keys.messages) or []),
             state=kept_state(value_of(state, self.keys.state), self.keys.state),
-            label=self.get_name() if self._is_last else "",
+            label=self.get_name() if self.is_last else "",
             recalls=self._recalls,
             shared_threads=self._shared_threads,
             pins=value_of(state, PINS_CHANNEL),
@@ -161,7 +165,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         result = with_removals(result, removals)
         write_events(stream_writer(), thread.state, result, self.keys.state)
         update = StateUpdate(self.keys.view)
-        if self._is_last:
+        if self.is_last:
             write_view(stream_writer(), result.view, self.keys.state)
             gone = {message.id for message in removals.messages}
             left = [message for message in thread.messages if message.id not in gone]
@@ -246,7 +250,7 @@ class RecallNode(TurnNode):
     """
 
     _steps = None
-    _is_last = False
+    is_last = False
     _recalls = True
     _folds = False
 
@@ -254,10 +258,10 @@ class RecallNode(TurnNode):
 class AfterModelNode(TurnNode):
     """Starts the summary that the next model call needs, right after the model's reply.
 
-    It writes nothing: the summary is made in the background, and the memory's node uses it at the
-    next call. `memory_nodes` adds it after the model's node if the memory makes summaries in the
-    background; in `create_react_agent` it is the `post_model_hook`. If times are shown, it notes
-    when the reply was complete.
+    The state stays as it is: the summary is made in the background, and the memory's node uses it
+    at the next call. `memory_nodes` adds it after the model's node if the memory makes summaries in
+    the background; in `create_react_agent` it is the `post_model_hook`. If times are shown, it
+    notes when the reply was complete. It writes the `reply` event of the custom stream.
 
     Args:
         memory: The memory of the node in front of the model's.
@@ -270,7 +274,7 @@ class AfterModelNode(TurnNode):
         {}
     """
 
-    _is_last = False
+    is_last = False
     _folds = False
 
     def invoke(
@@ -280,7 +284,8 @@ class AfterModelNode(TurnNode):
         **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
     ) -> dict[str, Any]:
         """Start the summary that is due, and return no update."""
-        thread, request = self._turn(input, config)
+        thread, request = self.turn_of(input, config)
+        write_reply(stream_writer(), self.keys.state, thread.messages[-1:])
         thread.note_reply()
         after_reply(thread, request)
         return {}
@@ -292,7 +297,8 @@ class AfterModelNode(TurnNode):
         **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
     ) -> dict[str, Any]:
         """Do the same as `invoke` without blocking the event loop."""
-        thread, request = self._turn(input, config)
+        thread, request = self.turn_of(input, config)
+        write_reply(stream_writer(), self.keys.state, thread.messages[-1:])
         thread.note_reply()
         await aafter_reply(thread, request)
         return {}
@@ -345,7 +351,7 @@ class CompactNode(TurnNode):
             checked(archive, TranscriptStore, "archive", line)
         super().__init__(memory, **{**keywords, "store": keywords.get("store") or archive})
         self._steps = "shorten_if_enough" if folding_follows else "shorten"
-        self._is_last = not folding_follows
+        self.is_last = not folding_follows
         self._archive = archive
         self._prune = prune
 

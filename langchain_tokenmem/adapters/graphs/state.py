@@ -81,6 +81,11 @@ class StateKeys:
             )
         return keys
 
+    @property
+    def private(self) -> set[str]:
+        """The keys that are the memory's own."""
+        return {self.view, self.stamp, self.state, COMPACT_REQUESTS, PINS_CHANNEL}
+
     def input_schema(self) -> type[Any]:
         """Return the schema by which LangGraph gives a node of the memory its channels."""
         return schema_of(self._kept_channels())

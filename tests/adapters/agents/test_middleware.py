@@ -65,6 +65,23 @@ def test_the_summarizer_of_langchain_is_reported_once(caplog):
     assert caplog.text.count("Another summarizer in the agent's middleware") == 1
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_another_summarizer_is_reported_at_the_first_call(caplog, *, is_async: bool):
+    def warnings() -> int:
+        return caplog.text.count("Another summarizer in the agent's middleware")
+
+    async def first_call(*middleware):
+        model = StrictModel(family="mistral", script=[AIMessage("Done.")])
+        agent = create_agent(model, middleware=list(middleware))
+        await agent.ainvoke(GO) if is_async else agent.invoke(GO)
+
+    never = SummarizationMiddleware(StrictModel(script=[]), trigger=("messages", 10**6))
+    await first_call(ContextEditingMiddleware(), TokenMemoryMiddleware(memory_of()))
+    assert warnings() == 0
+    await first_call(never, TokenMemoryMiddleware(memory_of()))
+    assert warnings() == 1
+
+
 Answer = create_model("Answer", text=(str, ...), __doc__="An answer, with reasons. " * 400)
 
 

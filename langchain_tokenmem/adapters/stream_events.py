@@ -1,0 +1,147 @@
+"""What the memory writes into LangGraph's custom stream, and its projection of that stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+from langgraph.config import get_stream_writer
+from langgraph.stream import ProtocolEvent, StreamChannel, StreamTransformer
+
+from langchain_tokenmem.core.view import View
+from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
+from langchain_tokenmem.state import MemoryState, new_state
+from langchain_tokenmem.turns.conversation import TurnResult
+
+EVENT = "tokenmem"
+"""Value of `type` in every event of the memory, and the name of their projection."""
+
+StreamWriter = Callable[[Any], None]
+
+
+class TokenMemoryTransformer(StreamTransformer):
+    """The memory's events as `run.extensions["tokenmem"]` of `stream_events(version="v3")`.
+
+    An agent has it with its `TokenMemoryMiddleware`; give it to a graph when it is compiled. Events
+    of a sub-graph are in the projection of that sub-graph.
+
+    Example:
+        >>> from langgraph.graph import START, StateGraph
+        >>> from langchain_tokenmem import MemoryMessagesState, TokenMemory, memory_nodes
+        >>> builder = StateGraph(MemoryMessagesState)
+        >>> _ = builder.add_node("model", lambda state: {"messages": []})
+        >>> _ = builder.add_edge(START, memory_nodes(builder, TokenMemory()))
+        >>> graph = builder.compile(transformers=[TokenMemoryTransformer])
+        >>> run = graph.stream_events({"messages": [("human", "hi")]}, version="v3")
+        >>> [event["event"] for event in run.extensions["tokenmem"]]
+        ['view']
+    """
+
+    required_stream_modes = ("custom",)
+
+    def __init__(self, scope: tuple[str, ...] = ()) -> None:
+        super().__init__(scope)
+        self._events: StreamChannel[dict[str, Any]] = StreamChannel()
+
+    def init(self) -> dict[str, Any]:
+        """Return the projection."""
+        return {EVENT: self._events}
+
+    def process(self, event: ProtocolEvent) -> bool:
+        """Add an event of the memory to the projection; none is taken out of the stream."""
+        said = event["params"]["data"]
+        is_here = event["params"]["namespace"] == [*self.scope]
+        if event["method"] == "custom" and is_here and is_event(said):
+            self._events.push(said)
+        return True
+
+
+def is_event(said: Any) -> bool:
+    """Return whether a piece of the custom stream is an event of the memory."""
+    return isinstance(said, dict) and said.get("type") == EVENT
+
+
+def events_of(old: MemoryState | None, new: MemoryState, name: str) -> Iterator[dict[str, Any]]:
+    """Return the changes between two states, as events for LangGraph's custom stream.
+
+    Args:
+        old: The state before; None for nothing.
+        new: The state after.
+        name: Name of the memory: the middleware's name, or the state key of nodes.
+    """
+    before = old or new_state()
+    if mode_in(before) != mode_in(new):
+        yield {"type": EVENT, "event": "mode", "memory": name, "mode": mode_in(new)}
+    fresh = [key for key, cut in new["cuts"].items() if before["cuts"].get(key) != cut]
+    if fresh:
+        yield {"type": EVENT, "event": "compaction", "memory": name, "message_ids": fresh}
+    summary = new["summary"]
+    if summary is not None and summary != before["summary"]:
+        newest = summary["entries"][-1]
+        yield {
+            "type": EVENT,
+            "event": "summary",
+            "memory": name,
+            "covers_to": summary["covers_to"],
+            "covered": summary["covered"],
+            "tokens": newest["tokens"],
+            "model": newest["model"],
+            "reason": newest["reason"],
+        }
+
+
+def stream_writer() -> StreamWriter | None:
+    """Return the writer of the graph's custom stream; None outside of a graph."""
+    try:
+        return get_stream_writer()
+    except (RuntimeError, KeyError):
+        return None
+
+
+def write_events(
+    writer: StreamWriter | None, old: MemoryState | None, result: TurnResult, name: str
+) -> None:
+    """Write the changes that a turn made into the graph's custom stream, where there is one."""
+    if writer is None or not result.changed:
+        return
+    for event in events_of(old, result.state, name):
+        writer(event)
+
+
+def write_view(writer: StreamWriter | None, view: View, name: str) -> None:
+    """Write the size of a request that is about to be sent into the graph's custom stream."""
+    if writer is None:
+        return
+    usage = view.usage
+    event = {"type": EVENT, "event": "view", "memory": name, "tokens": usage.input_tokens}
+    event |= {"limit": usage.max_tokens, "percent": usage.percent_used, "parts": {**usage.parts}}
+    writer(event)
+
+
+def write_reply(
+    writer: StreamWriter | None,
+    name: str,
+    messages: Sequence[BaseMessage] = (),
+    *,
+    duration_s: float | None = None,
+    error: BaseException | None = None,
+) -> None:
+    """Write that a model call has ended into the graph's custom stream.
+
+    Args:
+        writer: Writer of the stream; None where there is none.
+        name: Name of the memory.
+        messages: What the model said; its newest message has the tokens of the call.
+        duration_s: Seconds of the call; None where they are not known.
+        error: What the call failed with.
+    """
+    if writer is None:
+        return
+    replies = [message for message in messages if isinstance(message, AIMessage)]
+    usage: Any = (replies[-1].usage_metadata if replies else None) or {}
+    details = usage.get("input_token_details") or {}
+    event = {"type": EVENT, "event": "reply", "memory": name, "duration_s": duration_s}
+    event |= {"input_tokens": usage.get("input_tokens"), "cached_tokens": details.get("cache_read")}
+    event |= {"output_tokens": usage.get("output_tokens")}
+    writer(event | {"error": type(error).__name__ if error else None})
