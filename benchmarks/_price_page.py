@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import math
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -30,21 +29,16 @@ _DEAREST = 1.3
 
 COLUMNS = {
     "price": ("price", "{:.2f}", 1),
-    "price_1024": ("1,024", "{:.2f}", 1),
-    "price_blocks": ("blocks", "{:.2f}", 1),
     "coverage": ("coverage", "{:.1f} %", 100),
     "far": ("far", "{:.1f} %", 100),
     "bound": ("bound", "{:.1f} %", 100),
-    "lift": ("lift", "{:.1f}", 100),
     "whole_results": ("whole fresh", "{:.1f} %", 100),
-    "resent": ("sent again", "{:.2f}", 1),
     "over": ("over", "{:,}", 1),
     "illegal": ("illegal", "{:,}", 1),
     "crashes": ("crashes", "{:,}", 1),
-    "calls_per_change": ("change every", "{:.1f}", 1),
     "summaries": ("summaries", "{:,}", 1),
 }
-"""Columns of a table: heading, form and factor by the figure's name."""
+"""Columns of a table: heading, form and factor by the figure's name. `--json` has more of them."""
 
 
 def cell(row: Row, name: str) -> str:
@@ -105,60 +99,6 @@ def budget_tables(rows: Sequence[Row]) -> str:
 
 def _knowing(row: Row) -> str:
     return " · ".join(cell(row, name).removesuffix(" %") for name in ("price", "coverage", "far"))
-
-
-def price_by_formula(growth: float, low: float, high: float, stable: float) -> float:
-    """Return the price of a call, in tokens at full price.
-
-    Args:
-        growth: New tokens of a call.
-        low: Tokens that a change goes down to.
-        high: Tokens from which a change is made.
-        stable: Tokens at the beginning that a change leaves as they are.
-
-    Example:
-        >>> price_by_formula(500, 3_200, 6_400, 1_200)
-        1261.25
-    """
-    again = 0.9 * (low - stable) * growth / (high - low)
-    return growth + 0.1 * (high + low) / 2 + again
-
-
-def best_high(growth: float, low: float, stable: float) -> float:
-    """Return the tokens from which a change is made at the least price, by the same formula.
-
-    There its derivative by the high watermark, 0.05 - 0.9 (low - stable) growth / (high - low)^2,
-    is 0.
-
-    Example:
-        >>> best_high(500, 3_200, 2_300)
-        6046.0498...
-    """
-    return low + math.sqrt(18 * growth * (low - stable))
-
-
-def formula_table(rows: Sequence[Row], target: float, high: float) -> str:
-    """Return the formula's price beside the measured one, a line for each window.
-
-    The stable front is taken from what a change really sends again.
-    """
-    lines = []
-    for window in sorted({row["window"] for row in rows}):
-        row = by_settings(one for one in rows if one["window"] == window)[target, high]
-        growth, changing = row["growth"], row["calls_per_change"]
-        low, top = target * window, high * window
-        again = row["resent"] * growth * (changing or 0)
-        expected = price_by_formula(growth, low, top, low - again) / row["whole"]
-        counted = [growth, (top - low) / growth, changing or 0, again, row["mean_tokens"]]
-        best = best_high(growth, low, low - again) / window
-        found = [f"{expected:.2f}", cell(row, "price"), f"{best:.2f}"]
-        lines.append([f"{window // 1000}k", *(_number(one) for one in counted), *found])
-    head = ["window", "g", "(H - L) / g", "a change every", "sent again by a change"]
-    return table([*head, "mean request", "formula", "measured", "best H"], lines)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
 
 
 def replace_figures(page: str, name: str, figures: str) -> str:
@@ -249,7 +189,6 @@ def main() -> None:
         budget_chart(rows)
         said = "Price · coverage in % · far coverage in %, measured at commit"
         parts = [f"{said} `{options.state}`:", budget_tables(rows)]
-        parts += ["With `target` 0.40 and changes from 0.80:", formula_table(rows, 0.4, 0.8)]
     figures = "\n" + "\n".join(f"{part.rstrip()}\n" for part in parts) + "\n"
     path.write_text(replace_figures(path.read_text("utf-8"), name, figures), "utf-8")
 

@@ -17,6 +17,9 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NEEDED = {"deepagents.md": "deepagents"}
 """Pages about a package that the tests are not always installed with."""
+GENERATED = re.compile(r"<!-- begin of the table.*?<!-- end of the table", re.DOTALL)
+MOST_WORDS = 26_000
+"""Words of docs/ without the table of settings, which is generated."""
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -53,3 +56,9 @@ def test_every_file_that_a_page_names_is_there(page):
     assert [
         name for name in named if not ((package / name).is_file() or (ROOT / name).is_file())
     ] == []
+
+
+def test_the_documentation_is_short():
+    pages = (GENERATED.sub("", page.read_text(encoding="utf-8")) for page in PAGES[1:])
+    words = [word for page in pages for word in page.split() if re.search(r"\w", word)]
+    assert 20_000 < len(words) <= MOST_WORDS

@@ -397,7 +397,8 @@ def _earlier_call(text: str, tool: str, place: int, reference: str) -> Piece:
     if failed:
         forms = [f"{least} → {result.partition(':')[0]}", text]
     else:
-        forms = [least, head, _with_few_values(head, result), text]
+        few = [_with_few_values(head, result)] if result else []
+        forms = [least, head, *few, text]
     kind = Kind.FAILURE if failed else Kind.EDIT if path else Kind.CALL
     return Piece(kind, _growing(forms), (place,), reference, tool=tool)
 

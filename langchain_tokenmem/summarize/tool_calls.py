@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -23,7 +24,13 @@ from langchain_tokenmem.core.facts.failure_lines import failure_of, without_fram
 from langchain_tokenmem.core.facts.literals import find_identifiers, words_of
 from langchain_tokenmem.core.facts.tool_results import ends_of, unwrapped
 from langchain_tokenmem.core.tool_failures import plain_result
-from langchain_tokenmem.summarize.whole_pieces import cut_at_words, sentences, without_line_breaks
+from langchain_tokenmem.summarize.whole_pieces import (
+    beginning_of,
+    cut_at_words,
+    is_open,
+    sentences,
+    without_line_breaks,
+)
 
 LENGTHS = 4
 """Number of lengths of a call."""
@@ -42,7 +49,7 @@ _SCALAR, _LINE = 60, 80
 _RULERS = "=*- \n"
 """Characters around a line of a result that carry no information."""
 _NO_ARGUMENTS = frozenset({"", "{}", "[]", "null"})
-_MAX_JSON = 200_000
+_MAX_JSON, _MAX_LITERAL = 200_000, 20_000
 _MOST_SCALARS, _DEEPEST = 500, 8
 MOST_READ = 4_000
 """Characters of a message, or of a call's arguments, that are read for what was used."""
@@ -162,7 +169,8 @@ class ToolCall:
                 one for one in find_identifiers(line) if one.text in used and one.text not in shown
             ]
             shown.update(one.text for one in found)
-            if found and len(whole := without_line_breaks(line)) <= _LINE:
+            whole = without_line_breaks(line)
+            if found and len(whole) <= _LINE and not _is_part(whole):
                 yield whole, True
             else:
                 for one in found:
@@ -190,14 +198,20 @@ def _compact(value: object) -> str:
 def _beginning(text: str, most: int) -> str:
     """Return the first line of a long argument, with the size of the whole."""
     first = next(filter(None, map(without_line_breaks, text.splitlines())), "")
-    return f"{cut_at_words(first, most)} [{len(text):,} characters]"
+    inner = first.lstrip("[{")
+    head = beginning_of(inner, most)
+    if inner != first:  # of JSON, its first fields
+        head = head.rpartition(", ")[0] or head
+        whole = "" if head.endswith('"') and inner.startswith(f"{head}:") else head
+        head = whole and first[: -len(inner)] + whole
+    return f"{head} [{len(text):,} characters]".lstrip()
 
 
 def _read(text: str) -> tuple[list[tuple[str, str]] | None, str]:
     """Return the keys and values of a result, None for a plain text; and how much it holds."""
     if text[:1] in {"{", "["} and len(text) <= _MAX_JSON:
-        with suppress(ValueError, RecursionError):
-            value = json.loads(text)
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            value = _parsed(text)
             pairs = [*scalars_in(value)]
             return pairs, _counted(len(value if isinstance(value, list) else pairs), "value")
     lines = [line for line in text[:_MAX_JSON].splitlines() if line.strip()]
@@ -210,6 +224,14 @@ def _read(text: str) -> tuple[list[tuple[str, str]] | None, str]:
     if len(lines) > 1:
         return None, _counted(len(lines), "line")
     return None, f"{len(text):,} characters" if text.strip() else "nothing"
+
+
+def _parsed(text: str) -> Any:
+    """Return what JSON says, or a short literal of Python, as `str` of a dict writes it."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return ast.literal_eval(text[:_MAX_LITERAL])
 
 
 def _record_value(text: str) -> str:
@@ -235,11 +257,17 @@ def gist_of(text: str, most: int) -> str:
     line = without_line_breaks(text)
     if len(line) <= most:
         return line
-    lines = [one for one in map(_line, text.splitlines()) if any(map(str.isalnum, one))]
+    lines = [one for one in map(_line, text.splitlines()) if any(map(str.isalpha, one))]
+    lines = [one for one in lines if not _is_part(one)]
     if len(lines) > 1 and len(lines[0]) + len(lines[-1]) + 3 <= most:
         return lines[0] if lines[0] == lines[-1] else f"{lines[0]} … {lines[-1]}"
     whole = [one for one in (*lines[:1], *lines[-1:], *sentences(text)[:1]) if len(one) <= most]
     return whole[0] if whole else ""
+
+
+def _is_part(line: str) -> bool:
+    """Return whether a line is part of a quote or of brackets that other lines close."""
+    return is_open(line.rstrip("[{(: "))
 
 
 def _line(text: str) -> str:

@@ -14,6 +14,8 @@ FEWEST_WORDS = 8
 
 _END = re.compile(r"[.!?…]+[\"')\]»”*_`]*(?=\s)|[。！？]+[」』”]?|\n+")
 _CLAUSE_END = re.compile(r"[,;:](?=\s)|\s(?=[–—(-]\s?)|[，；：、]")
+_FEW_WORDS = 3
+_OPENING = ("(", "[", "{", "“", "«", "「", '"', "`")
 _LONGEST_OPEN = 400
 """Characters after which a bracket or quote that is never closed no longer holds a piece open."""
 _RULER = re.compile(r"([^\w\s`~])\1{4,}")
@@ -47,7 +49,7 @@ def _pieces(text: str, ends: re.Pattern[str]) -> Iterator[str]:
             if match[0].startswith(".") and _goes_on(text, match):
                 continue
             is_short = match.end() - start <= _LONGEST_OPEN
-            if is_short and _is_open(text[start : match.end()]):
+            if is_short and is_open(text[start : match.end()]):
                 continue
         if piece := without_line_breaks(text[start : match.end()]):
             yield piece
@@ -63,7 +65,7 @@ def _goes_on(text: str, period: re.Match[str]) -> bool:
     return rest[:1].islower() or bool(ABBREVIATION.search(before))
 
 
-def _is_open(piece: str) -> bool:
+def is_open(piece: str) -> bool:
     """Return whether a bracket, a quote or a code span of a piece is not closed in it."""
     pairs = ("()", "[]", "{}", "“”", "«»", "「」")
     return any(piece.count(pair[0]) > piece.count(pair[1]) for pair in pairs) or any(
@@ -116,17 +118,22 @@ def _first_clauses(text: str, most: int, *, is_last: bool) -> str:
     head = ""
     for part in clauses(text):
         longer = f"{head} {part}".lstrip()
-        if len(longer) > most and _has_words(head):
+        if len(longer) > most and _has_words(head) and not _announces(head):
             break
         head = longer
-        if len(head) > most:
+        if len(head) > most and not _announces(head):
             break
     if len(head) > 2 * most:  # no clause ends where it should
         words = head.split(" ")
-        kept = max(FEWEST_WORDS, len(head[:most].split(" ")) - 1)
+        kept = max(FEWEST_WORDS, len(head[: 2 * most].split(" ")) - 1)
         head = " ".join(words[:kept])
         head = head[: 3 * most]
     return head if is_last and head == text else _continued(head)
+
+
+def _announces(head: str) -> bool:
+    """Return whether a text ends in a few words that begin a sentence, such as "However,"."""
+    return len(sentences(head)[-1].split()) <= _FEW_WORDS and head.endswith((",", ":"))
 
 
 def _ends(parts: list[str], most: int) -> str:
@@ -152,6 +159,14 @@ def _has_words(text: str) -> bool:
 def _continued(text: str) -> str:
     """Return a text that ends before its source does."""
     return f"{text.rstrip(' ,;:，；：、–—(-')} …"
+
+
+def beginning_of(text: str, most: int) -> str:
+    """Return the beginning of one line, up to a word outside of brackets and quotes; or nothing."""
+    head = cut_at_words(text, most)
+    while len(head) < len(text) and is_open(head):
+        head = head[: max(map(head.rfind, _OPENING))]
+    return head.rstrip(" ,;:(")
 
 
 def cut_at_words(text: str, most: int) -> str:

@@ -1,4 +1,4 @@
-"""Invented runs whose entries stand in docs/summaries.md as examples."""
+"""Invented runs whose entries are examples in docs/summaries.md and log_examples.md."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Sequence
@@ -91,8 +92,10 @@ def test_user_and_answers_have_a_line_and_a_run_of_calls_has_one() -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_examples_of_the_documentation_are_what_is_written(name: str) -> None:
     page = Path(__file__).parents[2] / "docs" / "summaries.md"
+    more = Path(__file__).with_name("log_examples.md")
     entry = summary_of(*EXAMPLES[name], max_tokens=300).text
-    assert f"```text\n{entry}\n```" in page.read_text(encoding="utf-8")
+    texts = page.read_text(encoding="utf-8") + more.read_text(encoding="utf-8")
+    assert f"```text\n{entry}\n```" in texts
 
 
 def test_each_line_begins_with_the_reference_of_its_message_and_knows_its_sources() -> None:
@@ -129,6 +132,50 @@ def test_no_cut_falls_inside_of_brackets_or_quotes() -> None:
     for part in line.removeprefix("User: ").split(" … "):
         assert part.count("(") == part.count(")")
         assert part.count('"') % 2 == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (
+            {"query": "query Runs($id: ID!) { runs } " * 20},
+            "find query Runs($id: ID!) { runs } query Runs [",
+        ),
+        ({"parent": {"database_id": "28fd1b2a " * 40}}, "find ["),
+        ({"names": ["The Ritz London", "Dinner by " * 40]}, 'find ["The Ritz London" ['),
+    ],
+)
+def test_a_long_argument_is_cut_outside_of_brackets_and_quotes(
+    arguments: dict[str, object], shown: str
+) -> None:
+    (line,) = lines(*call("find", "done", **arguments), max_tokens=40)
+    assert line.startswith(shown)
+    assert all(line.count(mark) % 2 == 0 for mark in '"`')
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        ("94:)\nThe file has a class.\nx = (1,\n" + "2,\n" * 200 + ")", "The file has a class."),
+        ('content: "Notes\n' + "of the day\n" * 99 + "size: 1691", "of the day … size: 1691"),
+        ("{'Cozy Stay': 500.0, 'Luxury': 80.5}", "Cozy Stay=500.0, Luxury=80.5"),
+        (
+            json.dumps({"status": 400, "object": "error", "message": 'no "Name" in the body'}),
+            'failed: no "Name" in the body',
+        ),
+        (
+            json.dumps({"success": False, "error": {"message": "no such column"}}),
+            "failed: no such column",
+        ),
+    ],
+)
+def test_of_a_result_stands_what_is_whole(result: object, shown: str) -> None:
+    (line,) = lines(*call("look", result))
+    assert line.endswith(f"→ {shown}")
+
+
+def test_a_call_without_a_result_is_condensed_to_itself() -> None:
+    assert " → " not in condensed("[a1b2c3] make(a=1, b=some words of an argument)", max_tokens=14)
 
 
 def test_what_is_said_beside_a_call_is_left_out_unless_it_found_something() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Generator
 from dataclasses import replace
@@ -18,6 +19,7 @@ from langchain.agents.middleware.types import (
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import BaseTool
 from langgraph.types import Command
 
@@ -238,7 +240,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         """
         history = agent.get_state_history(config)
         made = made_call(agent, config, history, name=self._name, call=call, context=context)
-        made.node.invoke(made.values, made.run_config)
+        with set_config_context(made.run_config) as run:
+            run.run(made.node.invoke, made.values, made.run_config)
         return made.answer()
 
     async def aexplain(
@@ -247,7 +250,9 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         """Do the same as `explain` without blocking the event loop."""
         history = [snapshot async for snapshot in agent.aget_state_history(config)]
         made = made_call(agent, config, history, name=self._name, call=call, context=context)
-        await made.node.ainvoke(made.values, made.run_config)
+        with set_config_context(made.run_config) as run:
+            asked = made.node.ainvoke(made.values, made.run_config)
+            await asyncio.create_task(asked, context=run)
         return made.answer()
 
     def _made_again(self, request: ModelRequest[Any]) -> ModelRequest[Any] | ModelResponse[Any]:

@@ -10,7 +10,7 @@ from langchain_core.messages import ToolMessage
 
 from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_command
 from langchain_tokenmem.core.facts.sentences import any_of, one_line
-from langchain_tokenmem.core.facts.tool_results import MAX_OUTCOME, clean_line, ends_of
+from langchain_tokenmem.core.facts.tool_results import MAX_OUTCOME, clean_line, ends_of, unwrapped
 from langchain_tokenmem.core.tool_failures import (
     is_error,
     is_refused,
@@ -60,6 +60,11 @@ def failure_of(message: ToolMessage, *, reads: bool) -> str | None:
     begins = bool(_ERROR_LINE.match(text.lstrip()))
     if not (told or begins or short or (reports_error if reads else is_error)(message)):
         return None
+    whole = unwrapped(plain_result(message).strip())
+    if (said := _output_in(whole)) != whole:
+        text = ends_of(said)
+        if not error_lines(text):
+            return clean_line(" ".join(text.split())) or "failed"
     lines = error_lines(text)
     if lines:  # the last is where a traceback says what happened
         return lines[-1]
@@ -116,6 +121,8 @@ def _output_in(text: str) -> str:
         return text
     with suppress(ValueError, RecursionError):
         found = json.loads(text)
+        if isinstance(found.get("error"), dict):
+            found = {**found, **found["error"]}
         said = (found.get(key) for key in _OUTPUTS)
         return "\n".join(one for one in said if isinstance(one, str) and one.strip()) or text
     return text

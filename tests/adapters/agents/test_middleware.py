@@ -18,7 +18,13 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_core.tools import tool
 from pydantic import create_model
 
-from langchain_tokenmem import Recall, TokenMemoryMiddleware
+from langchain_tokenmem import (
+    Recall,
+    TokenMemory,
+    TokenMemoryMiddleware,
+    TokenMemorySaver,
+    TranscriptStore,
+)
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from tests.adapters.integrations import (
     agent_of,
@@ -294,3 +300,22 @@ def test_a_request_has_nothing_of_what_was_cleared_and_recall_finds_it(store):
     assert "parse_0" in held
     assert "parse_0" in str(store.get("t", "t0").content)
     assert recall.search("parse_0", session_id="t")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_call_is_explained_under_the_settings_of_its_thread(is_async, caplog):
+    with TranscriptStore("sqlite://") as store:
+        middleware = TokenMemoryMiddleware(TokenMemory(8_000, recall=Recall(store)))
+        model = StrictModel(family="mistral", script=[AIMessage("Yes.")] * 2)
+        agent = create_agent(model, middleware=[middleware], checkpointer=TokenMemorySaver(store))
+        agent.invoke(GO, thread())
+        name = thread()["configurable"]["thread_id"]
+        limit = middleware.explain(agent, thread()).limit
+        store.set_settings(session_id=name, budget=2_000)
+        agent.invoke(GO, thread())
+        if is_async:
+            told = asyncio.run(middleware.aexplain(agent, thread()))
+        else:
+            told = middleware.explain(agent, thread())
+    assert told.limit < 2_000 < limit
+    assert "Nothing is recalled" not in caplog.text
