@@ -59,6 +59,7 @@ class Heard(MemoryCallbacks):
 
 @pytest.mark.parametrize("way", ["history", "chain", "middleware", "node", "nodes"], indirect=True)
 async def test_every_integration_tells_of_each_call_and_each_change(way: Way, caplog):
+    caplog.set_level(logging.DEBUG, "langchain_tokenmem.events")  # a page of the docs has set it
     heard = Heard()
     memory = TokenMemory(2_000, callbacks=[heard])
     chat = way.chat(memory, thread="t7", user="ann")
