@@ -79,6 +79,8 @@ class ThreadMessages:
         for message, key in zip(given, keys, strict=True):
             places = known.places[key]
             at = repeats[key] if is_main and not message.id else 0
+            if message.id and batch.is_transcript:  # where the turn or a tool has stored it already
+                at = next((i for i, (_, seq) in enumerate(places) if seq is not None), at)
             repeats[key] += 1
             if at >= len(places):
                 places.append(batch.add(message, key[0]))
