@@ -18,7 +18,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test_all integration_tests nightly lowest lint format type \
-	coverage bench price docs clean
+	coverage bench price docs dist clean
 
 help: ## Print this list
 	@grep -E '^[a-z_]+:.*##' $(firstword $(MAKEFILE_LIST)) | sort \
@@ -76,8 +76,11 @@ price: $(BENCH_ENV) ## Compare price and coverage with other packages: FILES="a.
 docs: $(DOCS_ENV) ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
+dist: ## Build wheel and sdist into dist/, and run the contract tests against the installed wheel
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-fast} $(PYTHON) .ci/dist.py $(ARGS)
+
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) .venv-lowest .lowest.txt site htmlcov .coverage \
+	rm -rf $(VENV) .venv-lowest .lowest.txt dist site htmlcov .coverage \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Debian's Python may lack ensurepip; then the pip that is there puts one into the environment.
