@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
@@ -86,3 +87,22 @@ def test_many_writers_index_every_message(url):
         with store.index.reading(Scope("s0", "u", whole_user=True)) as reader:
             assert reader.totals()[0] == 6 * 20 + 20
             assert reader.counts(["lamp"]) == {"lamp": 6 * 20 + 20}
+
+
+def test_stores_that_start_at_once_make_one_index(postgres):
+    with TranscriptStore(postgres) as first:
+        assert first.sessions() == []  # the tables are there, the index is not
+    stores = [TranscriptStore(postgres, shared=True) for _ in range(8)]
+    together = Barrier(len(stores))
+
+    def begin(number: int) -> None:
+        Recall(stores[number])
+        stores[number].sessions()  # connected
+        together.wait(30)
+        stores[number].add(f"s{number}", [HumanMessage(f"A copper lamp, number {number}.")])
+
+    with ThreadPoolExecutor(len(stores)) as pool:
+        list(pool.map(begin, range(len(stores))))
+    for number, store in enumerate(stores):
+        assert len(Recall(store).search("copper lamp", session_id=f"s{number}", k=3)) == 1
+        store.close()

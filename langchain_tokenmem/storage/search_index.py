@@ -19,7 +19,7 @@ from langchain_tokenmem.core.search_units import (
 )
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage import documents, facts
-from langchain_tokenmem.storage.database import Database, chunks
+from langchain_tokenmem.storage.database import Database, chunks, lock_threads
 from langchain_tokenmem.storage.index_reader import IndexReader, sessions_in, source_of
 from langchain_tokenmem.storage.sessions import (
     MESSAGES,
@@ -319,6 +319,7 @@ class SearchIndex(VectorTable):
         if analyser is None or self._is_ready:
             return
         with self._lock, self._database.writing(_ABOUT) as connection:
+            lock_threads(connection, [_ANALYSER])  # processes that start at once do it once
             if facts.get(connection, _ANALYSER) != analyser.version:
                 _start_over(connection)
                 facts.put(connection, _ANALYSER, analyser.version)
