@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
@@ -19,17 +20,54 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
         ("graph", ["60 messages in the state, none removed", "has 6 messages and no summary yet"]),
         ("remember", ["Saved mem_", "The second session knows: True; asked of tea: False"]),
         ("demo", ["calls refused as too long             22                   0             0"]),
+        ("history", ["60 messages kept", "tokens of"]),
+        ("multi_agent", ["support knows Anna's order: True; Bob is told it: False"]),
         ("chain", ["60 messages in the transcript", "largest request"]),
     ],
 )
 def test_an_example_runs(name, words, capsys, monkeypatch):
+    printed = printed_by(name, capsys, monkeypatch)
+    assert [word for word in words if word not in printed] == []
+
+
+def printed_by(name, capsys, monkeypatch):
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, module)  # dataclasses look it up
     spec.loader.exec_module(module)
     module.main()
+    return capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_deep_agent_runs_or_says_what_is_missing(capsys, monkeypatch):
+    printed = printed_by("deep_agent", capsys, monkeypatch)
+    is_there = importlib.util.find_spec("deepagents") is not None
+    assert ("80 messages kept" if is_there else "deepagents is not installed") in printed
+
+
+def test_the_chat_server_streams_an_answer_and_the_fill(capsys, monkeypatch, tmp_path):
+    pytest.importorskip("fastapi", reason="FastAPI is not installed (in the extra `peers`)")
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path}/chat.db")
+    monkeypatch.delenv("MODEL", raising=False)
+    lines = printed_by("chat_server", capsys, monkeypatch).splitlines()
+    assert [line for line in lines if line[0] == ">"] == ["> My order is 4711.", "> Where is it?"]
+    parts = [json.loads(line) for line in lines if line[0] == "{"]
+    assert "".join(part.get("text", "") for part in parts) == "Noted.Noted."
+    first, second = (part for part in parts if "tokens" in part)
+    assert 0 < first["tokens"] < second["tokens"] < second["limit"]
+
+
+def test_the_notebook_runs(capsys):
+    notebook = json.loads((EXAMPLES / "first_steps.ipynb").read_text("utf-8"))
+    script = {"__name__": "first_steps"}
+    for cell in notebook["cells"]:
+        assert not cell.get("outputs"), "the outputs are not in git"
+        if cell["cell_type"] == "code":
+            exec(compile(cell["source"], "first_steps.ipynb", "exec"), script)  # noqa: S102
     printed = capsys.readouterr().out
-    assert [word for word in words if word not in printed] == []
+    assert "60 messages in the thread" in printed
+    assert "summarized" in printed
 
 
 def test_the_recording_names_no_folder_of_the_machine_that_made_it():
