@@ -41,7 +41,8 @@ async def opened(app: FastAPI) -> AsyncIterator[None]:
     model: Any = init_chat_model(name) if name else FakeListChatModel(responses=["Noted."])
     url = os.environ.get("DATABASE_URL", "sqlite:///chat.db")
     async with TranscriptStore(url, require_user=True) as store:
-        memory = TokenMemory(recall=Recall(store))
+        window = None if name else 8_000  # a real model tells its own
+        memory = TokenMemory(window, recall=Recall(store))
         app.state.agent = create_agent(
             model,
             middleware=[TokenMemoryMiddleware(memory)],
