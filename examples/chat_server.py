@@ -1,6 +1,6 @@
 """A chat server with FastAPI: streamed answers, and how full the window is, on PostgreSQL.
 
-Try it offline:     python examples/chat_server.py
+Try it offline:     pip install fastapi httpx; python examples/chat_server.py
 With Docker:        docker compose -f examples/compose.yaml up
 Without Docker, on a PostgreSQL of yours, and with a real model:
     pip install 'langchain-tokenmem[postgres]' fastapi uvicorn langchain-openai

@@ -381,6 +381,9 @@ def inactive_threads(
     marks = (func.max(sessions.c.is_pinned), func.max(sessions.c.is_kept))
     query = select(sessions.c.thread_id, counted, *marks).where(sessions.c.kind != OF_USER)
     query = query.group_by(sessions.c.thread_id).having(newest < _text_of(since))
+    if among is None:  # by the index of times: the groups of all sessions take longer
+        old = select(sessions.c.thread_id).where(sessions.c.active_at < _text_of(since))
+        query = query.where(sessions.c.thread_id.in_(old))
     found: list[_Thread] = []
     for some in [None] if among is None else chunks(among):
         own = query if some is None else query.where(sessions.c.thread_id.in_(some))
