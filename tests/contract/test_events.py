@@ -86,6 +86,7 @@ async def test_every_integration_tells_of_each_call_and_each_change(way: Way, ca
     assert PRIVATE not in caplog.text
 
 
+@pytest.mark.slow
 def test_who_was_compacted_when_and_for_how_much_is_known_of_20_sessions_at_once(caplog):
     heard, sessions = Heard(), 20
     caplog.set_level(logging.DEBUG, "langchain_tokenmem")

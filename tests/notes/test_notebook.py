@@ -7,13 +7,11 @@ import logging
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langgraph.store.base import SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import Notebook, TokenMemory, TranscriptStore
-from langchain_tokenmem.core.thread_names import namespace_label, notes_of_user
+from langchain_tokenmem.core.thread_names import notes_of_user
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.notes import JsonStore, SqlStore
 from tests.notes.conftest import NOON, notebook_on
@@ -117,14 +115,6 @@ def test_what_an_application_has_put_there_is_no_note(notebook, store, damage):
 def test_a_project_is_the_same_with_a_slash_at_its_end(store):
     note = notebook_on(store, project="/work/shop/").add("Use tabs.", **ANN)
     assert notebook_on(store, project="/work/shop").list(**ANN) == [note]
-
-
-@given(st.text(min_size=1), st.text(min_size=1))
-def test_two_names_never_share_a_label_and_every_store_takes_it(one, other):
-    label = namespace_label(one)
-    assert label
-    assert "." not in label
-    assert (label == namespace_label(other)) == (one == other)
 
 
 def test_the_same_key_at_another_level_or_scope_does_not(notebook, store):
