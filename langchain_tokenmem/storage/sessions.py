@@ -278,7 +278,7 @@ def page_of_sessions(
         wanted.append(found | sessions.c.user_id.icontains(matching, autoescape=True))
     total = connection.execute(select(func.count()).select_from(sessions).where(*wanted)).scalar()
     order = (sessions.c.active_at.desc().nulls_last(), sessions.c.name)
-    # Said by the other kinds, so that SQLite goes by the index of times instead of sorting them all
+    # Said by the other kinds, so that SQLite goes by the index of times and sorts nothing.
     wanted[0] = sessions.c.kind.not_in((OF_SESSION, OF_USER))
     query = select(sessions).where(*wanted).order_by(*order).limit(limit).offset(offset)
     return total or 0, [Session(*row) for row in connection.execute(query)]
