@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -45,6 +45,9 @@ from langchain_tokenmem.storage.thread_messages import ThreadMessages, own_copy
 
 _SMALL = 256
 """Bytes of a value that stays in the body of its checkpoint."""
+
+_RECENT = timedelta(minutes=1)
+"""Activity younger than this is not written again for a pending write: a checkpoint follows."""
 
 _PAGE = 32
 """Checkpoints that are read at once."""
@@ -394,7 +397,8 @@ class CheckpointStore:
                 idx = WRITES_IDX_MAP.get(channel, place)
                 if idx in there and idx >= 0:
                     continue
-                connection.execute(delete(writes).where(*own, writes.c.idx == idx))
+                if idx in there:
+                    connection.execute(delete(writes).where(*own, writes.c.idx == idx))
                 copies = [own_copy(self.codec, message) for message in value.messages]
                 session, numbers = self.messages.store(
                     connection, session, copies, now, is_main=False
@@ -412,7 +416,8 @@ class CheckpointStore:
                 }
             if rows:
                 connection.execute(insert(writes), list(rows.values()))
-                save(connection, session, active_at=later(session.active_at, now))
+                if later(session.active_at, now - _RECENT) != session.active_at:
+                    save(connection, session, active_at=later(session.active_at, now))
 
     # --- reading
 

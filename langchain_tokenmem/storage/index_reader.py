@@ -26,8 +26,8 @@ from langchain_tokenmem.storage.sessions import (
     OF_SESSION,
     OF_USER,
     Session,
+    check_owner,
     checked_id,
-    find,
 )
 from langchain_tokenmem.storage.tables import messages, sessions, terms
 from langchain_tokenmem.storage.transcripts import (
@@ -66,21 +66,23 @@ def sessions_in(connection: Connection, scope: Scope) -> ScopePartitions | None:
     Raises:
         ScopeError: When an id is blank, or the session belongs to another user.
     """
-    session = None
+    own: list[Session] = []
     if scope.session_id or not scope.whole_user:
-        session = find(connection, scope.session_id, scope.user_id)
-    query = select(sessions.c.id)
+        named = sessions.c.name == checked_id(scope.session_id)
+        query = select(sessions).where(named, sessions.c.kind.in_((MESSAGES, OF_SESSION)))
+        own = [Session(*row) for row in connection.execute(query.order_by(sessions.c.id))]
+    session = next((one for one in own if one.kind == MESSAGES), None)
+    check_owner(session, scope.user_id)
     if scope.whole_user:
-        query = query.where(sessions.c.user_id == checked_id(scope.user_id, "user_id"))
-    elif session is not None or scope.session_id:
-        kinds = (MESSAGES, OF_SESSION)
-        query = query.where(sessions.c.name == scope.session_id, sessions.c.kind.in_(kinds))
-    numbers = tuple(connection.execute(query.order_by(sessions.c.id)).scalars())
+        theirs = sessions.c.user_id == checked_id(scope.user_id, "user_id")
+        query = select(sessions.c.id).where(theirs).order_by(sessions.c.id)
+        numbers = tuple(connection.execute(query).scalars())
+        user_id = scope.user_id
+    else:
+        numbers = tuple(one.id for one in own)
+        user_id = session.user_id if session else None
     if not numbers:
         return None
-    user_id = scope.user_id
-    if not scope.whole_user:
-        user_id = session.user_id if session else None
     return ScopePartitions(owner_number(user_id, numbers[0]), numbers, whole=scope.whole_user)
 
 
@@ -116,6 +118,7 @@ class IndexReader(VectorsReader):
         super().__init__(connection, partitions)
         self.partitions = partitions
         self._scope = scope
+        self._held: dict[int, Session] = {}
 
     def totals(self) -> tuple[int, int]:
         """Return the number of units in scope, and their total number of terms."""
@@ -232,12 +235,12 @@ class IndexReader(VectorsReader):
         return found
 
     def _sessions(self, numbers: Iterable[int]) -> list[Session]:
-        """Return the sessions with some numbers, in order."""
-        found: list[Session] = []
-        for some in chunks(sorted(numbers)):
-            query = select(sessions).where(sessions.c.id.in_(some)).order_by(sessions.c.id)
-            found += [Session(*row) for row in self._connection.execute(query)]
-        return found
+        """Return the sessions with some numbers, in order; each is read once."""
+        wanted = sorted(numbers)
+        for some in chunks([number for number in wanted if number not in self._held]):
+            query = select(sessions).where(sessions.c.id.in_(some))
+            self._held |= {row.id: Session(*row) for row in self._connection.execute(query)}
+        return [self._held[number] for number in wanted if number in self._held]
 
     def sources(self, units: Iterable[int]) -> dict[tuple[int, int], IndexSource]:
         """Return the texts of units by (session, seq), if they exist and are in scope."""

@@ -278,8 +278,9 @@ class SearchIndex(VectorTable):
         if analyser is None:
             return 0
         self.make_ready()
-        own, done = self._number_of(scope), 0
-        for entry in sorted(self.pending(WORDS, scope=scope), key=lambda e: e.partition != own):
+        found, done = self.pending(WORDS, scope=scope), 0
+        own = self._number_of(scope) if len(found) > 1 else None
+        for entry in sorted(found, key=lambda entry: entry.partition != own):
             is_more = True
             while is_more and (most is None or done < most):
                 size = _BATCH if most is None else min(_BATCH, most - done)

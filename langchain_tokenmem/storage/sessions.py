@@ -130,16 +130,24 @@ def find(
         ScopeError: When an id is none, or the session belongs to another user.
     """
     row = connection.execute(_FIND, {"of_kind": kind, "named": checked_id(name)}).first()
+    session = None if row is None else Session(*row)
+    check_owner(session, user_id)
+    return session
+
+
+def check_owner(session: Session | None, user_id: str | None) -> None:
+    """Check that a session is nobody's, or the user's.
+
+    Raises:
+        ScopeError: When it belongs to another user, or the user's id is none.
+    """
     if user_id is not None:
         checked_id(user_id, "user_id")
-    if row is None:
-        return None
-    if user_id is not None and row.user_id not in {None, user_id}:
+    if session is not None and user_id is not None and session.user_id not in {None, user_id}:
         raise ScopeError(
-            f"Session {name!r} belongs to another user than {user_id!r}; use a session id of this "
-            f"user's own."
+            f"Session {session.name!r} belongs to another user than {user_id!r}; use a session id "
+            f"of this user's own."
         )
-    return Session(*row)
 
 
 def find_by_id(connection: Connection, number: int) -> Session | None:
@@ -213,8 +221,10 @@ class UserRule:
         Raises:
             ScopeError: As in `find`.
         """
-        self.find(connection, name, user_id)
-        return find_or_make(connection, name, user_id)
+        found = self.find(connection, name, user_id)
+        if found is None or (found.user_id is None and user_id is not None):
+            return find_or_make(connection, name, user_id)
+        return found
 
     def check(self, name: str, user_id: str | None, owner: str | None) -> None:
         """Raise where a call leaves out the user and may not.
