@@ -70,7 +70,7 @@ def compared(what: str, small: float, large: float, limit: float) -> bool:
 
 
 def grown(store: TranscriptStore, start: int, stop: int) -> None:
-    """Add sessions of two messages, each of a user of its own."""
+    """Add sessions of two messages, each owned by a different user."""
     talk = Talk(start)
     for number in range(start, stop):
         store.add(f"s{number}", [talk.message(0), talk.message(1)], user_id=f"u{number}")

@@ -1,4 +1,4 @@
-"""A deep agent with this memory in the place of its own summarizer. Runs offline.
+"""A deep agent that uses this memory instead of its own summarizer. Runs offline.
 
 Needs `pip install deepagents`; without it, says so. Run: python examples/deep_agent.py
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -49,7 +48,7 @@ _SCALAR, _LINE = 60, 80
 _RULERS = "=*- \n"
 """Characters around a line of a result that carry no information."""
 _NO_ARGUMENTS = frozenset({"", "{}", "[]", "null"})
-_MAX_JSON, _MAX_LITERAL = 200_000, 20_000
+_MAX_JSON = 200_000
 _MOST_SCALARS, _DEEPEST = 500, 8
 MOST_READ = 4_000
 """Characters of a message, or of a call's arguments, that are read for what was used."""
@@ -210,8 +209,8 @@ def _beginning(text: str, most: int) -> str:
 def _read(text: str) -> tuple[list[tuple[str, str]] | None, str]:
     """Return the keys and values of a result, None for a plain text; and how much it holds."""
     if text[:1] in {"{", "["} and len(text) <= _MAX_JSON:
-        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            value = _parsed(text)
+        with suppress(ValueError, RecursionError):
+            value = json.loads(text)
             pairs = [*scalars_in(value)]
             return pairs, _counted(len(value if isinstance(value, list) else pairs), "value")
     lines = [line for line in text[:_MAX_JSON].splitlines() if line.strip()]
@@ -224,14 +223,6 @@ def _read(text: str) -> tuple[list[tuple[str, str]] | None, str]:
     if len(lines) > 1:
         return None, _counted(len(lines), "line")
     return None, f"{len(text):,} characters" if text.strip() else "nothing"
-
-
-def _parsed(text: str) -> Any:
-    """Return what JSON says, or a short literal of Python, as `str` of a dict writes it."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return ast.literal_eval(text[:_MAX_LITERAL])
 
 
 def _record_value(text: str) -> str:

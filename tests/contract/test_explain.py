@@ -53,8 +53,8 @@ async def test_explain_shows_what_a_recorded_agent_was_sent_in_every_turn(way: W
     assert len(chat.requests[-1]) < len(chat.said()), "something was folded"
 
 
-@pytest.mark.parametrize("way", ["middleware"], indirect=True)
-async def test_every_call_of_a_recorded_agent_is_explained_from_its_checkpoints(way: Way):
+async def played_with_checkpoints(way: Way) -> Chat:
+    """Play the recorded agent, whose checkpoints are kept in this process."""
     recording = recorded_agent()
     answers = [m for m in recording.messages if isinstance(m, AIMessage)]
     chat = way.chat(
@@ -67,8 +67,14 @@ async def test_every_call_of_a_recorded_agent_is_explained_from_its_checkpoints(
     for question in recording.messages:
         if isinstance(question, HumanMessage):
             await chat.ask(question)
+    assert len(chat.requests) == len(answers)
+    return chat
+
+
+@pytest.mark.parametrize("way", ["middleware"], indirect=True)
+async def test_every_call_of_a_recorded_agent_is_explained_from_its_checkpoints(way: Way):
+    chat = await played_with_checkpoints(way)
     sent = [*chat.requests]
-    assert len(sent) == len(answers)
     agent: Any = chat.reopened()  # nothing is left in the process but the checkpoints
     middleware = TokenMemoryMiddleware(agent.memory)
     for number, request in enumerate(sent, 1):
@@ -79,27 +85,15 @@ async def test_every_call_of_a_recorded_agent_is_explained_from_its_checkpoints(
         assert [*map(message_to_dict, told.messages)] == [*map(message_to_dict, request)], number
         assert (told.session, told.call) == (chat.setting.thread, number)
     assert told.hidden.summarized
-    assert len(chat.requests) == len(answers), "the model was not called"
+    assert len(chat.requests) == len(sent), "the model was not called"
 
 
 @pytest.mark.parametrize("way", [("node", False), ("node", True), ("nodes", False)], indirect=True)
 async def test_every_call_of_a_recorded_agent_in_a_graph_is_explained_from_its_checkpoints(
     way: Way,
 ):
-    recording = recorded_agent()
-    answers = [m for m in recording.messages if isinstance(m, AIMessage)]
-    chat = way.chat(
-        lambda _: TokenMemory(5_000),
-        model=Talker(answer=list(answers)),
-        system=recording.system,
-        tools=replayed_tools(recording),
-        saver=InMemorySaver(),
-    )
-    for question in recording.messages:
-        if isinstance(question, HumanMessage):
-            await chat.ask(question)
+    chat = await played_with_checkpoints(way)
     sent = [*chat.requests]
-    assert len(sent) == len(answers)
     later: Any = chat.reopened()
     changes = 0
     for number, request in enumerate(sent, 1):
@@ -112,7 +106,7 @@ async def test_every_call_of_a_recorded_agent_in_a_graph_is_explained_from_its_c
         changes += told.change is not None
     assert told.hidden.summarized
     assert 0 < changes < len(sent)
-    assert len(chat.requests) == len(answers), "the model was not called"
+    assert len(chat.requests) == len(sent), "the model was not called"
     with pytest.raises(ConfigurationError, match="is none of them"):
         explain_call(later.graph, chat.config, call=len(sent) + 1)
     with pytest.raises(ConfigurationError, match="'other'"):
