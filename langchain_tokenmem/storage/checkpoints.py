@@ -1,10 +1,9 @@
-"""Checkpoints: rows of bodies that name their messages by number and their values by hash."""
+"""Stores checkpoints: a body names its messages by number, and its large values by hash."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,14 +12,8 @@ from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import WRITES_IDX_MAP, DeltaChannelHistory
 from sqlalchemy import (
     Connection,
-    Select,
-    and_,
-    bindparam,
     delete,
-    exists,
-    func,
     insert,
-    or_,
     select,
     update,
 )
@@ -29,12 +22,31 @@ from langchain_tokenmem.core.pins import PINS_CHANNEL
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage.checkpoint_rows import (
+    AROUND,
+    COUNT,
+    NEWEST,
+    OWN,
+    VALUE,
+    VALUE_IS_THERE,
+    WRITES,
+    WRITTEN,
+    Address,
+    LoadedCheckpoint,
+    NewCheckpoint,
+    StoredCheckpoint,
+    Value,
+    behind,
+    errors_about,
+    is_at,
+    says,
+    time_of,
+)
 from langchain_tokenmem.storage.codec import Codec
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.detached import (
     attach,
     detach,
-    from_ranges,
     is_bare,
     is_plain,
     to_ranges,
@@ -51,129 +63,6 @@ _RECENT = timedelta(minutes=1)
 
 _PAGE = 32
 """Checkpoints that are read at once."""
-
-
-def _around() -> Select[Any]:
-    here, other = checkpoints.c, checkpoints.alias().c
-    thread: Any = bindparam("thread_id")
-    ns: Any = bindparam("ns")
-    parent: Any = bindparam("parent")
-    in_namespace = (other.thread_id == thread, other.ns == ns)
-    newest = select(func.max(other.checkpoint_id)).where(*in_namespace).scalar_subquery()
-    has_child = exists().where(*in_namespace, other.parent_id == parent).label("has_child")
-    wanted = here.checkpoint_id.in_([parent, bindparam("id"), newest])
-    return select(checkpoints, has_child).where(here.thread_id == thread, here.ns == ns, wanted)
-
-
-_AROUND = _around()
-"""Selects a checkpoint's own row, its parent's and the newest one, and whether another follows."""
-
-
-@dataclass(frozen=True)
-class Address:
-    """Address of a checkpoint: thread, namespace, and its id if one is meant."""
-
-    thread_id: str
-    ns: str
-    checkpoint_id: str | None = None
-
-    def __str__(self) -> str:
-        within = f", namespace {self.ns!r}" if self.ns else ""
-        named = f", checkpoint {self.checkpoint_id!r}" if self.checkpoint_id else ""
-        return f"Thread {self.thread_id!r}{within}{named}"
-
-
-@dataclass(frozen=True)
-class NewCheckpoint:
-    """A checkpoint to be stored.
-
-    Attributes:
-        address: Its thread and namespace, and the id of its parent.
-        checkpoint: The checkpoint.
-        metadata: Its metadata, secrets left out.
-        new_versions: The channels that changed.
-        is_fork: Whether the caller named the parent, so that a new branch is meant.
-        user_id: Who owns the thread.
-    """
-
-    address: Address
-    checkpoint: Mapping[str, Any]
-    metadata: dict[str, Any]
-    new_versions: Mapping[str, Any]
-    is_fork: bool
-    user_id: str | None = None
-
-
-@dataclass(frozen=True)
-class LoadedCheckpoint:
-    """A checkpoint as it is read.
-
-    Attributes:
-        address: Where it is.
-        parent: Id of the one before it.
-        checkpoint: The checkpoint, its channels' values included.
-        metadata: Its metadata.
-        writes: Its pending writes as task, channel and value, in order.
-    """
-
-    address: Address
-    parent: str | None
-    checkpoint: dict[str, Any]
-    metadata: dict[str, Any]
-    writes: list[tuple[str, str, Any]]
-
-
-@dataclass(frozen=True)
-class Value:
-    """Value of a channel as a body has it.
-
-    Attributes:
-        refs: Runs of the numbers of its messages.
-        shape: The rest of it, where that is small.
-        digest: Hash of the rest of it, where that is a row of its own.
-        said: Hash of what all of its messages say.
-    """
-
-    refs: list[list[int]]
-    shape: Any = None
-    digest: bytes | None = None
-    said: bytes | None = None
-
-    @property
-    def numbers(self) -> list[int]:
-        """The numbers of its messages."""
-        return from_ranges(self.refs)
-
-
-@dataclass(frozen=True)
-class StoredCheckpoint:
-    """One checkpoint as it is stored.
-
-    Attributes:
-        address: Where it is.
-        parent: Id of the one before it.
-        session: Number of the session that has its messages and values.
-        fields: The checkpoint without id and values.
-        metadata: Its metadata.
-        channels: Values by channel.
-    """
-
-    address: Address
-    parent: str | None
-    session: int
-    fields: dict[str, Any]
-    metadata: dict[str, Any]
-    channels: dict[str, Value]
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-        return self.address.checkpoint_id or ""
-
-    @property
-    def written_at(self) -> datetime | None:
-        """Its time, where it tells one."""
-        return time_of(self.fields)
 
 
 @dataclass(frozen=True)
@@ -229,20 +118,20 @@ class CheckpointStore:
             session = find_or_make(connection, thread_session(at.thread_id, at.ns))
             if session.user_id is None and new.user_id:
                 session = find_or_make(connection, session.name, new.user_id)
-            around = {"thread_id": at.thread_id, "ns": at.ns, "parent": at.checkpoint_id}
-            rows = connection.execute(_AROUND, around | {"id": name}).all()
+            around = at.of(name).named() | {"parent": at.checkpoint_id}
+            rows = connection.execute(AROUND, around).all()
             there = {row.checkpoint_id: row for row in rows}
             head, is_new = max(there, default=None), name not in there
             if head and is_new and not new.is_fork and (not at.checkpoint_id or rows[0].has_child):
                 self.on_conflict(
-                    f"{_at(at, None)}: checkpoint {name!r} follows {at.checkpoint_id!r}, which "
+                    f"{at.of(None)}: checkpoint {name!r} follows {at.checkpoint_id!r}, which "
                     f"another run has gone on from; the head is {head!r}."
                 )
             parent = self.stored(there[at.checkpoint_id]) if at.checkpoint_id in there else None
             session, channels = self._values(connection, session, new, prepared, parent)
             fields = {k: v for k, v in new.checkpoint.items() if k not in {"id", "channel_values"}}
             one = StoredCheckpoint(
-                _at(at, name), at.checkpoint_id, session.id, fields, new.metadata, channels
+                at.of(name), at.checkpoint_id, session.id, fields, new.metadata, channels
             )
             self._save(connection, one, is_new=is_new)
             if head is None or name >= head:
@@ -321,8 +210,8 @@ class CheckpointStore:
         if value.packed is None:
             return session, Value(refs, value.shape, said=said)
         digest = hashlib.blake2b(value.packed, digest_size=16).digest()
-        own = (values.c.session == session.id, values.c.digest == digest)
-        if connection.execute(select(values.c.digest).where(*own)).first() is None:
+        own = {"of": session.id, "digest": digest}
+        if connection.execute(VALUE_IS_THERE, own).first() is None:
             row = {"session": session.id, "digest": digest, "value": value.packed}
             connection.execute(insert(values), row)
         return session, Value(refs, digest=digest, said=said)
@@ -390,15 +279,15 @@ class CheckpointStore:
         now = datetime.now(UTC)
         with self.database.writing(str(at), at.thread_id) as connection:
             session = find_or_make(connection, thread_session(at.thread_id, at.ns))
-            own = (*is_at(at, writes), writes.c.task_id == task_id)
-            there = set(connection.execute(select(writes.c.idx).where(*own)).scalars())
+            there = set(connection.execute(WRITTEN, at.named() | {"task_id": task_id}).scalars())
             rows: dict[int, dict[str, Any]] = {}
             for place, (channel, value) in enumerate(prepared):
                 idx = WRITES_IDX_MAP.get(channel, place)
                 if idx in there and idx >= 0:
                     continue
                 if idx in there:
-                    connection.execute(delete(writes).where(*own, writes.c.idx == idx))
+                    own = (writes.c.task_id == task_id, writes.c.idx == idx)
+                    connection.execute(delete(writes).where(*is_at(at, writes), *own))
                 copies = [own_copy(self.codec, message) for message in value.messages]
                 session, numbers = self.messages.store(
                     connection, session, copies, now, is_main=False
@@ -424,8 +313,7 @@ class CheckpointStore:
     def get(self, at: Address) -> LoadedCheckpoint | None:
         """Return a checkpoint, the head of its namespace where no id is named."""
         with self.database.reading(str(at)) as connection:
-            name = at.checkpoint_id or self.head_of(connection, at)
-            found = self.find(connection, _at(at, name))
+            found = self.find(connection, at)
             return None if found is None else self.loaded(connection, found)
 
     def listed(
@@ -456,14 +344,14 @@ class CheckpointStore:
         query = select(checkpoints).where(*own).order_by(*order)
         last, size = (before, None, None), 1  # whoever wants the newest one waits for no other
         while True:
-            page = query.where(*_behind(*last)).limit(size)
+            page = query.where(*behind(*last)).limit(size)
             with self.database.reading("A list of checkpoints") as connection:
                 rows = connection.execute(page).all()
                 stored = map(self.stored, rows)
                 found = [
                     self.loaded(connection, one)
                     for one in stored
-                    if all(_says(one.metadata, key, value) for key, value in metadata.items())
+                    if all(says(one.metadata, key, value) for key, value in metadata.items())
                 ]
             yield from found
             if len(rows) < size:
@@ -485,12 +373,12 @@ class CheckpointStore:
         found: dict[str, DeltaChannelHistory] = {name: {"writes": []} for name in channels}
         remaining = set(channels)
         with self.database.reading(str(at)) as connection:
-            one = self.find(connection, _at(at, at.checkpoint_id or self.head_of(connection, at)))
+            one = self.find(connection, at)
             visited = {one.id} if one else set()
             # A checkpoint may have been put again below its own descendant.
             while one and one.parent and one.parent not in visited and remaining:
                 visited.add(one.parent)
-                one = self.find(connection, _at(at, one.parent))
+                one = self.find(connection, at.of(one.parent))
                 if one is None:
                     break
                 loaded = self.loaded(connection, one, among=remaining)
@@ -503,20 +391,13 @@ class CheckpointStore:
             history["writes"].reverse()
         return found
 
-    def head_of(self, connection: Connection, at: Address) -> str | None:
-        """Return the id of the newest checkpoint of a namespace."""
-        query = select(func.max(checkpoints.c.checkpoint_id)).where(*_in_namespace(at))
-        return connection.execute(query).scalar()
-
     def _count(self, connection: Connection, at: Address) -> int:
-        query = select(func.count()).select_from(checkpoints).where(*_in_namespace(at))
-        return connection.execute(query).scalar_one()
+        return connection.execute(COUNT, at.named()).scalar_one()
 
     def find(self, connection: Connection, at: Address) -> StoredCheckpoint | None:
-        """Return a checkpoint as it is stored; None when there is none."""
-        if at.checkpoint_id is None:
-            return None
-        row = connection.execute(select(checkpoints).where(*is_at(at))).first()
+        """Return a checkpoint as it is stored, the newest where no id is named; None for none."""
+        query = NEWEST if at.checkpoint_id is None else OWN
+        row = connection.execute(query, at.named()).first()
         return None if row is None else self.stored(row)
 
     def stored(self, row: Any) -> StoredCheckpoint:
@@ -541,7 +422,7 @@ class CheckpointStore:
                 if among is None or name in among
             }
             pending = []
-            for row in connection.execute(select(writes).where(*is_at(one.address, writes))):
+            for row in connection.execute(WRITES, one.address.named()):
                 path, channel, refs, shape = self.codec.unpack(row.value)
                 if among is not None and channel not in among:
                     continue
@@ -561,76 +442,11 @@ class CheckpointStore:
         shape = value.shape
         try:
             if value.digest is not None:
-                own = (values.c.session == session, values.c.digest == value.digest)
-                packed = connection.execute(select(values.c.value).where(*own)).scalar()
+                own = {"of": session, "digest": value.digest}
+                packed = connection.execute(VALUE, own).scalar()
                 if packed is None:
                     raise CorruptStoreError("the value is missing")  # noqa: TRY301
                 shape = self.codec.unpack(packed)
             return attach(shape, self.messages.read(connection, session, value.numbers))
         except CorruptStoreError as error:
             raise CorruptStoreError(f"{what}: {error}") from error
-
-
-def is_at(at: Address, table: Any = checkpoints) -> tuple[Any, ...]:
-    """Return the conditions of a checkpoint's row, or of those of its writes."""
-    return (
-        table.c.thread_id == at.thread_id,
-        table.c.ns == at.ns,
-        table.c.checkpoint_id == at.checkpoint_id,
-    )
-
-
-def time_of(checkpoint: Mapping[str, Any]) -> datetime | None:
-    """Return the time that a checkpoint tells."""
-    try:
-        moment = datetime.fromisoformat(str(checkpoint.get("ts")))
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _in_namespace(at: Address) -> tuple[Any, ...]:
-    return (checkpoints.c.thread_id == at.thread_id, checkpoints.c.ns == at.ns)
-
-
-def _behind(checkpoint_id: str | None, thread_id: str | None, ns: str | None) -> list[Any]:
-    """Return the conditions of what comes behind a checkpoint in a list."""
-    table = checkpoints.c
-    if checkpoint_id is None:
-        return []
-    older = table.checkpoint_id < checkpoint_id
-    if thread_id is None:
-        return [older]
-    next_thread = or_(
-        table.thread_id > thread_id, and_(table.thread_id == thread_id, table.ns > ns)
-    )
-    return [or_(older, and_(table.checkpoint_id == checkpoint_id, next_thread))]
-
-
-def _says(metadata: Mapping[str, Any], key: str, wanted: Any) -> bool:
-    """Return whether metadata have a value under a key, or at the end of a path with dots."""
-    if key in metadata or "." not in key:
-        return bool(metadata.get(key) == wanted)
-    found: Any = metadata
-    for name in key.split("."):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return bool(found == wanted)
-
-
-def _at(at: Address, checkpoint_id: str | None) -> Address:
-    return Address(at.thread_id, at.ns, checkpoint_id)
-
-
-@contextmanager
-def errors_about(about: Address | str) -> Iterator[None]:
-    """Name thread and checkpoint in the errors of damaged rows; they are left as they are else."""
-    try:
-        yield
-    except CorruptStoreError as error:
-        text = str(error)
-        if isinstance(about, str) or text.startswith("Thread "):
-            raise
-        raise CorruptStoreError(
-            f"{about}: {text}. Nothing was returned; restore a backup, or look at the thread "
-            f"with `tokenmem doctor`."
-        ) from error

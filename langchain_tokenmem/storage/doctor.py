@@ -10,7 +10,8 @@ from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
 from langchain_tokenmem.errors import StoreError
-from langchain_tokenmem.storage.checkpoints import Address, CheckpointStore
+from langchain_tokenmem.storage.checkpoint_rows import Address
+from langchain_tokenmem.storage.checkpoints import CheckpointStore
 from langchain_tokenmem.storage.sessions import MESSAGES, find
 from langchain_tokenmem.storage.tables import checkpoints, sessions
 from langchain_tokenmem.storage.transcripts import read

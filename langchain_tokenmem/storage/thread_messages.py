@@ -184,6 +184,9 @@ def _lookups() -> tuple[Select[Any], Select[Any], Select[Any]]:
 
 
 # Made once: building them anew takes longer than asking.
+_ADOPT = update(messages).where(
+    messages.c.session == bindparam("of"), messages.c.number == bindparam("at")
+)
 _NEAR, _SAME, _HIDDEN = _lookups()
 
 
@@ -258,8 +261,8 @@ class _Batch:
     def adopt(self, number: int, message: BaseMessage) -> _Place:
         """Give a message that only a checkpoint had a place in the transcript."""
         row = self._columns(message, number)
-        own = (messages.c.session == self._session.id, messages.c.number == number)
-        self._connection.execute(update(messages).where(*own).values(row))
+        at = {"of": self._session.id, "at": number}
+        self._connection.execute(_ADOPT, at | row)
         return number, row["seq"]
 
     def save(self) -> Session:

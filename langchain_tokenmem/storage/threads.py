@@ -13,13 +13,13 @@ from sqlalchemy import Connection, delete, exists, insert, literal, select
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
-from langchain_tokenmem.storage.checkpoints import (
+from langchain_tokenmem.storage.checkpoint_rows import (
     Address,
-    CheckpointStore,
     StoredCheckpoint,
     errors_about,
     is_at,
 )
+from langchain_tokenmem.storage.checkpoints import CheckpointStore
 from langchain_tokenmem.storage.database import chunks, lock_threads
 from langchain_tokenmem.storage.detached import from_ranges
 from langchain_tokenmem.storage.sessions import MESSAGES, find, find_or_make, save

@@ -17,7 +17,7 @@ from langgraph.checkpoint.base import (
 
 from langchain_tokenmem.core.thread_names import check_characters, check_thread_id
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
-from langchain_tokenmem.storage.checkpoints import Address, LoadedCheckpoint
+from langchain_tokenmem.storage.checkpoint_rows import Address, LoadedCheckpoint
 from langchain_tokenmem.storage.threads import RetentionRule
 
 _METADATA_KEYS = frozenset({"assistant_id", "graph_id", "run_id", "user_id"})
