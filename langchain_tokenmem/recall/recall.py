@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal, TypeVar
@@ -34,6 +35,7 @@ from langchain_tokenmem.recall.vector_store import VectorStoreIndex
 from langchain_tokenmem.recall.vectors import vector_index
 from langchain_tokenmem.recall.words import LexicalIndex, Scores
 from langchain_tokenmem.recall.worker import LexicalBacklog
+from langchain_tokenmem.storage.index_reader import IndexReader
 from langchain_tokenmem.storage.lifecycle import ExpiryReport
 from langchain_tokenmem.storage.redaction import RemovalReceipt
 from langchain_tokenmem.storage.redactor import Redactor
@@ -190,7 +192,6 @@ class Recall(Closeable):
         if not query.strip() or k < 1:
             return []
         try:
-            self._lexical_backlog.index_scope(where)
             found = self._search(query, timed, options)
         except StoreError as error:
             raise RecallError(f"Recall could not search: {error}") from error
@@ -200,7 +201,7 @@ class Recall(Closeable):
 
     def _search(self, query: str, where: Scope, options: SearchOptions) -> list[Hit]:
         dense = self._dense
-        with self._store.index.reading(where) as reader:
+        with self._indexed(where) as reader:
             if reader is None:
                 return []
             words = self.lexical.scores(query, reader, among=options.among, exclude=options.exclude)
@@ -223,6 +224,19 @@ class Recall(Closeable):
             found = [(unit, cosine) for unit, cosine in found if unit in there]
             selection = ResultSelection(self._analyser, reader, query, self._boosts)
             return selection.select(best_parts(self._fused(words, found, lacking)), options)
+
+    @contextmanager
+    def _indexed(self, where: Scope) -> Iterator[IndexReader | None]:
+        """Open a view of a scope in which all words are indexed, but for a long backlog."""
+        index = self._store.index
+        index.make_ready()
+        with index.reading(where) as reader:
+            if reader is None or not reader.has_backlog:
+                yield reader
+                return
+        self._lexical_backlog.index_scope(replace(where, after=None, before=None))
+        with index.reading(where) as reader:
+            yield reader
 
     def _or_none(self, ask: Callable[[], T]) -> T | None:
         """Ask the vectors; on failure return None, so that words alone answer, and warn once."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -23,11 +24,12 @@ from langchain_tokenmem.storage import documents
 from langchain_tokenmem.storage.database import chunks
 from langchain_tokenmem.storage.sessions import (
     MESSAGES,
-    OF_SESSION,
     OF_USER,
     Session,
+    UserRule,
     check_owner,
     checked_id,
+    sessions_of_name,
 )
 from langchain_tokenmem.storage.tables import messages, sessions, terms
 from langchain_tokenmem.storage.transcripts import (
@@ -60,30 +62,51 @@ def source_of(row: TranscriptRow, session: Session) -> IndexSource:
     )
 
 
-def sessions_in(connection: Connection, scope: Scope) -> ScopePartitions | None:
+@dataclass(frozen=True)
+class InScope:
+    """What a scope may search.
+
+    Attributes:
+        partitions: Its sessions, documents included.
+        has_backlog: Whether some of their texts are not in the index of words yet.
+        known: Rows of sessions, as far as they were read.
+    """
+
+    partitions: ScopePartitions
+    has_backlog: bool
+    known: Sequence[Session] = ()
+
+
+def sessions_in(connection: Connection, scope: Scope, users: UserRule) -> InScope | None:
     """Return the sessions that a scope may search, documents included; None if there are none.
 
     Raises:
-        ScopeError: When an id is blank, or the session belongs to another user.
+        ScopeError: When an id is blank, the session belongs to another user, or no user is named
+            and one has to be.
     """
     own: list[Session] = []
+    session = None
     if scope.session_id or not scope.whole_user:
-        named = sessions.c.name == checked_id(scope.session_id)
-        query = select(sessions).where(named, sessions.c.kind.in_((MESSAGES, OF_SESSION)))
-        own = [Session(*row) for row in connection.execute(query.order_by(sessions.c.id))]
-    session = next((one for one in own if one.kind == MESSAGES), None)
-    check_owner(session, scope.user_id)
-    if scope.whole_user:
-        theirs = sessions.c.user_id == checked_id(scope.user_id, "user_id")
-        query = select(sessions.c.id).where(theirs).order_by(sessions.c.id)
-        numbers = tuple(connection.execute(query).scalars())
-        user_id = scope.user_id
-    else:
+        own = sessions_of_name(connection, scope.session_id)
+        session = next((one for one in own if one.kind == MESSAGES), None)
+        check_owner(session, scope.user_id)
+        users.check(scope.session_id, scope.user_id, session.user_id if session else None)
+    if not scope.whole_user:
+        if not own:
+            return None
         numbers = tuple(one.id for one in own)
-        user_id = session.user_id if session else None
-    if not numbers:
+        owner = owner_number(session.user_id if session else None, numbers[0])
+        has_backlog = any(one.last_seq >= one.words_from for one in own)
+        return InScope(ScopePartitions(owner, numbers), has_backlog, own)
+    theirs = sessions.c.user_id == checked_id(scope.user_id, "user_id")
+    is_late = sessions.c.last_seq >= sessions.c.words_from
+    query = select(sessions.c.id, is_late).where(theirs).order_by(sessions.c.id)
+    late = {row[0]: bool(row[1]) for row in connection.execute(query)}
+    if not late:
         return None
-    return ScopePartitions(owner_number(user_id, numbers[0]), numbers, whole=scope.whole_user)
+    numbers = tuple(late)
+    owner = owner_number(scope.user_id, numbers[0])
+    return InScope(ScopePartitions(owner, numbers, whole=True), any(late.values()), own)
 
 
 def owner_number(user_id: str | None, session: int) -> int:
@@ -108,32 +131,33 @@ class IndexReader(VectorsReader):
     Args:
         connection: In a transaction.
         scope: The scope; every text is checked against it again.
-        partitions: The sessions of the scope.
+        within: What it may search.
 
     Attributes:
         partitions: The sessions of the scope.
+        has_backlog: Whether some of their texts are not in the index of words yet.
     """
 
-    def __init__(self, connection: Connection, scope: Scope, partitions: ScopePartitions) -> None:
-        super().__init__(connection, partitions)
-        self.partitions = partitions
+    def __init__(self, connection: Connection, scope: Scope, within: InScope) -> None:
+        super().__init__(connection, within.partitions)
+        self.partitions, self.has_backlog = within.partitions, within.has_backlog
         self._scope = scope
-        self._held: dict[int, Session] = {}
+        self._held = {session.id: session for session in within.known}
 
     def totals(self) -> tuple[int, int]:
         """Return the number of units in scope, and their total number of terms."""
+        if not self.partitions.whole:
+            own = [self._held[number] for number in self.partitions.partitions]
+            return sum(one.unit_count for one in own), sum(one.term_count for one in own)
         counted = select(func.sum(sessions.c.unit_count), func.sum(sessions.c.term_count))
-        row = self._connection.execute(counted.where(self._own())).one()
+        theirs = sessions.c.user_id == self._scope.user_id
+        row = self._connection.execute(counted.where(theirs)).one()
         return int(row[0] or 0), int(row[1] or 0)
-
-    def _own(self) -> Any:
-        if self.partitions.whole:
-            return sessions.c.user_id == self._scope.user_id
-        return sessions.c.id.in_(self.partitions.partitions)
 
     def _mine(self) -> Any:
         if self.partitions.whole:
-            mine = terms.c.session.in_(select(sessions.c.id).where(self._own()))
+            theirs = sessions.c.user_id == self._scope.user_id
+            mine = terms.c.session.in_(select(sessions.c.id).where(theirs))
         else:
             mine = terms.c.session.in_(self.partitions.partitions)
         return and_(mine, self._is_of_time())

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, func, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from langchain_tokenmem.core.search_units import (
     Analyser,
     Change,
+    Entry,
     IndexSource,
     Scope,
     Unindexed,
@@ -129,10 +131,13 @@ class SearchIndex(VectorTable):
         rows: Sequence[TranscriptRow],
     ) -> None:
         try:
-            add_terms(connection, analyser, session, [source_of(row, session) for row in rows])
+            found = entries_of(analyser, [source_of(row, session) for row in rows])
         except Exception:  # an index never fails a turn; the messages are indexed later
             logger.exception("Messages could not be analysed; they are not found yet.")
             forget_from(connection, session, rows[0].seq)
+            return
+        last = max((row.seq for row in rows), default=0)
+        add_terms(connection, session, found, last)
 
     # --- reading
 
@@ -144,9 +149,7 @@ class SearchIndex(VectorTable):
             ScopeError: When an id is blank, or the session belongs to another user.
         """
         with self._database.reading(_ABOUT) as connection:
-            if scope.session_id or not scope.whole_user:
-                self._users.find(connection, scope.session_id, scope.user_id)
-            found = sessions_in(connection, scope)
+            found = sessions_in(connection, scope, self._users)
             yield None if found is None else IndexReader(connection, scope, found)
 
     def pending(
@@ -157,8 +160,9 @@ class SearchIndex(VectorTable):
         query = select(sessions.c.id, column).where(sessions.c.last_seq >= column)
         with self._database.reading(_ABOUT) as connection:
             if scope is not None:
-                within = sessions_in(connection, scope)
-                query = query.where(sessions.c.id.in_(within.partitions if within else ()))
+                within = sessions_in(connection, scope, self._users)
+                numbers = within.partitions.partitions if within else ()
+                query = query.where(sessions.c.id.in_(numbers))
             rows = connection.execute(query.order_by(sessions.c.id).limit(limit))
             return [Unindexed(*row) for row in rows]
 
@@ -307,11 +311,8 @@ class SearchIndex(VectorTable):
             if session is None or session.words_from > session.last_seq:
                 return 0, False
             found = sources_from(connection, session, session.words_from, size)
-            add_terms(connection, analyser, session, found)
             done_to = found[-1].seq if found else session.last_seq
-            connection.execute(
-                update(sessions).where(sessions.c.id == number).values(words_from=done_to + 1)
-            )
+            add_terms(connection, session, entries_of(analyser, found), done_to)
             return len(found), done_to < session.last_seq
 
     def make_ready(self) -> None:
@@ -349,37 +350,50 @@ def sources_from(
 
 # --- terms
 
+# psycopg sends one statement for each row of a list.
+_ADD_AT_ONCE = insert(terms).from_select(
+    [*terms.c],
+    select(*(func.unnest(bindparam(column.name, type_=ARRAY(column.type))) for column in terms.c)),
+)
+"""Inserts rows that come as one array for each column, on PostgreSQL."""
 
-def add_terms(
-    connection: Connection, analyser: Analyser, session: Session, sources: Sequence[IndexSource]
-) -> None:
-    """Store the terms of texts of a session, and update the counts in the session's row."""
-    found = [
+
+def entries_of(analyser: Analyser, sources: Sequence[IndexSource]) -> list[tuple[int, Entry]]:
+    """Return what an analyser finds in texts, each with the number of its text."""
+    return [
         (source.seq, entry)
         for source in sources
         if not source.is_hidden
         for entry in analyser.entries(source)
     ]
+
+
+def add_terms(
+    connection: Connection, session: Session, found: Sequence[tuple[int, Entry]], last: int
+) -> None:
+    """Store the terms of texts of a session, and update the counts in the session's row.
+
+    Args:
+        connection: In a transaction that writes.
+        session: The session.
+        found: What was found in the texts.
+        last: Number of the last one of these texts.
+    """
     new = [
-        {
-            "session": session.id,
-            "term": term,
-            "seq": seq,
-            "part": entry.part,
-            "occurrences": occurrences,
-            "unit_length": entry.length,
-            "elaborates": int(entry.elaborates),
-        }
+        (session.id, term, seq, entry.part, occurrences, entry.length, int(entry.elaborates))
         for seq, entry in found
         for term, occurrences in entry.terms.items()
     ]
-    if new:
-        connection.execute(insert(terms), new)
-    more = (len(found), sum(entry.length for _, entry in found))
-    last = max((source.seq for source in sources), default=0)
-    own = update(sessions).where(sessions.c.id == session.id)
-    next_one = {"words_from": last + 1} if last >= session.words_from else {}
-    connection.execute(own.values(**_counted(*more), **next_one))
+    names = [column.name for column in terms.c]
+    if new and connection.dialect.name == "postgresql":
+        columns = map(list, zip(*new, strict=True))
+        connection.execute(_ADD_AT_ONCE, dict(zip(names, columns, strict=True)))
+    elif new:
+        connection.execute(insert(terms), [dict(zip(names, row, strict=True)) for row in new])
+    changes = _counted(len(found), sum(entry.length for _, entry in found))
+    if last >= session.words_from:
+        changes["words_from"] = last + 1
+    connection.execute(update(sessions).where(sessions.c.id == session.id).values(**changes))
 
 
 def _counted(units: int, length: int) -> dict[str, Any]:

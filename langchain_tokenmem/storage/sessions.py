@@ -113,6 +113,11 @@ def checked_id(name: Any, what: str = "session_id") -> str:
 _FIND = select(sessions).where(
     sessions.c.kind == bindparam("of_kind"), sessions.c.name == bindparam("named")
 )
+_OF_NAME = (
+    select(sessions)
+    .where(sessions.c.kind.in_((MESSAGES, OF_SESSION)), sessions.c.name == bindparam("named"))
+    .order_by(sessions.c.id)
+)
 _SAVE = update(sessions).where(sessions.c.id == bindparam("number"))
 
 
@@ -133,6 +138,16 @@ def find(
     session = None if row is None else Session(*row)
     check_owner(session, user_id)
     return session
+
+
+def sessions_of_name(connection: Connection, name: str) -> list[Session]:
+    """Return a session and that of its documents, as far as they are there.
+
+    Raises:
+        ScopeError: When the id is none.
+    """
+    rows = connection.execute(_OF_NAME, {"named": checked_id(name)})
+    return [Session(*row) for row in rows]
 
 
 def check_owner(session: Session | None, user_id: str | None) -> None:

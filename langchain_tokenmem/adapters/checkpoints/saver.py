@@ -48,7 +48,8 @@ from langchain_tokenmem.core.argument_checks import (
     checked_several,
 )
 from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
-from langchain_tokenmem.storage.checkpoints import Address, CheckpointStore, NewCheckpoint
+from langchain_tokenmem.storage.checkpoint_rows import Address, NewCheckpoint
+from langchain_tokenmem.storage.checkpoints import CheckpointStore
 from langchain_tokenmem.storage.codec import Codec
 from langchain_tokenmem.storage.doctor import Examination, examine
 from langchain_tokenmem.storage.serializer import StateSerializer
@@ -152,6 +153,12 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
 
     def __repr__(self) -> str:
         return f"TokenMemorySaver({self.store!r})"
+
+    @property
+    def keeps_transcript(self) -> bool:
+        """Whether the transcript has the messages of a thread as its checkpoints have them."""
+        is_open = self._checkpoints.codec.is_plain and self._before_store is None
+        return self.transcript_channel is not None and is_open
 
     def with_allowlist(
         self, extra_allowlist: Collection[tuple[str, ...]]
