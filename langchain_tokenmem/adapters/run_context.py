@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from langchain_core.messages import BaseMessage
@@ -173,6 +173,22 @@ def removed_messages(
     return RemovedMessages(read, held if isinstance(held, list) else ())
 
 
+def checkpointed(memory: TokenMemory, config: RunnableConfig | None) -> Collection[str]:
+    """Return ids of messages that the run's checkpointer keeps in the recall's store, as they are.
+
+    Args:
+        memory: The memory of the run.
+        config: The run's config; None for the one that LangChain keeps for the running task.
+    """
+    saver, recall = saver_of_run(config), memory.recall
+    if recall is None or getattr(saver, "store", None) is not recall.store:
+        return ()
+    if memory.before_store or not saver.keeps_transcript or subgraph_of(config):
+        return ()
+    held = state_in_run(saver.transcript_channel)
+    return {message.id for message in held} if isinstance(held, list) else ()
+
+
 def session_and_user(
     config: RunnableConfig | None, *, shared_threads: bool = False
 ) -> tuple[str, str | None]:
@@ -260,6 +276,7 @@ def graph_thread(
         pins=pins,
         settings=settings,
         removed=removed_messages(memory, config, shared_threads=shared_threads),
+        checkpointed=checkpointed(memory, config) if recalls else (),
     )
 
 

@@ -7,7 +7,7 @@ with the update of the node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
@@ -62,6 +62,7 @@ class GraphThread:
         pins: Pins in the graph's state, by their ids; None where it has no channel of them.
         settings: Reads the thread's own settings from a store; None where none is known.
         removed: Takes out words of removed messages; None where the thread keeps what it removes.
+        checkpointed: Ids of messages that the run's checkpointer keeps in the recall's store.
     """
 
     memory: TokenMemory
@@ -76,6 +77,7 @@ class GraphThread:
     pins: Mapping[str, Pin | None] | None = None
     settings: Callable[[], SessionSettings] | None = None
     removed: RemovedMessages | None = None
+    checkpointed: Collection[str] = ()
 
     def configured(self) -> GraphThread:
         """Return the thread with a memory that has its own settings, else those of its user."""
@@ -257,12 +259,19 @@ class GraphThread:
     def _kept_for_recall(
         self, store: Any, scope: ConversationScope, state: MemoryState
     ) -> MemoryState:
-        """Write the messages that are new to the recall's store; return the state that knows it."""
+        """Write the messages that are new to the recall's store; return the state that knows it.
+
+        What the run's checkpointer keeps there is written once it is hidden: a run with
+        `durability="exit"` has checkpoints at its end only.
+        """
         ids = [message.id for message in self.messages]
         last = state["stored_to"]
         new = self.messages[ids.index(last) + 1 :] if last in ids else self.messages
+        if all(message.id in self.checkpointed for message in new):
+            hidden = covered_end(self.messages, state["summary"]) if state["summary"] else 0
+            new = new[: max(0, hidden - len(ids) + len(new))]
         kept = [as_said(message) for message in new if role_of(message) not in {"system", "remove"}]
         if not kept:
             return state
         store.add(scope.session_id, self.memory.stored_form(kept), user_id=scope.user_id)
-        return {**state, "stored_to": ids[-1]}
+        return {**state, "stored_to": new[-1].id}

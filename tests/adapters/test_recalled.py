@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
@@ -16,6 +17,8 @@ from langchain_tokenmem import (
     MemoryMessagesState,
     Recall,
     TokenMemoryChatHistory,
+    TokenMemoryMiddleware,
+    TokenMemorySaver,
     TranscriptStore,
     memory_input,
     memory_nodes,
@@ -23,6 +26,8 @@ from langchain_tokenmem import (
 )
 from tests.adapters.integrations import (
     DOORS,
+    agent_of,
+    call,
     contents,
     graph_with,
     memory_of,
@@ -215,3 +220,43 @@ def test_what_was_edited_is_not_recalled_in_its_old_words(door, recall):
     graph.update_state(thread(), {"messages": [edited]})
     graph.invoke({"messages": f"So, {QUESTION}"}, thread())
     assert "The code is ZEBRA" not in str(model.requests[-1])
+
+
+# --- a checkpointer on the store of the recall
+
+
+@pytest.mark.parametrize("durability", ["async", "exit"])
+def test_what_a_checkpointer_keeps_in_the_same_store_is_written_once_it_is_hidden(
+    store, monkeypatch, durability
+):
+    """A run with `durability="exit"` has no checkpoint before its end; its past is found before."""
+    added: list[str] = []
+    add = TranscriptStore.add
+
+    def noted(self, session_id, new, **given):
+        added.extend(message.id for message in new)
+        return add(self, session_id, new, **given)
+
+    monkeypatch.setattr(TranscriptStore, "add", noted)
+    hidden: list[int] = []
+
+    @tool
+    def look(q: str) -> str:
+        """Look something up; note how much of the past is there to be found."""
+        hidden.append(len(recall.search("the secret of q0", session_id="t", k=50)))
+        return f"The secret of {q} is green. " * 20
+
+    with Recall(store) as recall:
+        memory = memory_of(1_200, recall=recall)
+        script = [call(number) for number in range(12)] + [AIMessage("Done."), AIMessage("Yes.")]
+        middleware = TokenMemoryMiddleware(memory)
+        _, agent = agent_of(script, middleware, tools=(look,), checkpointer=TokenMemorySaver(store))
+        said = {"messages": [HumanMessage("Go.", id="first")]}
+        agent.invoke(said, thread(), durability=durability)
+        assert added
+        assert max(hidden) > 0
+        assert len(added) == len(set(added))
+        before = len(added)
+        agent.invoke({"messages": [HumanMessage("Once more?", id="second")]}, thread())
+        assert "second" not in added[before:]
+        assert [m.id for m in store.messages("t")].count("second") == 1
