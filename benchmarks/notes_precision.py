@@ -44,10 +44,7 @@ UNLIMITED = ModeProfile(
     "all",
     window=0,
     sections=(),
-    max_facts=10_000,
-    max_constraints=10_000,
-    max_decisions=10_000,
-    max_assumptions=10_000,
+    limits=dict.fromkeys(("facts", "constraints", "decisions", "assumptions"), 10_000),
 )
 
 

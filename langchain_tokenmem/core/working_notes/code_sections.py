@@ -63,7 +63,7 @@ def read_named_files(draft: NotesDraft, text: str, source: int, root: str | None
 def read_pasted_errors(draft: NotesDraft, text: str, source: int) -> None:
     """Add the error lines that a user pastes, the last ones of a message."""
     for line in list(dict.fromkeys(error_lines(text[-_READ:])))[-_PASTED_ERRORS:]:
-        draft.add("errors", draft.item(line, source), draft.limits.max_errors)
+        draft.add("errors", draft.item(line, source))
 
 
 def read_call(
@@ -84,7 +84,7 @@ def read_call(
     if failure is not None:
         item: NoteItem = {**draft.item(f"{told} → {failure}", numbers[1], "tool"), "key": key}
         rest = [one for one in draft.items("errors") if one.get("key") != key]
-        draft.set_items("errors", newest([*rest, item], draft.limits.max_errors))
+        draft.set_items("errors", newest([*rest, item], draft.limits["errors"]))
         return
     _add_command(draft, effect, numbers[0])
     _resolve(draft, key, told, numbers[1])
@@ -114,7 +114,7 @@ def _add_command(draft: NotesDraft, effect: ToolEffect, source: int) -> None:
         return
     rest = [one for one in draft.items("commands") if one["text"] != command]
     items = [*rest, draft.item(command, source, "tool")]
-    draft.set_items("commands", newest(items, draft.limits.max_commands))
+    draft.set_items("commands", newest(items, draft.limits["commands"]))
 
 
 def _resolve(draft: NotesDraft, key: str, told: str, source: int) -> None:
@@ -127,7 +127,7 @@ def _resolve(draft: NotesDraft, key: str, told: str, source: int) -> None:
 
 def _add_progress(draft: NotesDraft, text: str, source: int) -> None:
     item = draft.item(one_line(text, MAX_ITEM), source, "tool")
-    draft.add("progress", item, draft.limits.max_progress)
+    draft.add("progress", item)
 
 
 def _touch_files(
@@ -163,7 +163,7 @@ def _add_file(draft: NotesDraft, item: NoteItem, verb: str | None) -> None:
     if strongest:
         item["verb"] = strongest
     items.append(item)
-    while len(items) > draft.limits.max_files:
+    while len(items) > draft.limits["files"]:
         only_read = find(items, lambda one: _STRENGTH[one.get("verb")] <= _STRENGTH["read"])
         del items[only_read or 0]
     draft.set_items("files", items)
@@ -180,6 +180,6 @@ def _read_todos(draft: NotesDraft, args: Mapping[str, object], source: int) -> N
             _add_progress(draft, text, source)
         else:
             pending.append(draft.item(one_line(text, MAX_ITEM), source, "tool"))
-    pending = pending[: draft.limits.max_subgoals]
+    pending = pending[: draft.limits["subgoals"]]
     if [one["text"] for one in pending] != [one["text"] for one in draft.items("subgoals")]:
         draft.set_items("subgoals", pending)

@@ -99,7 +99,7 @@ def read_facts(draft: NotesDraft, sentences: Sequence[str], source: int) -> None
             item = draft.item(text, source)
             if key := fact_key(text):
                 item["key"] = key
-            draft.add("facts", item, draft.limits.max_facts)
+            draft.add("facts", item)
 
 
 def read_names_again(draft: NotesDraft, text: str, source: int) -> None:
@@ -127,9 +127,8 @@ def _count(draft: NotesDraft, name: str, source: int) -> None:
         items[place] = {**items[place], "count": items[place].get("count", 0) + 1}
         draft.set_items(section, items)
         return
-    names, limits = draft.modes["names"], draft.limits
+    names, limit = draft.modes["names"], draft.limits[section]
     count = names.pop(name, 0) + 1
-    limit = limits.max_entities if section == "entities" else limits.max_topics
     if count >= _OFTEN[section] and limit:
         if len(items) >= limit:
             rarest = min(range(len(items)), key=lambda at: items[at].get("count", 0))
@@ -251,7 +250,7 @@ def read_user_words(draft: NotesDraft, sentences: Sequence[str], source: int) ->
             item = draft.item(constraint.text, source)
             if constraint.label:
                 item["key"] = constraint.label
-            draft.add("constraints", item, draft.limits.max_constraints)
+            draft.add("constraints", item)
 
 
 def set_objective(draft: NotesDraft, text: str, source: int) -> None:
@@ -275,8 +274,8 @@ def read_choices(
     for sentence in sentences:
         may_tell = may_choose(sentence)
         if may_tell and (text := assumption_in(sentence)):
-            draft.add("assumptions", draft.item(text, source), draft.limits.max_assumptions)
-        if told and (more := _addition(told, sentence, draft.limits.max_alternatives)):
+            draft.add("assumptions", draft.item(text, source))
+        if told and (more := _addition(told, sentence, draft.limits["alternatives"])):
             told = more
             draft.add_decision({**told})
             continue
@@ -313,8 +312,8 @@ def read_plan(draft: NotesDraft, text: str, source: int) -> None:
     if phases and phases[-1] not in [one["text"] for one in draft.items("phase")]:
         draft.set_items("phase", [draft.item(as_item(phases[-1]), source)])
     for assumed in _listed_under(_ASSUMPTIONS, text):
-        draft.add("assumptions", draft.item(assumed, source), draft.limits.max_assumptions)
-    goals = list(dict.fromkeys(_listed_under(_SUBGOALS, text)))[: draft.limits.max_subgoals]
+        draft.add("assumptions", draft.item(assumed, source))
+    goals = list(dict.fromkeys(_listed_under(_SUBGOALS, text)))[: draft.limits["subgoals"]]
     if goals and goals != [one["text"] for one in draft.items("subgoals")]:
         draft.set_items("subgoals", [draft.item(goal, source) for goal in goals])
 
