@@ -26,7 +26,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from langchain_tokenmem.adapters.migration.message_files import message_of
+from langchain_tokenmem.adapters.importing import message_of
 from langchain_tokenmem.cli.replay import numbered
 from langchain_tokenmem.core.facts.sentences import message_text
 from langchain_tokenmem.core.messages import groups

@@ -11,9 +11,9 @@ from langgraph.prebuilt import ToolRuntime
 
 from langchain_tokenmem.adapters.tool_scope import BoundScope, ToolScope, as_tool, on_one_line
 from langchain_tokenmem.background import in_own_thread
+from langchain_tokenmem.notes.kept_notes import note_line
 from langchain_tokenmem.notes.note import Note, NoteKind, NoteLevel
 from langchain_tokenmem.notes.notebook import Notebook
-from langchain_tokenmem.notes.rendering import note_line
 from langchain_tokenmem.notes.scoped_notes import NoteAddition, ScopedNotes
 
 _MOST = 100

@@ -17,10 +17,9 @@ from langchain_tokenmem.core.argument_checks import BeforeStore, checked_before_
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes.erasing import erase_notes
 from langchain_tokenmem.notes.note import Note, NoteKind, NoteLevel, Project
-from langchain_tokenmem.notes.scope import NoteScope
-from langchain_tokenmem.notes.scoped_notes import Batch, ScopedNotes
+from langchain_tokenmem.notes.scoped_notes import Batch, NoteScope, ScopedNotes
 from langchain_tokenmem.notes.search import NoteRanker
-from langchain_tokenmem.notes.stores.sql_store import SqlStore
+from langchain_tokenmem.notes.sql_store import SqlStore
 from langchain_tokenmem.notes_state import Author
 from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.storage.transcript_store import TranscriptStore

@@ -28,9 +28,9 @@ from langchain_tokenmem.background import (
     wait_for,
 )
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.tokens.base import Method, TokenCount
 from langchain_tokenmem.tokens.cache import request_digest
 from langchain_tokenmem.tokens.count_endpoints import PROVIDER_ACCURACY, count_endpoint
+from langchain_tokenmem.tokens.counters import Method, TokenCount
 from langchain_tokenmem.tokens.resolve import counter_for
 
 logger = logging.getLogger(__name__)
