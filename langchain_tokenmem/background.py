@@ -117,16 +117,6 @@ async def in_own_thread(call: Callable[Given, T], *args: Given.args, **kwargs: G
     return await asyncio.wrap_future(in_new_thread(partial(call, *args, **kwargs), "tokenmem"))
 
 
-def on_running_loop(acall: Callable[Given, Coroutine[Any, Any, T]]) -> Callable[Given, T]:
-    """Return a sync form of an async function for threads: the running event loop calls it."""
-    loop = asyncio.get_running_loop()
-
-    def call(*args: Given.args, **kwargs: Given.kwargs) -> T:
-        return asyncio.run_coroutine_threadsafe(acall(*args, **kwargs), loop).result()
-
-    return call
-
-
 async def with_calls_on_loop(
     acall: Callable[Given, Coroutine[Any, Any, T]], work: Callable[[Callable[Given, T]], R]
 ) -> R:

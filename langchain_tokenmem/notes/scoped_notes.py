@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp, SearchItem, SearchOp
 
-from langchain_tokenmem.background import on_running_loop
 from langchain_tokenmem.core.argument_checks import BeforeStore, text_as_kept
 from langchain_tokenmem.core.stored_items import Namespace
 from langchain_tokenmem.core.thread_names import (
@@ -160,10 +159,6 @@ class ScopedNotes:
     lifetime: timedelta | None = None
     before_store: BeforeStore | None = None
     by: Author = "application"
-
-    def on_running_loop(self) -> ScopedNotes:
-        """Return the same notes for a thread: the event loop does the store's operations."""
-        return replace(self, batch=on_running_loop(self.store.abatch))
 
     def add(
         self,
