@@ -30,8 +30,9 @@ from langchain_tokenmem.summarize.literal_check import known_text, unknown_liter
 from langchain_tokenmem.summarize.model_call import (
     JobUsage,
     as_main_call,
-    unstreamed_config,
+    call_config,
     without_bindings,
+    without_streaming,
 )
 from langchain_tokenmem.summarize.prompts import SummaryPrompts, escape_fences, split_transcript
 from langchain_tokenmem.summarize.requests import (
@@ -163,7 +164,8 @@ class ModelSummarizer:
             invoke,
         )
         try:
-            text = writer.entry(extracts.for_model())
+            with without_streaming():
+                text = writer.entry(extracts.for_model())
         except _NoNotesError:
             return replace(self._fallback.summarize(request), **vars(writer.usage))
         summary = Summary(text, self.name, self.prompts.version, **vars(writer.usage))
@@ -281,7 +283,7 @@ class _EntryWriter:
         for attempt, share in enumerate(targets, 1):
             target = int(share * request.max_tokens)
             messages = self.builder.prompt(request, step, transcript, target)
-            call = (model or self.model, messages, unstreamed_config(step, attempt))
+            call = (model or self.model, messages, call_config(step, attempt))
             text = self._answer(request, call)
             if text is not None:
                 return text, call
@@ -327,7 +329,7 @@ class _EntryWriter:
         model, messages, _ = call
         again = self.builder.corrected(messages, text, unknown)
         if self.builder.fits(request, again):
-            corrected = self._answer(request, (model, again, unstreamed_config("correct", 1)))
+            corrected = self._answer(request, (model, again, call_config("correct", 1)))
             text = corrected or text
         text, dropped = without_lines(text, lambda line: bool(unknown_literals(line, known)))
         if dropped:
