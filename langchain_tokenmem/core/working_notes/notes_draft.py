@@ -47,7 +47,7 @@ class NotesDraft:
         if after or section in self.modes["sections"]:
             self.modes["sections"][section] = after
 
-    def item(self, text: str, source: int, by: NoteSource = "rule") -> NoteItem:
+    def item(self, text: str, source: str, by: NoteSource = "rule") -> NoteItem:
         """Return a new item of this turn."""
         return {"text": text, "turn": max(1, self.modes["turn"]), "source": source, "by": by}
 
