@@ -27,7 +27,7 @@ _KINDS = ToolKinds()
 
 def groups_in(path: Path) -> list[list[Sequence[BaseMessage]]]:
     """Return the groups of each conversation of a file."""
-    found = []
+    found: list[list[Sequence[BaseMessage]]] = []
     for recording in read_recordings(path):
         spoken = [one for one in recording.messages() if role_of(one) != "system"]
         found.append([group.messages for group in groups(spoken)])

@@ -94,7 +94,7 @@ class ModeProfile:
             raise ConfigurationError(
                 f"ModeProfile(name={self.name!r}): a name is a word of letters, digits, - and _."
             )
-        limits = checked(self.limits, Mapping, "limits", 'ModeProfile(..., limits={"files": 20})')
+        limits = checked(self.limits, dict, "limits", 'ModeProfile(..., limits={"files": 20})')
         numbers = {one.name: getattr(self, one.name) for one in fields(self) if one.type == "int"}
         for name, value in {**numbers, **limits}.items():
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
