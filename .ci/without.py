@@ -30,10 +30,10 @@ from langchain_tokenmem import (
     TranscriptStore,
     with_token_memory,
 )
-from langchain_tokenmem.adapters.migration.community import sql_histories
+from langchain_tokenmem.adapters.importing import sql_histories
 from langchain_tokenmem.errors import TokenMemoryError
 from langchain_tokenmem.recall import ChromaIndex
-from langchain_tokenmem.storage.imports.sources import history_engine
+from langchain_tokenmem.storage.import_sources import history_engine
 
 SAID = [HumanMessage("Parcel 4711 is in Berlin.", id="h"), AIMessage("Noted.", id="a")]
 MODEL = FakeListChatModel(responses=["Yes."])

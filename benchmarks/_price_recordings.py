@@ -13,7 +13,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from langchain_tokenmem.adapters.migration.message_files import message_of
+from langchain_tokenmem.adapters.importing import message_of
 from langchain_tokenmem.cli.measures import ReferenceCounter
 from langchain_tokenmem.cli.replay import numbered
 

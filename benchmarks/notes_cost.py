@@ -19,23 +19,22 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import groups, role_of
 from langchain_tokenmem.core.working_notes.mode_profiles import CODE, new_modes_state
-from langchain_tokenmem.core.working_notes.reading import NumberedGroup, read_groups
+from langchain_tokenmem.core.working_notes.reading import read_groups
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 
 _KINDS = ToolKinds()
 
 
-def numbered_groups(path: Path) -> list[list[list[tuple[BaseMessage, int]]]]:
-    """Return the groups of each conversation of a file, with numbers."""
-    found = []
+def groups_in(path: Path) -> list[list[Sequence[BaseMessage]]]:
+    """Return the groups of each conversation of a file."""
+    found: list[list[Sequence[BaseMessage]]] = []
     for recording in read_recordings(path):
         spoken = [one for one in recording.messages() if role_of(one) != "system"]
-        numbers = {one.id: number for number, one in enumerate(spoken, 1)}
-        found.append([[(one, numbers[one.id]) for one in g.messages] for g in groups(spoken)])
+        found.append([group.messages for group in groups(spoken)])
     return found
 
 
-def read(conversation: Sequence[NumberedGroup], *, in_steps: bool) -> None:
+def read(conversation: Sequence[Sequence[BaseMessage]], *, in_steps: bool) -> None:
     """Read a conversation, all at once or group by group."""
     state = new_modes_state("code")
     ends = range(1, len(conversation) + 1) if in_steps else (len(conversation),)
@@ -43,7 +42,7 @@ def read(conversation: Sequence[NumberedGroup], *, in_steps: bool) -> None:
         state = read_groups(state, conversation[:end], tools=_KINDS, project_root=None, limits=CODE)
 
 
-def measured(conversations: Sequence[Sequence[NumberedGroup]], *, in_steps: bool) -> float:
+def measured(conversations: Sequence[Sequence[Sequence[BaseMessage]]], *, in_steps: bool) -> float:
     """Return the seconds of the processor that one round takes."""
     gc.collect()
     gc.disable()
@@ -61,7 +60,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     for path in args.paths:
-        conversations = numbered_groups(path)
+        conversations = groups_in(path)
         messages = sum(len(group) for one in conversations for group in one)
         for in_steps in (False, True):
             best = min(measured(conversations, in_steps=in_steps) for _ in range(args.rounds))

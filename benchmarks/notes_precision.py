@@ -26,10 +26,10 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from langchain_tokenmem.adapters.migration.message_files import message_of
+from langchain_tokenmem.adapters.importing import message_of
 from langchain_tokenmem.cli.replay import numbered
 from langchain_tokenmem.core.facts.sentences import message_text
-from langchain_tokenmem.core.messages import groups
+from langchain_tokenmem.core.messages import groups, reference
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import read_groups
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
@@ -44,10 +44,7 @@ UNLIMITED = ModeProfile(
     "all",
     window=0,
     sections=(),
-    max_facts=10_000,
-    max_constraints=10_000,
-    max_decisions=10_000,
-    max_assumptions=10_000,
+    limits=dict.fromkeys(("facts", "constraints", "decisions", "assumptions"), 10_000),
 )
 
 
@@ -57,6 +54,7 @@ class Drawn:
 
     data: str
     conversation: int
+    number: int
     section: str
     item: NoteItem
     message: BaseMessage
@@ -104,23 +102,20 @@ def items_of(folder: Path) -> list[Drawn]:
     """Return all items that the rules read, each text once."""
     found: dict[str, Drawn] = {}
     for name, place, messages in conversations(folder):
-        numbered = numbered_groups(messages)
+        numbers = {reference(one.id): number for number, one in enumerate(messages, 1)}
         state = read_groups(
-            new_modes_state(""), numbered, tools=ToolKinds(), project_root=None, limits=UNLIMITED
+            new_modes_state(""),
+            [group.messages for group in groups(messages)],
+            tools=ToolKinds(),
+            project_root=None,
+            limits=UNLIMITED,
         )
         for section in SECTIONS:
             for item in state["sections"].get(section, []):
-                drawn = Drawn(name, place, section, item, messages[item["source"] - 1])
+                number = numbers[item["source"]]
+                drawn = Drawn(name, place, number, section, item, messages[number - 1])
                 found.setdefault(drawn.digest, drawn)
     return list(found.values())
-
-
-def numbered_groups(messages: Sequence[BaseMessage]) -> Iterator[list[tuple[BaseMessage, int]]]:
-    """Yield the groups of a conversation with the numbers of their messages, from 1."""
-    number = 0
-    for group in groups(messages):
-        yield [(one, number + place) for place, one in enumerate(group.messages, 1)]
-        number += len(group.messages)
 
 
 def drawn_from(items: Sequence[Drawn], seed: str) -> list[Drawn]:
@@ -161,7 +156,7 @@ def main() -> None:
         for one in shown[: len(shown) if args.unjudged else args.show]:
             said = " ".join(message_text(one.message).split())
             place = max(0, said.find(one.item["text"][:20]) - 120)
-            at = f"{one.data},{one.conversation},{one.item['source']},{section},{one.digest}"
+            at = f"{one.data},{one.conversation},{one.number},{section},{one.digest}"
             print(f"{at} {one.text!r}\n      {said[place : place + 300]}")
     rows = [(one.section, judged.get(one.digest, {}).get("judgement", "?")) for one in chosen]
     for section in (*SECTIONS, "all"):

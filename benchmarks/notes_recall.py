@@ -38,7 +38,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import Notebook
 from langchain_tokenmem.notes import Note
-from langchain_tokenmem.notes.rendering import kept_notes
+from langchain_tokenmem.notes.kept_notes import kept_notes
 from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.tokens.encodings import find_encoding
 

@@ -30,7 +30,7 @@ from typing import Any
 
 from langchain_core.messages import HumanMessage
 
-from langchain_tokenmem.adapters.migration.message_files import message_of
+from langchain_tokenmem.adapters.importing import message_of
 from langchain_tokenmem.cli.replay import numbered
 from langchain_tokenmem.core.messages import marks_of
 from langchain_tokenmem.core.turns import with_turn_memories

@@ -28,6 +28,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 Given = ParamSpec("Given")
 T = TypeVar("T")
+R = TypeVar("R")
 
 _PAUSE_S = 60.0
 """Seconds for which a service that hangs is not called."""
@@ -116,14 +117,25 @@ async def in_own_thread(call: Callable[Given, T], *args: Given.args, **kwargs: G
     return await asyncio.wrap_future(in_new_thread(partial(call, *args, **kwargs), "tokenmem"))
 
 
-def on_running_loop(acall: Callable[Given, Coroutine[Any, Any, T]]) -> Callable[Given, T]:
-    """Return a sync form of an async function for threads: the running event loop calls it."""
+async def with_calls_on_loop(
+    acall: Callable[Given, Coroutine[Any, Any, T]], work: Callable[[Callable[Given, T]], R]
+) -> R:
+    """Return what `work` returns: it runs in a thread, and what it calls on this event loop.
+
+    Where the caller is cancelled, so are the calls.
+    """
     loop = asyncio.get_running_loop()
+    begun: list[Future[T]] = []
 
     def call(*args: Given.args, **kwargs: Given.kwargs) -> T:
-        return asyncio.run_coroutine_threadsafe(acall(*args, **kwargs), loop).result()
+        begun.append(asyncio.run_coroutine_threadsafe(acall(*args, **kwargs), loop))
+        return begun[-1].result()
 
-    return call
+    try:
+        return await in_own_thread(work, call)
+    finally:
+        for one in begun:
+            one.cancel()
 
 
 class TimedCalls:
@@ -358,7 +370,7 @@ class CircuitBreaker:
     """Opens after so many failures in a row, and closes again after a while.
 
     Written here because the libraries for it read a clock of their own and wrap a call, while
-    attempts here are steps of a generator that knows no call, or end behind their caller's back.
+    an attempt here fails by its answer, or ends behind its caller's back.
 
     Args:
         attempts: Failures in a row that open it.

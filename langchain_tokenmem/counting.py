@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from langchain_tokenmem.tokens.base import TokenCount, TokenCounter
+from langchain_tokenmem.tokens.counters import TokenCount, TokenCounter
 from langchain_tokenmem.tokens.provider_counter import ProviderCounter
 from langchain_tokenmem.tokens.resolve import counter_for
 

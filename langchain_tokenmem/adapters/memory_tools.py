@@ -14,7 +14,7 @@ from langchain_tokenmem.adapters.tool_scope import BoundScope
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes.notebook import Notebook
-from langchain_tokenmem.notes.stores.sql_store import SqlStore
+from langchain_tokenmem.notes.sql_store import SqlStore
 from langchain_tokenmem.recall.recall import Recall
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolRuntime
 
 from langchain_tokenmem.adapters.tool_scope import BoundScope, ToolScope, as_tool, on_one_line
-from langchain_tokenmem.background import in_own_thread
+from langchain_tokenmem.notes.kept_notes import note_line
 from langchain_tokenmem.notes.note import Note, NoteKind, NoteLevel
 from langchain_tokenmem.notes.notebook import Notebook
-from langchain_tokenmem.notes.rendering import note_line
 from langchain_tokenmem.notes.scoped_notes import NoteAddition, ScopedNotes
 
 _MOST = 100
@@ -23,8 +21,6 @@ _LONGEST_ANSWER = 20_000
 """Most characters of one answer, about 5,000 tokens of English."""
 
 Action = Literal["add", "get", "search", "list", "remove"]
-NoteAnswer = tuple[ToolScope, Callable[[ScopedNotes], str]]
-"""The scope of a call, and what makes its answer of the notes of that scope."""
 
 
 def memory_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
@@ -40,7 +36,7 @@ def memory_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
         tags: list[str] | None = None,
         limit: int = 20,
         runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
-    ) -> NoteAnswer:
+    ) -> str:
         """Keep short notes across conversations, and find them again.
 
         Args:
@@ -53,21 +49,25 @@ def memory_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
             tags: Words to find it by; for search and list the notes must have them.
             limit: Most notes of an answer.
         """
-        scope, wanted = bound.of(runtime), level or "project"
+        notes = _notes_of(notebook, bound.of(runtime))
         if action == "add":
-            return scope, partial(_add, content, level=wanted, key=key or id, tags=tags or ())
+            wanted = level or "project"
+            return _add(notes, content, level=wanted, key=key or id, tags=tags or ())
         if action in {"get", "remove"}:
-            return scope, partial(_get_or_remove, action, key or id, level)
+            return _get_or_remove(notes, action, key or id, level)
         choice: dict[str, Any] = {
             "level": level,
             "tags": tags or (),
             "limit": max(1, min(limit, _MOST)),
         }
         if action == "list":
-            return scope, partial(_list, **choice)
-        return scope, partial(_search, query or content, **choice)
+            return _listed(notes.listed(**choice), "There are no notes yet.")
+        asked = query or content
+        if not asked:
+            return "Say what to look for: query is missing."
+        return _listed(notes.search([asked], **choice), "No note matches.")
 
-    return _as_note_tool(notebook, memory)
+    return as_tool(memory)
 
 
 def memorize_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
@@ -78,7 +78,7 @@ def memorize_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
         kind: NoteKind = "fact",
         key: str | None = None,
         runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
-    ) -> NoteAnswer:
+    ) -> str:
         """Remember something for later conversations, when the user asks for it or it will matter.
 
         Args:
@@ -87,38 +87,26 @@ def memorize_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
             key: Name under which a newer note takes the place of this one.
         """
         level: NoteLevel = "global" if kind == "preference" else "project"
-        return bound.of(runtime), partial(_add, content, level=level, key=key, kind=kind)
+        notes = _notes_of(notebook, bound.of(runtime))
+        return _add(notes, content, level=level, key=key, kind=kind)
 
-    return _as_note_tool(notebook, memorize)
-
-
-def _as_note_tool(notebook: Notebook, call: Callable[..., NoteAnswer]) -> BaseTool:
-    """Return a tool of a function: the answer that it returns is made of the notes of its scope."""
-
-    def notes_of(scope: ToolScope) -> ScopedNotes:
-        book = notebook if scope.store is None else notebook.with_store(scope.store)
-        return book.scoped(scope.user_id, scope.session_id, by="tool")
-
-    @wraps(call)
-    def run(*args: Any, **kwargs: Any) -> str:
-        scope, answer = call(*args, **kwargs)
-        return answer(notes_of(scope))
-
-    async def arun(*args: Any, **kwargs: Any) -> str:
-        scope, answer = call(*args, **kwargs)
-        return await in_own_thread(answer, notes_of(scope).on_running_loop())
-
-    return as_tool(run, arun)
+    return as_tool(memorize)
 
 
-def _add(content: str | None, notes: ScopedNotes, **options: Any) -> str:
+def _notes_of(notebook: Notebook, scope: ToolScope) -> ScopedNotes:
+    """Return the notes of a call's scope."""
+    book = notebook if scope.store is None else notebook.with_store(scope.store)
+    return book.scoped(scope.user_id, scope.session_id, by="tool")
+
+
+def _add(notes: ScopedNotes, content: str | None, **options: Any) -> str:
     if not content:
         return "Say what to keep: content is missing."
     return _saved(notes.add(content, **options))
 
 
 def _get_or_remove(
-    action: Action, name: str | None, level: NoteLevel | None, notes: ScopedNotes
+    notes: ScopedNotes, action: Action, name: str | None, level: NoteLevel | None
 ) -> str:
     operation = notes.get if action == "get" else notes.remove
     note = operation(name or "", level=level)
@@ -127,16 +115,6 @@ def _get_or_remove(
     if not name:
         return "Name the note by its key or its id."
     return f'There is no note "{" ".join(name.split())[:80]}".'
-
-
-def _search(asked: str | None, notes: ScopedNotes, **choice: Any) -> str:
-    if not asked:
-        return "Say what to look for: query is missing."
-    return _listed(notes.search([asked], **choice), "No note matches.")
-
-
-def _list(notes: ScopedNotes, **choice: Any) -> str:
-    return _listed(notes.listed(**choice), "There are no notes yet.")
 
 
 def _saved(added: NoteAddition) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import wraps
 from typing import Any
 
 from langchain_core.runnables.config import ensure_config
@@ -102,14 +102,13 @@ def said_of_arguments(error: ValidationError | Any) -> str:
     return f"The arguments cannot be used: {'; '.join(parts)}."
 
 
-def as_tool(
-    call: Callable[..., Any], acall: Callable[..., Awaitable[Any]] | None = None
-) -> BaseTool:
+def as_tool(call: Callable[..., Any]) -> BaseTool:
     """Return a tool of a function: what goes wrong is an answer, and no error goes into the graph.
+
+    Async calls run in a thread of our own.
 
     Args:
         call: The function; its name, arguments and docstring are the tool's.
-        acall: Its async form; default: the function itself, in a thread of our own.
     """
 
     @wraps(call)
@@ -121,7 +120,7 @@ def as_tool(
 
     async def aanswered(*args: Any, **kwargs: Any) -> Any:
         try:
-            return await (acall or partial(in_own_thread, call))(*args, **kwargs)
+            return await in_own_thread(call, *args, **kwargs)
         except Exception as error:  # noqa: BLE001
             return said(error)
 

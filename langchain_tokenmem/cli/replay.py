@@ -14,7 +14,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from langchain_tokenmem.adapters.migration.message_files import sessions_in_file
+from langchain_tokenmem.adapters.importing import sessions_in_file
 from langchain_tokenmem.cli.audit import audit, is_system
 from langchain_tokenmem.cli.measures import (
     MessageTexts,

@@ -17,7 +17,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.adapters.migration.checkpoints import langgraph_saver, migrate_checkpoints
+from langchain_tokenmem.adapters.migration import langgraph_saver, migrate_checkpoints
 from langchain_tokenmem.cli.measures import ReferenceCounter, reference_counter, text_of
 from langchain_tokenmem.cli.transfer import (
     SourceKind,
@@ -33,7 +33,7 @@ from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR, is_subgrap
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.state import MemoryState, load_state, new_state
 from langchain_tokenmem.storage.database_url import parsed
-from langchain_tokenmem.storage.imports.sources import history_engine, tables_in
+from langchain_tokenmem.storage.import_sources import history_engine, tables_in
 from langchain_tokenmem.storage.sessions import Session, page_of_sessions
 from langchain_tokenmem.storage.transcripts import TranscriptRow, read, visible
 

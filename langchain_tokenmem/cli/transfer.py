@@ -17,8 +17,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 if TYPE_CHECKING:
     from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-    from langchain_tokenmem.adapters.migration.message_files import FileSession
-    from langchain_tokenmem.storage.imports.importing import ImportReport
+    from langchain_tokenmem.adapters.importing import FileSession
+    from langchain_tokenmem.storage.importing import ImportReport
 
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 
@@ -160,7 +160,7 @@ def import_sessions(
     It can be run again at any time: existing messages stay, and only new ones in FROM are added.
     """
     from langchain_tokenmem import TranscriptStore
-    from langchain_tokenmem.adapters.migration.community import by_pattern, session_and_owner
+    from langchain_tokenmem.adapters.importing import by_pattern, session_and_owner
     from langchain_tokenmem.errors import ConfigurationError
 
     if user is not None and owner_pattern is not None:
@@ -220,7 +220,7 @@ def kind_of(source: str, table: str | None) -> SourceKind:
     """Return what a source is, by its first bytes or its tables; without `table` by the bytes."""
     from langchain_tokenmem.errors import ConfigurationError
     from langchain_tokenmem.storage.database_url import parsed
-    from langchain_tokenmem.storage.imports.sources import history_engine, tables_in
+    from langchain_tokenmem.storage.import_sources import history_engine, tables_in
 
     if "://" not in source:
         with Path(source).open("rb") as file:
@@ -246,9 +246,9 @@ def sessions_of(
 ) -> Iterator[tuple[str | None, Any, Iterator[tuple[str, str]] | None]]:
     """Yield the name of each session with its history, or with the lines of an export."""
     if kind is SourceKind.sql:
-        from langchain_tokenmem.adapters.migration.community import sql_histories
+        from langchain_tokenmem.adapters.importing import sql_histories
         from langchain_tokenmem.storage.database_url import parsed
-        from langchain_tokenmem.storage.imports.sources import history_engine
+        from langchain_tokenmem.storage.import_sources import history_engine
 
         with history_engine(parsed(as_url(source))) as engine:
             for name, history in sql_histories(engine, table, session):
@@ -263,7 +263,7 @@ def named_sessions(file: Path, session: str | None) -> Iterator[tuple[FileSessio
 
     One that has no name is called like the file; several of them are numbered.
     """
-    from langchain_tokenmem.adapters.migration.message_files import sessions_in_file
+    from langchain_tokenmem.adapters.importing import sessions_in_file
 
     base = session or file.name.partition(".")[0]
     number = 0
@@ -300,7 +300,7 @@ def migrate(
     interruption: it goes on where it stopped. With --to langgraph, TO gets the tables of a
     SqliteSaver (file) or a PostgresSaver (URL).
     """
-    from langchain_tokenmem.adapters.migration.checkpoints import migrate_checkpoints
+    from langchain_tokenmem.adapters.migration import migrate_checkpoints
 
     types = allow or ()
     if new_tables is TargetTables.langgraph and tables is SourceTables.auto:
@@ -325,7 +325,7 @@ def migrate(
 def _tables_to_leave(url: str) -> SourceTables:
     """Return which tables to copy back to LangGraph: ours, if the database has both kinds."""
     from langchain_tokenmem.storage.database_url import parsed
-    from langchain_tokenmem.storage.imports.sources import history_engine, tables_in
+    from langchain_tokenmem.storage.import_sources import history_engine, tables_in
 
     check_file(url)
     with history_engine(parsed(as_url(url))) as engine:
@@ -336,7 +336,7 @@ def _tables_to_leave(url: str) -> SourceTables:
 @contextmanager
 def _target_saver(url: str, tables: TargetTables, *, allow: Sequence[str]) -> Iterator[Any]:
     """Open the saver to copy into; its file and its tables are created if they do not exist."""
-    from langchain_tokenmem.adapters.migration.checkpoints import new_langgraph_saver
+    from langchain_tokenmem.adapters.migration import new_langgraph_saver
     from langchain_tokenmem.storage.database_url import parsed
     from langchain_tokenmem.storage.serializer import StateSerializer
 
@@ -353,7 +353,7 @@ def _source_saver(
     url: str, tables: SourceTables, *, serde: Any, allow: Sequence[str]
 ) -> Iterator[Any]:
     """Open the saver to copy from; where both are in a database, LangGraph's own is meant."""
-    from langchain_tokenmem.adapters.migration.checkpoints import langgraph_saver
+    from langchain_tokenmem.adapters.migration import langgraph_saver
     from langchain_tokenmem.errors import ConfigurationError
     from langchain_tokenmem.storage.database_url import parsed
 

@@ -48,11 +48,6 @@ def with_true_count(
     return summary if summary["covered"] <= there else {**summary, "covered": there}
 
 
-def covered_total(summary: RunningSummary | None) -> int:
-    """Return how many messages the entries were written about, removed ones included."""
-    return sum(entry["covered"] for entry in summary["entries"]) if summary else 0
-
-
 def spans_of(
     summary: RunningSummary, messages: Sequence[BaseMessage]
 ) -> list[Sequence[BaseMessage]]:

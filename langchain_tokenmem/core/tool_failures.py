@@ -1,7 +1,7 @@
 """Failures of tool calls: whether a result reports one, by status, exit code or text.
 
 A failure shows in the status, in an exit code, or in the text: by a sign of an error in it, or by
-how it begins. The lines that tell of it are found by `core.facts.failure_lines`.
+how it begins. The lines that tell of it are found by `core.facts.tool_results`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,7 +14,7 @@ from typing import Any, TypeVar
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.background import TimedCalls, in_own_thread, seconds_left
+from langchain_tokenmem.background import TimedCalls, seconds_left, with_calls_on_loop
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.message_times import time_of
@@ -70,25 +69,14 @@ async def with_async_summaries(summarizer: Summarizer, work: Callable[[Summarize
 
     Where the caller is cancelled, so is the call of the summarizer.
     """
-    loop = asyncio.get_running_loop()
-    calls: list[Future[Summary]] = []
 
     async def asummarize(request: SummaryRequest) -> Summary:
         left = seconds_left()
-        with without_streaming():
+        with _as_summary_errors(), without_streaming():
             answer = summarizer.asummarize(request)
             return await asyncio.wait_for(answer, None if left == math.inf else left)
 
-    def summarize(request: SummaryRequest) -> Summary:
-        with _as_summary_errors():
-            calls.append(asyncio.run_coroutine_threadsafe(asummarize(request), loop))
-            return calls[-1].result()
-
-    try:
-        return await in_own_thread(work, summarize)
-    finally:
-        for call in calls:
-            call.cancel()
+    return await with_calls_on_loop(asummarize, work)
 
 
 @contextmanager

@@ -61,10 +61,10 @@ from langchain_tokenmem.memory.prepared_call import (
 from langchain_tokenmem.memory.provider_counts import with_known_count
 from langchain_tokenmem.memory.reported_counts import CountedModel, corrected_call, with_reports
 from langchain_tokenmem.memory.working_notes import WorkingNotes, with_covered_notes
-from langchain_tokenmem.notes.rendering import without_void_notes
+from langchain_tokenmem.notes.kept_notes import without_void_notes
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.summarize.base import Summarizer
-from langchain_tokenmem.tokens.base import TokenCounter
+from langchain_tokenmem.tokens.counters import TokenCounter
 from langchain_tokenmem.tokens.resolve import counter_for
 
 

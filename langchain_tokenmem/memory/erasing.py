@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from langchain_tokenmem.background import in_own_thread, in_thread, on_running_loop
+from langchain_tokenmem.background import in_thread
 from langchain_tokenmem.core.argument_checks import checked_parts
 from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
@@ -78,21 +78,9 @@ class ErasableMemory:
         """
         parts = self._parts(store, notes)
         self.finished_summaries.clear()
-        return parts.erased([each.batch for each in parts.note_stores], session_id, user_id)
+        return parts.erased(session_id, user_id)
 
-    async def aerase(
-        self,
-        store: TranscriptStore | None = None,
-        *,
-        session_id: str | None = None,
-        user_id: str | None = None,
-        notes: Notebook | None = None,
-    ) -> Counts:
-        """Do the same as `erase` without blocking the event loop."""
-        parts = self._parts(store, notes)
-        self.finished_summaries.clear()
-        batches = [on_running_loop(each.abatch) for each in parts.note_stores]
-        return await in_own_thread(parts.erased, batches, session_id, user_id)
+    aerase = in_thread(erase)
 
     def redact(
         self,
@@ -207,11 +195,10 @@ class _ErasableParts:
     redact: Callable[..., RemovalReceipt]
     note_stores: Sequence[Any]
 
-    def erased(self, batches: Sequence[Any], session_id: str | None, user_id: str | None) -> Counts:
+    def erased(self, session_id: str | None, user_id: str | None) -> Counts:
         """Delete everything of a session or a user; return what was found.
 
         Args:
-            batches: For each store of notes what does its operations.
             session_id: The session; without it all of the user is meant.
             user_id: The user.
 
@@ -232,11 +219,11 @@ class _ErasableParts:
         # Notes in the transcripts' own database count as notes, too.
         found = {name: count for name, count in counts.items() if name != "items"}
         found["notes"] = counts.get("items", 0)
-        for store, batch in zip(self.note_stores, batches, strict=True):
+        for store in self.note_stores:
             # Imported here: it needs LangGraph, which a memory without notes does not.
             from langchain_tokenmem.notes.erasing import erase_notes  # noqa: PLC0415
 
-            found["notes"] += erase_notes(store, batch, user_id, session_id, sessions)
+            found["notes"] += erase_notes(store, store.batch, user_id, session_id, sessions)
         if failure is not None:
             raise failure
         return found

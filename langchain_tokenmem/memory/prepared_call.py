@@ -17,8 +17,8 @@ from langchain_tokenmem.core.provider_format import limit_cache_marks
 from langchain_tokenmem.core.view import View, build_view
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
 from langchain_tokenmem.state import MemoryState, Sent
-from langchain_tokenmem.tokens.base import TokenCounter
 from langchain_tokenmem.tokens.cache import request_digest
+from langchain_tokenmem.tokens.counters import TokenCounter
 
 
 @dataclass(frozen=True)

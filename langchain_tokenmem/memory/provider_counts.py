@@ -19,8 +19,7 @@ from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.memory.prepared_call import PreparedCall
 from langchain_tokenmem.memory.reported_counts import LEAST_RATIO, MOST_RATIO, with_ratio
-from langchain_tokenmem.tokens.base import TokenCounter
-from langchain_tokenmem.tokens.counters import CORRECTED_ACCURACY, CorrectedCounter
+from langchain_tokenmem.tokens.counters import CORRECTED_ACCURACY, CorrectedCounter, TokenCounter
 from langchain_tokenmem.tokens.provider_counter import CountJob, ProviderCounter
 
 logger = logging.getLogger(__name__)

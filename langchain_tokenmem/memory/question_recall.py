@@ -13,7 +13,6 @@ from langchain_tokenmem.core.edited_words import digest_of_words
 from langchain_tokenmem.core.inserted_text import block_of
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.events import MemoryEvent
-from langchain_tokenmem.memory.kept_notes import notes_for_question, with_notes_in_front
 from langchain_tokenmem.memory.prepared_call import PreparedCall
 from langchain_tokenmem.memory.recalled_blocks import (
     ConversationScope,
@@ -22,6 +21,7 @@ from langchain_tokenmem.memory.recalled_blocks import (
     search_for_question,
 )
 from langchain_tokenmem.memory.token_memory import TokenMemory
+from langchain_tokenmem.notes.kept_notes import notes_for_question, with_notes_in_front
 from langchain_tokenmem.state import Block, MemoryState, load_state
 
 
@@ -68,7 +68,8 @@ def with_recalled(
             notebook,
             messages,
             known,
-            conversation,
+            conversation.user_id,
+            conversation.session_id,
             most,
             count_text,
             memory.warn_once,

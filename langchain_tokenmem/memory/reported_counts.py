@@ -21,8 +21,7 @@ from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
 from langchain_tokenmem.state import MemoryState
-from langchain_tokenmem.tokens.base import TokenCounter
-from langchain_tokenmem.tokens.counters import CorrectedCounter
+from langchain_tokenmem.tokens.counters import CorrectedCounter, TokenCounter
 
 LEAST_RATIO, MOST_RATIO = 0.5, 3.0
 """Bounds of a ratio. A reply whose ratio lies outside of them answered another request."""

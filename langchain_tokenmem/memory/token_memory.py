@@ -58,7 +58,7 @@ from langchain_tokenmem.memory.sources import EntrySources, sources_of
 from langchain_tokenmem.state import MemoryState, SummaryEntry, load_state
 from langchain_tokenmem.summarize.base import Summarizer
 from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
-from langchain_tokenmem.tokens.base import TokenCount, TokenCounter, checked_counter
+from langchain_tokenmem.tokens.counters import TokenCount, TokenCounter, checked_counter
 from langchain_tokenmem.tokens.provider_counter import CountJob, ProviderCounter
 
 if TYPE_CHECKING:

@@ -8,17 +8,16 @@ others lose theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.covered import covered_end, covered_total
+from langchain_tokenmem.core.covered import covered_end
 from langchain_tokenmem.core.edited_words import digest_of_words
-from langchain_tokenmem.core.messages import groups, role_of, spoken_messages
+from langchain_tokenmem.core.messages import groups, reference, role_of, spoken_messages
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.core.working_notes.mode_profiles import (
     CONVERSATION,
@@ -26,11 +25,7 @@ from langchain_tokenmem.core.working_notes.mode_profiles import (
     ModeProfile,
     new_modes_state,
 )
-from langchain_tokenmem.core.working_notes.reading import (
-    NumberedGroup,
-    read_groups,
-    with_agent_notes,
-)
+from langchain_tokenmem.core.working_notes.reading import read_groups
 from langchain_tokenmem.core.working_notes.rendering import RenderedNotes, render_notes
 from langchain_tokenmem.events import MemoryEvent
 from langchain_tokenmem.notes_state import ModesState
@@ -131,7 +126,7 @@ class WorkingNotes:
         read, limits = modes, self.mode or self.settings.mode or CONVERSATION
         # With no mode on, a session that had one is read on: it may be switched back.
         if self.mode or self.settings.mode or modes["read_to"]:
-            groups = list(_unread_groups(context, modes))
+            groups = _unread_groups(context, modes)
             read = read_groups(
                 modes,
                 groups,
@@ -139,7 +134,6 @@ class WorkingNotes:
                 project_root=self.settings.turns.project_root,
                 limits=limits,
             )
-            read = with_agent_notes(read, groups, limits)
             if read is not modes:
                 read = _with_words(read, groups, context)
         if read["mode"] != self.name:
@@ -155,9 +149,8 @@ class WorkingNotes:
         if self.mode is None:
             return RenderedNotes()
         key = context.newest_human or ""
-        number = _numbers(context).get(key)
-        if number and key not in context.cuts:
-            modes = _without_source(modes, number)
+        if key in _tail_ids(context) and key not in context.cuts:
+            modes = _without_source(modes, reference(key))
         most = int(self.mode.share * self.budget.notes_tokens)
         return render_notes(modes, self.mode, most, self.count_text, live)
 
@@ -182,26 +175,23 @@ def _newest_id(context: ContextParts) -> str | None:
     return context.tail[-1].source.last_id if context.tail else None
 
 
-def _unread_groups(context: ContextParts, modes: ModesState) -> Iterator[NumberedGroup]:
-    """Yield the groups from the last message that was read on, with the messages' numbers."""
+def _tail_ids(context: ContextParts) -> set[str | None]:
+    """Return the ids of the messages that are not covered."""
+    return {message.id for group in context.tail for message in group.source.messages}
+
+
+def _unread_groups(context: ContextParts, modes: ModesState) -> list[Sequence[BaseMessage]]:
+    """Return the groups from the last message that was read on."""
     known, start = set(modes["read_to"]), 0
     for place in range(len(context.tail) - 1, -1, -1):
         if any(message.id in known for message in context.tail[place].source.messages):
             start = place
             break
-    numbers = _numbers(context)
-    for group in context.tail[start:]:
-        yield [(message, numbers[message.id or ""]) for message in group.source.messages]
-
-
-def _numbers(context: ContextParts) -> dict[str, int]:
-    """Return the numbers of the messages of the tail: those that are covered have come before."""
-    ids = (message.id or "" for group in context.tail for message in group.source.messages)
-    return dict(zip(ids, count(covered_total(context.summary) + 1), strict=False))
+    return [group.source.messages for group in context.tail[start:]]
 
 
 def _with_words(
-    modes: ModesState, groups: Sequence[NumberedGroup], context: ContextParts
+    modes: ModesState, groups: Sequence[Sequence[BaseMessage]], context: ContextParts
 ) -> ModesState:
     """Return the sections with digests of the uncovered messages that they were read from."""
     sources = {item["source"] for items in modes["sections"].values() for item in items}
@@ -209,22 +199,22 @@ def _with_words(
     new = {
         message.id: digest
         for group in groups
-        for message, number in group
+        for message in group
         if message.id and message.id not in known
-        if number in sources or role_of(message) == "human"
+        if reference(message.id) in sources or role_of(message) == "human"
         if (digest := digest_of_words([message]))
     }
     if not new:
         return modes
-    there = {m.id for group in context.tail for m in group.source.messages}
+    there = _tail_ids(context)
     kept = {key: digest for key, digest in known.items() if key in there}
     return {**modes, "words": {**kept, **new}}
 
 
-def _without_source(modes: ModesState, number: int) -> ModesState:
+def _without_source(modes: ModesState, source: str) -> ModesState:
     """Return the sections without what was read from one message."""
     sections = {
-        name: [item for item in items if item["source"] != number]
+        name: [item for item in items if item["source"] != source]
         for name, items in modes["sections"].items()
     }
     return {**modes, "sections": sections}
@@ -305,15 +295,10 @@ def with_covered_notes(
     if summary is None or mode is None or not lacks_covered_notes(state, settings, asked):
         return state
     covered = spoken_messages(messages[: covered_end(messages, summary)])
-    first = covered_total(summary) + 1 - len(covered)
-    numbers = {message.id: max(0, first + place) for place, message in enumerate(covered)}
     before = state.get("modes") or new_modes_state("" if asked is not None else mode.name)
     modes = read_groups(
         before,
-        [
-            [(one, numbers.get(one.id, 0)) for one in group.messages]
-            for group in groups(covered[-MOST_READ:])
-        ],
+        [group.messages for group in groups(covered[-MOST_READ:])],
         tools=settings.turns.tools,
         project_root=settings.turns.project_root,
         limits=mode,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from langchain_tokenmem._lazy import loader
 
 if TYPE_CHECKING:
+    from langchain_tokenmem.notes.json_store import JsonStore
     from langchain_tokenmem.notes.note import Note
-    from langchain_tokenmem.notes.stores.json_store import JsonStore
-    from langchain_tokenmem.notes.stores.sql_store import SqlStore
+    from langchain_tokenmem.notes.sql_store import SqlStore
 
 __all__ = [
     "JsonStore",
@@ -20,8 +20,8 @@ __all__ = [
 __getattr__, __dir__ = loader(
     __name__,
     {
-        "JsonStore": "notes.stores.json_store",
+        "JsonStore": "notes.json_store",
         "Note": "notes.note",
-        "SqlStore": "notes.stores.sql_store",
+        "SqlStore": "notes.sql_store",
     },
 )

@@ -15,6 +15,7 @@ from langgraph.store.base import (
     SearchOp,
 )
 
+from langchain_tokenmem.core.stored_items import Namespace
 from langchain_tokenmem.core.thread_names import (
     NOTES,
     namespace_label,
@@ -23,9 +24,8 @@ from langchain_tokenmem.core.thread_names import (
     session_label,
 )
 from langchain_tokenmem.errors import ScopeError, StoreError
-from langchain_tokenmem.notes.scope import Namespace
+from langchain_tokenmem.notes.item_store import ItemStore
 from langchain_tokenmem.notes.scoped_notes import Batch
-from langchain_tokenmem.notes.stores.item_store import ItemStore
 from langchain_tokenmem.storage.redactor import Redactor
 
 _PAGE = 100

@@ -5,46 +5,28 @@ from __future__ import annotations
 import copy
 import logging
 import os
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 from langgraph.config import get_store
 from langgraph.store.base import BaseStore
 
-from langchain_tokenmem.background import ForkSafeLock, in_own_thread, on_running_loop
+from langchain_tokenmem.background import ForkSafeLock, in_thread
 from langchain_tokenmem.core.argument_checks import BeforeStore, checked_before_store, checked_parts
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes.erasing import erase_notes
 from langchain_tokenmem.notes.note import Note, NoteKind, NoteLevel, Project
-from langchain_tokenmem.notes.scope import NoteScope
-from langchain_tokenmem.notes.scoped_notes import Batch, ScopedNotes
+from langchain_tokenmem.notes.scoped_notes import Batch, NoteScope, ScopedNotes
 from langchain_tokenmem.notes.search import NoteRanker
-from langchain_tokenmem.notes.stores.sql_store import SqlStore
+from langchain_tokenmem.notes.sql_store import SqlStore
 from langchain_tokenmem.notes_state import Author
 from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 logger = logging.getLogger(__name__)
 
-Given = ParamSpec("Given")
-T = TypeVar("T")
 Notes = list[Note]
-
-
-def _async_twin(
-    method: Callable[Concatenate[Any, Given], T],
-) -> Callable[Concatenate[Any, Given], Coroutine[Any, Any, T]]:
-    """Return the async form of a method: it runs in a thread, the store on the event loop."""
-
-    async def twin(self: Notebook, /, *args: Given.args, **kwargs: Given.kwargs) -> T:
-        own = self._on_running_loop()
-        return await in_own_thread(getattr(own, method.__name__), *args, **kwargs)
-
-    twin.__name__ = f"a{method.__name__}"
-    twin.__wrapped__ = method  # type: ignore[attr-defined]  # inspect.signature follows it
-    twin.__doc__ = f"Do the same as `{method.__name__}` without blocking the event loop."
-    return twin
 
 
 class Notebook:
@@ -108,7 +90,6 @@ class Notebook:
         self.session_lifetime = session_lifetime
         self.in_requests = in_requests
         self._store = store
-        self._batch: Batch | None = None
         self._ranker = NoteRanker(TextAnalyser(language))
         self._now = now
         self._lock = ForkSafeLock()
@@ -173,7 +154,7 @@ class Notebook:
             )
         return added.note
 
-    aadd = _async_twin(add)
+    aadd = in_thread(add)
 
     def get(
         self,
@@ -197,7 +178,7 @@ class Notebook:
         """
         return self.scoped(user_id, session_id).get(name, level=level)
 
-    aget = _async_twin(get)
+    aget = in_thread(get)
 
     def search(
         self,
@@ -226,7 +207,7 @@ class Notebook:
         notes = self.scoped(user_id, session_id)
         return notes.search(questions, level=level, tags=tags, limit=limit)
 
-    asearch = _async_twin(search)
+    asearch = in_thread(search)
 
     def list(
         self,
@@ -251,7 +232,7 @@ class Notebook:
         """
         return self.scoped(user_id, session_id).listed(level=level, tags=tags, limit=limit)
 
-    alist = _async_twin(list)  # noqa: A003  # the method above
+    alist = in_thread(list)  # noqa: A003  # the method above
 
     def remove(
         self,
@@ -274,7 +255,7 @@ class Notebook:
         """
         return self.scoped(user_id, session_id).remove(name, level=level)
 
-    aremove = _async_twin(remove)
+    aremove = in_thread(remove)
 
     def erase(self, session_id: str | None = None, user_id: str | None = None) -> int:
         """Delete every note of a session or a user; return how many there were.
@@ -292,7 +273,7 @@ class Notebook:
         store = self._found_store()
         return erase_notes(store, self._batch_of(store), user_id, session_id)
 
-    aerase = _async_twin(erase)
+    aerase = in_thread(erase)
 
     def scoped(
         self,
@@ -333,14 +314,7 @@ class Notebook:
             with self._lock:
                 return store.batch(ops)
 
-        return self._batch or batch
-
-    def _on_running_loop(self) -> Notebook:
-        """Return this notebook for a thread: the event loop does the store's operations."""
-        own = copy.copy(self)
-        own._store = self._found_store()  # noqa: SLF001  # it is a copy of this one
-        own._batch = on_running_loop(own._store.abatch)  # noqa: SLF001
-        return own
+        return batch
 
     def _found_store(self) -> BaseStore:
         """Return the notebook's own store, else the running graph's, else one in a database."""

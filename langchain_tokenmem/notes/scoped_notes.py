@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp, SearchItem, SearchOp
 
-from langchain_tokenmem.background import on_running_loop
 from langchain_tokenmem.core.argument_checks import BeforeStore, text_as_kept
-from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.core.stored_items import Namespace
+from langchain_tokenmem.core.thread_names import (
+    check_characters,
+    namespace_label,
+    notes_of_session,
+    notes_of_user,
+)
+from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from langchain_tokenmem.notes.item_store import ItemStore
 from langchain_tokenmem.notes.note import (
+    LEVELS,
     Note,
     NoteLevel,
+    Project,
     checked_content,
     checked_key,
     checked_kind,
@@ -28,10 +37,73 @@ from langchain_tokenmem.notes.note import (
     tags_in,
     value_of,
 )
-from langchain_tokenmem.notes.scope import NoteScope
 from langchain_tokenmem.notes.search import NoteRanker
-from langchain_tokenmem.notes.stores.item_store import ItemStore
 from langchain_tokenmem.notes_state import Author
+
+
+@dataclass(frozen=True, slots=True)
+class NoteScope:
+    """User, session and project whose notes are meant; each level needs a part of them.
+
+    Attributes:
+        user_id: The user; None where the call names none: there are notes of the session alone.
+        session_id: The session or thread.
+        project: The project of the user.
+    """
+
+    user_id: str | None
+    session_id: str | None
+    project: Project
+
+    def __post_init__(self) -> None:
+        for name, what in ((self.user_id, "user_id"), (self.session_id, "session_id")):
+            if name is None:
+                continue
+            if not isinstance(name, str) or not name.strip():
+                raise ScopeError(f"{what} is {name!r}; it is a text that is not blank.")
+            if what == "user_id":  # a sub-graph's session has a control character of ours
+                check_characters(name, what)
+
+    def namespace(self, level: NoteLevel) -> Namespace:
+        """Return the namespace of a level.
+
+        Raises:
+            ScopeError: When the call names no session, or no user, which the level needs.
+        """
+        if level == "session":
+            if self.session_id is None:
+                raise ScopeError(
+                    "A session note belongs to a session: name it with session_id, in a graph "
+                    'with {"configurable": {"thread_id": "..."}}.'
+                )
+            return notes_of_session(self.user_id, self.session_id)
+        if self.user_id is None:
+            raise ScopeError(
+                f"A {level} note belongs to a user: name them with user_id, in a graph with "
+                '{"configurable": {"user_id": "..."}}. Where this process has one user only, '
+                'declare them: Notebook(local_user="me").'
+            )
+        own = (*notes_of_user(self.user_id), level)
+        return own if level == "global" else (*own, namespace_label(self.project.id))
+
+    def levels(self, level: NoteLevel | None = None) -> tuple[NoteLevel, ...]:
+        """Return the one level, or all that the call's user and session allow.
+
+        Raises:
+            ScopeError: When there is none.
+        """
+        if level is not None:
+            self.namespace(level)
+            return (level,)
+        found = tuple(
+            each
+            for each in LEVELS
+            if (self.session_id if each == "session" else self.user_id) is not None
+        )
+        if not found:
+            self.namespace("global")
+        return found
+
 
 OptionalText = TypeVar("OptionalText", str, str | None)
 
@@ -87,10 +159,6 @@ class ScopedNotes:
     lifetime: timedelta | None = None
     before_store: BeforeStore | None = None
     by: Author = "application"
-
-    def on_running_loop(self) -> ScopedNotes:
-        """Return the same notes for a thread: the event loop does the store's operations."""
-        return replace(self, batch=on_running_loop(self.store.abatch))
 
     def add(
         self,

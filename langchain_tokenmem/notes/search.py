@@ -51,12 +51,10 @@ class NoteRanker:
 
     Args:
         analyser: Makes the terms of notes and questions; those of a note are made once.
-        floor: What a note must at least have in common with a question.
     """
 
-    def __init__(self, analyser: TextAnalyser, floor: Floor = NOTES_FLOOR) -> None:
+    def __init__(self, analyser: TextAnalyser) -> None:
         self._analyser = analyser
-        self._floor = floor
         # Of 1,000 notes the terms take 300 ms, everything else of a question less than 20.
         self._terms = lru_cache(_KNOWN_TEXTS)(lambda text: Counter(analyser.terms(text)))
 
@@ -126,7 +124,7 @@ class NoteRanker:
             near,
             lexical_weight=_LEXICAL_WEIGHT,
             dense_weight=_DENSE_WEIGHT,
-            floor=self._floor,
+            floor=NOTES_FLOOR,
         )
         scores = {
             unit: value * _boost(by_unit[unit], dates)

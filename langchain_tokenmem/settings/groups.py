@@ -256,30 +256,8 @@ class ModeSettings(MadeSettings):
     """Older messages are summarized."""
     recall_k: int = 3
     """Recalled messages, at most."""
-    max_files: int = 20
-    """Files kept."""
-    max_commands: int = 6
-    """Successful commands kept."""
-    max_errors: int = 5
-    """Errors kept."""
-    max_progress: int = 10
-    """Steps of progress kept."""
-    max_topics: int = 10
-    """Topics kept."""
-    max_entities: int = 20
-    """Names kept."""
-    max_facts: int = 20
-    """Facts about the user kept."""
-    max_constraints: int = 20
-    """Constraints kept."""
-    max_decisions: int = 20
-    """Decisions kept."""
-    max_alternatives: int = 10
-    """Rejected alternatives kept per decision."""
-    max_assumptions: int = 10
-    """Assumptions kept."""
-    max_subgoals: int = 10
-    """Sub-goals kept."""
+    limits: dict[str, int] = Field(default={}, examples=[{"files": 30, "facts": 50}])
+    """Items kept of a section, at most."""
     share: float | None = Field(default=None, examples=[0.8])
     """Part of `notes_share` for the mode's notes."""
     prefix_max_stale_turns: int = 3

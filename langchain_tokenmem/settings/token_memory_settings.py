@@ -16,7 +16,7 @@ from pydantic_settings import (
 from langchain_tokenmem.core.chat_models import ModelLimits
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes.notebook import Notebook
-from langchain_tokenmem.notes.stores.sql_store import SqlStore
+from langchain_tokenmem.notes.sql_store import SqlStore
 from langchain_tokenmem.recall.chroma import ChromaIndex
 from langchain_tokenmem.recall.recall import Recall
 from langchain_tokenmem.settings.groups import MemorySettings, RecallSettings

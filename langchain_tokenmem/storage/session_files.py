@@ -25,7 +25,7 @@ from langchain_tokenmem.errors import (
 from langchain_tokenmem.state import load_state
 from langchain_tokenmem.storage.codec import from_json, to_json
 from langchain_tokenmem.storage.database import Database
-from langchain_tokenmem.storage.imports.importing import (
+from langchain_tokenmem.storage.importing import (
     ImportReport,
     PageMessage,
     PageWriter,

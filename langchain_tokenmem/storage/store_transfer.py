@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from langchain_tokenmem.background import in_thread
-from langchain_tokenmem.storage.imports.importing import (
+from langchain_tokenmem.storage.importing import (
     HistoryImport,
     ImportReport,
     PageWriter,

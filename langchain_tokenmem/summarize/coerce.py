@@ -7,12 +7,13 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 
-from langchain_tokenmem.background import in_own_thread
+from langchain_tokenmem.background import with_calls_on_loop
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
@@ -91,41 +92,38 @@ class FunctionSummarizer:
 
     def summarize(self, request: SummaryRequest) -> Summary:
         """Return the function's text, or the extractive summary where it fails."""
+        return self._summary(request, _run)
+
+    async def asummarize(self, request: SummaryRequest) -> Summary:
+        """Do the same as `summarize` without blocking the event loop, which awaits the text."""
+        return await with_calls_on_loop(_awaited, partial(self._summary, request))
+
+    def _summary(self, request: SummaryRequest, wait: Callable[[Awaitable[str]], str]) -> Summary:
         try:
             text: Any = self._function(*self._arguments(request))
             if inspect.isawaitable(text):
-                # On a loop of its own: the caller may stand in one, as every notebook does.
-                with ThreadPoolExecutor(1) as pool:
-                    text = pool.submit(asyncio.run, _awaited(text)).result()
+                text = wait(text)
         except Exception as error:  # noqa: BLE001  # whatever it raises, the fallback answers
-            text = error
-        return self._checked(request, text)
-
-    async def asummarize(self, request: SummaryRequest) -> Summary:
-        """Do the same as `summarize` without blocking the event loop."""
-        if not inspect.iscoroutinefunction(self._function):
-            return await in_own_thread(self.summarize, request)
-        try:
-            text: Any = await self._function(*self._arguments(request))
-        except Exception as error:  # noqa: BLE001  # whatever it raises, the fallback answers
-            text = error
-        return await in_own_thread(self._checked, request, text)
+            why = f"{type(error).__name__}: {error}"
+        else:
+            if not isinstance(text, str) or not text.strip():
+                why = "the answer is blank"
+            elif (tokens := request.count_text(text)) > request.max_tokens:
+                why = f"the answer has {tokens:,} tokens, {request.max_tokens:,} are allowed"
+            else:
+                return Summary(text.strip(), self.name, "function")
+        return replace(self._fallback.summarize(request), failures=(f"{self.name}: {why}",))
 
     def _arguments(self, request: SummaryRequest) -> list[Any]:
         messages = list(request.messages)
         given = [messages, request.prior, request.instruction, request.max_tokens]
         return given[: self._takes]
 
-    def _checked(self, request: SummaryRequest, text: Any) -> Summary:
-        if isinstance(text, Exception):
-            why = f"{type(text).__name__}: {text}"
-        elif not isinstance(text, str) or not text.strip():
-            why = "the answer is blank"
-        elif (tokens := request.count_text(text)) > request.max_tokens:
-            why = f"the answer has {tokens:,} tokens, {request.max_tokens:,} are allowed"
-        else:
-            return Summary(text.strip(), self.name, "function")
-        return replace(self._fallback.summarize(request), failures=(f"{self.name}: {why}",))
+
+def _run(text: Awaitable[str]) -> str:
+    """Wait for a text on a loop of its own: the caller may be inside one, as every notebook is."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, _awaited(text)).result()
 
 
 async def _awaited(text: Awaitable[str]) -> str:

@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from langchain_core.messages import BaseMessage
-from langchain_core.runnables import Runnable
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.runnables import Runnable, RunnableConfig
 
-from langchain_tokenmem.background import CircuitBreaker, in_own_thread
+from langchain_tokenmem.background import CircuitBreaker, with_calls_on_loop
 from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW
 from langchain_tokenmem.core.chat_models import model_name, profile_of
 from langchain_tokenmem.core.messages import role_of, text_of
 from langchain_tokenmem.core.profiles import profile_of_model
-from langchain_tokenmem.summarize.base import MIN_CHARACTERS, Summarizer, Summary, SummaryRequest
-from langchain_tokenmem.summarize.compact_requests import USERS_LANGUAGE, PromptBuilder
-from langchain_tokenmem.summarize.entry_calls import Call, EntryWriter, NoNotesError, Steps
+from langchain_tokenmem.errors import SummaryError
+from langchain_tokenmem.summarize.base import (
+    MIN_CHARACTERS,
+    Summarizer,
+    Summary,
+    SummaryRequest,
+    check_answer,
+)
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer, ToolExtracts
-from langchain_tokenmem.summarize.model_call import JobUsage, without_bindings
-from langchain_tokenmem.summarize.prompts import SummaryPrompts
+from langchain_tokenmem.summarize.literal_check import known_text, unknown_literals, without_lines
+from langchain_tokenmem.summarize.model_call import (
+    JobUsage,
+    as_main_call,
+    call_config,
+    without_bindings,
+    without_streaming,
+)
+from langchain_tokenmem.summarize.prompts import SummaryPrompts, escape_fences, split_transcript
+from langchain_tokenmem.summarize.requests import (
+    USERS_LANGUAGE,
+    PromptBuilder,
+    is_cheaper_reused,
+    is_same_model,
+)
 
 ATTEMPTS = 3
 COOL_DOWN_S = 300.0
@@ -28,6 +48,20 @@ COOL_DOWN_S = 300.0
 TOOL_SHARE = 0.4
 """On recorded agents (`benchmarks/price.py`) notes of a model alone held 5 points fewer of the far
 literals than extracts alone; with this share it is less than half a point."""
+
+_TARGETS = (1.0, 0.7, 0.5)
+"""Share of the token limit that each attempt asks for: models count badly, and run over."""
+
+_MAX_NOTES = 4
+"""Notes, old or new, take at most this part of the window: both have to stand in one request."""
+
+_PART_NOTES = 8
+"""Notes on one part of a transcript take at most this part of the window."""
+
+_MOST_NAMED = 12
+"""Literals that a second order names."""
+
+_HEADING_LINE = re.compile(r"^\s*#.*$", re.MULTILINE)
 
 
 class ModelSummarizer:
@@ -86,7 +120,7 @@ class ModelSummarizer:
         cool_down_s: float = COOL_DOWN_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._model = without_bindings(model)
+        self._given, self._model = model, without_bindings(model)
         self.name = model_name(model) or type(self._model).__name__
         self.prompts = prompts or SummaryPrompts()
         self.window = window or profile_of(model).get("max_input_tokens") or DEFAULT_CONTEXT_WINDOW
@@ -94,9 +128,7 @@ class ModelSummarizer:
         self._builder = PromptBuilder(
             self.prompts, language or USERS_LANGUAGE, self.window, profile_of_model(model)
         )
-        self._writer = EntryWriter(
-            model, self._model, self.name, self._builder, self.breaker, reuse_prefix
-        )
+        self._reuse_prefix = reuse_prefix
         self._min_messages = min_messages
         self._min_characters = min_characters
         self._tool_share = tool_share
@@ -114,46 +146,197 @@ class ModelSummarizer:
 
     def summarize(self, request: SummaryRequest) -> Summary:
         """Return the entry for the request's messages; the fallback's where the model fails."""
-        steps = self._summary_steps(request)
-        step = _advance(steps)
-        while not isinstance(step, Summary):
-            model, messages, config = step
-            try:
-                answer = model.invoke(messages, config)
-            except Exception as error:  # noqa: BLE001  # a provider's error is a failed attempt
-                answer = error
-            step = _advance(steps, answer)
-        return step
+        return self._summary(request, _invoke)
 
     async def asummarize(self, request: SummaryRequest) -> Summary:
-        """Do the same as `summarize` without blocking the event loop."""
-        steps = self._summary_steps(request)
-        step = await in_own_thread(_advance, steps)
-        while not isinstance(step, Summary):
-            model, messages, config = step
-            try:
-                answer = await model.ainvoke(messages, config)
-            except Exception as error:  # noqa: BLE001  # a provider's error is a failed attempt
-                answer = error
-            step = await in_own_thread(_advance, steps, answer)
-        return step
+        """Do the same as `summarize` without blocking the event loop, which calls the model."""
+        return await with_calls_on_loop(_ainvoke, partial(self._summary, request))
 
-    def _summary_steps(self, request: SummaryRequest) -> Steps[Summary]:
+    def _summary(self, request: SummaryRequest, invoke: Invoke) -> Summary:
         extracts = ToolExtracts(request, self._tool_share)
-        asked = extracts.for_model()
-        writer = replace(self._writer, usage=JobUsage())
+        writer = _EntryWriter(
+            self._given,
+            self._model,
+            self.name,
+            self._builder,
+            self.breaker,
+            self._reuse_prefix,
+            invoke,
+        )
         try:
-            entry = yield from writer.entry(asked)
-        except NoNotesError:
+            with without_streaming():
+                text = writer.entry(extracts.for_model())
+        except _NoNotesError:
             return replace(self._fallback.summarize(request), **vars(writer.usage))
-        summary = Summary(entry.text, self.name, self.prompts.version, **vars(writer.usage))
+        summary = Summary(text, self.name, self.prompts.version, **vars(writer.usage))
         return extracts.behind(summary)
 
 
-def _advance(steps: Steps[Summary], answer: Any = None) -> Call | Summary:
-    """Send an answer to the generator; return its next call, or its result."""
-    try:
-        return steps.send(answer)
-    except StopIteration as done:
-        summary: Summary = done.value
-        return summary
+def _invoke(model: Runnable[Any, Any], messages: Request, config: RunnableConfig) -> Any:
+    return model.invoke(messages, config)
+
+
+async def _ainvoke(model: Runnable[Any, Any], messages: Request, config: RunnableConfig) -> Any:
+    return await model.ainvoke(messages, config)
+
+
+Request = list[BaseMessage]
+Call = tuple[Runnable[Any, Any], Request, RunnableConfig]
+Invoke = Callable[[Runnable[Any, Any], Request, RunnableConfig], Any]
+
+
+class _NoNotesError(Exception):
+    """The model gave no notes; the failures say why."""
+
+
+@dataclass(frozen=True)
+class _EntryWriter:
+    """Decides which calls make one entry, and makes them.
+
+    Attributes:
+        given: The summarizing model, as the application gave it.
+        model: The same without tools and forms of answer.
+        name: Its name.
+        builder: Writes its prompts.
+        breaker: Is told of failed calls, and stops them.
+        reuse_prefix: See `ModelSummarizer`.
+        invoke: Makes a call.
+        usage: Takes what the calls cost and why answers were refused.
+    """
+
+    given: Runnable[Any, Any]
+    model: Runnable[Any, Any]
+    name: str
+    builder: PromptBuilder
+    breaker: CircuitBreaker
+    reuse_prefix: bool | None
+    invoke: Invoke
+    usage: JobUsage = field(default_factory=JobUsage)
+
+    def entry(self, request: SummaryRequest) -> str:
+        """Return the text of the entry that a request asks for.
+
+        Raises:
+            _NoNotesError: When there is none.
+        """
+        return self._without_unknown(request, *self._notes(request))
+
+    def _notes(self, request: SummaryRequest) -> tuple[str, Call]:
+        """Return the text of an entry, and the call that it answers."""
+        if self.breaker.is_open:
+            self._failed(f"{self.name} has failed {self.breaker.attempts} times and is left alone")
+            raise _NoNotesError
+        request = self.builder.within_window(request, self.builder.window // _MAX_NOTES)
+        model = self._reused_model(request)
+        if model is not None:
+            try:
+                # Once only: a model that is drawn to its tools reads the batch alone next.
+                return self._ask(request, "reuse", "", model=model, targets=(1.0,))
+            except _NoNotesError:
+                if self.breaker.is_open:
+                    raise
+        room = self.builder.room(request)
+        parts = split_transcript(request.messages, request.count_text, max(room, 1))
+        if len(parts) > 1:
+            return self._notes_on_parts(request, room)
+        return self._ask(request, "condense" if request.condenses else "update", parts[0])
+
+    def _notes_on_parts(self, request: SummaryRequest, room: int) -> tuple[str, Call]:
+        """Read a long batch in parts; return the entry that their notes make."""
+        # Parts know nothing of each other, nor of the log; the last call sees both.
+        part = replace(request, prior=None, max_tokens=self.builder.window // _PART_NOTES)
+        part_room = self.builder.room(part)
+        if part_room < part.max_tokens * 2 or room < part.max_tokens:
+            self._failed(f"the window of {self.name} ({self.builder.window:,}) is too small")
+            raise _NoNotesError
+        parts = split_transcript(request.messages, request.count_text, max(part_room, 1))
+        notes = [self._ask(part, "leaf", text)[0] for text in parts]
+        while sum(map(part.count_text, notes)) + len(notes) > room:
+            batch = escape_fences("\n\n".join([notes.pop(0), notes.pop(0)]))
+            notes.append(self._ask(part, "part", batch)[0])
+        return self._ask(request, "merge", escape_fences("\n\n".join(notes)))
+
+    def _reused_model(self, request: SummaryRequest) -> Runnable[Any, Any] | None:
+        """Return the model that sends the main request again, where that is wanted."""
+        wanted, called = self.reuse_prefix, request.called
+        if wanted is False or request.condenses or not request.sent:
+            return None
+        if not is_same_model(self.given, called) if called is not None else not wanted:
+            return None
+        model = as_main_call(self.given, request.tools, request.settings)
+        reused = self.builder.reused(request, request.max_tokens)
+        if model is None or not self.builder.fits(request, reused):
+            return None
+        plain = self.builder.whole(request)
+        return model if wanted or is_cheaper_reused(request, reused, plain) else None
+
+    def _ask(
+        self,
+        request: SummaryRequest,
+        step: str,
+        transcript: str,
+        *,
+        model: Runnable[Any, Any] | None = None,
+        targets: Sequence[float] = _TARGETS,
+    ) -> tuple[str, Call]:
+        """Ask once, and again with a shorter target where the answer is refused."""
+        for attempt, share in enumerate(targets, 1):
+            target = int(share * request.max_tokens)
+            messages = self.builder.prompt(request, step, transcript, target)
+            call = (model or self.model, messages, call_config(step, attempt))
+            text = self._answer(request, call)
+            if text is not None:
+                return text, call
+            if self.breaker.is_open:
+                break
+        raise _NoNotesError
+
+    def _answer(self, request: SummaryRequest, call: Call) -> str | None:
+        """Return the notes that a call brings; None where the answer is refused."""
+        self.usage.calls += 1
+        try:
+            text = self._checked(request, self._invoked(call))
+        except SummaryError as refused:
+            self._failed(f"{self.name}: {refused}")
+            self.breaker.failed()
+            return None
+        self.breaker.succeeded()
+        return text
+
+    def _invoked(self, call: Call) -> Any:
+        try:
+            return self.invoke(*call)
+        except Exception as error:  # a provider's error is a failed attempt
+            raise SummaryError(f"{type(error).__name__}: {error}") from error
+
+    def _checked(self, request: SummaryRequest, answer: Any) -> str:
+        if isinstance(answer, str):
+            answer = AIMessage(answer)
+        if not isinstance(answer, BaseMessage):
+            raise SummaryError(f"the answer is a {type(answer).__name__}, no message and no text")
+        self.usage.add(answer)
+        sections = request.sections or self.builder.prompts.sections
+        return check_answer(answer, request, sections)
+
+    def _without_unknown(self, request: SummaryRequest, text: str, call: Call) -> str:
+        """Return an entry without literals that nobody said; one more call names them."""
+        known = known_text(request)
+        unknown = unknown_literals(text, known)[:_MOST_NAMED]
+        if not unknown:
+            return text
+        named = ", ".join(unknown)
+        self._failed(f"{self.name}: the answer has literals that nobody said: {named}")
+        model, messages, _ = call
+        again = self.builder.corrected(messages, text, unknown)
+        if self.builder.fits(request, again):
+            corrected = self._answer(request, (model, again, call_config("correct", 1)))
+            text = corrected or text
+        text, dropped = without_lines(text, lambda line: bool(unknown_literals(line, known)))
+        if dropped:
+            self._failed(f"{self.name}: left out, as nobody said it: {dropped}")
+        if not re.search(r"\w", _HEADING_LINE.sub("", text)):
+            raise _NoNotesError
+        return text
+
+    def _failed(self, why: str) -> None:
+        self.usage.failures += (why,)

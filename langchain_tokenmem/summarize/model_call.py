@@ -12,11 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableSequence
 from langchain_core.runnables.base import RunnableBindingBase
-from langchain_core.runnables.config import (
-    ensure_config,
-    get_callback_manager_for_config,
-    var_child_runnable_config,
-)
+from langchain_core.runnables.config import var_child_runnable_config
 
 NOSTREAM = "nostream"
 """LangGraph's tag of a model call that is no part of `stream_mode="messages"`."""
@@ -56,19 +52,14 @@ class JobUsage:
             self.cost = (self.cost or 0.0) + price
 
 
-def unstreamed_config(step: str, attempt: int) -> RunnableConfig:
-    """Return the config of a call that stays out of every stream.
-
-    `nostream` is LangGraph's tag for that; it does not stop `astream_events`, whose handlers are
-    therefore left out of a copy of the callback manager. Tracers and usage counters stay.
+def call_config(step: str, attempt: int) -> RunnableConfig:
+    """Return the config of a summarizer's call: how tracers name it, and that it is not streamed.
 
     Args:
         step: What the call is for: `update`, `reuse`, `leaf`, `part`, `merge` or `condense`.
         attempt: Which try, from 1.
     """
-    manager = get_callback_manager_for_config(ensure_config())
     return {
-        "callbacks": _without_stream_handlers(manager),
         "tags": [NOSTREAM, "tokenmem"],
         "metadata": {
             "lc_source": "summarization",
@@ -83,9 +74,9 @@ def unstreamed_config(step: str, attempt: int) -> RunnableConfig:
 def without_streaming() -> Iterator[None]:
     """Run what is inside without the handlers that stream tokens to the application.
 
-    A summarizer of the application may call a chat model in the plainest way; inside a run that
-    call inherits the run's callbacks, and its words would appear as a message of nobody in
-    `stream_mode="messages"` and `astream_events`. Tracers stay.
+    A chat model that is called inside a run inherits the run's callbacks, and its words would
+    appear as a message of nobody in `stream_mode="messages"` and `astream_events`. LangGraph's tag
+    `nostream` does not stop the second. Tracers stay.
     """
     config = var_child_runnable_config.get(None)
     if config is None:

@@ -19,9 +19,8 @@ from langchain_tokenmem.core.facts.call_kinds import (
     kind_of_tool,
     path_of,
 )
-from langchain_tokenmem.core.facts.failure_lines import failure_of, without_frame
 from langchain_tokenmem.core.facts.literals import find_identifiers, words_of
-from langchain_tokenmem.core.facts.tool_results import ends_of, unwrapped
+from langchain_tokenmem.core.facts.tool_results import ends_of, failure_of, unwrapped, without_frame
 from langchain_tokenmem.core.tool_failures import plain_result
 from langchain_tokenmem.summarize.whole_pieces import (
     beginning_of,

@@ -24,13 +24,13 @@ from langchain_tokenmem.background import (
     BackgroundRunner,
     CircuitBreaker,
     ForkSafeLock,
-    in_own_thread,
+    in_thread,
     wait_for,
 )
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.tokens.base import Method, TokenCount
 from langchain_tokenmem.tokens.cache import request_digest
 from langchain_tokenmem.tokens.count_endpoints import PROVIDER_ACCURACY, count_endpoint
+from langchain_tokenmem.tokens.counters import Method, TokenCount
 from langchain_tokenmem.tokens.resolve import counter_for
 
 logger = logging.getLogger(__name__)
@@ -164,35 +164,22 @@ class ProviderCounter:
             wait_for(started.job, started.until - time.monotonic())
         return self._result(messages, tools, started)
 
-    async def acount(
-        self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
-    ) -> TokenCount:
-        """Do the same as `count` without blocking the event loop."""
-        until = time.monotonic() + self._wait_s
-        started = await in_own_thread(self.start, messages, tools, until)
-        if started is not None:
-            left = max(0.0, started.until - time.monotonic())
-            await asyncio.wait([asyncio.wrap_future(started.job)], timeout=left)
-        return await in_own_thread(self._result, messages, tools, started)
+    acount = in_thread(count)
 
     def start(
-        self,
-        messages: Sequence[BaseMessage],
-        tools: Sequence[Any] | None = None,
-        until: float | None = None,
+        self, messages: Sequence[BaseMessage], tools: Sequence[Any] | None = None
     ) -> CountJob | None:
         """Start asking for a request, and return the job to wait for.
 
         Args:
             messages: The request.
             tools: Its tools.
-            until: Time until which the caller waits, by `time.monotonic`; default: in `timeout_s`.
 
         Returns:
             The job, or None if the answer is known, did not come before, or is not to be asked for
             now. Pass it to `settle` after the wait.
         """
-        until = time.monotonic() + self._wait_s if until is None else until
+        until = time.monotonic() + self._wait_s
         if self._endpoint is None or not self._endpoint.can_count(messages):
             return None
         key = self._key(messages, tools)

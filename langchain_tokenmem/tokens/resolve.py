@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseLanguageModel
     from langchain_core.runnables import Runnable
 
-    from langchain_tokenmem.tokens.base import TokenCounter
+    from langchain_tokenmem.tokens.counters import TokenCounter
     from langchain_tokenmem.tokens.media import ImageRule
 
 logger = logging.getLogger(__name__)

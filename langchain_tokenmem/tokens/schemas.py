@@ -12,12 +12,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from langchain_tokenmem.tokens.base import TokenCounter
 from langchain_tokenmem.tokens.blocks import as_list, as_mapping
+
+if TYPE_CHECKING:
+    from langchain_tokenmem.tokens.counters import TokenCounter
 
 FUNCTION_START = 7
 PROPERTIES_START = 3

@@ -14,10 +14,9 @@ from langchain_tokenmem.core.messages import marked, role_of, with_ids
 from langchain_tokenmem.core.pins import new_pin
 from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.errors import BudgetExceededError
-from langchain_tokenmem.memory.kept_notes import with_notes_in_front
 from langchain_tokenmem.memory.recalled_blocks import add_memory_block
 from langchain_tokenmem.modes import TurnMemorySettings
-from langchain_tokenmem.notes.rendering import KeptNotes
+from langchain_tokenmem.notes.kept_notes import KeptNotes, with_notes_in_front
 from langchain_tokenmem.state import MemoryState, new_state
 from langchain_tokenmem.types import RequestRules
 from tests.fakes import CharCounter

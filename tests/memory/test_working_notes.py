@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.events import MemoryCallbacks
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
@@ -341,7 +342,7 @@ def test_the_state_with_notes_is_plain_json_that_loads_again():
     said = [HumanMessage("We must stay under 5 EUR.", id="h1"), *noted(1, goal="Ship it")]
     state = memory_of().compact([*said, HumanMessage("?", id="h2")])
     assert load_state(json.loads(json.dumps(state))) == state
-    assert state["modes"]["sections"]["objective"][0]["source"] == 2
+    assert state["modes"]["sections"]["objective"][0]["source"] == reference(said[1].id)
 
 
 @pytest.mark.slow

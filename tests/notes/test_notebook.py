@@ -243,6 +243,31 @@ def test_async_methods_do_the_same(notebook):
     asyncio.run(use())
 
 
+class StoreOnLoop(InMemoryStore):
+    """Does its work on one event loop, as LangGraph's async stores do for other threads."""
+
+    def __init__(self):
+        super().__init__()
+        self.loop = asyncio.get_running_loop()
+
+    def batch(self, ops):
+        return asyncio.run_coroutine_threadsafe(self.abatch(ops), self.loop).result()
+
+    async def abatch(self, ops):
+        return super().batch(ops)
+
+
+async def test_async_methods_use_a_store_that_needs_the_event_loop():
+    async with asyncio.timeout(30):
+        notebook = notebook_on(StoreOnLoop())
+        note = await notebook.aadd("Use tabs.", **ANN)
+        assert await notebook.asearch("tabs", **ANN) == [note]
+        memory = TokenMemory(notes=notebook)
+        erased = await memory.aerase(TranscriptStore("sqlite://"), user_id="ann")
+        assert erased["notes"] == 1
+        assert await notebook.alist(**ANN) == []
+
+
 def test_a_value_moved_to_another_user_is_not_theirs(notebook, store):
     notebook.add("secret", level="global", user_id="ann")
     (item,) = store.search((*notes_of_user("ann"), "global"))

@@ -22,8 +22,8 @@ from langchain_tokenmem.errors import (
     HistoryImportError,
     StoreError,
 )
-from langchain_tokenmem.storage.imports import sources
-from langchain_tokenmem.storage.imports.importing import HistoryImport
+from langchain_tokenmem.storage import import_sources as sources
+from langchain_tokenmem.storage.importing import HistoryImport
 from tests.storage.samples import texts
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Text of tool results: out of wrappers and escapes, and of a long one its two ends.
+"""Text of tool results, and the lines in it that tell of a failure.
 
 A result is looked at by its two ends only, so a giant log costs no more than a short one.
 """
@@ -10,7 +10,17 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 
-from langchain_tokenmem.core.facts.sentences import one_line, prose
+from langchain_core.messages import ToolMessage
+
+from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_command
+from langchain_tokenmem.core.facts.sentences import any_of, one_line, prose
+from langchain_tokenmem.core.tool_failures import (
+    is_error,
+    is_refused,
+    plain_result,
+    reported_code,
+    reports_error,
+)
 
 _HEAD, _TAIL = 6_000, 2_000
 """Characters at either end of a result that are read for values."""
@@ -74,3 +84,139 @@ def clean_line(text: str) -> str:
     """Return the first line of a text as it can stand in a list."""
     line = one_line(text.strip().partition("\n")[0], MAX_OUTCOME)
     return line.replace("; ", ", ").strip('"{}[] ')
+
+
+_ERROR_LINE = re.compile(
+    r"^[^\S\n]*(?:E\s{2,}\S|(?:[\w.]{1,60}(?:Error|Exception)|error(?:\[\w+\])?|fatal|panic|"
+    r"FAILED|ERROR|FATAL|CRITICAL)\b[:\s(]|(?:bash|sh): |\S{1,120}: (?:fatal )?error:).{0,300}$",
+    re.MULTILINE,
+)
+_ANY_ERROR = re.compile(rf"\b{any_of('failure')}\b", re.IGNORECASE)
+_REPORTED = re.compile(
+    r"\bexit[ _-]?code[\"']?[ :=]{1,3}-?[1-9]|\"(?:is_?error|failed)\" ?: ?true"
+    r"|\"success\" ?: ?false"
+    r"|\"status(?:_?code)?\" ?: ?\"?(?:[45]\d\d\b|error|failed)|^\W{0,20}failed to\b"
+    r"|^\W{0,20}(?:HTTP )?[45]\d\d [A-Z]",
+    re.IGNORECASE,
+)
+_BELOW = 100
+"""Characters behind an error line that ends in a colon, which are read as its end."""
+
+_FEW_LINES = 2
+_OUTPUTS = ("stdout", "output", "stderr", "error", "message")
+"""Keys of a JSON object that hold the text of a result."""
+_FRAME = re.compile(
+    r"(?:\([\w.-]{1,40}\) ?)?[\w.@~:/-]{0,80}(?:[$#]|>{1,3})"
+    r"|\((?:Open file|Current directory): [^\n]{0,300}\)"
+)
+"""A line that a shell, or SWE-agent's, puts behind any output: its prompt, file and folder."""
+
+
+def failure_of(message: ToolMessage, *, reads: bool) -> str | None:
+    """Return the line that tells of a failure, `None` where the result reports none.
+
+    Args:
+        message: The result.
+        reads: Whether the call only reads: text that mentions errors is then no failure.
+    """
+    text = ends_of(plain_result(message))
+    told = message.status == "error" or bool(_REPORTED.search(text[:600]))
+    short = len(text) <= 3 * MAX_OUTCOME and bool(_ANY_ERROR.search(text))
+    begins = bool(_ERROR_LINE.match(text.lstrip()))
+    if not (told or begins or short or (reports_error if reads else is_error)(message)):
+        return None
+    whole = unwrapped(plain_result(message).strip())
+    if (said := _output_in(whole)) != whole:
+        text = ends_of(said)
+        if not error_lines(text):
+            return clean_line(" ".join(text.split())) or "failed"
+    lines = error_lines(text)
+    if lines:  # the last is where a traceback says what happened
+        return lines[-1]
+    sign = _ANY_ERROR.search(text)
+    start = text.rfind("\n", 0, sign.start()) + 1 if sign else 0
+    start = max(start, sign.start() - MAX_OUTCOME // 2) if sign else start
+    return clean_line(text[start:].lstrip()) or "failed"
+
+
+def error_lines(text: str) -> list[str]:
+    """Return the lines of a text that begin as an error, in their order."""
+    return [line for line in map(_error_text, _ERROR_LINE.finditer(text)) if line]
+
+
+def _error_text(match: re.Match[str]) -> str:
+    line = match[0].strip()
+    if line.endswith(":"):  # what it was stands below
+        below = match.string[match.end() : match.end() + _BELOW].strip()
+        line += " " + below.partition("\n")[0]
+    return clean_line(line.removeprefix("E  "))
+
+
+def failure_of_call(result: ToolMessage, command: str | None, exit_code: int | None) -> str | None:
+    """Return the first and the last error line of a call that failed; None where it did not.
+
+    A command fails by its exit code; where none is told, a program that was run fails where its
+    output ends with an error line. Any other call fails by status, or where its result begins as a
+    refusal.
+
+    Args:
+        result: Its result.
+        command: The command that it ran; None where it ran none.
+        exit_code: Exit code that was reported; None where none was.
+    """
+    text = plain_result(result)
+    if exit_code == 0 and result.status != "error":
+        return None
+    if not (result.status == "error" or exit_code or _tells_of_failure(command, result, text)):
+        return None
+    ends = ends_of(_output_in(text))
+    # A refusal says it at once, a traceback in the end.
+    at_end = bool(command) and (text.startswith("Traceback") or not is_refused(result))
+    lines = [one for one in error_lines(ends) if not _is_frame(one)]
+    lines = lines or _edge_line(ends, at_end=at_end)
+    if not lines:
+        return f"exit {exit_code}" if exit_code else "failed"
+    lines = [one_line(line, MAX_OUTCOME) for line in lines]
+    return lines[0] if lines[0] == lines[-1] else f"{lines[0]} | {lines[-1]}"
+
+
+def _output_in(text: str) -> str:
+    """Return the output in a result that is a JSON object: `{"stdout": "FAIL", "exit_code": 1}`."""
+    if not (text.startswith("{") and len(text) <= _MAX_JSON):
+        return text
+    with suppress(ValueError, RecursionError):
+        found = json.loads(text)
+        if isinstance(found.get("error"), dict):
+            found = {**found, **found["error"]}
+        said = (found.get(key) for key in _OUTPUTS)
+        return "\n".join(one for one in said if isinstance(one, str) and one.strip()) or text
+    return text
+
+
+def _tells_of_failure(command: str | None, result: ToolMessage, text: str) -> bool:
+    """Return whether the text of a result without an exit code tells of a failure."""
+    refused = is_refused(result)
+    if not command:
+        return refused
+    if kind_of_command(command) in {CallKind.READ, CallKind.SEARCH}:
+        return refused and text.count("\n") < _FEW_LINES  # else it is what stands in a file
+    return refused or bool(error_lines(text[-_TAIL:]))
+
+
+def _is_frame(line: str) -> bool:
+    """Return whether a line is a prompt, or says no more than the exit code."""
+    return bool(_FRAME.fullmatch(line.strip())) or reported_code(line) is not None
+
+
+def without_frame(text: str) -> str:
+    """Return the output of a shell without the prompt, file and folder behind it."""
+    lines = text.splitlines()
+    while lines and _FRAME.fullmatch(lines[-1].strip()):
+        lines.pop()
+    return "\n".join(lines).rstrip()
+
+
+def _edge_line(text: str, *, at_end: bool) -> list[str]:
+    """Return the last line of a command's output, or the first of any other result."""
+    lines = [line for line in text.splitlines() if line.strip() and not _is_frame(line)]
+    return lines[-1:] if at_end else lines[:1]

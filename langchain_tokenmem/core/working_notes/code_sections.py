@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_command, path_of
-from langchain_tokenmem.core.facts.failure_lines import error_lines, failure_of_call
 from langchain_tokenmem.core.facts.sentences import any_of, one_line
+from langchain_tokenmem.core.facts.tool_results import error_lines, failure_of_call
 from langchain_tokenmem.core.todos import DONE, todos_in
 from langchain_tokenmem.core.working_notes.notes_draft import NotesDraft, find, newest
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolEffect, plain_path
@@ -35,7 +35,7 @@ _READ = 6_000
 _PASTED_ERRORS = 3
 
 
-def read_task(draft: NotesDraft, sentences: Sequence[str], source: int) -> str | None:
+def read_task(draft: NotesDraft, sentences: Sequence[str], source: str) -> str | None:
     """Read the task from a message of the user; a new one clears the progress.
 
     Returns:
@@ -51,7 +51,7 @@ def read_task(draft: NotesDraft, sentences: Sequence[str], source: int) -> str |
     return task
 
 
-def read_named_files(draft: NotesDraft, text: str, source: int, root: str | None) -> None:
+def read_named_files(draft: NotesDraft, text: str, source: str, root: str | None) -> None:
     """Add the files that a message names; those that were touched stay where they are."""
     named = dict.fromkeys(match[0] for match in _FILE.finditer(text[:_READ]))
     for name in [one for one in named if not _NO_FILE.fullmatch(one)][:_NAMED_FILES]:
@@ -60,35 +60,35 @@ def read_named_files(draft: NotesDraft, text: str, source: int, root: str | None
             _add_file(draft, draft.item(path, source), None)
 
 
-def read_pasted_errors(draft: NotesDraft, text: str, source: int) -> None:
+def read_pasted_errors(draft: NotesDraft, text: str, source: str) -> None:
     """Add the error lines that a user pastes, the last ones of a message."""
     for line in list(dict.fromkeys(error_lines(text[-_READ:])))[-_PASTED_ERRORS:]:
-        draft.add("errors", draft.item(line, source), draft.limits.max_errors)
+        draft.add("errors", draft.item(line, source))
 
 
 def read_call(
-    draft: NotesDraft, effect: ToolEffect, numbers: tuple[int, int], root: str | None
+    draft: NotesDraft, effect: ToolEffect, sources: tuple[str, str], root: str | None
 ) -> None:
     """Read one call with its result: files, errors, progress.
 
     Args:
         draft: The sections.
         effect: The effect of the call.
-        numbers: Numbers of the message that made the call, and of its result.
+        sources: References of the message that made the call, and of its result.
         root: Folder that paths are relative to.
     """
     failure = failure_of_call(effect.result, effect.command, effect.exit_code)
     told, key = _call_name(effect)
     if failure is None or effect.command:
-        _touch_files(draft, effect, numbers[0], root, failed=failure is not None)
+        _touch_files(draft, effect, sources[0], root, failed=failure is not None)
     if failure is not None:
-        item: NoteItem = {**draft.item(f"{told} → {failure}", numbers[1], "tool"), "key": key}
+        item: NoteItem = {**draft.item(f"{told} → {failure}", sources[1], "tool"), "key": key}
         rest = [one for one in draft.items("errors") if one.get("key") != key]
-        draft.set_items("errors", newest([*rest, item], draft.limits.max_errors))
+        draft.set_items("errors", newest([*rest, item], draft.limits["errors"]))
         return
-    _add_command(draft, effect, numbers[0])
-    _resolve(draft, key, told, numbers[1])
-    _read_todos(draft, effect.args, numbers[0])
+    _add_command(draft, effect, sources[0])
+    _resolve(draft, key, told, sources[1])
+    _read_todos(draft, effect.args, sources[0])
 
 
 def _call_name(effect: ToolEffect) -> tuple[str, str]:
@@ -106,7 +106,7 @@ def _call_name(effect: ToolEffect) -> tuple[str, str]:
     return told, one_line(f"{effect.tool}: {about}", _MAX_KEY)
 
 
-def _add_command(draft: NotesDraft, effect: ToolEffect, source: int) -> None:
+def _add_command(draft: NotesDraft, effect: ToolEffect, source: str) -> None:
     """Put a command at the end: short ones are run again; those of several lines are scripts."""
     command = effect.command
     is_script = any(isinstance(one, str) and "\n" in one.strip() for one in effect.args.values())
@@ -114,10 +114,10 @@ def _add_command(draft: NotesDraft, effect: ToolEffect, source: int) -> None:
         return
     rest = [one for one in draft.items("commands") if one["text"] != command]
     items = [*rest, draft.item(command, source, "tool")]
-    draft.set_items("commands", newest(items, draft.limits.max_commands))
+    draft.set_items("commands", newest(items, draft.limits["commands"]))
 
 
-def _resolve(draft: NotesDraft, key: str, told: str, source: int) -> None:
+def _resolve(draft: NotesDraft, key: str, told: str, source: str) -> None:
     """Take off the error of a call that succeeds now; that is progress."""
     rest = [one for one in draft.items("errors") if one.get("key") != key]
     if len(rest) < len(draft.items("errors")):
@@ -125,13 +125,13 @@ def _resolve(draft: NotesDraft, key: str, told: str, source: int) -> None:
         _add_progress(draft, f"Fixed: {told}", source)
 
 
-def _add_progress(draft: NotesDraft, text: str, source: int) -> None:
+def _add_progress(draft: NotesDraft, text: str, source: str) -> None:
     item = draft.item(one_line(text, MAX_ITEM), source, "tool")
-    draft.add("progress", item, draft.limits.max_progress)
+    draft.add("progress", item)
 
 
 def _touch_files(
-    draft: NotesDraft, effect: ToolEffect, source: int, root: str | None, *, failed: bool
+    draft: NotesDraft, effect: ToolEffect, source: str, root: str | None, *, failed: bool
 ) -> None:
     touched: dict[str, str] = {}
     for path, verb in (
@@ -163,13 +163,13 @@ def _add_file(draft: NotesDraft, item: NoteItem, verb: str | None) -> None:
     if strongest:
         item["verb"] = strongest
     items.append(item)
-    while len(items) > draft.limits.max_files:
+    while len(items) > draft.limits["files"]:
         only_read = find(items, lambda one: _STRENGTH[one.get("verb")] <= _STRENGTH["read"])
         del items[only_read or 0]
     draft.set_items("files", items)
 
 
-def _read_todos(draft: NotesDraft, args: Mapping[str, object], source: int) -> None:
+def _read_todos(draft: NotesDraft, args: Mapping[str, object], source: str) -> None:
     """Read a list of to-dos: what is done is progress, the rest are sub-goals."""
     todos = next(filter(None, map(todos_in, args.values())), None)
     if todos is None:
@@ -180,6 +180,6 @@ def _read_todos(draft: NotesDraft, args: Mapping[str, object], source: int) -> N
             _add_progress(draft, text, source)
         else:
             pending.append(draft.item(one_line(text, MAX_ITEM), source, "tool"))
-    pending = pending[: draft.limits.max_subgoals]
+    pending = pending[: draft.limits["subgoals"]]
     if [one["text"] for one in pending] != [one["text"] for one in draft.items("subgoals")]:
         draft.set_items("subgoals", pending)

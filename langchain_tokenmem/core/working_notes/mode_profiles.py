@@ -32,6 +32,25 @@ SECTIONS = (
 )
 """Names of all sections; those of every mode are read, whichever mode is on."""
 
+LIMITS: Mapping[str, int] = MappingProxyType(
+    {
+        "topics": 10,
+        "entities": 20,
+        "facts": 20,
+        "progress": 10,
+        "files": 20,
+        "commands": 6,
+        "errors": 5,
+        "subgoals": 10,
+        "constraints": 20,
+        "decisions": 20,
+        "alternatives": 10,
+        "assumptions": 10,
+    }
+)
+"""Items that are kept at most, by section; `alternatives` are the rejected ones of a decision. The
+numbers of decisions go on."""
+
 
 @dataclass(frozen=True)
 class ModeProfile:
@@ -43,18 +62,7 @@ class ModeProfile:
         sections: Names of the sections that are shown, in their order; of `SECTIONS`.
         summarization: Whether older messages are summarized.
         recall_k: Messages that recall brings back at most.
-        max_files: Files kept.
-        max_commands: Commands kept that have succeeded.
-        max_errors: Errors kept.
-        max_progress: Steps of progress kept.
-        max_topics: Topics kept.
-        max_entities: Names of people, places and things kept.
-        max_facts: Facts about the user kept.
-        max_constraints: Constraints kept.
-        max_decisions: Decisions kept; their numbers go on.
-        max_alternatives: Rejected alternatives kept with one decision.
-        max_assumptions: Assumptions kept.
-        max_subgoals: Sub-goals kept.
+        limits: Items of a section that are kept at most, by its name; else those of `LIMITS`.
         share: Part of the budget's `shares.notes` that the notes have at most, over 0 up to 1.
         prefix_max_stale_turns: Turns for which a section is shown after it changed last.
         system_text: Text of the mode behind the application's system text; empty for none.
@@ -65,7 +73,7 @@ class ModeProfile:
         ConfigurationError: When a value cannot work; the message names it.
 
     Example:
-        >>> ModeProfile("support", window=20, sections=("facts", "constraints")).max_facts
+        >>> ModeProfile("support", window=20, sections=("facts", "constraints")).limits["facts"]
         20
     """
 
@@ -74,18 +82,7 @@ class ModeProfile:
     sections: tuple[str, ...]
     summarization: bool = True
     recall_k: int = 3
-    max_files: int = 20
-    max_commands: int = 6
-    max_errors: int = 5
-    max_progress: int = 10
-    max_topics: int = 10
-    max_entities: int = 20
-    max_facts: int = 20
-    max_constraints: int = 20
-    max_decisions: int = 20
-    max_alternatives: int = 10
-    max_assumptions: int = 10
-    max_subgoals: int = 10
+    limits: Mapping[str, int] = field(default_factory=dict)
     share: float = 1.0
     prefix_max_stale_turns: int = 3
     system_text: str = ""
@@ -97,13 +94,20 @@ class ModeProfile:
             raise ConfigurationError(
                 f"ModeProfile(name={self.name!r}): a name is a word of letters, digits, - and _."
             )
-        for limit in (one.name for one in fields(self) if one.type == "int"):
-            value = getattr(self, limit)
+        limits = checked(self.limits, dict, "limits", 'ModeProfile(..., limits={"files": 20})')
+        numbers = {one.name: getattr(self, one.name) for one in fields(self) if one.type == "int"}
+        for name, value in {**numbers, **limits}.items():
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise ConfigurationError(
-                    f"ModeProfile({self.name!r}, {limit}={value!r}): a whole number from 0 on "
+                    f"ModeProfile({self.name!r}, {name}={value!r}): a whole number from 0 on "
                     "belongs there."
                 )
+        if unknown := [name for name in limits if name not in LIMITS]:
+            raise ConfigurationError(
+                f"ModeProfile({self.name!r}, limits=...): there is no limit "
+                f"{', '.join(map(repr, unknown))}; there are {', '.join(LIMITS)}."
+            )
+        object.__setattr__(self, "limits", {**LIMITS, **limits})
         if not isinstance(self.share, int | float) or not 0 < self.share <= 1:
             raise ConfigurationError(
                 f"ModeProfile({self.name!r}, share={self.share!r}): a fraction, over 0 up to 1, "
@@ -174,7 +178,7 @@ def mode_named(name: str, *, own: Iterable[ModeProfile] = ()) -> ModeProfile:
         ConfigurationError: When there is none; the message lists them.
 
     Example:
-        >>> mode_named("code").max_errors
+        >>> mode_named("code").limits["errors"]
         5
     """
     known = {**MODES, **{profile.name: profile for profile in own}}

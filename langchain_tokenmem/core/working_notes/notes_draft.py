@@ -19,15 +19,15 @@ class NotesDraft:
 
     Args:
         state: The state so far.
-        limits: The profile whose limits hold.
+        profile: The mode whose limits hold.
 
     Attributes:
-        limits: The profile whose limits hold.
+        limits: Items of a section that are kept at most, by its name.
         modes: The state as it is now.
     """
 
-    def __init__(self, state: ModesState, limits: ModeProfile) -> None:
-        self.limits = limits
+    def __init__(self, state: ModesState, profile: ModeProfile) -> None:
+        self.limits = profile.limits
         self.modes: ModesState = {
             **state,
             "sections": {**state["sections"]},
@@ -47,7 +47,7 @@ class NotesDraft:
         if after or section in self.modes["sections"]:
             self.modes["sections"][section] = after
 
-    def item(self, text: str, source: int, by: NoteSource = "rule") -> NoteItem:
+    def item(self, text: str, source: str, by: NoteSource = "rule") -> NoteItem:
         """Return a new item of this turn."""
         return {"text": text, "turn": max(1, self.modes["turn"]), "source": source, "by": by}
 
@@ -55,22 +55,21 @@ class NotesDraft:
         """Return an item with its reason, and as many rejected alternatives as are kept."""
         if rationale:
             item["rationale"] = rationale
-        if kept := list(rejected[: self.limits.max_alternatives]):
+        if kept := list(rejected[: self.limits["alternatives"]]):
             item["rejected"] = kept
         return item
 
-    def add(self, section: str, item: NoteItem, limit: int) -> None:
+    def add(self, section: str, item: NoteItem) -> None:
         """Add an item; one with its key is replaced, its very text is not said twice.
 
         Args:
-            section: Name of the section.
+            section: Name of the section; where it has too many items, the oldest goes.
             item: The item.
-            limit: Items kept at most; the oldest goes first.
         """
         items = list(self.items(section))
         same = find(items, _is_same(item))
         if same is None:
-            items = newest([*items, item], limit)
+            items = newest([*items, item], self.limits[section])
         elif _shown(items[same]) == _shown(item):
             return
         else:
@@ -87,7 +86,7 @@ class NotesDraft:
         else:
             before = items[same]
             item = {**before, **item, "number": before["number"]}
-        self.add("decisions", item, self.limits.max_decisions)
+        self.add("decisions", item)
 
 
 def find(items: Sequence[NoteItem], matches: Callable[[NoteItem], bool]) -> int | None:

@@ -70,13 +70,13 @@ _OPEN_END = re.compile(rf"(?<!\w){any_of('open_end')}$", re.IGNORECASE)
 _FEWEST = 8
 
 
-def read_names(draft: NotesDraft, sentences: Sequence[str], source: int) -> None:
+def read_names(draft: NotesDraft, sentences: Sequence[str], source: str) -> None:
     """Count the names and phrases of the user; those said often enough are topics and entities.
 
     Args:
         draft: The sections.
         sentences: Sentences of the message.
-        source: Its number.
+        source: Its reference.
     """
     text = "\n".join(sentences)[:_READ]
     for name in list(dict.fromkeys((*_names_in(text), *_topics_in(text))))[:_MOST]:
@@ -86,23 +86,23 @@ def read_names(draft: NotesDraft, sentences: Sequence[str], source: int) -> None
         names.pop(min(names, key=names.__getitem__))
 
 
-def read_facts(draft: NotesDraft, sentences: Sequence[str], source: int) -> None:
+def read_facts(draft: NotesDraft, sentences: Sequence[str], source: str) -> None:
     """Add what the user says of themselves.
 
     Args:
         draft: The sections.
         sentences: Sentences of a message of the user.
-        source: Number of the message.
+        source: Reference of the message.
     """
     for sentence in sentences:
         for text in facts_in(sentence):
             item = draft.item(text, source)
             if key := fact_key(text):
                 item["key"] = key
-            draft.add("facts", item, draft.limits.max_facts)
+            draft.add("facts", item)
 
 
-def read_names_again(draft: NotesDraft, text: str, source: int) -> None:
+def read_names_again(draft: NotesDraft, text: str, source: str) -> None:
     """Count the names and phrases of the user that an assistant's message says again.
 
     New names come from the user only: an assistant's headings are full of capitals.
@@ -110,7 +110,7 @@ def read_names_again(draft: NotesDraft, text: str, source: int) -> None:
     Args:
         draft: The sections.
         text: What the assistant said.
-        source: Number of the message.
+        source: Reference of the message.
     """
     text = text[:_READ]
     items = (one["text"] for section in _OFTEN for one in draft.items(section))
@@ -118,7 +118,7 @@ def read_names_again(draft: NotesDraft, text: str, source: int) -> None:
         _count(draft, name, source)
 
 
-def _count(draft: NotesDraft, name: str, source: int) -> None:
+def _count(draft: NotesDraft, name: str, source: str) -> None:
     """Count a name; said often enough, it takes the place of one that is said less often."""
     section = "entities" if name[:1].isupper() and name[1:2].islower() else "topics"
     items = list(draft.items(section))
@@ -127,9 +127,8 @@ def _count(draft: NotesDraft, name: str, source: int) -> None:
         items[place] = {**items[place], "count": items[place].get("count", 0) + 1}
         draft.set_items(section, items)
         return
-    names, limits = draft.modes["names"], draft.limits
+    names, limit = draft.modes["names"], draft.limits[section]
     count = names.pop(name, 0) + 1
-    limit = limits.max_entities if section == "entities" else limits.max_topics
     if count >= _OFTEN[section] and limit:
         if len(items) >= limit:
             rarest = min(range(len(items)), key=lambda at: items[at].get("count", 0))
@@ -242,7 +241,7 @@ _SIGNS = (
 _MOST_LISTED = 20
 
 
-def read_user_words(draft: NotesDraft, sentences: Sequence[str], source: int) -> None:
+def read_user_words(draft: NotesDraft, sentences: Sequence[str], source: str) -> None:
     """Read what only a user says: the goal, when named as such, and constraints."""
     for sentence in sentences:
         if goal := objective_in(sentence):
@@ -251,32 +250,32 @@ def read_user_words(draft: NotesDraft, sentences: Sequence[str], source: int) ->
             item = draft.item(constraint.text, source)
             if constraint.label:
                 item["key"] = constraint.label
-            draft.add("constraints", item, draft.limits.max_constraints)
+            draft.add("constraints", item)
 
 
-def set_objective(draft: NotesDraft, text: str, source: int) -> None:
+def set_objective(draft: NotesDraft, text: str, source: str) -> None:
     """Put a goal in the place of the one before."""
     if [text] != [one["text"] for one in draft.items("objective")]:
         draft.set_items("objective", [draft.item(text, source)])
 
 
 def read_choices(
-    draft: NotesDraft, sentences: Sequence[str], source: int, *, by_user: bool
+    draft: NotesDraft, sentences: Sequence[str], source: str, *, by_user: bool
 ) -> None:
     """Read decisions and assumptions, whoever says them.
 
     Args:
         draft: The sections.
         sentences: Sentences of the message.
-        source: Its number.
+        source: Its reference.
         by_user: Whether the user said it.
     """
     told: NoteItem | None = None
     for sentence in sentences:
         may_tell = may_choose(sentence)
         if may_tell and (text := assumption_in(sentence)):
-            draft.add("assumptions", draft.item(text, source), draft.limits.max_assumptions)
-        if told and (more := _addition(told, sentence, draft.limits.max_alternatives)):
+            draft.add("assumptions", draft.item(text, source))
+        if told and (more := _addition(told, sentence, draft.limits["alternatives"])):
             told = more
             draft.add_decision({**told})
             continue
@@ -298,13 +297,13 @@ def _addition(told: NoteItem, sentence: str, most: int) -> NoteItem | None:
     return None
 
 
-def read_plan(draft: NotesDraft, text: str, source: int) -> None:
+def read_plan(draft: NotesDraft, text: str, source: str) -> None:
     """Read sub-goals, the phase and assumptions where they are listed under their names.
 
     Args:
         draft: The sections.
         text: What was said.
-        source: Number of the message.
+        source: Reference of the message.
     """
     lowered = text.lower()
     if not any(sign in lowered for sign in _SIGNS):
@@ -313,8 +312,8 @@ def read_plan(draft: NotesDraft, text: str, source: int) -> None:
     if phases and phases[-1] not in [one["text"] for one in draft.items("phase")]:
         draft.set_items("phase", [draft.item(as_item(phases[-1]), source)])
     for assumed in _listed_under(_ASSUMPTIONS, text):
-        draft.add("assumptions", draft.item(assumed, source), draft.limits.max_assumptions)
-    goals = list(dict.fromkeys(_listed_under(_SUBGOALS, text)))[: draft.limits.max_subgoals]
+        draft.add("assumptions", draft.item(assumed, source))
+    goals = list(dict.fromkeys(_listed_under(_SUBGOALS, text)))[: draft.limits["subgoals"]]
     if goals and goals != [one["text"] for one in draft.items("subgoals")]:
         draft.set_items("subgoals", [draft.item(goal, source) for goal in goals])
 

@@ -16,7 +16,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.adapters.migration.checkpoints import migrate_checkpoints
+from langchain_tokenmem.adapters.migration import migrate_checkpoints
 from tests.adapters.checkpoints.saver_graphs import (
     THREAD,
     Shape,

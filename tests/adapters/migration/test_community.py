@@ -9,11 +9,10 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from sqlalchemy import create_engine, event
 
-from langchain_tokenmem.adapters.migration.community import sql_histories
-from langchain_tokenmem.adapters.migration.message_files import sessions_in_file
+from langchain_tokenmem.adapters.importing import sessions_in_file, sql_histories
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError
-from langchain_tokenmem.storage.imports import sources
-from langchain_tokenmem.storage.imports.sources import history_engine
+from langchain_tokenmem.storage import import_sources as sources
+from langchain_tokenmem.storage.import_sources import history_engine
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -17,7 +17,7 @@ from langchain_core.messages import (
 )
 
 from langchain_tokenmem import TranscriptStore
-from langchain_tokenmem.adapters.migration.message_files import sessions_in_file
+from langchain_tokenmem.adapters.importing import sessions_in_file
 from langchain_tokenmem.errors import HistoryImportError
 
 CALL = {"name": "f", "args": {"n": 1}, "id": "c", "type": "tool_call"}

@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.adapters.migration.checkpoints import migrate_checkpoints
+from langchain_tokenmem.adapters.migration import migrate_checkpoints
 from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
 from tests.adapters.integrations import at, put
 

@@ -14,7 +14,7 @@ from langchain_tokenmem.core.working_notes.mode_profiles import (
     ModeProfile,
     new_modes_state,
 )
-from langchain_tokenmem.core.working_notes.reading import NumberedGroup, read_groups
+from langchain_tokenmem.core.working_notes.reading import read_groups
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.notes_state import ModesState, NoteItem
 
@@ -43,11 +43,6 @@ def bash(command: str, result: str = "ok", code: int = 0) -> list[BaseMessage]:
     return call("bash", {"command": command}, result, artifact={"exit_code": code})
 
 
-def numbered(messages: Sequence[BaseMessage]) -> list[NumberedGroup]:
-    numbers = {message.id: number for number, message in enumerate(messages, 1)}
-    return [[(one, numbers[one.id]) for one in group.messages] for group in groups(messages)]
-
-
 def read(
     messages: Sequence[BaseMessage],
     state: ModesState | None = None,
@@ -57,7 +52,7 @@ def read(
 ) -> ModesState:
     return read_groups(
         state or new_modes_state("code"),
-        numbered(messages),
+        [group.messages for group in groups(messages)],
         tools=ToolKinds(),
         project_root=root,
         limits=limits,

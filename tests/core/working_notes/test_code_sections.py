@@ -56,7 +56,7 @@ def test_the_oldest_file_that_was_only_read_goes_first() -> None:
     changed = [call("write_file", {"path": f"changed{n}.py"}) for n in range(3)]
     read_only = [call("read_file", {"path": f"read{n}.py"}) for n in range(3)]
     messages = [one for pair in (*changed, *read_only) for one in pair]
-    limits = replace(CODE, max_files=5)
+    limits = replace(CODE, limits={"files": 5})
     state = read(messages, limits=limits)
     assert texts(state, "files") == [
         "changed0.py", "changed1.py", "changed2.py", "read1.py", "read2.py",

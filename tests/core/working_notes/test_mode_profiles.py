@@ -18,9 +18,9 @@ from langchain_tokenmem.errors import ConfigurationError
 def test_the_modes_have_the_windows_and_limits_of_the_table() -> None:
     talk, code, reasoning = (mode_named(name) for name in ("conversation", "code", "reasoning"))
     assert (talk.window, code.window, reasoning.window) == (25, 30, 30)
-    assert (talk.max_topics, talk.max_facts) == (10, 20)
-    assert (code.max_files, code.max_errors, code.max_progress) == (20, 5, 10)
-    assert (reasoning.max_decisions, reasoning.max_alternatives) == (20, 10)
+    assert (talk.limits["topics"], talk.limits["facts"]) == (10, 20)
+    assert [code.limits[name] for name in ("files", "errors", "progress")] == [20, 5, 10]
+    assert (reasoning.limits["decisions"], reasoning.limits["alternatives"]) == (20, 10)
     assert reasoning.prefix_max_stale_turns == 3
 
 
@@ -39,7 +39,8 @@ def test_an_unknown_mode_is_refused_with_the_list_of_modes() -> None:
     [
         ({"name": "my mode"}, "a name is a word"),
         ({"window": -1}, "window=-1"),
-        ({"max_files": "20"}, "max_files='20'"),
+        ({"limits": {"files": "20"}}, "files='20'"),
+        ({"limits": {"colours": 3}}, "no limit 'colours'"),
         ({"recall_k": True}, "recall_k=True"),
         ({"sections": "facts"}, "a tuple of texts"),
         ({"sections": ("facts", "mood")}, "no section is called 'mood'"),

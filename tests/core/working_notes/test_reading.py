@@ -13,6 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from pydantic import TypeAdapter
 
 from langchain_tokenmem.core.facts.literals import words_of
+from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.core.working_notes.mode_profiles import MODES, SECTIONS, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import MAX_READ_TO
 from langchain_tokenmem.notes_state import ModesState, NoteItem
@@ -111,7 +112,7 @@ def test_no_item_holds_a_literal_that_its_source_lacks(messages: list[BaseMessag
 
 def _source_of(messages: list[BaseMessage], item: NoteItem) -> str:
     """Return what the source of an item says; of a result, with its artifact and its call."""
-    source = messages[item["source"] - 1]
+    (source,) = [one for one in messages if reference(one.id) == item["source"]]
     said = [source]
     result: list[str] = []
     if isinstance(source, ToolMessage):

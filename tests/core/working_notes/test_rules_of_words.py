@@ -117,7 +117,7 @@ def test_a_decision_has_its_reason_and_what_was_rejected(
         [decision] = items(read([speaker(said)]), "decisions")
         assert (decision["text"], decision["number"]) == (text, 1)
         assert (decision.get("rationale"), decision["rejected"]) == (rationale, rejected)
-    limits = replace(REASONING, max_alternatives=1)
+    limits = replace(REASONING, limits={"alternatives": 1})
     assert items(read([user(said)], limits=limits), "decisions")[0]["rejected"] == rejected[:1]
 
 
@@ -182,7 +182,7 @@ def test_names_said_twice_are_entities_and_phrases_said_three_times_are_topics()
 
 
 def test_the_rarest_topic_makes_room_for_one_that_is_said_as_often():
-    limits = replace(CONVERSATION, max_topics=1)
+    limits = replace(CONVERSATION, limits={"topics": 1})
     talk = [user("error handling please") for _ in range(3)]
     talk += [user("access rights please") for _ in range(3)]
     assert texts(read(talk, limits=limits), "topics") == ["access rights"]

@@ -30,7 +30,7 @@ from langchain_tokenmem.errors import (
     TokenMemoryError,
 )
 from langchain_tokenmem.storage.codec import refused_types
-from langchain_tokenmem.storage.imports.sources import history_engine, tables_in
+from langchain_tokenmem.storage.import_sources import history_engine, tables_in
 from langchain_tokenmem.storage.session_files import export_lines
 
 Progress = Callable[[str, int, int], None]

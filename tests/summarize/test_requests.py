@@ -18,7 +18,7 @@ from pydantic import Field, PrivateAttr
 
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.model import ModelSummarizer
-from langchain_tokenmem.summarize.reused_requests import complete_groups, is_cheaper_reused
+from langchain_tokenmem.summarize.requests import complete_groups, is_cheaper_reused
 from tests.providers import CHECKS, LS_PROVIDERS, StrictModel
 from tests.strategies import conversations
 from tests.summarize.models import Scripted, tool_calling

@@ -18,13 +18,13 @@ from langchain_tokenmem.core.thread_names import thread_of
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
 from langchain_tokenmem.storage.codec import from_json, to_json
 from langchain_tokenmem.storage.database import Database
-from langchain_tokenmem.storage.imports.old_summary import (
+from langchain_tokenmem.storage.import_sources import SUMMARY, SourceMessage, pages_of
+from langchain_tokenmem.storage.import_summaries import (
     CoveredMessages,
     OldSummary,
     carrier_of,
     recognised,
 )
-from langchain_tokenmem.storage.imports.sources import SUMMARY, SourceMessage, pages_of
 from langchain_tokenmem.storage.message_json import EncodedMessage, created_at_of
 from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.sessions import (

@@ -19,8 +19,8 @@ from langchain_tokenmem.background import (
 )
 from langchain_tokenmem.core.stored_items import ItemId, Namespace, StoredItem, starts_with
 from langchain_tokenmem.errors import ConfigurationError, StoreError
-from langchain_tokenmem.notes.stores.item_store import ItemStore
-from langchain_tokenmem.notes.stores.json_folder import JsonFolder, with_changes
+from langchain_tokenmem.notes.item_store import ItemStore
+from langchain_tokenmem.notes.json_folder import JsonFolder, with_changes
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langchain_tokenmem.notes.kept_notes import kept_notes
 from langchain_tokenmem.notes.note import Note
-from langchain_tokenmem.notes.rendering import kept_notes
 
 DAY = datetime(2026, 11, 22, 9, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ from langchain_tokenmem.background import in_thread
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.stored_items import ItemId, Namespace, StoredItem
 from langchain_tokenmem.errors import StoreError
-from langchain_tokenmem.notes.stores.item_store import ItemStore
+from langchain_tokenmem.notes.item_store import ItemStore
 from langchain_tokenmem.storage import items
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 

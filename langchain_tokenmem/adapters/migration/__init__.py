@@ -1,1 +1,0 @@
-"""Copies of threads from other LangGraph checkpointers."""

@@ -1,1 +1,0 @@
-"""LangGraph stores: readable JSON files, and the database of a transcript store."""

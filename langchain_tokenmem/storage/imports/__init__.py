@@ -1,1 +1,0 @@
-"""Import of message histories into sessions, export of sessions, and import of exports."""
