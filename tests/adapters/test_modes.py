@@ -207,6 +207,7 @@ def test_a_client_that_sends_the_whole_list_again_keeps_its_notes():
     assert "Constraints: Budget: $50k" in request[request.index(FENCE) :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_late", [False, True])
 def test_a_backlog_is_read_into_the_notes_however_short_a_call_may_wait(door, store, is_late):
     """Also by a mode that came after its messages were summarized."""

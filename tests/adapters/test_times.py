@@ -93,6 +93,7 @@ def wrapped(model, memory, store):
         return RunnableWithMessageHistory(model, lambda _session: history)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("made", [prompted, bare, wrapped])
 async def test_sessions_stamp_the_question_when_submitted_and_the_answer_when_complete(

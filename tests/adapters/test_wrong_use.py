@@ -122,6 +122,7 @@ TAKEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", TAKEN)
 async def test_messages_are_taken_as_langchain_takes_them(store, case):
     def given():

@@ -107,6 +107,7 @@ def test_thresholds_keep_a_tenth_of_the_window_below_the_limit(name, window, mar
     assert budget.target_tokens < budget.compact_tokens <= budget.summarize_tokens
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["history", "chain", "middleware", "node", "nodes"], indirect=True)
 async def test_no_call_waits_for_a_summary_for_lack_of_room(way: Way):
     events: list[MemoryEvent] = []

@@ -83,6 +83,7 @@ async def test_an_unrelated_question_brings_nothing_back(way: Way):
     assert "<recalled_messages" not in request[-1].text
 
 
+@pytest.mark.slow
 @STORED
 async def test_recall_looks_into_other_sessions_of_the_user_only_where_it_may(way: Way):
     for scope, is_found in (("session", False), ("user", True)):

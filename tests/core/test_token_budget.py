@@ -151,6 +151,7 @@ def written(number: int) -> AIMessage:
     )
 
 
+@pytest.mark.slow
 def test_the_arguments_of_shortened_calls_are_left_out_where_the_application_asks_for_it():
     fields = {"counter": CharCounter(), "summarizer": ListSummarizer()}
     shown = {}

@@ -246,6 +246,7 @@ def test_an_unknown_mode_is_an_error_that_lists_the_modes():
         memory_of(own).view([HumanMessage("Hi")], mode="coding")
 
 
+@pytest.mark.slow
 def test_a_mode_without_summarization_folds_nothing_by_itself():
     own = ModeProfile("raw", window=5, sections=("objective",), summarization=False)
     said = [HumanMessage("Go", id="h")]

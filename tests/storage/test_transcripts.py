@@ -138,6 +138,7 @@ def test_the_last_messages_of_no_session_or_no_number_are_none(store):
     assert store.get("nobody", "h1") is None
 
 
+@pytest.mark.slow
 @given(conversations(max_size=40), st.integers(1, 12))
 def test_last_is_the_shortest_end_of_whole_groups(said, n):
     with TranscriptStore("sqlite://", shared=True) as store:

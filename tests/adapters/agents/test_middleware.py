@@ -57,6 +57,7 @@ def test_the_middleware_adds_no_superstep_and_its_state_is_no_input_or_output():
     assert any("token_memory" in (update.get("model") or {}) for update in updates)
 
 
+@pytest.mark.slow
 def test_the_summarizer_of_langchain_is_reported_once(caplog):
     summarizer = StrictModel(family="mistral", script=[AIMessage("They looked.")] * 9)
     other = SummarizationMiddleware(summarizer, trigger=("messages", 6), keep=("messages", 3))

@@ -78,6 +78,7 @@ def test_the_middleware_gives_the_tools_that_are_named():
         names({"fly"})
 
 
+@pytest.mark.slow
 def test_a_pruned_message_is_read_from_the_archive_and_not_without_it(store):
     read = {}
     for archive in (store, None):

@@ -80,6 +80,7 @@ async def test_invoke_stream_and_batch_give_the_same_requests():
 # Shapes of inputs and outputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked",
     [
@@ -105,6 +106,7 @@ def test_any_shape_of_input(store, asked):
     assert texts(store.messages("s"))[::2] == ["hi", "hi"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "stored"),
     [
@@ -173,6 +175,7 @@ def test_a_prompt_is_found_wherever_it_stands(store, shape):
     assert store.count("s") >= 32
 
 
+@pytest.mark.slow
 def test_a_prompt_of_one_variable_takes_a_list(store):
     model, memory = recorder(), memory_of(1_200)
     prompt = ChatPromptTemplate([RULES, MessagesPlaceholder("messages")])

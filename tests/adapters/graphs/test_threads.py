@@ -63,6 +63,7 @@ def test_shared_threads_take_every_user(door, saver):
     assert len(graph.get_state(thread()).values["messages"]) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user", ["", "  ", 7, "u\x1fv", "u\nv", "u\x00", "u\x85"])
 def test_users_that_cannot_be_named_so_are_refused(door, user):
     _, graph = door(memory_of())
@@ -70,6 +71,7 @@ def test_users_that_cannot_be_named_so_are_refused(door, user):
         graph.invoke({"messages": "Hello."}, thread(user_id=user))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", ["a\x1fb", "a\x00b", "a\nb", "a\x9f"])
 def test_ids_with_control_characters_are_refused_by_every_integration(bad, store, door):
     model, graph = door(memory_of(), TokenMemorySaver(store))
@@ -98,6 +100,7 @@ def test_ids_with_control_characters_are_refused_by_every_integration(bad, store
 LOST = "The memory's state was not kept"
 
 
+@pytest.mark.slow
 def test_an_agent_as_a_subgraph_without_a_checkpointer_is_not_summarized_again(caplog):
     played = []
     for checkpointer in (None, True):
