@@ -93,15 +93,6 @@ def test_all_tools_of_a_chain_work_on_the_store_of_its_session(given, store):
     assert tools["memorize"].invoke({"content": "a", "kind": "fact"}).startswith("Saved mem_")
 
 
-def test_what_becomes_of_a_note_that_is_replaced_known_or_over_the_limit_is_reported():
-    add = tool_of("memory", notebook_on(InMemoryStore(), limit=1))
-    first = add.invoke({"action": "add", "content": "a", "key": "k"}).split()[1]
-    replaced = add.invoke({"action": "add", "content": "b", "key": "k"})
-    assert f"takes the place of {first}" in replaced
-    assert "the oldest went, mem_" in add.invoke({"action": "add", "content": "c"})
-    assert add.invoke({"action": "add", "content": "c"}).startswith("Known already: mem_")
-
-
 class Broken(InMemoryStore):
     def batch(self, ops):
         raise OSError("disk full")

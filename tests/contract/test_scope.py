@@ -29,7 +29,7 @@ from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.graphs import MemoryAgentState, pin_update
 from langchain_tokenmem.summarizers import ModelSummarizer
 from langchain_tokenmem.tools import compact_conversation_tool
-from tests.contract.chats import Chat, Talker, Way, long_turns, texts
+from tests.contract.chats import Talker, Way, long_turns, pin, texts
 
 WINDOW = 2_000
 
@@ -261,15 +261,6 @@ async def test_a_pin_is_in_the_requests_of_its_conversation_only(way: Way):
     pin(chats[0], "Answer in rhymes.")
     shown = ["in rhymes" in texts(await chat.last("Go on.")) for chat in chats]
     assert shown == [True, False, False]
-
-
-def pin(chat: Chat, text: str) -> None:
-    """Pin a text to a conversation, as an application does it."""
-    if chat.is_graph:
-        chat.graph.update_state(chat.config, pin_update(text))  # type: ignore[attr-defined]
-        return
-    s = chat.setting
-    TokenMemoryChatHistory(s.thread, memory=s.memory, store=s.store, user_id=s.user).pin(text)
 
 
 # Owners, and the channels of graphs

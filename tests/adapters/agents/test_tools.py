@@ -13,10 +13,9 @@ from langchain_tokenmem import (
     TokenMemoryMiddleware,
     memory_input,
     memory_nodes,
-    memory_tools,
 )
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.tools import compact_conversation_tool, read_message_tool
+from langchain_tokenmem.tools import read_message_tool
 from tests.adapters.integrations import agent_of, answers, call, memory_of, rounds, thread
 
 
@@ -56,14 +55,6 @@ def test_a_cut_message_is_read_again_in_parts():
     assert second.endswith("end")
     assert by_id.endswith("\nbegin")
     assert "no message nothing in" in unknown
-
-
-def test_the_model_sees_no_injected_argument():
-    for made in (*memory_tools(), compact_conversation_tool(), read_message_tool()):
-        shown = made.tool_call_schema.model_json_schema()["properties"]
-        assert shown
-        assert not {"state", "tool_call_id", "runtime"} & set(shown)
-        assert made.description
 
 
 def test_the_middleware_gives_the_tools_that_are_named():

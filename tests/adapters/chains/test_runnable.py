@@ -248,21 +248,6 @@ def test_steps_in_front_of_the_prompt_see_the_history(store):
     assert len(model.requests[1]) == 4
 
 
-@pytest.mark.parametrize("role", ["auto", "system"])
-def test_there_is_one_system_message_and_the_summary_stands_where_the_memory_says(store, role):
-    model = recorder()
-    store.add("s", turns(20))
-    chain = with_token_memory(
-        PROMPT | model, memory_of(1_000, request=RequestRules(summary_role=role)), store, **KEYS
-    )
-    chain.invoke({"input": "And now?", "who": "x"}, session())
-    [request] = model.requests
-    assert [m.type for m in request].count("system") == 1
-    assert request[0].content.startswith("You are x.")
-    place = 0 if role == "system" else 1
-    assert ["<conversation_summary" in m.text for m in request[:2]] == [place == 0, place == 1]
-
-
 # Sessions, users and budgets
 
 
