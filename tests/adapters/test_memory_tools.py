@@ -60,6 +60,7 @@ def check(given: list[str]) -> None:
     assert seen.endswith(" user: Go on.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_scripted_tools_work_in_create_agent_on_the_graphs_own_store(is_async):
     store = InMemoryStore()

@@ -178,6 +178,7 @@ def test_notes_leak_to_no_other_session_of_a_user_and_search_never_finds_them(st
 FEW = ModeProfile("few", window=5, sections=("facts",), recall_k=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "k", "count"), [(None, None, 4), (FEW, None, 1), ("code", 2, 2), ("code", 0, 0)]
 )

@@ -207,6 +207,7 @@ async def test_an_agent_takes_a_copied_time_off_its_reply(clock, how, kept, is_a
 # Threads that go on
 
 
+@pytest.mark.slow
 def test_first_sights_are_kept_until_covered_and_bytes_stay_between_folds(clock, door):
     model, graph = door(memory_of(clock, "human", 1_000))
     folds = 0

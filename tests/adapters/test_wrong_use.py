@@ -92,6 +92,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_argument_is_refused_with_the_line_to_write(store, case):
     make, words = WRONG[case]

@@ -64,6 +64,7 @@ def test_any_conversation_fits_its_window(messages, window, model, tools, system
 # Through every integration: an agent with tools whose results have any length.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [EXACT, ESTIMATED])
 async def test_requests_of_a_long_conversation_fit(way: Way, name: str):
     dice = random.Random(name)

@@ -336,6 +336,7 @@ class ModelRuns(BaseCallbackHandler):
         self.metadata.append(known["metadata"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "way",
     [(name, is_async) for name in ("middleware", "chain") for is_async in (False, True)],

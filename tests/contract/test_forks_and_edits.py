@@ -180,6 +180,7 @@ async def test_a_removed_message_is_kept_in_the_transcript_or_hidden_as_the_save
         assert store.get(thread, "fact") is not None, "the transcript follows the head"
 
 
+@pytest.mark.slow
 @GRAPHS
 @pytest.mark.parametrize("is_folded", [False, True], ids=["in the tail", "folded"])
 async def test_an_edit_by_id_replaces_the_words_everywhere(

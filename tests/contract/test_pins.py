@@ -45,6 +45,7 @@ def chat_of(way: Way, *answers: AIMessage | str) -> Chat:
     return way.chat(memory, store=store, model=Talker(answer=[*answers]), tools=tools)
 
 
+@pytest.mark.slow
 @with_session
 async def test_what_an_agent_pins_is_in_every_request_from_the_next_one_on(way: Way):
     chat = chat_of(way, "Hello.", pin_call(), "Pinned.")

@@ -212,6 +212,7 @@ async def test_recall_finds_words_of_its_scope_and_of_no_other_user(
         assert ("P-9911" in texts(request)) == finds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", STORED, indirect=True)
 async def test_a_note_is_shown_in_its_session_its_project_or_to_its_user_only(way: Way):
     notes = InMemoryStore()
@@ -232,6 +233,7 @@ async def test_a_note_is_shown_in_its_session_its_project_or_to_its_user_only(wa
         assert {name for name in ("S-1", "P-2", "G-3") if name in texts(request)} == shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", STORED, indirect=True)
 async def test_settings_hold_for_their_session_or_their_user_only(way: Way):
     first = way.chat(memory_with(Numbered()), thread="t1", user="ann")

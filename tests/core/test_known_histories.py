@@ -125,6 +125,7 @@ def calls_of(run: Callable[[], object]) -> int:
     return events.count("call")
 
 
+@pytest.mark.slow
 def test_a_view_walks_what_its_window_holds_however_long_the_conversation_is():
     memory = memory_of(1_000)
     calls = []

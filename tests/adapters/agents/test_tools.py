@@ -19,6 +19,7 @@ from langchain_tokenmem.tools import read_message_tool
 from tests.adapters.integrations import agent_of, answers, call, memory_of, rounds, thread
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("automatic", [True, False])
 def test_an_agents_own_compaction_tool_hands_its_instruction_on(automatic):
     memory = memory_of(4_000)

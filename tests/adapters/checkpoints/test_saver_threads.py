@@ -214,6 +214,7 @@ def test_a_sub_graph_belongs_to_whom_its_thread_belongs(store):
 # Recall
 
 
+@pytest.mark.slow
 def test_memory_recall_and_checkpoints_keep_each_message_once_and_in_order(store):
     middleware = TokenMemoryMiddleware(memory_of(recall=Recall(store)))
     script = [AIMessage("Yes.")] * 3

@@ -55,6 +55,7 @@ def test_a_thread_belongs_to_its_first_user_and_another_one_is_refused(door, sav
     graph.invoke({"messages": "Hello."}, thread("mine", user_id="v"))
 
 
+@pytest.mark.slow
 def test_shared_threads_take_every_user(door, saver):
     _, graph = door(memory_of(), saver, shared_threads=True)
     for user in ("u", "v", None):
