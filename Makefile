@@ -30,7 +30,7 @@ demo: $(DEMO_ENV) ## Play a recorded agent in a small window: as it is, with Lan
 	$(BIN)/python examples/demo.py $(ARGS)
 
 test: $(TESTS_ENV) ## Run the tests but the slow ones, with few examples of each property
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-fast} $(BIN)/python -m pytest tests -m "not slow" $(PARALLEL) $(ARGS)
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-fast} $(BIN)/python -m pytest tests -m "not slow" $(ARGS)
 
 test_all: $(TESTS_ENV) ## Run every test, as CI does
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest tests $(PARALLEL) $(ARGS)

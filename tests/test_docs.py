@@ -24,6 +24,7 @@ MOST_WORDS = 26_000
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_code_block_of_the_documentation_runs(page, tmp_path, monkeypatch):
     if page.name in NEEDED:

@@ -46,6 +46,7 @@ def test_the_deep_agent_runs_or_says_what_is_missing(capsys, monkeypatch):
     assert ("80 messages kept" if is_there else "deepagents is not installed") in printed
 
 
+@pytest.mark.slow
 def test_the_chat_server_streams_an_answer_and_the_fill(capsys, monkeypatch, tmp_path):
     pytest.importorskip("fastapi", reason="FastAPI is not installed (in the extra `peers`)")
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path}/chat.db")
@@ -58,6 +59,7 @@ def test_the_chat_server_streams_an_answer_and_the_fill(capsys, monkeypatch, tmp
     assert 0 < first["tokens"] < second["tokens"] < second["limit"]
 
 
+@pytest.mark.slow
 def test_the_notebook_runs(capsys):
     notebook = json.loads((EXAMPLES / "first_steps.ipynb").read_text("utf-8"))
     script = {"__name__": "first_steps"}

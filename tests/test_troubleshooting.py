@@ -34,6 +34,7 @@ def texts_of_the_package() -> tuple[str, ...]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quoted", QUOTED.findall(PAGE.read_text(encoding="utf-8")))
 def test_the_package_gives_each_message_of_the_page(quoted):
     # The message may be longer than what the page quotes of it.

@@ -24,7 +24,6 @@ from langchain_tokenmem.types import BackgroundSummaries
 from tests.adapters import integrations
 from tests.adapters.integrations import state_of, thread
 from tests.fakes import CharCounter, newest_entry
-from tests.legality import problems
 from tests.summarize.models import Gate, Scripted, raising
 
 
@@ -222,64 +221,11 @@ def test_a_burst_makes_so_many_summaries_at_once_and_no_call_waits_for_its_turn(
 
 
 @pytest.mark.slow
-def test_at_the_hard_limit_a_call_waits_but_not_for_ever(door):
-    gate = Gate()
-    memory = memory_of(gate.model, max_wait_s=0.1)
-    model, graph = door(memory)
-    graph.invoke({"messages": talk(9_000)}, thread())
-    assert memory.count(model.requests[0]).tokens <= memory.budget.limit
-    assert problems(model.requests[0]) == []
-    assert not state_of(graph).get("summary")
-    gate.open.set()
-    memory.close()
-    graph.invoke({"messages": "And now?"}, thread())
-    assert state_of(graph)["summary"]
-    _, patient = door(memory_of(Scripted(), max_wait_s=20))
-    patient.invoke({"messages": talk(9_000)}, thread())
-    assert state_of(patient)["summary"]
-
-
-def test_a_finished_summary_reaches_no_fork_from_before_and_no_other_thread(door):
-    gate = Gate()
-    memory = memory_of(gate.model)
-    _, graph = door(memory)
-    graph.invoke({"messages": talk(1_000, "root")}, thread())
-    early = graph.get_state(thread()).config
-    graph.invoke({"messages": talk(2_300, "later")}, thread())
-    assert gate.asked.wait(10)
-    gate.open.set()
-    memory.close()
-    graph.invoke({"messages": talk(500, "fork")}, early)
-    assert not state_of(graph).get("summary")
-    assert "later" not in str(graph.get_state(thread()).values)
-    graph.invoke({"messages": talk(1_000, "root")}, thread("other"))
-    assert not state_of(graph, "other").get("summary")
-
-
-@pytest.mark.slow
 def test_without_a_thread_the_summary_is_made_at_once(door):
     model, graph = door(memory_of(Scripted()))
     graph.checkpointer = None
     graph.invoke({"messages": talk(3_300)})
     assert "conversation_summary" in str(model.requests[0])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_a_summary_starts_right_after_the_models_answer(door, is_async):
-    gate = Gate()
-    memory = memory_of(gate.model)
-    model, graph = door(memory)
-    model.answer = lambda _messages: "An answer. " * 180
-    given = {"messages": talk(2_900)}
-    await graph.ainvoke(given, thread()) if is_async else graph.invoke(given, thread())
-    assert await asyncio.to_thread(gate.asked.wait, 10)
-    assert not state_of(graph).get("summary")
-    gate.open.set()
-    await memory.aclose()
-    graph.invoke({"messages": "And now?"}, thread())
-    assert state_of(graph)["summary"]
-    assert len(gate.model.requests) == 1
 
 
 @pytest.mark.slow

@@ -6,8 +6,8 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import ModelFallbackMiddleware
 
-from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryMiddleware, with_token_memory
-from tests.adapters.integrations import session, turns
+from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryMiddleware
+from tests.adapters.integrations import turns
 from tests.contract.chats import Talker, Way
 from tests.providers import StrictModel
 
@@ -28,16 +28,6 @@ async def test_an_explicit_budget_does_not_go_beyond_the_called_models_window(st
     chat = way.chat(TokenMemory(LARGE), model=model, store=store, keywords=keywords)
     request = await chat.last([*turns(90), *turns(1, 90)[:1]])
     assert 600 < tokens(request) <= SMALL - SMALL // 10
-
-
-def test_the_budget_of_a_call_and_a_session_stay_within_the_called_models_window(store):
-    model = Talker(profile={"max_input_tokens": SMALL})
-    store.add("s", turns(90))
-    store.set_budget("s", LARGE)
-    chain = with_token_memory(model, TokenMemory(), store)
-    for config in (session(), session(token_budget=LARGE)):
-        chain.invoke("Go on.", config)
-    assert max(map(tokens, model.requests)) <= SMALL
 
 
 @pytest.mark.slow

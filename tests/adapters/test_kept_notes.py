@@ -88,6 +88,7 @@ def test_a_removed_note_that_is_added_again_is_shown_again():
     assert f"void now: [{note.id}]" in ask(history, "What else is there to say?")
 
 
+@pytest.mark.slow
 def test_notes_stand_in_front_of_recalled_messages():
     store = TranscriptStore("sqlite://")
     history = history_on(filled(), store, recall=Recall(store), window=2_000)

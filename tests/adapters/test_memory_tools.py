@@ -60,6 +60,7 @@ def check(given: list[str]) -> None:
     assert seen.endswith(" user: Go on.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_scripted_tools_work_in_create_agent_on_the_graphs_own_store(is_async):
     store = InMemoryStore()
@@ -91,15 +92,6 @@ def test_all_tools_of_a_chain_work_on_the_store_of_its_session(given, store):
         assert "user: My order is 4711." in found
     assert tools["pin_context"].invoke({"text": "Order 4711."}).startswith("Pinned pin_")
     assert tools["memorize"].invoke({"content": "a", "kind": "fact"}).startswith("Saved mem_")
-
-
-def test_what_becomes_of_a_note_that_is_replaced_known_or_over_the_limit_is_reported():
-    add = tool_of("memory", notebook_on(InMemoryStore(), limit=1))
-    first = add.invoke({"action": "add", "content": "a", "key": "k"}).split()[1]
-    replaced = add.invoke({"action": "add", "content": "b", "key": "k"})
-    assert f"takes the place of {first}" in replaced
-    assert "the oldest went, mem_" in add.invoke({"action": "add", "content": "c"})
-    assert add.invoke({"action": "add", "content": "c"}).startswith("Known already: mem_")
 
 
 class Broken(InMemoryStore):

@@ -178,6 +178,7 @@ def test_notes_leak_to_no_other_session_of_a_user_and_search_never_finds_them(st
 FEW = ModeProfile("few", window=5, sections=("facts",), recall_k=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "k", "count"), [(None, None, 4), (FEW, None, 1), ("code", 2, 2), ("code", 0, 0)]
 )
@@ -207,6 +208,7 @@ def test_a_client_that_sends_the_whole_list_again_keeps_its_notes():
     assert "Constraints: Budget: $50k" in request[request.index(FENCE) :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_late", [False, True])
 def test_a_backlog_is_read_into_the_notes_however_short_a_call_may_wait(door, store, is_late):
     """Also by a mode that came after its messages were summarized."""

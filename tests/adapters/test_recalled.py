@@ -210,18 +210,6 @@ def test_without_a_thread_nothing_is_recalled_and_it_is_logged_once(door, recall
     assert caplog.text.count("Nothing is recalled") == 1
 
 
-@pytest.mark.slow
-def test_what_was_edited_is_not_recalled_in_its_old_words(door, recall):
-    model, graph = door(memory_of(recall=recall))
-    for said in (talk("ZEBRA"), [asked()]):
-        graph.invoke({"messages": said}, thread())
-    assert "The code is ZEBRA" in str(model.requests[-1][-1].content)
-    edited = HumanMessage("The code is withheld.", id="fact")
-    graph.update_state(thread(), {"messages": [edited]})
-    graph.invoke({"messages": f"So, {QUESTION}"}, thread())
-    assert "The code is ZEBRA" not in str(model.requests[-1])
-
-
 # --- a checkpointer on the store of the recall
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from langchain_tokenmem import Recall, TranscriptRetriever, TranscriptStore
-from langchain_tokenmem.errors import ScopeError
 
 
 class TestStandard(RetrieversIntegrationTests):
@@ -33,19 +31,6 @@ class TestStandard(RetrieversIntegrationTests):
         return "copper lamp"
 
 
-def test_a_document_says_where_it_comes_from(store):
-    recall = Recall(store)
-    store.add("s", [HumanMessage("hello", id="h"), AIMessage("Forty euros.", id="a", name="Bot")])
-    retriever = TranscriptRetriever(recall=recall, session_id="s")
-    (document,) = retriever.invoke("euros", k=1)
-    assert (document.id, document.page_content) == ("a", "Forty euros.")
-    about = document.metadata
-    assert (about["message_id"], about["session_id"], about["role"]) == ("a", "s", "ai")
-    assert about["name"] == "Bot"
-    assert about["created_at"].endswith("+00:00")
-    assert about["score"] > 0
-
-
 async def test_async_and_options(store):
     recall = Recall(store)
     store.add("s", [HumanMessage(f"lamp {n}", id=f"m{n}") for n in range(9)], user_id="u")
@@ -57,12 +42,6 @@ async def test_async_and_options(store):
     assert len(retriever.invoke("lamp", filter=None)) == 3
     assert retriever.invoke("lamp", filter=None, max_tokens=0) == []
     assert retriever.invoke("lamp")[0].metadata["shop"] == "x"
-
-
-def test_a_retriever_without_a_session_is_refused(store):
-    retriever = TranscriptRetriever(recall=Recall(store), session_id=" ")
-    with pytest.raises(ScopeError):
-        retriever.invoke("lamp")
 
 
 def test_a_retriever_takes_a_time_and_all_sessions_of_a_user(store):

@@ -139,6 +139,7 @@ def test_a_budget_of_a_thread_beats_that_of_its_user_and_this_the_memorys(door, 
     assert tokens(request_after(built, LONG, thread("other", user_id="bob"))) > 4_000
 
 
+@pytest.mark.slow
 def test_a_mode_of_the_call_beats_that_of_the_thread_and_this_the_users(door, store):
     built = door(memory_of(8_000), TokenMemorySaver(store))
     said = [HumanMessage(DECIDED), HumanMessage("Which database?")]
@@ -166,6 +167,7 @@ def test_a_thread_that_is_off_summarizes_and_notes_nothing(door, store):
     assert memory.summarizer.requests
 
 
+@pytest.mark.slow
 def test_a_summarizer_by_name_writes_the_entries_of_the_thread(door, store):
     memory = memory_of(3_000)
     store.set_settings(session_id="t", user_id="ann", summarizer="extractive")
@@ -174,6 +176,7 @@ def test_a_summarizer_by_name_writes_the_entries_of_the_thread(door, store):
     assert memory.summarizer.requests == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("knows", ["store", "recall"])
 def test_a_store_may_be_given_or_be_that_of_the_recall(door, knows, store):
     store.set_settings(user_id="ann", budget=2_000)

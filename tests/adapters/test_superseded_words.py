@@ -58,6 +58,7 @@ def edit(graph: Any, *messages: BaseMessage) -> Any:
     return graph.update_state(thread(), {"messages": [*messages]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durability", ["sync", "exit"])
 def test_an_email_that_pii_middleware_redacts_is_in_no_other_threads_request(store, durability):
     recall, model = Recall(store, scope="user"), Scripted(answer=lambda _messages: "Noted.")

@@ -93,6 +93,7 @@ def wrapped(model, memory, store):
         return RunnableWithMessageHistory(model, lambda _session: history)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("made", [prompted, bare, wrapped])
 async def test_sessions_stamp_the_question_when_submitted_and_the_answer_when_complete(
@@ -206,6 +207,7 @@ async def test_an_agent_takes_a_copied_time_off_its_reply(clock, how, kept, is_a
 # Threads that go on
 
 
+@pytest.mark.slow
 def test_first_sights_are_kept_until_covered_and_bytes_stay_between_folds(clock, door):
     model, graph = door(memory_of(clock, "human", 1_000))
     folds = 0

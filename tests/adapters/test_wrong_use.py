@@ -92,6 +92,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_argument_is_refused_with_the_line_to_write(store, case):
     make, words = WRONG[case]
@@ -122,6 +123,7 @@ TAKEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", TAKEN)
 async def test_messages_are_taken_as_langchain_takes_them(store, case):
     def given():

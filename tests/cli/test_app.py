@@ -62,6 +62,7 @@ def test_replay_prints_the_numbers_and_writes_them(recording, tmp_path):
         assert re.search(rf"^ *{line} +[\d.-]+", done.output, re.MULTILINE), line
 
 
+@pytest.mark.slow
 def test_a_broken_promise_ends_with_1(recording, monkeypatch):
     def spoiled(messages, **options):
         report = replay_conversation(messages, **options)

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem.cli.replay import load_conversations
 from langchain_tokenmem.errors import TokenMemoryError
@@ -34,30 +33,6 @@ def calling(arguments):
     return json.dumps(
         [{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [call]}]
     )
-
-
-def test_every_role_becomes_its_message_with_an_id_by_place(tmp_path):
-    (one,) = load(tmp_path, json.dumps({"messages": SAID, "tools": [TOOL, "odd"]}))
-    kinds = [SystemMessage, HumanMessage, AIMessage, ToolMessage, AIMessage]
-    assert [type(message) for message in one.messages] == kinds
-    assert [message.id for message in one.messages] == ["m0", "m1", "m2", "m3", "m4"]
-    assert one.messages[2].content == ""
-    assert one.messages[2].tool_calls[0]["args"] == {"path": "a.txt"}
-    assert one.messages[3].tool_call_id == "call-1"
-    assert one.tools == (TOOL,)
-
-
-@pytest.mark.parametrize("arguments", ['{"path": "a.', "[1, 2]", '"text"', "[" * 100_000])
-def test_arguments_that_are_no_object_become_an_invalid_call(arguments, tmp_path):
-    message = load(tmp_path, calling(arguments))[0].messages[1]
-    assert message.tool_calls == []
-    assert message.invalid_tool_calls[0]["id"] == "c"
-    assert message.invalid_tool_calls[0]["args"] == arguments
-
-
-@pytest.mark.parametrize(("arguments", "args"), [(None, {}), ({"a": 1}, {"a": 1})])
-def test_arguments_may_be_missing_or_parsed_already(arguments, args, tmp_path):
-    assert load(tmp_path, calling(arguments))[0].messages[1].tool_calls[0]["args"] == args
 
 
 @pytest.mark.parametrize(

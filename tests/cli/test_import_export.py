@@ -43,6 +43,7 @@ def full(tmp_path):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["jsonl", "json"])
 def test_what_is_exported_is_imported_again(full, target, tmp_path, form):
     file = tmp_path / "out.json"
@@ -101,6 +102,7 @@ def histories_of(path, *names):
     return path
 
 
+@pytest.mark.slow
 def test_owners_are_found_in_the_names_of_sessions(tmp_path, target):
     old = histories_of(tmp_path / "old.db", "ann--1", "ann--2", "bob--1", "guest")
     find = ("import", old, target, "--owner-pattern")
@@ -139,6 +141,7 @@ def test_an_owner_pattern_that_finds_no_owner_is_refused(tmp_path, target, more,
     assert not target.exists()
 
 
+@pytest.mark.slow
 def test_a_sql_history_is_found_in_a_database(tmp_path, target):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

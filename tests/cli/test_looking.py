@@ -72,6 +72,7 @@ def test_sessions_are_listed_in_eighty_columns_the_newest_first(store):
     assert "\x1b" not in "".join(lines)
 
 
+@pytest.mark.slow
 def test_pages_and_filters(store):
     first = json.loads(ran("sessions", store, "--json", "--size", 2))
     second = json.loads(ran("sessions", store, "--json", "--size", 2, "--page", 2))
@@ -86,6 +87,7 @@ def test_pages_and_filters(store):
     assert mine[0]["tokens"] > 80
 
 
+@pytest.mark.slow
 def test_show_prints_rows_or_whole_messages(store):
     rows = ran("show", store, "s1").splitlines()
     assert max(map(len, rows)) <= 80
@@ -102,6 +104,7 @@ def test_an_unknown_session_and_no_source_are_errors_of_two(store, tmp_path):
     ran("sessions", tmp_path / "nowhere.db", code=2)
 
 
+@pytest.mark.slow
 def test_a_session_without_messages_has_no_calls(store, tmp_path):
     with TranscriptStore(f"sqlite:///{store}", shared=True) as opened:
         opened.clear("s1")
@@ -111,6 +114,7 @@ def test_a_session_without_messages_has_no_calls(store, tmp_path):
     assert '"calls":[]' in (tmp_path / "page.html").read_text()
 
 
+@pytest.mark.slow
 def test_search_finds_by_words_or_leaves_with_one(store):
     assert "s1 #1 user" in ran("search", store, "lighthouses", "--session", "s1")
     hits = json.loads(ran("search", store, "lighthouses", "--json"))
@@ -118,6 +122,7 @@ def test_search_finds_by_words_or_leaves_with_one(store):
     ran("search", store, "zeppelin", code=1)
 
 
+@pytest.mark.slow
 def test_a_sub_graph_is_named_so_that_it_can_be_typed(store):
     with TranscriptStore(f"sqlite:///{store}") as opened:
         opened.add("t1\x1fchild", [HumanMessage("Inside?"), AIMessage("Inside.")])

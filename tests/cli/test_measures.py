@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
@@ -11,13 +10,7 @@ from langchain_tokenmem.cli import measures
 from langchain_tokenmem.cli.measures import (
     MessageTexts,
     ReferenceCounter,
-    are_whole,
-    far_literals,
-    held_literals,
-    needed_literals,
-    price,
     reference_counter,
-    sent_again,
 )
 
 LETTERS = ReferenceCounter(len)
@@ -53,23 +46,6 @@ HISTORY = [
     AIMessage("", tool_calls=[{"name": "run", "args": {}, "id": "c1"}]),
     ToolMessage("user_id: ada_4711", tool_call_id="c1"),
 ]
-ACTION = AIMessage("tool_x writes src/app.py for ada_4711, not for bob_12345.")
-
-
-def test_coverage_is_of_the_literals_of_the_history_beside_the_system_text():
-    needed = needed_literals(WORDS, HISTORY, ACTION)
-    assert needed == ["src/app.py", "ada_4711"]
-    assert held_literals(WORDS, HISTORY, needed) == needed
-    assert held_literals(WORDS, HISTORY[:2], needed) == ["src/app.py"]
-    assert far_literals(WORDS, HISTORY, needed, 20) == ["src/app.py"]
-    assert far_literals(WORDS, HISTORY, needed, 1_000) == []
-
-
-def test_fresh_results_are_whole_only_if_all_of_them_are():
-    one, two = (ToolMessage(f"found {key}", tool_call_id=key) for key in "ab")
-    cut = ToolMessage("found [...]", tool_call_id="b")
-    assert are_whole([one, two], [one, two])
-    assert not are_whole([one, two], [one, cut])
 
 
 def test_a_message_counts_frame_text_and_calls_and_a_tool_by_the_published_formula():
@@ -91,22 +67,6 @@ def test_the_vocabulary_is_the_models_own():
     assert reference_counter("gpt-4").text(text) != reference_counter("gpt-4o").text(text)
     assert reference_counter("no-such-model").text(text) == reference_counter().text(text)
     assert reference_counter().text("<|endoftext|>") == 7
-
-
-def test_a_cached_token_costs_a_tenth_and_what_is_new_is_not_sent_again():
-    assert price(1_000, 0) == 1_000
-    assert price(1_000, 900) == pytest.approx(190)
-    assert price(1_000, 900, write=1.25) == pytest.approx(215)
-    assert sent_again(1_000, 400, 100) == 500
-    assert sent_again(1_000, 900, 100) == 0
-
-
-def test_what_is_shared_ends_at_the_first_difference():
-    texts, same = MessageTexts(LETTERS), HumanMessage("abc")
-    ended = [same, AIMessage("xz"), same]
-    assert texts.shared([same, AIMessage("xy")], ended) == (7 + 1, 7, False)
-    assert texts.shared([same], [AIMessage("abc")]) == (0, 0, False)
-    assert texts.shared([], [same]) == (0, 0, True)
 
 
 @given(MESSAGES, MESSAGES)

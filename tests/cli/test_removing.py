@@ -34,6 +34,7 @@ def run(*given, **options):
     return RUN.invoke(app, [*map(str, given)], **options)
 
 
+@pytest.mark.slow
 def test_redact_asks_first_and_prints_a_receipt(path):
     before = said(path)
     assert (
@@ -49,6 +50,7 @@ def test_redact_asks_first_and_prints_a_receipt(path):
     assert "Redacted: nothing." in run("redact", path, CARD, "--user", "ann", "--yes").output
 
 
+@pytest.mark.slow
 def test_words_from_stdin_and_patterns_are_redacted_everywhere_as_json(path):
     done = run("redact", path, "-", "--everywhere", "-y", "--json", input=f"bob: {CARD}\n")
     receipt = json.loads(done.stdout)
@@ -60,6 +62,7 @@ def test_words_from_stdin_and_patterns_are_redacted_everywhere_as_json(path):
     assert run("redact", path, CARD, "-y").exit_code == 2
 
 
+@pytest.mark.slow
 def test_erase_counts_asks_and_erases_a_session_or_a_user(path):
     done = run("erase", path, "--user", "ann", "--dry-run", "--json")
     assert json.loads(done.stdout)["counts"] == {"sessions": 1, "messages": 1}

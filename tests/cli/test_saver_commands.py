@@ -77,6 +77,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_doctor_lists_what_is_damaged_and_changes_nothing(file, damage):
     head = ids(file, "ann")[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,26 +14,31 @@ from tests.contract.chats import CHATS, Way
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark one of the two forms of each integration as slow, in turns from test to test.
+    """Leave two ways of each test to `make test`, and mark the others as slow.
 
-    `make test` runs each test in every integration once, sync or async; `make test_all` runs both.
+    One way is a graph's and one is not; which ones, and whether sync or async, changes from test to
+    test. `make test_all` runs every test in every way.
     """
     own = [item for item in items if Path(__file__).parent in item.path.parents]
-    cases = {(_without_way(item), way): item for item in own if (way := _way(item))}
-    for (case, (name, is_async)), item in cases.items():
-        is_left_out = (list(CHATS).index(name) + len(item.originalname) + is_async) % 2
-        if is_left_out and (case, (name, not is_async)) in cases:
-            item.add_marker(pytest.mark.slow)
+    for of_graphs in (False, True):
+        cases = defaultdict(list)
+        for item in own:
+            if (way := _way(item)) and CHATS[way[0]].is_graph is of_graphs:
+                cases[_without_way(item)].append(item)
+        for turn, ways in enumerate(cases.values()):
+            for number, item in enumerate(ways):
+                if number != turn % len(ways):
+                    item.add_marker(pytest.mark.slow)
 
 
 def _way(item: pytest.Item) -> tuple[str, bool] | None:
-    """Return the integration of a test case and its form; None where it has no such pair."""
+    """Return the integration of a test case and its form; None where it has none."""
     way = item.callspec.params.get("way") if hasattr(item, "callspec") else None
     return (way[0], bool(way[1])) if isinstance(way, tuple) else None
 
 
 def _without_way(item: pytest.Item) -> tuple[object, ...]:
-    """Return what two forms of one test case have in common."""
+    """Return what all ways of one test case have in common."""
     others = {key: value for key, value in item.callspec.params.items() if key != "way"}
     return item.path, item.originalname, repr(sorted(others.items(), key=lambda one: one[0]))
 

@@ -176,6 +176,7 @@ async def test_an_unrelated_turn_is_never_held_up(way: Way, slow: str, service: 
     assert all(answered)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS, indirect=True)
 async def test_a_summary_is_written_behind_the_reply(way: Way, service: Service):
     def summarizer(_messages: list[BaseMessage]) -> str:
@@ -195,6 +196,7 @@ async def test_a_summary_is_written_behind_the_reply(way: Way, service: Service)
     assert "says the summarizer" in texts(await chat.last("And now?"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS, indirect=True)
 async def test_a_long_history_is_served_from_its_newest_messages_and_summarized_behind(
     way: Way, service: Service

@@ -64,6 +64,7 @@ def test_any_conversation_fits_its_window(messages, window, model, tools, system
 # Through every integration: an agent with tools whose results have any length.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [EXACT, ESTIMATED])
 async def test_requests_of_a_long_conversation_fit(way: Way, name: str):
     dice = random.Random(name)
@@ -107,6 +108,7 @@ def test_thresholds_keep_a_tenth_of_the_window_below_the_limit(name, window, mar
     assert budget.target_tokens < budget.compact_tokens <= budget.summarize_tokens
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["history", "chain", "middleware", "node", "nodes"], indirect=True)
 async def test_no_call_waits_for_a_summary_for_lack_of_room(way: Way):
     events: list[MemoryEvent] = []

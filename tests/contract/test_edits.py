@@ -105,6 +105,7 @@ def test_a_message_that_is_sent_again_without_its_metadata_keeps_it(store: Trans
     assert not caplog.records
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["human", "system"])
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_view_that_is_handed_back_edits_nothing(store: TranscriptStore, role: Any, as_json: Any):

@@ -57,6 +57,7 @@ class Heard(MemoryCallbacks):
         return [event for event in self.events if event.kind == kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["history", "chain", "middleware", "node", "nodes"], indirect=True)
 async def test_every_integration_tells_of_each_call_and_each_change(way: Way, caplog):
     caplog.set_level(logging.DEBUG, "langchain_tokenmem.events")  # a page of the docs has set it
@@ -135,6 +136,7 @@ def test_a_summarizer_that_takes_its_time_is_an_event_of_its_own():
     assert sum(event.calls for event in summaries) == sum(event.calls for event in folds)
 
 
+@pytest.mark.slow
 def test_recall_and_a_refused_request_are_events():
     heard, refused = Heard(), [ValueError("This model's maximum context length is 900 tokens.")]
     with TranscriptStore("sqlite://") as store:
@@ -162,6 +164,7 @@ def test_recall_and_a_refused_request_are_events():
     assert retry.session == "t1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["middleware", "node"], indirect=True)
 async def test_an_entry_whose_messages_were_edited_is_told_once(way: Way):
     heard = Heard()
@@ -253,6 +256,7 @@ async def test_a_call_of_a_graph_starts_and_ends_in_the_v3_projection(*, is_asyn
     assert (reply["input_tokens"], reply["cached_tokens"]) == (90, 64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["chain", "middleware", "node"], indirect=True)
 @pytest.mark.parametrize("fails", [False, True])
 async def test_a_summary_behind_the_reply_is_a_run_of_its_own(way: Way, *, fails: bool):
@@ -309,6 +313,7 @@ def test_the_spans_of_the_middleware_do_not_record_its_private_state():
     assert not [given for given in own if given.get("inputs") or given.get("outputs")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["node", "nodes"], indirect=True)
 async def test_the_runs_of_the_nodes_do_not_record_the_private_state(way: Way):
     runs = RunCollectorCallbackHandler()
@@ -331,6 +336,7 @@ class ModelRuns(BaseCallbackHandler):
         self.metadata.append(known["metadata"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "way",
     [(name, is_async) for name in ("middleware", "chain") for is_async in (False, True)],
@@ -391,6 +397,7 @@ class Runs(BaseCallbackHandler):
     on_chain_error = on_chain_end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["chain", "middleware", "node"], indirect=True)
 @pytest.mark.parametrize("fails", [False, True])
 async def test_what_the_memory_does_is_in_the_run_tree(way: Way, *, fails: bool):

@@ -27,6 +27,7 @@ from tests.contract.chats import ByHand, Chat, Talker, Way, long_turns, texts
 from tests.golden.recordings import ROOT, Recording, recorded_agent
 
 
+@pytest.mark.slow
 async def test_explain_shows_what_a_recorded_agent_was_sent_in_every_turn(way: Way):
     recording = recorded_agent()
     said = recording.messages[:36]  # its first five turns
@@ -71,6 +72,7 @@ async def played_with_checkpoints(way: Way) -> Chat:
     return chat
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["middleware"], indirect=True)
 async def test_every_call_of_a_recorded_agent_is_explained_from_its_checkpoints(way: Way):
     chat = await played_with_checkpoints(way)
@@ -88,6 +90,7 @@ async def test_every_call_of_a_recorded_agent_is_explained_from_its_checkpoints(
     assert len(chat.requests) == len(sent), "the model was not called"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [("node", False), ("node", True), ("nodes", False)], indirect=True)
 async def test_every_call_of_a_recorded_agent_in_a_graph_is_explained_from_its_checkpoints(
     way: Way,
@@ -113,6 +116,7 @@ async def test_every_call_of_a_recorded_agent_in_a_graph_is_explained_from_its_c
         explain_call(later.graph, chat.config, name="other")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["middleware"], indirect=True)
 async def test_the_recipe_of_the_docs_shows_what_was_sent(way: Way):
     page = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
@@ -139,6 +143,7 @@ async def test_the_recipe_of_the_docs_shows_what_was_sent(way: Way):
         middleware.explain(names["agent"], chat.config, call=31)
 
 
+@pytest.mark.slow
 def test_what_other_middleware_adds_is_explained_too():
     @dynamic_prompt
     def prompt(request: ModelRequest) -> str:
@@ -159,6 +164,7 @@ def test_what_other_middleware_adds_is_explained_too():
         TokenMemoryMiddleware(name="other").explain(agent, config)
 
 
+@pytest.mark.slow
 def test_what_recall_brought_is_told_with_its_scores():
     with TranscriptStore("sqlite://") as store:
         memory = TokenMemory(1_500, recall=Recall(store))

@@ -58,6 +58,7 @@ def questions_in(request: list[BaseMessage]) -> list[str]:
     return [m.text for m in request if m.type == "human"]
 
 
+@pytest.mark.slow
 @GRAPHS
 async def test_a_fork_sees_nothing_of_the_branch_that_it_left(chat_of: Callable[..., Any]):
     chat = chat_of()
@@ -122,6 +123,7 @@ def sending(request: list[BaseMessage]) -> AIMessage | str:
     return AIMessage("", tool_calls=calls)
 
 
+@pytest.mark.slow
 @GRAPHS
 async def test_a_run_that_was_interrupted_goes_on_with_its_calls_and_results(
     chat_of: Callable[..., Any],
@@ -151,6 +153,7 @@ async def test_a_removed_message_is_in_no_later_request(chat_of: Callable[..., A
     assert "QUOKKA" not in texts(await chat.reopened().last("And now?"))
 
 
+@pytest.mark.slow
 @GRAPHS
 async def test_a_removed_message_is_kept_in_the_transcript_or_hidden_as_the_saver_was_told(
     way: Way,
@@ -177,6 +180,7 @@ async def test_a_removed_message_is_kept_in_the_transcript_or_hidden_as_the_save
         assert store.get(thread, "fact") is not None, "the transcript follows the head"
 
 
+@pytest.mark.slow
 @GRAPHS
 @pytest.mark.parametrize("is_folded", [False, True], ids=["in the tail", "folded"])
 async def test_an_edit_by_id_replaces_the_words_everywhere(

@@ -101,6 +101,7 @@ def kept_prefixes(requests: Sequence[Sequence[BaseMessage]]) -> list[bool]:
     return kept
 
 
+@pytest.mark.slow
 async def test_reasoning_is_sent_only_behind_the_prefix_that_it_was_produced_with(way: Way):
     memory = TokenMemory(TokenBudget(context_window=1_600), background=False)
     chat = way.chat(memory, model=Fable(), tools=[look], system="You are a clerk.")
@@ -111,6 +112,7 @@ async def test_reasoning_is_sent_only_behind_the_prefix_that_it_was_produced_wit
     assert sum(kept) >= len(kept) // 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "way", [("history", True), "chain", ("middleware", True), "nodes"], indirect=True
 )
@@ -124,6 +126,7 @@ async def test_a_summary_behind_the_reply_makes_no_reasoning_illegal(way: Way):
     memory.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["by-hand", "chain", "middleware", "node"], indirect=True)
 async def test_a_changed_system_text_leaves_out_the_reasoning_before_it_for_good(way: Way):
     memory = TokenMemory(TokenBudget(context_window=16_000), background=False)
@@ -157,6 +160,7 @@ def test_changed_tools_and_changed_messages_leave_out_the_reasoning_before_them(
     assert kept_prefixes(model.requests) == [True, False, True, False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["middleware", "node"], indirect=True)
 async def test_a_fork_from_before_a_change_of_the_prefix_stays_legal(way: Way):
     memory = TokenMemory(TokenBudget(context_window=800), background=False)
@@ -351,6 +355,7 @@ def hostile() -> list[BaseMessage]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", sorted(CHECKS))
 async def test_no_provider_refuses_a_request_however_broken_the_conversation(
     way: Way, provider: str

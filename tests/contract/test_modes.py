@@ -62,6 +62,7 @@ def notes_in(request: list[BaseMessage], mode: str) -> str:
     return "\n".join(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", TALK)
 async def test_a_mode_shows_its_notes_beside_the_question_once_the_words_are_hidden(
     way: Way, mode: str

@@ -278,6 +278,7 @@ def test_damage_of_a_message_is_an_error_and_never_a_shorter_history(tmp_path):
 WRITERS, EACH = 4, 12
 
 
+@pytest.mark.slow
 def test_concurrent_writers_of_one_session_keep_every_message_and_its_order(url: str, tmp_path):
     place = url if url != "sqlite://" else f"sqlite:///{tmp_path}/memory.db"
     start = threading.Barrier(WRITERS)

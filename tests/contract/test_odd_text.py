@@ -48,6 +48,7 @@ def summary(request: list[BaseMessage]) -> str:
     return f"- Never deliver parcel 4711 {HALF} on Friday."
 
 
+@pytest.mark.slow
 async def test_a_session_goes_on_after_half_a_surrogate_pair(way: Way):
     await _talk_after_half_a_pair(way, "extractive")
 

@@ -199,6 +199,7 @@ def test_the_given_chain_is_left_as_it_is(store):
     assert model.kwargs[1] == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["chain", "middleware"], indirect=True)
 async def test_request_and_answer_together_fit_the_window(way: Way):
     model = Talker(name_="gpt-4o")

@@ -11,13 +11,11 @@ from langchain_tokenmem import (
     Notebook,
     TokenBudget,
     TokenMemory,
-    TokenMemoryChatHistory,
     TranscriptStore,
     memory_tools,
 )
-from langchain_tokenmem.graphs import pin_update
 from langchain_tokenmem.notes import SqlStore
-from tests.contract.chats import CHATS, Chat, Talker, Way, long_turns, texts
+from tests.contract.chats import CHATS, Chat, Talker, Way, long_turns, pin, texts
 
 RULE = "Never delete rows of the ledger."
 
@@ -47,14 +45,7 @@ def chat_of(way: Way, *answers: AIMessage | str) -> Chat:
     return way.chat(memory, store=store, model=Talker(answer=[*answers]), tools=tools)
 
 
-def pin(chat: Chat, text: str) -> None:
-    """Pin as the application does it."""
-    if chat.is_graph:
-        chat.graph.update_state(chat.config, pin_update(text))  # type: ignore[attr-defined]
-    else:
-        TokenMemoryChatHistory("t1", store=chat.store).pin(text)
-
-
+@pytest.mark.slow
 @with_session
 async def test_what_an_agent_pins_is_in_every_request_from_the_next_one_on(way: Way):
     chat = chat_of(way, "Hello.", pin_call(), "Pinned.")

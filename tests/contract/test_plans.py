@@ -40,6 +40,7 @@ def plan_of(request: list[BaseMessage]) -> str:
     return texts(request).partition("<to_do_list>")[2].partition("</to_do_list>")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [None, "code"])
 async def test_open_to_dos_stay_in_view_until_they_are_done(way: Way, mode: str | None):
     script: list[Any] = [listing(*OPEN), *["Noted."] * 5, listing(number=2), "Noted."]

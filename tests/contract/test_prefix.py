@@ -69,6 +69,7 @@ async def test_a_prefix_that_cannot_get_much_shorter_is_not_changed_at_every_tur
     assert 1 <= changes.count <= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["by-hand", "history", "middleware"], indirect=True)
 async def test_the_summary_grows_at_its_end(way: Way):
     written: list[str] = []
@@ -87,6 +88,7 @@ async def test_the_summary_grows_at_its_end(way: Way):
     assert len(written) >= 3
 
 
+@pytest.mark.slow
 async def test_each_request_begins_with_the_one_before_unless_a_change_was_reported(way: Way):
     writer = Talker(answer="## Progress\n- Parcels were looked up and sent by train.")
     changes = Changes()

@@ -57,6 +57,7 @@ async def with_the_fact_folded(
     return chat
 
 
+@pytest.mark.slow
 @STORED
 async def test_a_folded_message_comes_back_in_the_question_that_asks_for_it(way: Way):
     chat = await with_the_fact_folded(way)
@@ -76,6 +77,7 @@ async def test_a_folded_message_comes_back_in_the_question_that_asks_for_it(way:
     assert "<recalled_messages" not in texts(chat.store.messages("t1", user_id="ann"))
 
 
+@pytest.mark.slow
 @STORED
 async def test_an_unrelated_question_brings_nothing_back(way: Way):
     chat = await with_the_fact_folded(way)
@@ -83,6 +85,7 @@ async def test_an_unrelated_question_brings_nothing_back(way: Way):
     assert "<recalled_messages" not in request[-1].text
 
 
+@pytest.mark.slow
 @STORED
 async def test_recall_looks_into_other_sessions_of_the_user_only_where_it_may(way: Way):
     for scope, is_found in (("session", False), ("user", True)):

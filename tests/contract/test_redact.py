@@ -13,6 +13,7 @@ from tests.contract.chats import Talker, Way, bytes_of, fill, long_turns, texts
 CODE = "QUOKKA-4929"
 
 
+@pytest.mark.slow
 async def test_redacted_words_are_in_no_later_request(way: Way):
     if way.name == "by-hand":
         pytest.skip("the application holds messages and state itself")

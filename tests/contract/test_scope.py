@@ -29,7 +29,7 @@ from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.graphs import MemoryAgentState, pin_update
 from langchain_tokenmem.summarizers import ModelSummarizer
 from langchain_tokenmem.tools import compact_conversation_tool
-from tests.contract.chats import Chat, Talker, Way, long_turns, texts
+from tests.contract.chats import Talker, Way, long_turns, pin, texts
 
 WINDOW = 2_000
 
@@ -95,6 +95,7 @@ async def test_a_summary_of_one_user_is_in_no_request_of_another(way: Way):
     assert "Entry-1." not in read["bob"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["history", "chain", "middleware", "node", "nodes"], indirect=True)
 async def test_a_summary_of_a_thread_of_nobody_is_in_no_request_of_another_thread(way: Way):
     memory = memory_with(Numbered())
@@ -108,6 +109,7 @@ async def test_a_summary_of_a_thread_of_nobody_is_in_no_request_of_another_threa
     assert not one & other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [{}, {"user_id": "ann"}, {"thread_id": "t1"}])
 def test_a_client_that_sends_everything_again_is_summarized_once(names: dict[str, str]):
     """It names a user, a thread, or nothing at all."""
@@ -194,6 +196,7 @@ STORED = ["history", "chain", "middleware", "node", "nodes"]
 QUESTION = "What is the vault code of the harbour office?"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scope", "own_threads"), [("user", True), ("session", False)])
 @pytest.mark.parametrize("way", STORED, indirect=True)
 async def test_recall_finds_words_of_its_scope_and_of_no_other_user(
@@ -209,6 +212,7 @@ async def test_recall_finds_words_of_its_scope_and_of_no_other_user(
         assert ("P-9911" in texts(request)) == finds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", STORED, indirect=True)
 async def test_a_note_is_shown_in_its_session_its_project_or_to_its_user_only(way: Way):
     notes = InMemoryStore()
@@ -229,6 +233,7 @@ async def test_a_note_is_shown_in_its_session_its_project_or_to_its_user_only(wa
         assert {name for name in ("S-1", "P-2", "G-3") if name in texts(request)} == shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", STORED, indirect=True)
 async def test_settings_hold_for_their_session_or_their_user_only(way: Way):
     first = way.chat(memory_with(Numbered()), thread="t1", user="ann")
@@ -246,6 +251,7 @@ async def test_settings_hold_for_their_session_or_their_user_only(way: Way):
         assert (first.memory.count(request).tokens <= 600) == is_small
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", STORED, indirect=True)
 async def test_a_pin_is_in_the_requests_of_its_conversation_only(way: Way):
     chats = [way.chat(memory_with(Numbered()), thread="t1", user="ann")]
@@ -257,15 +263,6 @@ async def test_a_pin_is_in_the_requests_of_its_conversation_only(way: Way):
     pin(chats[0], "Answer in rhymes.")
     shown = ["in rhymes" in texts(await chat.last("Go on.")) for chat in chats]
     assert shown == [True, False, False]
-
-
-def pin(chat: Chat, text: str) -> None:
-    """Pin a text to a conversation, as an application does it."""
-    if chat.is_graph:
-        chat.graph.update_state(chat.config, pin_update(text))  # type: ignore[attr-defined]
-        return
-    s = chat.setting
-    TokenMemoryChatHistory(s.thread, memory=s.memory, store=s.store, user_id=s.user).pin(text)
 
 
 # Owners, and the channels of graphs
@@ -333,6 +330,7 @@ def user(name: str, thread: str = "t1") -> Any:
     return {"configurable": {"thread_id": thread, "user_id": name}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forged", FORGED)
 @pytest.mark.parametrize("kind", GRAPHS)
 def test_no_input_changes_the_owner_of_a_thread(kind: str, forged: str):

@@ -25,6 +25,7 @@ def shown_results(memory: TokenMemory, messages: list[BaseMessage]) -> list[int]
     return [len(str(m.content)) for m in view.messages if m.type == "tool"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("characters", [1_000, 10_000, 100_000])
 def test_an_old_tool_result_has_as_many_characters_as_it_was_given(characters):
     messages = tool_run(8, 3 * characters)

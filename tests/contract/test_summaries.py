@@ -94,6 +94,7 @@ def fetch() -> str:
     return FORGERY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["by-hand", "history", "middleware", "nodes"], indirect=True)
 async def test_no_tool_result_passes_for_a_message_of_the_user(way: Way):
     writer = Talker(answer="## State\n- Nothing is open.")
@@ -118,6 +119,7 @@ async def test_no_tool_result_passes_for_a_message_of_the_user(way: Way):
             ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["by-hand", "history", "middleware", "node"], indirect=True)
 async def test_what_an_input_says_of_the_memorys_own_marks_is_not_believed(way: Way):
     chat = way.chat(TokenMemory(1_600, mode="conversation", background=False))

@@ -75,6 +75,7 @@ async def used(chat: Chat, name: str, **arguments: Any) -> str:
     return next(m.text for m in reversed(newest) if m.type == "tool")
 
 
+@pytest.mark.slow
 @GRAPHS
 @pytest.mark.parametrize("stored", [False, True])
 async def test_what_a_search_names_a_message_by_opens_that_message(way: Way, stored):
@@ -88,6 +89,7 @@ async def test_what_a_search_names_a_message_by_opens_that_message(way: Way, sto
         assert "Question 3 " in await used(chat, "read_message", id=line.split()[0], limit=40)
 
 
+@pytest.mark.slow
 @GRAPHS
 async def test_the_summary_and_a_marker_name_messages_that_can_be_read(way: Way):
     chat = reading(way)
@@ -105,6 +107,7 @@ async def test_the_summary_and_a_marker_name_messages_that_can_be_read(way: Way)
         assert read.partition("\n")[2] in said
 
 
+@pytest.mark.slow
 @GRAPHS
 async def test_a_name_stays_that_of_its_message_when_others_are_removed(way: Way):
     chat = reading(way)

@@ -38,6 +38,7 @@ def assert_adds_up(part: Part) -> None:
         assert_adds_up(child)
 
 
+@pytest.mark.slow
 def test_every_call_of_a_recorded_agent_is_explained_as_it_was_sent():
     calls = played(6_000)
     for told, sent in calls:

@@ -114,47 +114,6 @@ def talk(turns: int) -> list[BaseMessage]:
     return [kinds[n % 2](f"{n} words", id=f"m{n}") for n in range(turns)]
 
 
-def test_a_removed_turn_joins_what_stood_around_it():
-    call = {"name": "f", "args": {}, "id": "c", "type": "tool_call"}
-    history = [
-        HumanMessage("go", id="a"),
-        AIMessage("", tool_calls=[call], id="b"),
-        HumanMessage("well?", id="c"),
-        AIMessage("wait", id="d"),
-        ToolMessage("late", tool_call_id="c", id="e"),
-    ]
-    memory = memory_of(4_000)
-    assert any("no call" in warning for warning in memory.view(history).warnings)
-    del history[3]
-    assert memory.view(history) == memory_of(4_000).view(history)
-    assert memory.view(history).warnings == ()
-
-
-@pytest.mark.parametrize("place", [0, 1, 150, 399])
-def test_an_edit_in_place_is_counted(place):
-    memory = memory_of(1_000_000)
-    history = talk(400)
-    before = memory.view(history).usage.input_tokens
-    history[place].content += "!" * 400
-    assert memory.view(history).usage.input_tokens == before + 100
-
-
-class Locked:
-    """Cannot be copied."""
-
-    def __deepcopy__(self, memo: object) -> Locked:
-        raise TypeError("cannot copy")
-
-
-@pytest.mark.parametrize("with_ids", [True, False])
-def test_a_list_that_grows_in_place_is_seen(with_ids):
-    memory = memory_of(4_000)
-    history = [m if with_ids else m.model_copy(update={"id": None}) for m in talk(6)]
-    memory.view(history)
-    history.append(HumanMessage("What is new?"))
-    assert memory.view(history).messages[-1].content == "What is new?"
-
-
 def calls_of(run: Callable[[], object]) -> int:
     """Return how many Python functions are called."""
     events: list[str] = []
@@ -166,6 +125,7 @@ def calls_of(run: Callable[[], object]) -> int:
     return events.count("call")
 
 
+@pytest.mark.slow
 def test_a_view_walks_what_its_window_holds_however_long_the_conversation_is():
     memory = memory_of(1_000)
     calls = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.messages import groups, is_pinned, with_ids
@@ -103,21 +103,6 @@ def test_the_oldest_groups_leave_and_the_system_message_counts(trigger, most, ex
     assert [one for one in ids(view) if one in {m.id for m in messages}] == (
         expected if not opening else expected[1:]
     )
-
-
-def test_a_group_goes_whole():
-    calls = [{"name": "f", "args": {}, "id": f"c{n}"} for n in range(2)]
-    messages = [
-        HumanMessage("go", id="h"),
-        AIMessage("", tool_calls=calls, id="a"),
-        *(ToolMessage("done", tool_call_id=f"c{n}", id=f"t{n}") for n in range(2)),
-        AIMessage("It is done.", id="b"),
-        HumanMessage("Thanks.", id="k"),
-    ]
-    shown = {most: ids(memory_of(most).view(messages)) for most in range(2, 7)}
-    assert shown[6] == ["h", "a", "t0", "t1", "b", "k"]
-    assert shown[5] == shown[4] == shown[3] == ["h", "b", "k"]
-    assert shown[2] == ["h", "k"]
 
 
 def test_what_has_to_be_there_stays_and_the_view_says_so():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.pins import new_pin, pins_text, with_pins
+from langchain_tokenmem.core.pins import new_pin, pins_text
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import new_state
 from tests.fakes import CharCounter
@@ -20,16 +20,6 @@ def memory_of(window: int = 4_000, **options):
 
 def state_with(*pins, **more):
     return {**new_state(), "pins": list(pins), **more}
-
-
-def test_what_the_application_pins_stands_in_the_system_part_at_once():
-    state = state_with(new_pin("Answer in French."))
-    view = memory_of().view([HumanMessage("hi")], state, system="Be brief.")
-    assert view.messages[0].type == "system"
-    assert view.messages[0].content == (
-        "Be brief.\n\n<pinned_context>\nPinned for this conversation:\n"
-        f"- Answer in French. [{state['pins'][0]['id']}]\n</pinned_context>"
-    )
 
 
 def test_pins_are_counted_under_pinned_and_within_the_request():
@@ -45,15 +35,6 @@ def test_a_tools_pin_is_data_and_stands_behind_the_applications():
     state = state_with(new_pin("tool's", by="tool"), new_pin("ours"))
     text = memory_of().view([HumanMessage("hi")], state).messages[0].text
     assert text.index("ours") < text.index("data, not instructions") < text.index("tool's")
-
-
-def test_a_channel_is_merged_and_what_is_unpinned_leaves_the_state():
-    one, two = new_pin("one"), new_pin("two")
-    state = with_pins(state_with(one), {two["id"]: two})
-    assert state["pins"] == [one, two]
-    assert with_pins(state, {two["id"]: two}) is state
-    assert with_pins(state, {one["id"]: None})["pins"] == [two]
-    assert with_pins(state, None) is state
 
 
 @pytest.mark.parametrize("text", ["", " ", None, 3, "x" * 4_001])

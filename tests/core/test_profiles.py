@@ -6,8 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.profiles import PROFILES
-from langchain_tokenmem.core.provider_format import BRIDGE_TEXT, CONTINUE_MESSAGE
+from langchain_tokenmem.core.provider_format import BRIDGE_TEXT
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.types import LegalityProfile, RequestRules
 from tests.fakes import CharCounter, ListSummarizer
@@ -23,22 +22,6 @@ def memory_of(window: int, legality: str | LegalityProfile = "auto") -> TokenMem
     )
 
 
-def test_strict_alternation_merges_neighbours_of_one_role():
-    messages = [
-        HumanMessage("One.", id="h1"),
-        HumanMessage("Two.", id="h2"),
-        AIMessage("Well.", id="a1"),
-        AIMessage("And.", id="a2"),
-        HumanMessage("Three.", id="h3"),
-    ]
-    for name in ("bedrock", "mistral", "strict", "gemini"):
-        view = memory_of(4_000, name).view(messages)
-        assert [m.content for m in view.messages] == ["One.\n\nTwo.", "Well.\n\nAnd.", "Three."]
-        CHECKS.get(name, CHECKS["mistral"])(view.messages)
-    with pytest.raises(RefusedError, match="Unexpected role"):
-        CHECKS["mistral"](memory_of(4_000, "common").view(messages).messages)
-
-
 @pytest.mark.parametrize("name", ["bedrock", "mistral", "strict", "gemini"])
 def test_a_text_and_blocks_of_people_become_one_message_and_those_of_an_assistant_do_not(name):
     blocks = [{"type": "text", "text": "Two."}]
@@ -50,17 +33,6 @@ def test_a_text_and_blocks_of_people_become_one_message_and_those_of_an_assistan
         CHECKS.get(name, CHECKS["mistral"])(view.messages)
     thoughts = [HumanMessage("Go.", id="h"), AIMessage("One.", id="a"), AIMessage(blocks, id="b")]
     assert BRIDGE_TEXT in [m.content for m in memory_of(4_000, name).view(thoughts).messages]
-
-
-def test_a_list_that_ends_with_the_assistant_gets_an_input_where_required():
-    messages = [HumanMessage("Go.", id="h"), AIMessage("I begin", id="a")]
-    for name, check in CHECKS.items():
-        view = memory_of(4_000, name).view(messages)
-        if PROFILES[name].ends_with_input:
-            assert view.messages[-1] == CONTINUE_MESSAGE
-            check(view.messages)
-        else:
-            assert view.messages[-1].id == "a"
 
 
 def thinking(provider: str | None) -> AIMessage:

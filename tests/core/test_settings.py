@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from langchain_tokenmem import Recall, TokenBudget, TokenMemory, TranscriptStore
+from langchain_tokenmem import Recall, TokenMemory, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.types import BackgroundSummaries, RequestRules
 
@@ -39,19 +39,3 @@ def test_a_setting_that_cannot_work_is_refused(setting, said):
 def test_a_value_for_several_settings_refuses_what_cannot_work(make, said):
     with pytest.raises(ConfigurationError, match=said):
         make()
-
-
-def test_settings_that_work_are_taken():
-    budget = TokenBudget(8_000)
-    memory = TokenMemory(
-        budget,
-        trigger=("messages", 30),
-        request=RequestRules(max_tail_messages=20, dangling="drop"),
-        max_wait_s=0,
-    )
-    assert (memory.budget, memory.max_wait_s) == (budget, 0)
-    assert TokenMemory(trigger=None).policy.trigger is None
-
-
-def test_a_number_is_the_budget_of_such_a_window():
-    assert TokenMemory(8_000).budget == TokenMemory(budget=8_000).budget == TokenBudget(8_000)

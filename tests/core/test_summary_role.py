@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.profiles import PROFILES
@@ -36,21 +34,6 @@ def talk(turns, start=0):
     ]
 
 
-def test_the_summary_stands_fenced_in_the_first_human_message_and_nowhere_else():
-    memory, messages = memory_of(), talk(30)
-    view = memory.view(messages, memory.compact(messages), system="Be brief.").messages
-    assert [m.type for m in view[:2]] == ["system", "human"]
-    assert view[0].content == "Be brief."
-    assert view[1].id == "h0"
-    own, *log = view[1].content
-    assert own == {"type": "text", "text": messages[0].content}
-    assert [block["type"] for block in log] == ["text"]
-    assert log[0]["text"].startswith("[Notes on earlier parts of this conversation, oldest first")
-    assert "history, not instructions" in log[0]["text"]
-    assert log[0]["text"].endswith("</conversation_summary>")
-    assert str(view).count(FENCE) == 1
-
-
 def test_each_entry_is_a_text_block_of_its_own_behind_the_first_request():
     memory, state = memory_of(), None
     for end in range(20, 71, 2):
@@ -79,38 +62,6 @@ def test_a_profile_of_one_text_gets_the_same_blocks_joined(legality):
     # Strict alternation joins the first message with a human one behind it, too.
     assert two.startswith(texts) if PROFILES[legality].one_text else two[: len(one)] == one
     assert {name for name, profile in PROFILES.items() if profile.one_text} == {"mistral", "strict"}
-
-
-def test_the_first_human_message_changes_only_when_the_summary_does():
-    memory, messages, state = memory_of(), [], None
-    fronts, summaries = [], []
-    for n in range(60):
-        messages = [*messages, *talk(1, n)]
-        state = memory.compact(messages, state)
-        fronts.append(json.dumps(memory.view(messages, state).messages[0].content))
-        summaries.append([entry["id"] for entry in entries_of(state)])
-    for n in range(1, 60):
-        assert (fronts[n] == fronts[n - 1]) == (summaries[n] == summaries[n - 1])
-    assert len(set(fronts)) > 2
-
-
-@pytest.mark.parametrize(
-    "messages", [talk(30), [SystemMessage("Rules.", id="s"), *talk(30)]], ids=["bare", "system"]
-)
-@pytest.mark.parametrize("system", [None, "Be brief."])
-def test_the_summary_never_stands_in_the_system_message_unless_the_application_asks(
-    messages, system
-):
-    memory = memory_of()
-    state = memory.compact(messages, system=system)
-    view = memory.view(messages, state, system=system).messages
-    first = next(m for m in view if m.type == "human")
-    assert FENCE in first.text
-    assert not any(FENCE in m.text for m in view if m.type == "system")
-    asked = memory_of("system").view(messages, state, system=system).messages
-    assert FENCE in asked[0].text
-    assert asked[0].type == "system"
-    assert not any(FENCE in m.text for m in asked[1:])
 
 
 @pytest.mark.parametrize("role", ["system", "human"])

@@ -57,6 +57,7 @@ def talk(turns, start=0):
     ]
 
 
+@pytest.mark.slow
 def test_an_entry_that_is_condensed_or_edited_has_the_list_of_its_messages():
     said = [HumanMessage("Go.", id="h"), *wrote({"todos": [MILK]}), *talk(40)]
     memory, state = memory_of(1_000), None

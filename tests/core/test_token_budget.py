@@ -9,7 +9,6 @@ from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.types import RequestRules, Shares
 from tests.fakes import CharCounter, ListSummarizer, entries_of
-from tests.legality import problems
 
 
 def memory_of(window: int, *, summary_role="auto", **fields) -> TokenMemory:
@@ -41,44 +40,6 @@ def tool_loop(rounds: int, text: str = "line of output\n" * 60) -> list:
     return loop
 
 
-@pytest.mark.parametrize("kind", ["human", "result", "call", "answer"])
-def test_one_giant_message_is_cut_with_a_marker_and_pairing_kept(kind):
-    memory = memory_of(2_000)
-    giant = "start " + "x y z " * 20_000 + " end"
-    messages = {
-        "human": [HumanMessage(giant, id="big")],
-        "result": [
-            HumanMessage("go", id="h"),
-            call(1),
-            ToolMessage(giant, tool_call_id="c1", id="big"),
-        ],
-        "call": [
-            HumanMessage("go", id="h"),
-            AIMessage(
-                "", tool_calls=[{"name": "w", "args": {"text": giant}, "id": "c1"}], id="big"
-            ),
-            result(1, "ok"),
-        ],
-        "answer": [
-            HumanMessage("go", id="h"),
-            AIMessage(giant, id="big"),
-            HumanMessage("and?", id="h2"),
-        ],
-    }[kind]
-    view = memory.view(messages)
-    assert view.usage.input_tokens <= memory.budget.limit
-    assert view.usage.input_tokens > memory.budget.limit // 2
-    assert problems(view.messages) == []
-    assert [m.id for m in view.messages] == [m.id for m in messages]
-    shown = next(m for m in view.messages if m.id == "big")
-    if kind == "call":
-        assert "left out" in shown.tool_calls[0]["args"]["text"]
-    else:
-        assert shown.content.startswith("start ")
-        assert shown.content.endswith(" end")
-        assert " left out ...]" in shown.content
-
-
 @pytest.mark.slow
 def test_the_summary_stays_within_its_share_over_seven_hundred_turns():
     memory = memory_of(2_000)
@@ -95,23 +56,6 @@ def test_the_summary_stays_within_its_share_over_seven_hundred_turns():
             made.add(state["summary"]["covers_to"])
             assert sum(e["tokens"] for e in entries_of(state)) <= memory.budget.summary_tokens
     assert len(made) >= 70
-
-
-def test_a_shortened_tool_result_keeps_its_bytes_in_later_requests():
-    memory = memory_of(6_000)
-    messages = tool_loop(8, "a long line of output\n" * 50)
-    messages += [HumanMessage("next", id="h1")]
-    state = memory.compact(messages)
-    while not state["cuts"]:
-        number = len(messages)
-        messages += [call(number), result(number, "a long line of output\n" * 50)]
-        state = memory.compact(messages, state)
-    first = memory.view(messages, state).messages
-    later = [*messages, AIMessage("done", id="z"), HumanMessage("more", id="z2")]
-    again = memory.compact(later, state)
-    assert again["cuts"] == state["cuts"]
-    assert memory.view(later, again).messages[: len(first)] == first
-    assert any("lines left out ...]" in str(m.content) for m in first)
 
 
 def shortened_until_the_first_change(**rules):
@@ -151,6 +95,7 @@ def written(number: int) -> AIMessage:
     )
 
 
+@pytest.mark.slow
 def test_the_arguments_of_shortened_calls_are_left_out_where_the_application_asks_for_it():
     fields = {"counter": CharCounter(), "summarizer": ListSummarizer()}
     shown = {}

@@ -76,10 +76,11 @@ class NotesModel(RequestLog):
     """Summarizes by rule: every literal of the request, each once, as long as there is room."""
 
     def answer(self, messages: list[BaseMessage]) -> AIMessage:
-        return AIMessage(_notes_on(str(messages[-1].content)))
+        return AIMessage(notes_on(str(messages[-1].content)))
 
 
-def _notes_on(order: str) -> str:
+def notes_on(order: str) -> str:
+    """Return notes with every literal of what a prompt gives to read, while there is room."""
     words = _WORDS.search(order)
     room = _CHARACTERS_PER_WORD * int(words.group(1) if words else 100)
     read = "\n".join(text for _, text in _BLOCKS.findall(order))

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain.agents import create_agent
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
@@ -17,16 +15,11 @@ from langchain_core.messages import (
     messages_from_dict,
     messages_to_dict,
 )
-from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_tokenmem import (
     TokenBudget,
     TokenMemory,
-    TokenMemoryChatHistory,
-    TokenMemoryMiddleware,
-    TranscriptStore,
 )
-from langchain_tokenmem.core.edited_words import digest_of_words
 from langchain_tokenmem.memory.current_words import CheckedMessages, with_current_words
 from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text
 
@@ -143,21 +136,6 @@ def test_removed_messages_and_results_cleared_for_one_request_are_no_edits():
         assert entries_of(memory.compact(now, state)) == entries_of(state)
 
 
-def test_words_that_cannot_be_compared_have_no_digest():
-    assert digest_of_words([HumanMessage([{"type": "text", "text": object()}])]) is None
-    assert digest_of_words([HumanMessage("a")]) == digest_of_words([HumanMessage("a")])
-    assert digest_of_words([HumanMessage("a")]) != digest_of_words([AIMessage("a")])
-
-
-def test_messages_that_were_compared_are_not_compared_again(monkeypatch):
-    memory, messages = memory_of(), talk(12)
-    state, checked = memory.compact(messages), CheckedMessages()
-    assert with_current_words(messages, state, len, checked) is state
-    monkeypatch.setattr("langchain_tokenmem.memory.current_words.spans_of", None)
-    longer = [*messages, HumanMessage("And?", id="z")]
-    assert with_current_words(longer, state, len, checked) is state
-
-
 def test_an_edit_inside_of_a_message_is_seen_by_the_memory_that_knows_it():
     call = {"name": "read", "args": {"paths": ["secret.py"]}, "id": "c", "type": "tool_call"}
     block: dict[str, Any] = {"type": "text", "text": "My secret word is two."}
@@ -234,44 +212,3 @@ def test_words_that_were_edited_away_never_stand_in_a_request_again(turns, is_co
     text = "\n".join(str(message.content) for message in view.messages)
     assert not [key for key in keys if f"{OLD}{key}.pem" in text + log_text(after)]
     assert view.usage.input_tokens <= BUDGET.limit
-
-
-def test_an_edit_in_a_stored_session_reaches_its_summary():
-    with TranscriptStore("sqlite://") as store:
-        memory = memory_of()
-        history = TokenMemoryChatHistory("s", memory=memory, store=store)
-        history.add_messages(talk(14, secret=1))
-        assert OLD in "".join(str(m.content) for m in history.messages)
-        history.add_messages(edited(talk(14, secret=1), "h1")[2:3])
-        assert OLD not in "".join(str(m.content) for m in history.messages)
-        state = store.state("s").state
-        assert OLD not in log_text(state)
-        assert history.messages
-        assert store.state("s").state == state
-        assert OLD in str(store.messages("s", include_superseded=True))
-
-
-def test_an_edit_of_a_threads_state_reaches_the_agents_next_request():
-    memory = memory_of()
-    model = FakeListChatModel(responses=["Noted."])
-    agent = create_agent(
-        model, middleware=[TokenMemoryMiddleware(memory)], checkpointer=InMemorySaver()
-    )
-    config = {"configurable": {"thread_id": "t"}}
-    agent.invoke({"messages": talk(14, secret=1)}, config)
-    before = agent.get_state(config).values["token_memory"]["TokenMemoryMiddleware"]
-    assert OLD in log_text(before)
-    agent.update_state(config, {"messages": edited(talk(14, secret=1), "h1")[2:3]})
-    agent.invoke({"messages": [HumanMessage("And now?", id="now")]}, config)
-    after = agent.get_state(config).values["token_memory"]["TokenMemoryMiddleware"]
-    assert OLD not in log_text(after)
-
-
-def test_working_notes_of_an_edited_message_go_with_its_words():
-    memory = memory_of(mode="code")
-    messages = talk(14)
-    messages[2] = HumanMessage(f"You must always write to {OLD} before noon. " * 4, id="h1")
-    state = memory.compact(messages)
-    assert OLD in str(state["modes"])
-    after = memory.compact(edited(messages, "h1"), state)
-    assert OLD not in str(after["modes"]["sections"])

@@ -126,6 +126,7 @@ def test_notes_of_the_users_sessions_that_name_no_user_go_with_the_user(note_sto
     assert memory.notes.list(level="session", session_id="other") != []
 
 
+@pytest.mark.slow
 def test_a_session_of_somebody_else_is_refused_and_nothing_is_erased(note_store, transcripts):
     memory = memory_on(note_store)
     talk(memory, transcripts)

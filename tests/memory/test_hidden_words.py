@@ -102,6 +102,11 @@ class Door:
 DOORS = ["middleware", "nodes", "split nodes"]
 
 
+def kept(state: Any) -> str:
+    """Return all that a state says of its messages."""
+    return str({key: state.get(key) for key in ("summary", "blocks", "modes", "turns", "pins")})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DOORS)
 @pytest.mark.parametrize("on_remove", ["keep", "hide"])
@@ -127,21 +132,6 @@ def test_a_hidden_message_leaves_the_running_summary(name, on_remove):
             assert entries_of(door.state()) == after
         else:
             assert after == before
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", DOORS)
-def test_a_trim_of_all_that_is_covered_leaves_no_summary_of_it(name):
-    with TranscriptStore("sqlite://") as store:
-        door = Door(name, store, memory_of())
-        door.say(*talk(12))
-        covered = door.state()["summary"]["covered"]
-        gone = [m.id or "" for m in talk(12)[: covered + 1]]
-        door.remove(*gone)
-        request = door.say(HumanMessage("And now?", id="now"))
-        assert [key for key in gone if secret(key) in request + str(door.state())] == []
-        assert door.state()["summary"] is None
-        assert secret("a11") in request
 
 
 @pytest.mark.slow
@@ -191,18 +181,6 @@ def test_a_history_of_the_thread_forgets_what_its_graph_hides():
         assert [entry["reason"] for entry in entries_of(state)] == ["removed"]
         assert again.messages
         assert store.state("t").state == state
-
-
-def test_working_notes_of_a_hidden_message_go_with_its_words():
-    with TranscriptStore("sqlite://") as store:
-        door = Door("nodes", store, memory_of(mode="code"))
-        said = talk(14)
-        said[2] = HumanMessage("You must always write to /h1.pem before noon. " * 4, id="h1")
-        door.say(*said)
-        assert secret("h1") in str(door.state()["modes"]["sections"])
-        door.remove("h1")
-        request = door.say(HumanMessage("And now?", id="now"))
-        assert secret("h1") not in request + str(door.state()["modes"]["sections"])
 
 
 def removed(there: list[BaseMessage], state: Any) -> Any:
@@ -259,15 +237,16 @@ def test_words_that_were_hidden_never_stand_in_a_request_again(cuts, is_condense
 @settings(max_examples=settings.default.max_examples // 4)
 @given(
     st.sampled_from([*DOORS, "prune"]),
+    st.sampled_from([None, "code", "conversation", "reasoning"]),
     st.lists(
         st.tuples(st.sampled_from(["say", "remove", "edit"]), st.integers(0, 40)),
         min_size=2,
         max_size=8,
     ),
 )
-def test_no_request_through_any_door_has_words_that_the_thread_hides(name, steps):
+def test_no_request_and_no_state_of_any_door_has_words_that_the_thread_hides(name, mode, steps):
     with TranscriptStore("sqlite://") as store:
-        door = Door(name, store, memory_of())
+        door = Door(name, store, memory_of(mode=mode))
         door.say(*talk(10))
         gone: set[str] = set()
         for number, (kind, place) in enumerate(steps):
@@ -275,8 +254,7 @@ def test_no_request_through_any_door_has_words_that_the_thread_hides(name, steps
             key = held[place % len(held)].id
             if kind == "say" or not held:
                 request = door.say(*talk(20 + number + place % 3, 20 + number))
-                said = request + str(door.state()["summary"])
-                assert [one for one in gone if secret(one) in said] == []
+                assert [one for one in gone if secret(one) in request + kept(door.state())] == []
             elif kind == "remove":
                 gone.add(key)
                 door.remove(key)
@@ -285,4 +263,4 @@ def test_no_request_through_any_door_has_words_that_the_thread_hides(name, steps
                 edit = HumanMessage("Nothing to see.", id=key)
                 door.graph.update_state(ONE, {"messages": [edit]})
         request = door.say(HumanMessage("And now?", id="last"))
-        assert [one for one in gone if secret(one) in request + str(door.state()["summary"])] == []
+        assert [one for one in gone if secret(one) in request + kept(door.state())] == []

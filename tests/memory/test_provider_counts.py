@@ -68,15 +68,6 @@ def test_near_a_threshold_the_provider_is_asked_once(tokens):
     assert len(model.asked) == 1
 
 
-def test_near_is_within_the_margin_of_estimates():
-    budget = BUDGET.for_counts(exact=False)
-    margin = 0.10 * budget.context_window
-    assert not is_near_threshold(int(budget.compact_tokens - margin) - 1, budget)
-    assert is_near_threshold(int(budget.compact_tokens - margin) + 1, budget)
-    assert is_near_threshold(int(budget.limit + margin) - 1, budget)
-    assert not is_near_threshold(int(budget.limit + margin) + 1, budget)
-
-
 def test_near_is_within_six_per_cent_of_what_replies_have_reported_and_the_margin_of_the_rest():
     budget = BUDGET.for_counts(exact=False)
     edge = int(budget.compact_tokens)
@@ -185,14 +176,6 @@ def test_a_count_that_cannot_be_of_this_request_is_not_used(factor):
     assert view.usage.input_tokens == estimated(view.messages)
 
 
-@pytest.mark.parametrize("answer", [RuntimeError("down"), None, "many", 10**400])
-def test_without_an_answer_the_turn_goes_on_with_the_estimate(answer):
-    said = talk(2_900)
-    _, view = memory_of(CountedModel(answer=answer)).compact_and_view(said)
-    assert view.usage.is_estimate
-    assert view.usage.input_tokens == estimated(view.messages)
-
-
 def test_a_view_by_hand_asks_nobody_and_knows_what_was_answered():
     model, said = CountedModel(answer=scaled(0.9)), talk(2_900)
     memory = memory_of(model)
@@ -202,11 +185,6 @@ def test_a_view_by_hand_asks_nobody_and_knows_what_was_answered():
     memory.compact(said)
     assert not memory.view(said).usage.is_estimate
     assert len(model.asked) == 1
-
-
-def test_a_count_by_hand_asks():
-    model = CountedModel(answer=77)
-    assert memory_of(model).count([HumanMessage("Hi.")], tools=[TOOL]).tokens == 77
 
 
 @pytest.mark.slow

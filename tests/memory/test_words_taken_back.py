@@ -18,7 +18,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.types import Shares
 from tests.fakes import CharCounter, entries_of, log_text
-from tests.memory.test_hidden_words import DOORS, Door, secret, talk
+from tests.memory.test_hidden_words import DOORS, Door, kept, secret, talk
 from tests.summarize.models import Scripted
 
 OLD = "quokka"
@@ -52,13 +52,8 @@ def said(word: str = OLD) -> list[BaseMessage]:
 KEYS = ["h1", "a1", "t1", "a2"]
 
 
-def kept(state: Any) -> str:
-    return str({key: state.get(key) for key in ("summary", "blocks", "modes", "turns", "pins")})
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", DOORS)
+@pytest.mark.parametrize(("name", "mode"), [*zip(DOORS, MODES, strict=True)])
 def test_notes_of_an_edited_message_that_is_not_summarized_go(name, mode):
     with TranscriptStore("sqlite://") as store:
         door = Door(name, store, memory_of(mode))
@@ -73,8 +68,7 @@ def test_notes_of_an_edited_message_that_is_not_summarized_go(name, mode):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", DOORS)
+@pytest.mark.parametrize(("name", "mode"), [*zip(DOORS, MODES, strict=True)])
 def test_notes_of_a_hidden_message_that_is_not_summarized_go(name, mode):
     with TranscriptStore("sqlite://") as store:
         door = Door(name, store, memory_of(mode))

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.messages import reference
-from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.events import MemoryCallbacks
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import add_memory_block, question_without_block
 from langchain_tokenmem.modes import ModeProfile
-from langchain_tokenmem.state import load_state
 from langchain_tokenmem.types import RequestRules, Shares
 from tests.fakes import CharCounter, entries_of, log_text
 from tests.legality import problems
@@ -59,13 +54,6 @@ def calls_of(memory, said, state=None, **options):
             state, view = memory.compact_and_view(said[:end], state, **options)
             found.append((state, view))
     return found
-
-
-def test_without_a_mode_nothing_is_kept_and_no_byte_changes():
-    said = [HumanMessage("Go", id="h"), *noted(1, goal="Ship"), HumanMessage("And?", id="h2")]
-    plain = calls_of(TokenMemory(BUDGET, counter=CharCounter()), said)
-    assert all("modes" not in state for state, _ in plain)
-    assert not any(with_notes(view) for _, view in plain)
 
 
 def test_the_newest_question_has_the_notes_and_keeps_them():
@@ -239,14 +227,7 @@ def test_a_switch_is_one_change_of_the_prefix_and_one_event_and_loses_nothing():
     assert [i["text"] for i in state["modes"]["sections"]["decisions"]] == ["Use SQL"]
 
 
-def test_an_unknown_mode_is_an_error_that_lists_the_modes():
-    with pytest.raises(ConfigurationError, match="'conversation', 'code', 'reasoning'"):
-        memory_of("coding")
-    own = ModeProfile("research", window=5, sections=("objective",))
-    with pytest.raises(ConfigurationError, match="'reasoning', 'research'"):
-        memory_of(own).view([HumanMessage("Hi")], mode="coding")
-
-
+@pytest.mark.slow
 def test_a_mode_without_summarization_folds_nothing_by_itself():
     own = ModeProfile("raw", window=5, sections=("objective",), summarization=False)
     said = [HumanMessage("Go", id="h")]
@@ -273,16 +254,6 @@ def test_the_window_stays_verbatim_where_the_target_allows(window, size):
     else:  # the target is reached first
         assert verbatim < window
     assert view.usage.input_tokens <= memory.budget.target_tokens
-
-
-def test_notes_stand_in_front_of_what_is_recalled():
-    said = [HumanMessage("Go", id="h1"), *noted(1, goal="Ship it"), AIMessage("Done.", id="x")]
-    said += [HumanMessage("And now?", id="h2")]
-    _, view = memory_of().compact_and_view(
-        said, {**memory_of().compact(said[:1]), "blocks": {"h2": {"text": "RECALLED", "ids": []}}}
-    )
-    assert texts_of(view.messages[-1])[0].index(FENCE) == 0
-    assert "</working_notes>\n\nRECALLED\n\nAnd now?" in texts_of(view.messages[-1])[0]
 
 
 def test_the_system_text_of_a_mode_stands_behind_the_messages_own():
@@ -336,13 +307,6 @@ def test_recall_and_notes_are_written_independently_into_one_block():
     again, view = memory.compact_and_view(said, both)
     assert again == both
     assert "</working_notes>\n\nRECALLED\n\nAnd now?" in texts_of(view.messages[-1])[0]
-
-
-def test_the_state_with_notes_is_plain_json_that_loads_again():
-    said = [HumanMessage("We must stay under 5 EUR.", id="h1"), *noted(1, goal="Ship it")]
-    state = memory_of().compact([*said, HumanMessage("?", id="h2")])
-    assert load_state(json.loads(json.dumps(state))) == state
-    assert state["modes"]["sections"]["objective"][0]["source"] == reference(said[1].id)
 
 
 @pytest.mark.slow

@@ -9,9 +9,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import given
 from hypothesis import strategies as st
-from langgraph.graph import START, StateGraph
 from langgraph.store.base import (
-    BaseStore,
     GetOp,
     InvalidNamespaceError,
     ListNamespacesOp,
@@ -20,7 +18,6 @@ from langgraph.store.base import (
     SearchOp,
 )
 from langgraph.store.memory import InMemoryStore
-from typing_extensions import TypedDict
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError
@@ -98,16 +95,6 @@ def test_files_and_database_never_answer_other_than_langgraphs_own_store(batches
         assert plain(JsonStore(folder).batch(everything)) == expected
 
 
-def test_a_search_brings_the_last_put_first_page_by_page(store):
-    for number in range(5):
-        store.put(("a", f"b{number % 2}"), f"k{number}", {"n": number})
-    store.put(("a", "b0"), "k0", {"n": 9})
-    pages = [store.search(("a",), limit=2, offset=offset) for offset in (0, 2, 4)]
-    assert [item.key for page in pages for item in page] == ["k0", "k4", "k3", "k2", "k1"]
-    wanted = store.search(("a",), filter={"n": {"$gt": 1}}, limit=2, offset=1)
-    assert [item.key for item in wanted] == ["k4", "k3"]
-
-
 def test_a_value_that_was_returned_can_be_changed_without_harm(store):
     store.put(("a",), "k", value := {"tags": ["x"]})
     value["tags"].append("y")
@@ -139,20 +126,6 @@ async def test_async_does_the_same_and_never_blocks_the_event_loop(store):
         assert await store.alist_namespaces() == [("a",)]
         await store.adelete(("a",), "k0")
         assert (await store.aerase(("a",)))["items"] == 4
-
-
-def test_a_graph_uses_it_as_its_store(store):
-    class State(TypedDict):
-        count: int
-
-    def node(state: State, *, store: BaseStore) -> State:
-        found = store.get(("counts",), "k")
-        count = found.value["n"] + 1 if found else 1
-        store.put(("counts",), "k", {"n": count})
-        return {"count": count}
-
-    graph = StateGraph(State).add_node("node", node).add_edge(START, "node").compile(store=store)
-    assert [graph.invoke({"count": 0})["count"] for _ in range(3)] == [1, 2, 3]
 
 
 def test_erase_deletes_everything_under_a_prefix_and_nothing_else(store):

@@ -127,21 +127,6 @@ def test_what_is_put_during_a_write_is_written_too(folder, monkeypatch):
     assert [item["value"] for item in parsed(folder)[PROJECT]] == [{"n": 2}, {"n": 3}]
 
 
-def test_two_stores_on_one_folder_lose_nothing(folder):
-    one, other = (JsonStore(folder, debounce_s=60, max_delay_s=60) for _ in range(2))
-    one.put(PROJECT, "a", {"by": "one"})
-    other.put(PROJECT, "b", {"by": "other"})
-    one.flush()
-    assert [item.key for item in other.search(PROJECT)] == ["b", "a"]
-    other.flush()
-    assert sorted(item.key for item in one.search(PROJECT)) == ["a", "b"]
-    one.delete(PROJECT, "a")
-    other.put(PROJECT, "c", {"by": "other"})
-    other.flush()
-    one.flush()
-    assert sorted(item.key for item in JsonStore(folder).search(PROJECT)) == ["b", "c"]
-
-
 def test_threads_that_put_and_read_lose_nothing(folder):
     def put(name):
         for number in range(20):

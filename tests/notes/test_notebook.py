@@ -19,6 +19,7 @@ from tests.notes.conftest import NOON, notebook_on
 ANN = {"user_id": "ann", "session_id": "s1"}
 
 
+@pytest.mark.slow
 def test_a_notebook_keeps_its_rules_on_every_store(any_store):
     notebook = notebook_on(any_store, limit=12)
     first = notebook.add("Use make.", key="build", **ANN)

@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.core.thread_names import notes_of_session, notes_of_user
-from langchain_tokenmem.errors import CorruptStoreError, ScopeError
+from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.notes import SqlStore
 
 ANN = (*notes_of_user("ann@example.com"), "global")
@@ -48,25 +48,6 @@ def test_the_rows_of_a_user_are_erased_with_the_users_messages(store, transcript
     assert transcripts.erase(user_id="ann@example.com")["items"] == 0
     transcripts.close()
     assert b"CANARY-4711" not in path.read_bytes()
-
-
-def test_notes_of_a_session_are_erased_with_it_and_no_others(store, transcripts):
-    transcripts.add("s1", [HumanMessage("hi")], user_id="ann")
-    own, by_nobody = notes_of_session("ann", "s1"), notes_of_session(None, "s1")
-    others = {notes_of_session("ann", "s2"), (*notes_of_user("ann"), "global")}
-    for namespace in {own, by_nobody, *others}:
-        store.put(namespace, "k", {"x": 1})
-    assert transcripts.erase("s1")["items"] == 2
-    assert left(store) == others
-
-
-def test_erase_in_the_name_of_another_user_leaves_the_notes(store, transcripts):
-    store.put(notes_of_session("ann", "s"), "k", {"x": 1})
-    assert transcripts.erase("s", "bob")["items"] == 0
-    transcripts.add("s", [HumanMessage("hi")], user_id="ann")
-    with pytest.raises(ScopeError):
-        transcripts.erase("s", "bob")
-    assert left(store) == {notes_of_session("ann", "s")}
 
 
 def test_erase_is_one_transaction(store, transcripts, monkeypatch):

@@ -104,6 +104,7 @@ def test_clear_keeps_documents_and_erase_deletes_them_with_all_parts(store, reca
     assert found(recall, "warranty") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "time"),
     [

@@ -54,6 +54,7 @@ def test_a_hit_says_what_was_said_and_when_and_by_whom(store, recall):
     assert hit.lexical == pytest.approx(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("planted", "question"),
     [
@@ -100,6 +101,7 @@ def test_a_long_paste_is_found_by_its_middle(store, recall):
 # --- what is not
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unrelated",
     [
@@ -301,6 +303,7 @@ def test_the_limit_of_history_search_is_wall_clock_time_for_all_messages(
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(0, 90), min_size=1, max_size=12),
     st.none() | st.integers(0, 90),

@@ -71,6 +71,7 @@ def test_what_is_no_index_is_refused_at_construction(store):
         Recall(store, embeddings=HashingEmbeddings(8), on_model_change="ask")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "other", [CountingEmbeddings(64, name="new"), CountingEmbeddings(32, salt="x", name="old")]
 )

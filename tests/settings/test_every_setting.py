@@ -105,6 +105,7 @@ def from_file(setting, value, patch, folder):
     return TokenMemorySettings(), str(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_setting_is_taken_from_keyword_environment_and_file(name, tmp_path):
     setting = SETTINGS[name]

@@ -28,6 +28,7 @@ def test_the_table_of_the_docs_is_that_of_the_settings():
     assert with_table(page) == page, "PAGE.write_text(with_table(page)) writes it anew"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_given", [False, True])
 def test_the_example_file_loads_as_it_is_and_with_every_setting_given(is_given, tmp_path):
     text = RUN.invoke(app, ["config", "--example"]).output

@@ -38,6 +38,7 @@ def sql(path: Path, *statements: str) -> None:
     raw.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -64,6 +64,7 @@ def test_who_never_gets_a_turn_is_told_so(path: Path, monkeypatch: pytest.Monkey
         assert len(store.messages("s")) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["begin", "commit"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), sqlite3.OperationalError("disk I/O error")])
@@ -255,6 +256,7 @@ def test_a_database_is_named_once():
         TranscriptStore("memory.db", engine=create_engine("postgresql+psycopg://u@h/db"))
 
 
+@pytest.mark.slow
 def test_the_printed_schema_makes_a_database_that_a_store_opens(tmp_path):
     with closing(sqlite3.connect(tmp_path / "memory.db")) as connection:
         connection.executescript(schema_sql("sqlite"))

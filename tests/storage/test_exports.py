@@ -88,6 +88,7 @@ def test_what_was_added_to_a_copy_stays(store):
     assert [m.id for m in store.messages("copy")] == ["h1", "a1", "hhere", "ahere", "h2", "a2"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "change", "error"),
     [

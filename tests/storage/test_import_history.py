@@ -168,6 +168,7 @@ MIDDLEWARE = HumanMessage(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("begin", "model", "given"),
     [

@@ -37,6 +37,7 @@ def memory_of(**options: Any) -> TokenMemory:
     return TokenMemory(TokenBudget(context_window=1_000), background=False, **options)
 
 
+@pytest.mark.slow
 def test_a_redacted_card_is_in_no_byte_and_the_chat_goes_on(tmp_path: Path):
     with TranscriptStore(tmp_path / "memory.db", shared=True) as store:
         fill(store, "s", "ann", CARD)
@@ -86,6 +87,7 @@ def graph_on(store: TranscriptStore, **options: Any) -> Any:
     return builder.compile(checkpointer=TokenMemorySaver(store, **options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durability", ["sync", "exit"])
 def test_a_thread_is_redacted_in_all_of_its_checkpoints_and_forks(tmp_path: Path, durability: str):
     config = {"configurable": {"thread_id": "t"}}

@@ -122,6 +122,7 @@ def test_message_chunks_are_stored_as_whole_messages(store):
     assert tool.artifact == {"z": 1}
 
 
+@pytest.mark.slow
 @given(conversations(max_size=10))
 def test_any_conversation_comes_back_equal(said):
     with TranscriptStore("sqlite://") as store:

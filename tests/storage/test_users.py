@@ -94,6 +94,7 @@ def texts_of(store: TranscriptStore, user: str) -> dict[str, list[Any]]:
     return {n: [m.content for m in store.messages(n, user_id=user)] for n in names}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("rule", ["default", "require_user"])
 def test_a_call_that_names_no_user_is_refused_on_a_session_with_an_owner(name: str, rule: str):
@@ -105,6 +106,7 @@ def test_a_call_that_names_no_user_is_refused_on_a_session_with_an_owner(name: s
         CALLS[name](store, "ann-0", "ann")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 def test_a_new_session_needs_a_user_only_where_that_is_required(name: str):
     with TranscriptStore("sqlite://", require_user=True) as store:

@@ -362,6 +362,7 @@ def test_with_room_all_words_of_users_and_answers_have_a_line(said: list[BaseMes
 UNITS = ["a", "a ", "(", '"', "\\", "a.b/", "1,", "{", "- a: 1\n", "。", "a. ", "(a. "]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_megabyte_of_anything_is_done_in_seconds(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.summarize.model import ModelSummarizer
 from langchain_tokenmem.types import RequestRules
-from tests.fakes import CharCounter, log_text, newest_entry, own_words
+from tests.fakes import CharCounter, newest_entry, own_words
 from tests.summarize.models import Scripted, parts_of
 from tests.summarize.watched import coverage
 
@@ -45,17 +45,6 @@ def rolled(memory, messages, step=2):
     return states
 
 
-def test_a_batch_of_tool_calls_and_results_alone_is_summarized_whole():
-    model = Scripted()
-    memory = memory_of(model, request=RequestRules(pin_first=False))
-    messages = [HumanMessage("go", id="h"), *loop(30)]
-    memory.compact(messages)
-    read = "".join(parts_of(request)[1] for request in model.requests)
-    assert "calls read(" in read
-    assert "User:" not in read.split("calls read(")[1]
-    assert all(f"file {n} holds value {n * 7}" in read for n in range(5))
-
-
 @pytest.mark.slow
 def test_the_first_request_stays_verbatim_over_five_summaries():
     rules = "Never touch prod.cfg. Keep the budget under 4,711 EUR. Answer in French only."
@@ -65,80 +54,6 @@ def test_the_first_request_stays_verbatim_over_five_summaries():
     for state in states:
         messages = [HumanMessage(rules, id="h"), *loop(120)]
         assert memory.view(messages, state).messages[0].content[0]["text"] == rules
-
-
-def test_the_prompt_keeps_done_pending_and_next_apart():
-    model = Scripted()
-    memory_of(model).compact([HumanMessage("go", id="h"), *loop(30)])
-    system = str(model.requests[0][0].content)
-    assert "What failed is not done, and what is done is no next step." in system
-    assert [name in system for name in ("## Open questions", "## State", "## Next steps")] == [
-        True
-    ] * 3
-
-
-@pytest.mark.slow
-def test_literals_survive_ten_summaries_of_a_faithful_model():
-    planted = [
-        "ORD-4711",
-        "src/auth/login.py",
-        "2031-05-17",
-        "v3.14.2",
-        "E1107",
-        "1,299.95",
-        "8f14e45f-ceea-467f-9d3a-0b3a1c2d4e5f",
-        "build_7/report.xml",
-    ]
-    memory = memory_of(Scripted(), window=4_000)
-    said = [HumanMessage("Please note: " + ", ".join(planted) + ".", id="plant")]
-    talk = [HumanMessage("Start.", id="first"), AIMessage("Yes.", id="yes"), *said]
-    for n in range(420):
-        talk += [
-            AIMessage(f"Working on it step by step {'and on ' * 15}", id=f"x{n}"),
-            HumanMessage(f"Go on please {'and on ' * 10}", id=f"y{n}"),
-        ]
-    states = rolled(memory, talk)
-    assert len(states) >= 10
-    assert [one for one in planted if one not in log_text(states[-1])] == []
-
-
-def test_the_coverage_of_summaries_in_a_tool_loop_only_grows():
-    model = Scripted()
-    memory = memory_of(model)
-    messages = [HumanMessage("go", id="h"), *loop(60)]
-    states = rolled(memory, messages)
-    for state in states:
-        covered = state["summary"]["covered"]
-        assert messages[covered - 1].id == state["summary"]["covers_to"]
-    assert [s["summary"]["covered"] for s in states] == sorted(
-        {s["summary"]["covered"] for s in states}
-    )
-
-
-def test_system_text_is_not_summarized_and_the_summary_is_marked_as_history():
-    model = Scripted()
-    memory = memory_of(model)
-    messages = [SystemMessage("SECRET RULES", id="s"), HumanMessage("go", id="h"), *loop(30)]
-    state = memory.compact(messages)
-    assert "SECRET RULES" not in str(model.requests)
-    system, first = memory.view(messages, state).messages[:2]
-    assert system.content == "SECRET RULES"
-    assert "history, not instructions" in first.text
-    assert first.text.startswith("go")
-
-
-@pytest.mark.slow
-def test_the_prefix_of_requests_changes_once_in_many_turns():
-    memory = memory_of(Scripted(), window=8_000)
-    messages, state, changes = [HumanMessage("go", id="h"), *loop(200)], None, 0
-    before = []
-    for end in range(3, len(messages) + 1, 2):
-        state = memory.compact(messages[:end], state)
-        request = memory.view(messages[:end], state).messages
-        changes += request[: len(before)] != before
-        before = request
-    new = memory.count(messages).tokens
-    assert changes <= 1 + new / (0.5 * 0.3 * 8_000)
 
 
 @pytest.mark.parametrize("window", [600, 1_000, 4_000])
@@ -154,14 +69,6 @@ def test_a_summarizer_is_never_called_without_content(window):
         state = memory.compact(messages, force=True)
         assert memory.view(messages, state).usage.input_tokens <= memory.budget.limit
     assert all(parts_of(request)[1].strip() for request in model.requests)
-
-
-def test_a_summary_over_its_share_is_never_stored():
-    model = Scripted(answer=lambda _m: "## Goal\n" + "The user wants a lot. " * 300)
-    memory = memory_of(model)
-    state = memory.compact([HumanMessage("go", id="h"), *loop(30)])
-    assert newest_entry(state)["model"] == "extractive"
-    assert newest_entry(state)["tokens"] <= memory.budget.summary_tokens
 
 
 def test_a_summary_records_model_prompt_version_reason_time_and_coverage():

@@ -62,15 +62,6 @@ def test_behind_a_models_notes_stand_files_commands_failures_and_values():
     assert "foreign orders" not in extracts  # what was said is the model's part
 
 
-async def test_an_awaited_entry_has_the_same_extracts():
-    model = Scripted(answer=lambda _messages: NOTES)
-    writer = ModelSummarizer(model)
-    first = await writer.asummarize(request_of(agent_run()))
-    again = writer.summarize(request_of(agent_run()))
-    assert HEADING in first.text
-    assert (again.text, again.sources) == (first.text, first.sources)
-
-
 def test_a_talk_without_tools_is_the_models_alone_and_has_all_of_the_tokens():
     said = [HumanMessage(f"Where is parcel {n}? I asked before.", id=f"h{n}") for n in range(6)]
     summary, model = written(request_of(said))

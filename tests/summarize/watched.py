@@ -22,11 +22,9 @@ from pydantic import PrivateAttr
 from langchain_tokenmem.cli.measures import ReferenceCounter, calls_of, text_of
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.model import ModelSummarizer
+from tests.golden.models import notes_on
 
-_LITERALS = re.compile(r"[\w@./-]*\d[\w@./:-]*|\w+(?:[./_@-]\w+)+|\b[A-Z]\w+\b")
-_WORDS = re.compile(r"at most (\d+) words")
-_BLOCKS = re.compile(r"<(earlier_notes|transcript|notes)>\n(.*?)\n</\1>", re.DOTALL)
-_CHARACTERS_PER_WORD = 3
+_TRANSCRIPT = re.compile(r"<transcript>\n(.*?)\n</transcript>", re.DOTALL)
 _LABEL_CHARACTERS = 60
 """A speaker's label and a tool's name around what was said, at most."""
 
@@ -42,8 +40,8 @@ class SummaryCall:
     @property
     def transcript(self) -> str:
         """What it was given to read."""
-        blocks: dict[str, str] = dict(_BLOCKS.findall(str(self.messages[-1].content)))
-        return blocks.get("transcript", "")
+        found = _TRANSCRIPT.search(str(self.messages[-1].content))
+        return found[1] if found else ""
 
 
 class ScriptedModel(BaseChatModel):
@@ -73,21 +71,8 @@ class ScriptedModel(BaseChatModel):
                 about.get("tokenmem_step", ""), about.get("tokenmem_attempt", 1), list(messages)
             )
         )
-        said = ChatGeneration(message=AIMessage(_notes(str(messages[-1].content))))
+        said = ChatGeneration(message=AIMessage(notes_on(str(messages[-1].content))))
         return ChatResult(generations=[said])
-
-
-def _notes(order: str) -> str:
-    words = _WORDS.search(order)
-    room = _CHARACTERS_PER_WORD * int(words.group(1) if words else 100)
-    read = "\n".join(text for _, text in _BLOCKS.findall(order))
-    lines = ["## Goal", "The user works on a task.", "## Done"]
-    for literal in dict.fromkeys(_LITERALS.findall(read)):
-        room -= len(literal) + 3
-        if room < 0:
-            break
-        lines.append(f"- {literal}")
-    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -95,9 +80,6 @@ class SummaryJob:
     """One summary.
 
     Attributes:
-        calls: Requests that it took, and how many of them were merges or repeated attempts.
-        merges: Requests that merged notes.
-        retries: Requests after a refused answer.
         evicted: Characters, without white space, of the messages that left the tail.
         covered: Of those, the ones that stand in an accepted leaf, in order.
         surplus: Characters in the leaves beyond them and the speakers' labels.
@@ -105,9 +87,6 @@ class SummaryJob:
         fell_back: Whether the model's answers were all refused.
     """
 
-    calls: int
-    merges: int
-    retries: int
     evicted: int
     covered: int
     surplus: int
@@ -170,9 +149,6 @@ def _job(
     leaves = "".join(call.transcript for call in ends if call and call.step in {"leaf", "update"})
     total, covered, surplus = coverage(evicted, leaves)
     return SummaryJob(
-        calls=len(calls),
-        merges=sum(call.step in {"merge", "part"} for call in calls),
-        retries=sum(call.attempt > 1 for call in calls),
         evicted=total,
         covered=covered,
         surplus=surplus,

@@ -57,6 +57,7 @@ def test_the_middleware_adds_no_superstep_and_its_state_is_no_input_or_output():
     assert any("token_memory" in (update.get("model") or {}) for update in updates)
 
 
+@pytest.mark.slow
 def test_the_summarizer_of_langchain_is_reported_once(caplog):
     summarizer = StrictModel(family="mistral", script=[AIMessage("They looked.")] * 9)
     other = SummarizationMiddleware(summarizer, trigger=("messages", 6), keep=("messages", 3))
@@ -227,6 +228,7 @@ def test_automatic_compaction_can_be_turned_off_and_requests_still_fit():
     assert "left out here to fit" in str(model.seen[-1][0].content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "times"), [(1, 0), (16, 1)])
 def test_previous_response_ids_are_warned_of_once_the_conversation_is_compacted(
     number, times, caplog
@@ -266,6 +268,7 @@ def files(count: int) -> list:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trigger", "clear_inputs"), [(2, False), (50, True)], ids=["before the entry", "behind it"]
 )
@@ -302,6 +305,7 @@ def test_a_request_has_nothing_of_what_was_cleared_and_recall_finds_it(store):
     assert recall.search("parse_0", session_id="t")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_call_is_explained_under_the_settings_of_its_thread(is_async, caplog):
     with TranscriptStore("sqlite://") as store:

@@ -13,13 +13,13 @@ from langchain_tokenmem import (
     TokenMemoryMiddleware,
     memory_input,
     memory_nodes,
-    memory_tools,
 )
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.tools import compact_conversation_tool, read_message_tool
+from langchain_tokenmem.tools import read_message_tool
 from tests.adapters.integrations import agent_of, answers, call, memory_of, rounds, thread
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("automatic", [True, False])
 def test_an_agents_own_compaction_tool_hands_its_instruction_on(automatic):
     memory = memory_of(4_000)
@@ -58,14 +58,6 @@ def test_a_cut_message_is_read_again_in_parts():
     assert "no message nothing in" in unknown
 
 
-def test_the_model_sees_no_injected_argument():
-    for made in (*memory_tools(), compact_conversation_tool(), read_message_tool()):
-        shown = made.tool_call_schema.model_json_schema()["properties"]
-        assert shown
-        assert not {"state", "tool_call_id", "runtime"} & set(shown)
-        assert made.description
-
-
 def test_the_middleware_gives_the_tools_that_are_named():
     def names(agent_tools):
         middleware = TokenMemoryMiddleware(memory_of(), agent_tools=agent_tools)
@@ -78,6 +70,7 @@ def test_the_middleware_gives_the_tools_that_are_named():
         names({"fly"})
 
 
+@pytest.mark.slow
 def test_a_pruned_message_is_read_from_the_archive_and_not_without_it(store):
     read = {}
     for archive in (store, None):

@@ -80,6 +80,7 @@ async def test_invoke_stream_and_batch_give_the_same_requests():
 # Shapes of inputs and outputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked",
     [
@@ -105,6 +106,7 @@ def test_any_shape_of_input(store, asked):
     assert texts(store.messages("s"))[::2] == ["hi", "hi"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "stored"),
     [
@@ -173,6 +175,7 @@ def test_a_prompt_is_found_wherever_it_stands(store, shape):
     assert store.count("s") >= 32
 
 
+@pytest.mark.slow
 def test_a_prompt_of_one_variable_takes_a_list(store):
     model, memory = recorder(), memory_of(1_200)
     prompt = ChatPromptTemplate([RULES, MessagesPlaceholder("messages")])
@@ -243,21 +246,6 @@ def test_steps_in_front_of_the_prompt_see_the_history(store):
         chain.invoke({"input": said}, session())
     assert model.requests[1][0].content == "You are after 2."
     assert len(model.requests[1]) == 4
-
-
-@pytest.mark.parametrize("role", ["auto", "system"])
-def test_there_is_one_system_message_and_the_summary_stands_where_the_memory_says(store, role):
-    model = recorder()
-    store.add("s", turns(20))
-    chain = with_token_memory(
-        PROMPT | model, memory_of(1_000, request=RequestRules(summary_role=role)), store, **KEYS
-    )
-    chain.invoke({"input": "And now?", "who": "x"}, session())
-    [request] = model.requests
-    assert [m.type for m in request].count("system") == 1
-    assert request[0].content.startswith("You are x.")
-    place = 0 if role == "system" else 1
-    assert ["<conversation_summary" in m.text for m in request[:2]] == [place == 0, place == 1]
 
 
 # Sessions, users and budgets

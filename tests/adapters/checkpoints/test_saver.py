@@ -56,15 +56,6 @@ def on_file(file):
 # Messages
 
 
-def test_the_thread_is_a_transcript(store):
-    graph = chat(TokenMemorySaver(store))
-    for turn in range(5):
-        state = say(graph, f"question {turn}")
-    assert [(m.id, m.content) for m in store.messages("t")] == [
-        (m.id, m.content) for m in state["messages"]
-    ]
-
-
 def test_a_message_that_a_turn_has_stored_keeps_its_only_wording(store):
     saver, said = TokenMemorySaver(store), HumanMessage("Where is it?", id="m")
     first = put(saver, at(), "1", {"messages": []})

@@ -78,6 +78,7 @@ def test_what_cannot_be_pruned_so_deletes_nothing(store):
     assert list(saver.list(thread())) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_keep_last_bounds_a_thread_and_leaves_the_transcript(store, is_async):
     saver = TokenMemorySaver(store, keep_last=3, prune_every=3)
@@ -213,6 +214,7 @@ def test_a_sub_graph_belongs_to_whom_its_thread_belongs(store):
 # Recall
 
 
+@pytest.mark.slow
 def test_memory_recall_and_checkpoints_keep_each_message_once_and_in_order(store):
     middleware = TokenMemoryMiddleware(memory_of(recall=Recall(store)))
     script = [AIMessage("Yes.")] * 3

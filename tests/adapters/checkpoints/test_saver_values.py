@@ -98,6 +98,7 @@ VALUES: list[Any] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_a_value_of_a_states_usual_types_is_read_back(store, saver, value):
     config = put(saver, at(), "1", {"value": value})

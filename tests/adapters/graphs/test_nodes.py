@@ -186,6 +186,7 @@ def test_other_state_shapes_by_their_keys():
     assert len(seen[0]) < 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", [False, True])
 def test_two_memories_in_one_graph_by_their_names(split):
     memories = {"wide": memory_of(3_000), "narrow": memory_of(1_000)}

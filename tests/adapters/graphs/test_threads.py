@@ -30,8 +30,7 @@ from tests.adapters.integrations import (
     tool_turns,
 )
 from tests.fakes import log_text, words_of
-from tests.legality import problems
-from tests.summarize.models import Gate, Scripted
+from tests.summarize.models import Scripted
 
 # Owners
 
@@ -56,6 +55,7 @@ def test_a_thread_belongs_to_its_first_user_and_another_one_is_refused(door, sav
     graph.invoke({"messages": "Hello."}, thread("mine", user_id="v"))
 
 
+@pytest.mark.slow
 def test_shared_threads_take_every_user(door, saver):
     _, graph = door(memory_of(), saver, shared_threads=True)
     for user in ("u", "v", None):
@@ -63,6 +63,7 @@ def test_shared_threads_take_every_user(door, saver):
     assert len(graph.get_state(thread()).values["messages"]) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user", ["", "  ", 7, "u\x1fv", "u\nv", "u\x00", "u\x85"])
 def test_users_that_cannot_be_named_so_are_refused(door, user):
     _, graph = door(memory_of())
@@ -70,6 +71,7 @@ def test_users_that_cannot_be_named_so_are_refused(door, user):
         graph.invoke({"messages": "Hello."}, thread(user_id=user))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", ["a\x1fb", "a\x00b", "a\nb", "a\x9f"])
 def test_ids_with_control_characters_are_refused_by_every_integration(bad, store, door):
     model, graph = door(memory_of(), TokenMemorySaver(store))
@@ -98,6 +100,7 @@ def test_ids_with_control_characters_are_refused_by_every_integration(bad, store
 LOST = "The memory's state was not kept"
 
 
+@pytest.mark.slow
 def test_an_agent_as_a_subgraph_without_a_checkpointer_is_not_summarized_again(caplog):
     played = []
     for checkpointer in (None, True):
@@ -117,32 +120,6 @@ def test_an_agent_as_a_subgraph_without_a_checkpointer_is_not_summarized_again(c
         played.append((len(memory.summarizer.requests), requests))
     assert played[0] == played[1]
     assert 1 <= played[0][0] <= 5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("has_user", [False, True])
-@pytest.mark.parametrize("background", [False, True])
-def test_a_client_that_sends_the_whole_list_again_finds_its_summary(has_user, background, caplog):
-    """A stateless server: no checkpointer, new ids with every call; of a user, or of nobody."""
-    gate = Gate()
-    gate.open.set()
-    memory = memory_of(summarizer=gate.model) if background else memory_of()
-    model = Scripted(answer=lambda _messages: "ok " * 60)
-    agent = create_agent(model, middleware=[TokenMemoryMiddleware(memory)])
-    said: list[tuple[str, str]] = []
-    for number in range(12):
-        said.append(("user", f"Question {number}? " * 60))
-        config = thread(f"t{number}", user_id="u") if has_user else None
-        result = agent.invoke({"messages": said}, config)
-        said.append(("assistant", result["messages"][-1].text))
-        memory.close()
-    made = gate.model.requests if background else memory.summarizer.requests
-    assert 1 <= len(made) <= 6
-    assert caplog.text.count(LOST) == (0 if has_user else 1)
-    assert "conversation_summary" in model.requests[-1][0].text
-    for request in model.requests:
-        assert problems(request) == []
-        assert memory.count(request).tokens <= memory.budget.limit
 
 
 @pytest.mark.slow

@@ -29,11 +29,6 @@ def test_the_modes_show_every_section_once() -> None:
     assert sorted(shown) == sorted(SECTIONS)
 
 
-def test_an_unknown_mode_is_refused_with_the_list_of_modes() -> None:
-    with pytest.raises(ConfigurationError, match="'conversation', 'code', 'reasoning'"):
-        mode_named("coding")
-
-
 @pytest.mark.parametrize(
     ("changes", "told"),
     [

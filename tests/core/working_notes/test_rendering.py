@@ -80,15 +80,6 @@ def test_a_closing_fence_in_a_file_name_is_escaped():
     assert "a&lt;/working_notes>b.py" in text
 
 
-def test_what_stands_unchanged_in_a_live_block_is_not_sent_again():
-    modes = modes_of(objective=[item("Ship it")], phase=[item("build")])
-    live = render_notes(modes, REASONING, 1_000, COUNT).sections
-    assert shown(modes, live=live) == ""
-    again = shown(modes_of(objective=[item("Ship it")], phase=[item("review")]), live=live)
-    assert "Phase: review" in again
-    assert "Ship it" not in again
-
-
 def test_the_oldest_items_of_the_longest_section_go_first():
     files = [item(f"src/module_{n}/file_{n}.py", verb="read") for n in range(40)]
     text = shown(modes_of(task=[item("Fix it")], files=files), CODE, most=100)

@@ -135,52 +135,7 @@ def test_an_explicit_mark_of_the_application_wins():
 # --- what is kept -----------------------------------------------------------------------
 
 
-def test_it_outlives_tool_messages_that_are_removed():
-    memory = memory_of()
-    state = memory.compact([*turn(), NEXT])
-    rest = [HumanMessage("Fix it.", id="h0"), AIMessage("Done.", id="a0"), NEXT]
-    after = memory.compact(rest, state)
-    assert after["turns"]["done"] == {"a0": MEMORY}
-    assert memory.compact(rest, after) is after
-    (message,) = shown(memory.view(rest, after))
-    assert message.content == f"Done.\n\n{TEXT}"
-
-
-def long_run(calls=12, size=300):
-    """One turn whose calls are folded before it ends."""
-    made = [
-        m
-        for n in range(calls)
-        for m in call(
-            n, "edit_file", {"path": f"f{n}.go"}, "word " * size, artifact={"exit_code": 0}
-        )
-    ]
-    return [HumanMessage("Fix all.", id="h0"), *made]
-
-
-def test_a_fold_in_the_middle_of_a_turn_keeps_what_its_calls_did():
-    memory = memory_of(4_000)
-    state, messages = None, []
-    for message in [*long_run(), AIMessage("Done.", id="a0"), NEXT]:
-        messages.append(message)
-        state = memory.compact(messages, state, force=message.id == "result5")
-    assert state["summary"] is not None
-    files = [f"f{n}.go" for n in range(12)]
-    assert state["turns"]["done"]["a0"]["files_changed"] == files
-    (message,) = shown(memory.view(messages, state))
-    assert message.content == f"Done.\n\nTool memory:\n- Files changed: {', '.join(files)}"
-    assert set(state["turns"]["running"]["files_changed"]) < set(files)
-
-
 # --- what is shown ----------------------------------------------------------------------
-
-
-def test_when_hidden_shows_it_only_where_calls_are_not_in_the_view():
-    memory = memory_of()
-    assert shown(memory.view([*turn(), NEXT])) == []
-    assert memory.view([*turn(), NEXT], memory.compact([*turn(), NEXT])).messages[-2].content == (
-        "Done."
-    )
 
 
 def test_the_summarizer_reads_the_rendered_form_of_a_covered_answer():
