@@ -1,7 +1,7 @@
-"""Costs at large sizes: many sessions, one long session, and a long run. SQLite.
+"""Costs at large sizes: many sessions, one long session, and a long run. SQLite, or PostgreSQL.
 
 - `sessions`: a page of the list, `erase`, `delete_thread` and `expire` of 20 sessions, among 1,000
-  sessions and among `--sessions`. Limit: twice the cost.
+  sessions and among `--sessions`, by turns. Limit: twice the cost. `--postgres` for PostgreSQL.
 - `long`: the first turn of a new process (after its imports) of a chat history with recall, in a
   session of 2,000 messages and in one of `--messages`. Limit: 1.5 times the cost.
 - `soak`: `--turns` turns over 200 sessions in one process; resident memory, handles and threads
@@ -22,10 +22,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "integration_tests"))
+import postgres  # a server of one's own, as the integration tests have it
 from _talk import Talk
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
@@ -45,6 +48,7 @@ VICTIMS = 20
 """Sessions that one measured call or row of calls deletes."""
 
 OLD = datetime(2020, 1, 1, tzinfo=UTC)
+ROUNDS = 9
 COLD_RUNS = 5
 SOAK_SESSIONS = 200
 WINDOW = 4_000
@@ -82,46 +86,60 @@ def saver_deletes(saver: TokenMemorySaver, names: Sequence[str]) -> None:
         saver.delete_thread(f"t{name}")
 
 
-def costs_of_sessions(store: TranscriptStore, size: int) -> dict[str, float]:
-    """Return what is measured at a size, medians of five in milliseconds."""
+def calls_on(store: TranscriptStore, names: Sequence[str]) -> dict[str, Callable[[], object]]:
+    """Add sessions to a store; return the calls that are measured on them."""
     saver = TokenMemorySaver(store)
     graph: Any = StateGraph(MessagesState)
     graph.add_node("answer", lambda _: {"messages": [AIMessage("Noted.")]})
     graph.add_edge(START, "answer")
     chat = graph.compile(checkpointer=saver)
-    found: dict[str, list[float]] = {}
+    for name in names:
+        store.add(f"e{name}", [HumanMessage("Where is my parcel?")])
+        store.add(f"x{name}", [HumanMessage("Where is my parcel?")], now=OLD)
+        asked = {"messages": [HumanMessage("Where is my parcel?")]}
+        chat.invoke(asked, {"configurable": {"thread_id": f"t{name}"}})
 
     def page() -> None:
         with store.database.reading("a page") as connection:
             page_of_sessions(connection, limit=20)
 
-    for attempt in range(5):
-        names = [f"{size}-{attempt}-{number}" for number in range(VICTIMS)]
-        for name in names:
-            store.add(f"e{name}", [HumanMessage("Where is my parcel?")])
-            store.add(f"x{name}", [HumanMessage("Where is my parcel?")], now=OLD)
-            asked = {"messages": [HumanMessage("Where is my parcel?")]}
-            chat.invoke(asked, {"configurable": {"thread_id": f"t{name}"}})
-        runs: dict[str, Callable[[], object]] = {
-            "a page of the list": page,
-            "erase of 20 sessions": lambda: [store.erase(session_id=f"e{n}") for n in names],  # noqa: B023
-            "delete_thread of 20 threads": lambda: saver_deletes(saver, names),  # noqa: B023
-            "expire that deletes 20 sessions": lambda: store.expire(timedelta(days=1_000)),
-        }
-        for what, run in runs.items():
-            found.setdefault(what, []).append(milliseconds(run))
-    return {what: statistics.median(taken) for what, taken in found.items()}
+    return {
+        "a page of the list": page,
+        f"erase of {VICTIMS} sessions": lambda: [store.erase(session_id=f"e{n}") for n in names],
+        f"delete_thread of {VICTIMS} threads": lambda: saver_deletes(saver, names),
+        f"expire that deletes {VICTIMS} sessions": lambda: store.expire(timedelta(days=1_000)),
+    }
 
 
-def print_sessions(folder: Path, sessions: int) -> bool:
+def print_sessions(folder: Path, sessions: int, *, on_postgres: bool) -> bool:
     """Print what many sessions cost; return whether all limits are kept."""
-    with TranscriptStore(f"sqlite:///{folder}/sessions.db", shared=True) as store:
-        grown(store, 0, SMALL_SESSIONS)
-        small = costs_of_sessions(store, SMALL_SESSIONS)
-        grown(store, SMALL_SESSIONS, sessions)
-        large = costs_of_sessions(store, sessions)
-    print(f"{SMALL_SESSIONS:,} sessions beside {sessions:,}")
-    return all([compared(what, small[what], large[what], 2.0) for what in small])  # noqa: C419
+    taken: dict[str, tuple[list[float], list[float]]] = {}
+    with ExitStack() as stack:
+        server = ""
+        if on_postgres:
+            programs = postgres.server_binaries()
+            assert programs is not None, "no programs of a PostgreSQL server on this machine"
+            server = stack.enter_context(postgres.server(programs))
+        stores = []
+        for size in (SMALL_SESSIONS, sessions):
+            url = f"sqlite:///{folder}/{size}.db"
+            if on_postgres:
+                url = stack.enter_context(postgres.database(server))
+            store = stack.enter_context(TranscriptStore(url, shared=True))
+            stack.enter_context(Recall(store))  # from here on words are indexed
+            grown(store, 0, size)
+            stores.append(store)
+        for attempt in range(ROUNDS):  # they take turn about: the machine has other work
+            for number, store in enumerate(stores):
+                names = [f"{attempt}-{victim}" for victim in range(VICTIMS)]
+                for what, run in calls_on(store, names).items():
+                    found = taken.setdefault(what, ([], []))
+                    found[number].append(milliseconds(run))
+    where = "PostgreSQL" if on_postgres else "SQLite"
+    print(f"{SMALL_SESSIONS:,} sessions beside {sessions:,}, {where}")
+    medians = {what: [*map(statistics.median, both)] for what, both in taken.items()}
+    kept = [compared(what, small, large, 2.0) for what, (small, large) in medians.items()]
+    return all(kept)
 
 
 def first_turn(path: str, name: str) -> None:
@@ -202,9 +220,12 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--sessions", type=int, default=3_000, help="promised for 100,000")
     parser.add_argument("--messages", type=int, default=10_000, help="promised for 200,000")
     parser.add_argument("--turns", type=int, default=2_000, help="promised for 20,000")
+    parser.add_argument("--postgres", action="store_true", help="sessions on PostgreSQL")
     options = parser.parse_args(arguments)
     parts: dict[str, Callable[[Path], bool]] = {
-        "sessions": lambda folder: print_sessions(folder, options.sessions),
+        "sessions": lambda folder: print_sessions(
+            folder, options.sessions, on_postgres=options.postgres
+        ),
         "long": lambda folder: print_long(folder, options.messages),
         "soak": lambda folder: print_soak(folder, options.turns),
     }

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.schema import CreateSchema
 from store_worker import turn
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.storage.database import schema_sql
+from langchain_tokenmem.storage.sessions import page_of_sessions
 
 
 @pytest.fixture
@@ -71,6 +73,21 @@ def test_an_engine_of_the_application_with_a_schema_of_its_own(postgres):
         assert inspect(connection).get_table_names(schema="public") == []
         assert "tokenmem_messages" in inspect(connection).get_table_names(schema="memory")
     engine.dispose()
+
+
+def test_a_page_of_the_list_goes_by_the_index_of_times(postgres):
+    with TranscriptStore(postgres) as store:
+        with store.database.reading("here") as connection:
+            made: list[Any] = []
+            event.listen(connection, "before_cursor_execute", lambda *a: made.append(a[2:4]))
+            assert page_of_sessions(connection, limit=20) == []
+        ((statement, values),) = made
+        with store.database.reading("here") as connection:
+            for costly in ("seqscan", "bitmapscan", "sort"):  # which few rows are worth
+                connection.exec_driver_sql(f"SET LOCAL enable_{costly} = off")
+            plan = "\n".join(connection.exec_driver_sql(f"EXPLAIN {statement}", values).scalars())
+    assert "tokenmem_sessions_active" in plan
+    assert "Presorted Key: active_at" in plan
 
 
 def test_the_printed_schema_makes_a_database_that_a_store_opens(postgres):

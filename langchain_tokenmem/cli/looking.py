@@ -74,9 +74,12 @@ def sessions(
     from langchain_tokenmem.cli.stored_sessions import opened, shown_name
 
     with opened(source) as found:
-        total, some = found.page(user=user, matching=matching, limit=size, offset=(page - 1) * size)
+        some, is_last = found.page(
+            user=user, matching=matching, limit=size, offset=(page - 1) * size
+        )
     if as_json:
-        write_json({"total": total, "page": page, "sessions": map(dataclasses.asdict, some)})
+        listed = map(dataclasses.asdict, some)
+        write_json({"page": page, "is_last": is_last, "sessions": listed})
         return
     console = Console(highlight=False)
     for one in some:
@@ -88,9 +91,10 @@ def sessions(
         numbers = f"{one.messages:>7,} messages {one.tokens:>11,} tokens"
         about = f"  {time_text(one.active_at):16} {numbers}  {printable(one.user or '')}"
         console.print(line, Text(about, style="dim", no_wrap=True, overflow="ellipsis"), sep="\n")
-    pages = -(-total // size)
-    last = f", page {page} of {pages}" if pages > 1 else ""
-    console.print(f"{total:,} sessions{last}.")
+    where = "" if is_last and page == 1 else f", page {page}"
+    console.print(
+        f"{len(some):,} sessions{where}{'.' if is_last else f'; more: --page {page + 1}'}"
+    )
 
 
 def show(

@@ -97,7 +97,7 @@ def list_page(
         hits = [hit for name in names for hit in recall.search(query, session_id=name)]
         hits = sorted(hits, key=lambda hit: -hit.score)[:_ON_A_PAGE]
     offset = (number - 1) * _ON_A_PAGE
-    total, sessions = found.page(matching=matching, limit=_ON_A_PAGE, offset=offset)
+    sessions, is_last = found.page(matching=matching, limit=_ON_A_PAGE, offset=offset)
     return _rendered(
         title="Sessions",
         data=None,
@@ -105,9 +105,8 @@ def list_page(
         matching=matching,
         hits=hits,
         sessions=sessions,
-        total=total,
         number=number,
-        pages=max(1, -(-total // _ON_A_PAGE)),
+        is_last=is_last,
     )
 
 

@@ -83,33 +83,37 @@ class StoredSessions:
 
     def page(
         self, *, user: str | None = None, matching: str = "", limit: int = 20, offset: int = 0
-    ) -> tuple[int, list[SessionFacts]]:
-        """Return how many sessions there are and some of them, those active last first."""
+    ) -> tuple[list[SessionFacts], bool]:
+        """Return some sessions, those active last first, and whether there are no more."""
         counter = reference_counter()
-        options = {"user_id": user, "matching": matching, "limit": limit, "offset": offset}
         with self.store.database.reading("The list of sessions") as connection:
-            total, found = page_of_sessions(connection, **options)  # type: ignore[arg-type]
-            return total, [
+            # One more than asked for: to count them all takes longer, the more there are.
+            found = page_of_sessions(
+                connection, user_id=user, matching=matching, limit=limit + 1, offset=offset
+            )
+            return [
                 _facts_of(one, visible(read(connection, one, one.first_seq)), counter)
-                for one in found
-            ]
+                for one in found[:limit]
+            ], len(found) <= limit
 
     def totals(self) -> dict[str, Any]:
         """Return counts of everything: numbers, and the time of the newest message."""
         counted: Counter[str] = Counter(sessions=0, owners=0, messages=0, tokens=0, summaries=0)
         owners, newest = set(), None
         for offset in count(0, _PAGE):
-            total, some = self.page(limit=_PAGE, offset=offset)
+            some, is_last = self.page(limit=_PAGE, offset=offset)
             for one in some:
                 state = self.state(one.session)
                 folds = state["totals"]["summaries"] if state else 0
-                counted.update(messages=one.messages, tokens=one.tokens, summaries=folds)
+                counted.update(
+                    sessions=1, messages=one.messages, tokens=one.tokens, summaries=folds
+                )
                 newest = max(filter(None, (newest, one.active_at)), default=None)
                 owners.add(one.user)
-            if offset + _PAGE >= total:
+            if is_last:
                 break
         owned = len(owners - {None})
-        return {**counted, "sessions": total, "owners": owned, "last_activity": newest}
+        return {**counted, "owners": owned, "last_activity": newest}
 
     def state(self, session: str) -> MemoryState | None:
         """Return the memory's state of a session, or of a thread's newest checkpoint."""

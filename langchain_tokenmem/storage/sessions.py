@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, exists, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 
 from langchain_tokenmem.core.budget import TokenBudget
@@ -285,8 +285,8 @@ def page_of_sessions(
     matching: str = "",
     limit: int = 20,
     offset: int = 0,
-) -> tuple[int, list[Session]]:
-    """Return how many sessions there are, and some of them, those active last first.
+) -> list[Session]:
+    """Return some of the sessions, those active last first.
 
     Args:
         connection: A connection that reads.
@@ -295,18 +295,16 @@ def page_of_sessions(
         limit: Most of them.
         offset: How many to skip.
     """
-    wanted = [sessions.c.kind == MESSAGES]
+    # Given by the other kinds, so that SQLite goes by the index of times and sorts nothing.
+    wanted: list[ColumnElement[bool]] = [sessions.c.kind.not_in((OF_SESSION, OF_USER))]
     if user_id is not None:
         wanted.append(sessions.c.user_id == checked_id(user_id, "user_id"))
     if matching:
         found = sessions.c.name.icontains(matching, autoescape=True)
         wanted.append(found | sessions.c.user_id.icontains(matching, autoescape=True))
-    total = connection.execute(select(func.count()).select_from(sessions).where(*wanted)).scalar()
     order = (sessions.c.active_at.desc().nulls_last(), sessions.c.name)
-    # Said by the other kinds, so that SQLite goes by the index of times and sorts nothing.
-    wanted[0] = sessions.c.kind.not_in((OF_SESSION, OF_USER))
     query = select(sessions).where(*wanted).order_by(*order).limit(limit).offset(offset)
-    return total or 0, [Session(*row) for row in connection.execute(query)]
+    return [Session(*row) for row in connection.execute(query)]
 
 
 def later(one: str | None, moment: datetime) -> str:

@@ -71,7 +71,11 @@ sessions = Table(
     UniqueConstraint("kind", "name"),
     Index("tokenmem_sessions_thread", "thread_id"),
     Index("tokenmem_sessions_user", "user_id"),
-    Index("tokenmem_sessions_active", "active_at"),
+    # In the order of a list, in which PostgreSQL takes no index that has NULL first.
+    Index("tokenmem_sessions_active", text("active_at DESC")).ddl_if(dialect="sqlite"),
+    Index("tokenmem_sessions_active", text("active_at DESC NULLS LAST")).ddl_if(
+        dialect="postgresql"
+    ),
     sqlite_autoincrement=True,
 )
 """One row a conversation: a session, a thread, or a sub-graph of one (`thread_id` is its root).

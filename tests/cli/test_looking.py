@@ -77,11 +77,17 @@ def test_pages_and_filters(store):
     first = json.loads(ran("sessions", store, "--json", "--size", 2))
     second = json.loads(ran("sessions", store, "--json", "--size", 2, "--page", 2))
     names = [one["session"] for one in first["sessions"] + second["sessions"]]
-    assert first["total"] == 3
+    assert [one["is_last"] for one in (first, second)] == [False, True]
+    assert (
+        ran("sessions", store, "--size", 2).splitlines()[-1] == "2 sessions, page 1; more: --page 2"
+    )
+    assert (
+        ran("sessions", store, "--size", 2, "--page", 2).splitlines()[-1] == "1 sessions, page 2."
+    )
     assert sorted(names) == ["other", "s1", "s2"]
     found = json.loads(ran("sessions", store, "--json", "--filter", "BOB"))
     assert [one["session"] for one in found["sessions"]] == ["s2"]
-    assert json.loads(ran("sessions", store, "--json", "--filter", "%"))["total"] == 0
+    assert json.loads(ran("sessions", store, "--json", "--filter", "%"))["sessions"] == []
     mine = json.loads(ran("sessions", store, "--json", "--user", "ann"))["sessions"]
     assert [(one["session"], one["messages"]) for one in mine] == [("s1", 2)]
     assert mine[0]["tokens"] > 80
@@ -185,7 +191,7 @@ def test_threads_of_checkpointers_are_read(tmp_path, ours):
 def test_exports_and_recordings_are_read(store, tmp_path):
     export = tmp_path / "all.jsonl"
     ran("export", store, "--out", export)
-    assert json.loads(ran("sessions", export, "--json"))["total"] == 3
+    assert len(json.loads(ran("sessions", export, "--json"))["sessions"]) == 3
     assert "lighthouses" in ran("show", export, "s2", "--full")
     recording = tmp_path / "talk.json"
     recording.write_text(json.dumps([{"role": "user", "content": "Hello there"}]))

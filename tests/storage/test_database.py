@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, event
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from langchain_tokenmem import Recall, TranscriptStore
@@ -25,6 +25,7 @@ from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.storage import database
 from langchain_tokenmem.storage.database import schema_sql
 from langchain_tokenmem.storage.database_url import parsed
+from langchain_tokenmem.storage.sessions import page_of_sessions
 from tests.storage.samples import turn
 
 # --- the connection that writes
@@ -265,3 +266,20 @@ def test_the_printed_schema_makes_a_database_that_a_store_opens(tmp_path):
         assert [message.content for message in store.messages("s")] == ["hi"]
     with pytest.raises(ConfigurationError, match="use postgresql or sqlite"):
         schema_sql("mysql")
+
+
+# --- what a call costs among many sessions
+
+
+def test_a_page_of_the_list_goes_by_the_index_of_times(path: Path):
+    with TranscriptStore(f"sqlite:///{path}") as store:
+        with store.database.reading("here") as connection:
+            statements: list[str] = []
+            event.listen(connection, "before_cursor_execute", lambda *a: statements.append(a[2]))
+            assert page_of_sessions(connection, limit=20) == []
+        (statement,) = statements
+        with store.database.reading("here") as connection:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", ("", "", 1, 0))
+            found = " ".join(row.detail for row in plan)
+    assert "tokenmem_sessions_active" in found
+    assert found.count("TEMP B-TREE") == found.count("FOR RIGHT PART OF ORDER BY")
