@@ -93,8 +93,8 @@ class TermWeight:
     Attributes:
         score: Weight in the score of a unit.
         share: Weight in the share of the question that a unit matches. A term that does not occur
-            weighs as much as one that occurs once. A short history counts as 100 units, because in
-            a few messages no term is rare.
+            weighs as much as one that occurs once. A short history counts as a sample of 100 units,
+            of which a single one has what all of its few messages have.
         is_known: Whether any unit has the term.
     """
 
@@ -106,11 +106,12 @@ class TermWeight:
     def of(cls, count: int, units: int) -> TermWeight:
         """Return the weight of a term that `count` of `units` have."""
         known = min(count, units)
-        share = idf(max(known, 1), max(units, _LEAST_UNITS))
+        sampled = known * min(1.0, units / _LEAST_UNITS)
+        share = idf(max(sampled, 1.0), max(units, _LEAST_UNITS))
         return cls(idf(known, units), share, is_known=known > 0)
 
 
-def idf(count: int, units: int) -> float:
+def idf(count: float, units: int) -> float:
     """Return the weight of a term that `count` of `units` have (Lucene's form: never negative)."""
     return math.log(1 + (units - count + 0.5) / (count + 0.5))
 

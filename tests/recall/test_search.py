@@ -117,6 +117,13 @@ def test_an_unrelated_or_empty_question_recalls_nothing(store, recall, unrelated
     assert recall.search("key", session_id="s", k=0) == []
 
 
+@pytest.mark.parametrize("others", [[], ["What a fine dog!"], ["Good dog!", "Dogs like cheese."]])
+def test_a_word_that_every_message_of_a_short_history_has_is_found(store, recall, others):
+    store.add("s", [HumanMessage(text) for text in ["My dog is Rex.", *others]])
+    hits = recall.search("What is the name of my dog?", session_id="s")
+    assert set(said(hits)) == {"My dog is Rex.", *others}
+
+
 def test_system_messages_and_text_inserted_by_the_memory_are_never_found(store, recall):
     filled(store, "s")
     block = "<recalled_messages>\nThe key is under the mat.\n</recalled_messages>"
