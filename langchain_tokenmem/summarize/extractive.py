@@ -29,7 +29,7 @@ _FEWEST = 16
 _MOST_USED, _MOST_OTHERS = 20, 12
 """Values of one result that a call shows: those that were used later, and others."""
 
-_SPOKEN = re.compile(r"(User|Assistant)(?: \(correction\))?: ")
+_SPOKEN = re.compile(r"(User|Assistant)(?: \((?:correction|\u00d7\d+)\))*: ")
 _REFERENCE = re.compile(r"(?:^|(?<=; ))\[([0-9a-f]{6,})\] ")
 _TOOL = re.compile(r"[^\s(]*")
 _PATH = re.compile(r"[\w@.~-]*[/.][\w@./~-]*\w")

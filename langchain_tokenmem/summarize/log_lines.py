@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
+from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
@@ -58,6 +59,9 @@ class Piece:
         between: Separator of these values.
         size: Size of the result, shown if no value fits.
         tool: The tool; empty where it is no call.
+        key: What equal messages share, of which the last one stands for all; empty for a short
+            reply, which means something else each time.
+        repeats: How often the same was said before.
     """
 
     kind: Kind
@@ -68,6 +72,14 @@ class Piece:
     between: str = ", "
     size: str = ""
     tool: str = ""
+    key: str = ""
+    repeats: int = 0
+
+    def follows(self, before: Piece) -> None:
+        """Count an earlier message that says the same."""
+        self.repeats = before.repeats + 1
+        times = f" (\u00d7{self.repeats + 1}): "
+        self.forms = [re.sub(r"(?: \(\u00d7\d+\))?: ", times, form, count=1) for form in self.forms]
 
     @cached_property
     def has_names(self) -> bool:
@@ -85,7 +97,8 @@ class Line:
 def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
     """Return the lines about some messages, in their order.
 
-    Of calls with the same arguments only the last one has a piece, which counts those before it.
+    Of calls with the same arguments, and of messages that say the same in more than a few words,
+    only the last one has a piece, which counts those before it.
     """
     pieces: list[Piece | ToolCall] = []
     open_calls: dict[str, ToolCall] = {}
@@ -133,10 +146,10 @@ def _spoken(text: str, role: str, place: int, *, has_calls: bool) -> Piece | Non
     if role == "human":
         speaker = "User (correction)" if _corrects(text) else "User"
         forms = [f"{speaker}: {form}" for form in forms_of(text, SPEECH_LENGTHS)]
-        return Piece(Kind.USER, forms, (place,))
+        return Piece(Kind.USER, forms, (place,), key=_key_of(role, text))
     if not has_calls:
         forms = [f"Assistant: {form}" for form in forms_of(text, SPEECH_LENGTHS)]
-        return Piece(Kind.ANSWER, forms, (place,))
+        return Piece(Kind.ANSWER, forms, (place,), key=_key_of(role, text))
     # The last sentence beside a call announces it; the call says it itself.
     found = " ".join(sentences(without_code(text))[:-1])
     if len(found) < _SHORT_NOTE or not any(find_identifiers(found)):
@@ -153,18 +166,21 @@ def _corrects(text: str) -> bool:
     return says_so is not None and not first.endswith(("?", "\uff1f"))
 
 
+def _key_of(role: str, text: str) -> str:
+    return f"{role} {text}" if len(text) > SPEECH_LENGTHS[0] else ""
+
+
 def _last_of_each(pieces: Sequence[Piece | ToolCall]) -> list[Piece | ToolCall]:
-    """Return the pieces with the last of equal calls only; it counts those before it."""
-    last: dict[str, ToolCall] = {}
-    for call in pieces:
-        if isinstance(call, ToolCall):
-            if before := last.get(call.key):
-                call.failed_before = before.failed_before + bool(before.failure)
-                same = before.failure == call.failure and before.result == call.result
-                call.repeats = before.repeats + 1 if same and not call.failure else 0
-            last[call.key] = call
+    """Return the pieces with the last of equal ones only; it counts those before it."""
+    last: dict[tuple[type, str], Any] = {}
+    for one in pieces:
+        if one.key:
+            own = (type(one), one.key)
+            if before := last.get(own):
+                one.follows(before)
+            last[own] = one
     stays = set(map(id, last.values()))
-    return [one for one in pieces if isinstance(one, Piece) or id(one) in stays]
+    return [one for one in pieces if not one.key or id(one) in stays]
 
 
 def _piece_of(call: ToolCall, used: set[str]) -> Piece:

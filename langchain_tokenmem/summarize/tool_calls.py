@@ -115,6 +115,12 @@ class ToolCall:
         self.places = (*self.places, place)
         self.pairs, self.size = _read(text)
 
+    def follows(self, before: ToolCall) -> None:
+        """Count an earlier call with the same key, which has no text of its own then."""
+        self.failed_before = before.failed_before + bool(before.failure)
+        same = before.failure == self.failure and before.result == self.result
+        self.repeats = before.repeats + 1 if same and not self.failure else 0
+
     def text(self, length: int) -> str:
         """Return the call in one of its lengths, from 0 on; with how it ended, if that is text."""
         times = f" (\u00d7{self.repeats + 1})" if self.repeats else ""

@@ -219,6 +219,15 @@ def test_the_last_outcome_of_a_call_replaces_earlier_ones_and_counts_them() -> N
     assert lines(*passed, *passed) == ["bash pytest (×2) → 12 passed"]  # noqa: RUF001
 
 
+def test_a_message_that_is_sent_again_is_told_once_and_counted() -> None:
+    task = HumanMessage("Please bring the report of the harbour up to date, with every pier.")
+    done = [AIMessage("It is up to date."), task]
+    expected = ["Assistant: It is up to date."] * 2 + [f"User (×3): {task.content}"]  # noqa: RUF001
+    assert lines(task, *done, *done) == expected
+    yes = [HumanMessage("yes"), AIMessage("Which of them, the first one?")]
+    assert lines(*yes, *yes).count("User: yes") == 2
+
+
 def test_changes_of_a_file_are_told_by_the_last_one() -> None:
     first = call("edit_file", "ok", path="src/a.py", old="one", new="two")
     last = call("edit_file", "No match.", status="error", path="src/a.py", old="x", new="y")
@@ -349,13 +358,17 @@ def test_an_entry_is_never_over_its_limit_and_each_line_names_its_message(
 def test_with_room_all_words_of_users_and_answers_have_a_line(said: list[BaseMessage]) -> None:
     messages = [m for m in named(said) if not isinstance(m, SystemMessage)]
     text = ExtractiveSummarizer().summarize(SummaryRequest(messages or said, 50_000, count)).text
-    for message in messages:
+    for place, message in enumerate(messages):
         is_answer = isinstance(message, AIMessage) and not (
             message.tool_calls or message.invalid_tool_calls
         )
-        if (isinstance(message, HumanMessage) or is_answer) and prose(
-            message_text(message)
-        ).split():
+        said_again = any(
+            later.type == message.type and message_text(later) == message_text(message)
+            for later in messages[place + 1 :]
+        )
+        if not (isinstance(message, HumanMessage) or is_answer) or said_again:
+            continue
+        if prose(message_text(message)).split():
             assert f"[{reference(message.id)}]" in text
 
 
