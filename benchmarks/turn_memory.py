@@ -34,7 +34,7 @@ from langchain_tokenmem.adapters.importing import message_of
 from langchain_tokenmem.cli.replay import numbered
 from langchain_tokenmem.core.messages import marks_of
 from langchain_tokenmem.core.turns import with_turn_memories
-from langchain_tokenmem.core.working_notes.mode_profiles import TurnMemorySettings, turn_reading
+from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 
 _WRITES = re.compile(
     r"(?:^|[-_])(?:write|edit|editor|create|insert|replace|delete|move|patch|apply"
@@ -140,7 +140,7 @@ def told_of(name: str, recorded: Sequence[dict[str, Any]], found: Found) -> tupl
     # Without the next question the last turn would still run.
     said = numbered(message_of(one, name) for one in recorded)
     messages = [*said, HumanMessage("Next?", id="next")]
-    reading = turn_reading(TurnMemorySettings(include_partial=True))
+    reading = TurnMemorySettings(include_partial=True)
     began = time.process_time()
     told = with_turn_memories(messages, reading)
     seconds = time.process_time() - began

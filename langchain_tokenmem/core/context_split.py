@@ -30,8 +30,9 @@ from langchain_tokenmem.core.messages import (
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.core.repair import Dangling, RepairedGroup, repair_groups, says_nothing
-from langchain_tokenmem.core.turn_memory import GroupOutcome, TurnReading
+from langchain_tokenmem.core.turn_memory import GroupOutcome
 from langchain_tokenmem.core.turns import ShownTurns, covered_turn
+from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.state import MemoryState, RunningSummary
 
 
@@ -40,12 +41,12 @@ def split_context(
     state: MemoryState,
     counter: RequestCounter,
     *,
+    reading: TurnMemorySettings,
     system: str | BaseMessage | None = None,
     pin_first: bool = True,
     dangling: Dangling = "answer",
     profile: LegalityProfile = COMMON,
     show_times: ShownTimes | None = None,
-    reading: TurnReading = TurnReading(),  # noqa: B008  # it is frozen
 ) -> ContextParts:
     """Return the conversation under `state`.
 
@@ -92,7 +93,7 @@ def split_context(
         merged = fit_message(well_formed_message(merged), profile, repairs)
     turns = state.get("turns")
     if turns is None:
-        turns = covered_turn(unique[:start], reading.outcomes)
+        turns = covered_turn(unique[:start], reading)
     context = ContextParts(
         counter=counter,
         system=merged,

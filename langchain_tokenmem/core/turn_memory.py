@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem.core.inserted_text import FENCES, without_fences
-from langchain_tokenmem.core.messages import Group, call_ids, marked, marks_of, role_of
+from langchain_tokenmem.core.messages import call_ids, marked, marks_of, role_of
 from langchain_tokenmem.notes_state import FailedCommand, TurnMemory
 
 MARK = "turn_memory"
@@ -27,9 +27,6 @@ MAX_COMMAND = 200
 
 _MOST = 500
 """Files, and failed commands, of one turn that are kept."""
-
-ReadOutcomes = Callable[[Sequence[Group]], Mapping[str, "GroupOutcome"]]
-"""Reads the outcomes of groups, by the id of each one's last message; none where there is none."""
 
 TurnMemoryShown = Literal["when_hidden", "always", "never"]
 """Assistant messages that show their turn memory: those whose calls are not in the view any more,
@@ -49,26 +46,6 @@ class GroupOutcome:
     memory: TurnMemory | None = None
     results: tuple[str, ...] = ()
     explicit: TurnMemory | None = None
-
-
-def no_outcomes(_groups: Sequence[Group]) -> Mapping[str, GroupOutcome]:
-    """Return no outcomes: nothing is read."""
-    return {}
-
-
-@dataclass(frozen=True, slots=True)
-class TurnReading:
-    """Settings by which turn memories are read and shown.
-
-    Attributes:
-        outcomes: Reads the outcomes of groups.
-        shown: Assistant messages that show their turn memory.
-        include_partial: Whether interrupted turns have one, too.
-    """
-
-    outcomes: ReadOutcomes = no_outcomes
-    shown: TurnMemoryShown = "never"
-    include_partial: bool = False
 
 
 def empty_memory() -> TurnMemory:

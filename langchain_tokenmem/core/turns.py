@@ -17,8 +17,6 @@ from langchain_tokenmem.core.messages import Group, groups, is_spoken, marked, m
 from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.core.turn_memory import (
     GroupOutcome,
-    ReadOutcomes,
-    TurnReading,
     empty_memory,
     is_empty,
     is_final,
@@ -28,6 +26,7 @@ from langchain_tokenmem.core.turn_memory import (
     with_turn_mark,
     with_turn_text,
 )
+from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.notes_state import TurnMemories, TurnMemory
 
 
@@ -105,7 +104,7 @@ class ShownTurns:
         texts: Those that are shown, as text.
     """
 
-    reading: TurnReading = field(default_factory=TurnReading)
+    reading: TurnMemorySettings = field(default_factory=TurnMemorySettings)
     outcomes: Mapping[str, GroupOutcome] = field(default_factory=dict)
     kept: TurnMemories = field(default_factory=no_turns)
     turns: Sequence[TurnOutcome] = ()
@@ -267,19 +266,19 @@ class ShownTurns:
         return TurnOutcome(key, memory, is_finished, hidden, results)
 
 
-def covered_turn(covered: Sequence[BaseMessage], read: ReadOutcomes) -> TurnMemories:
+def covered_turn(covered: Sequence[BaseMessage], reading: TurnMemorySettings) -> TurnMemories:
     """Return what the covered part of the turn has done in which a summary ends.
 
     It is read where a state does not know it, because it was written before there was any.
 
     Args:
         covered: The messages up to the pointer, oldest first; those of that turn are enough.
-        read: Reads the outcomes of groups.
+        reading: Settings by which it is read.
     """
     ends = (n for n in range(len(covered), 0, -1) if _begins_or_ends(covered[n - 1]))
     start = next(ends, 0)
     running = empty_memory()
-    for outcome in read(groups(covered[start:])).values() if covered else ():
+    for outcome in reading.outcomes(groups(covered[start:])).values() if covered else ():
         if outcome.memory is not None:
             running = joined(running, outcome.memory)
     return {**no_turns(), "running": running}
@@ -293,14 +292,16 @@ def _begins_or_ends(message: BaseMessage) -> bool:
     return role_of(message) == "human" or is_final(message)
 
 
-def with_turn_memories(messages: Sequence[BaseMessage], reading: TurnReading) -> list[BaseMessage]:
+def with_turn_memories(
+    messages: Sequence[BaseMessage], reading: TurnMemorySettings
+) -> list[BaseMessage]:
     """Return a whole conversation in which each turn's last message tells its turn memory.
 
     It stands in `response_metadata["tokenmem"]["turn_memory"]` of a copy.
 
     Args:
         messages: The conversation, oldest first, each message with an id of its own.
-        reading: Reads them.
+        reading: Settings by which they are read.
     """
     found = groups([*filter(is_spoken, messages)])
     turns = ShownTurns(reading, reading.outcomes(found)).read((), found)

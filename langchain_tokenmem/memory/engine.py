@@ -35,7 +35,7 @@ from langchain_tokenmem.core.todos import todos_in, todos_text
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.view import View
-from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings, turn_reading
+from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings
 from langchain_tokenmem.events import (
     EventSource,
     EventTotals,
@@ -254,7 +254,7 @@ class Engine:
             dangling=self.rules.dangling,
             profile=profile,
             show_times=self.rules.show_times,
-            reading=turn_reading(self.annotations.turns),
+            reading=self.annotations.turns,
         )
         on = self.annotations.mode_of(known.get("modes"), mode)
         if on is not None and on.system_text:

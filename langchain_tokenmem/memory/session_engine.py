@@ -7,10 +7,8 @@ from dataclasses import replace
 
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.trigger import SummaryPolicy
-from langchain_tokenmem.core.working_notes.mode_profiles import (
-    AnnotationSettings,
-    TurnMemorySettings,
-)
+from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings
+from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.engine import Engine
 from langchain_tokenmem.summarize.base import Summarizer

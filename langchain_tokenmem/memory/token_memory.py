@@ -41,9 +41,9 @@ from langchain_tokenmem.core.view import View
 from langchain_tokenmem.core.working_notes.mode_profiles import (
     AnnotationSettings,
     ModeProfile,
-    TurnMemorySettings,
     mode_named,
 )
+from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.events import EventSource, MemoryCallbacks, checked_callbacks
 from langchain_tokenmem.memory.background import BackgroundSummaries, BackgroundSummarizer

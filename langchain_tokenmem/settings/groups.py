@@ -26,10 +26,12 @@ from langchain_tokenmem.core.trigger import Trigger
 from langchain_tokenmem.core.working_notes.mode_profiles import (
     MODES,
     ModeProfile,
-    TurnMemorySettings,
     mode_named,
 )
-from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
+from langchain_tokenmem.core.working_notes.tool_kinds import (
+    ToolKinds,
+    TurnMemorySettings,
+)
 from langchain_tokenmem.memory.background import BackgroundSummaries
 from langchain_tokenmem.recall.fusion import Boosts, Floor
 from langchain_tokenmem.storage.lifecycle import ExpiryPolicy

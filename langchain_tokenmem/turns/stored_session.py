@@ -38,7 +38,7 @@ from langchain_tokenmem.core.pins import new_pin, pin_named
 from langchain_tokenmem.core.thread_names import check_characters
 from langchain_tokenmem.core.turn_memory import without_echo
 from langchain_tokenmem.core.turns import covered_turn, with_turn_memories
-from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state, turn_reading
+from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.events import EventSource
 from langchain_tokenmem.memory.current_words import (
@@ -269,7 +269,7 @@ class StoredSession:
         Superseded words, which stand in front of the current ones, tell nothing.
         """
         current = [message for message in messages if "superseded" not in marks_of(message)]
-        reading = turn_reading(self.memory.engine.annotations.turns)
+        reading = self.memory.engine.annotations.turns
         told = {message.id: message for message in with_turn_memories(current, reading)}
         return [m if "superseded" in marks_of(m) else told[m.id] for m in messages]
 
@@ -305,8 +305,8 @@ class StoredSession:
             return state
         pointer = summary["covers_to"]
         covered = self.store.turn_up_to(self.session_id, pointer, user_id=self.user_id)
-        read = turn_reading(self.memory.engine.annotations.turns).outcomes
-        return {**state, "turns": covered_turn(covered, read)}
+        reading = self.memory.engine.annotations.turns
+        return {**state, "turns": covered_turn(covered, reading)}
 
     def _with_covered_notes(self, state: MemoryState, request: TurnRequest) -> MemoryState:
         """Return a state that has the notes of what was covered before a mode was on."""

@@ -1,4 +1,4 @@
-"""`ModeProfile`: what a session is watched for; settings of notes and turn memory."""
+"""`ModeProfile`: what a session is watched for, and the settings of working notes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
-from langchain_tokenmem.core.argument_checks import checked, checked_choice
-from langchain_tokenmem.core.messages import Group
-from langchain_tokenmem.core.turn_memory import GroupOutcome, TurnMemoryShown, TurnReading
-from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds, outcome_of
+from langchain_tokenmem.core.argument_checks import checked
+from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes_state import ModesState
 from langchain_tokenmem.state import MemoryState
@@ -213,37 +211,6 @@ def mode_in(state: MemoryState) -> str:
     return state["modes"]["mode"] if "modes" in state else ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TurnMemorySettings:
-    """Which turns show what they changed and which of their commands failed.
-
-    Args:
-        shown: Assistant messages that show it: `when_hidden`, where the turn's calls are not in the
-            view any more; `always`; `never`.
-        tools: Tools that write files, run commands or only read, beside the usual names.
-        project_root: Folder that the paths of changed files are relative to.
-        include_partial: Whether interrupted and failed turns have a turn memory, too.
-
-    Raises:
-        ConfigurationError: When a setting has the wrong type.
-
-    Example:
-        >>> TurnMemorySettings(project_root="/app").shown
-        'when_hidden'
-    """
-
-    shown: TurnMemoryShown = "when_hidden"
-    tools: ToolKinds = field(default_factory=ToolKinds)
-    project_root: str | None = None
-    include_partial: bool = False
-
-    def __post_init__(self) -> None:
-        checked_choice(self.shown, TurnMemoryShown, "turn_memory")
-        checked(self.tools, ToolKinds, "tools", 'ToolKinds(writes={"save_page": "path"})')
-        if self.project_root is not None:
-            checked(self.project_root, str, "project_root", 'project_root="/app"')
-
-
 @dataclass(frozen=True)
 class AnnotationSettings:
     """Settings of what a request tells beside the messages: turn memory and working notes.
@@ -295,13 +262,3 @@ class AnnotationSettings:
             return self.mode_named(chosen)
         except ConfigurationError:  # a profile of before, which the application has no more
             return self.mode
-
-
-def turn_reading(turns: TurnMemorySettings) -> TurnReading:
-    """Return how turn memories are read and shown by the settings of a memory."""
-
-    def outcomes(groups: Sequence[Group]) -> Mapping[str, GroupOutcome]:
-        found = ((g.last_id, outcome_of(g, turns.tools, turns.project_root)) for g in groups)
-        return {key: outcome for key, outcome in found if outcome is not None}
-
-    return TurnReading(outcomes, turns.shown, turns.include_partial)

@@ -1,4 +1,4 @@
-"""Tools that write files, run commands or only read, and the effects of their calls."""
+"""Tools that write files, run commands or only read; effects of their calls, turn by turn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 
-from langchain_tokenmem.core.argument_checks import described
+from langchain_tokenmem.core.argument_checks import checked, checked_choice, described
 from langchain_tokenmem.core.facts.call_kinds import TABLES, CallKind, kind_of_tool, path_of
 from langchain_tokenmem.core.messages import MARKS, Group, call_ids, marks_of
 from langchain_tokenmem.core.tool_calls import uniform_calls
@@ -20,6 +20,7 @@ from langchain_tokenmem.core.tool_failures import exit_code_of, is_refused
 from langchain_tokenmem.core.turn_memory import (
     MARK,
     GroupOutcome,
+    TurnMemoryShown,
     as_turn_memory,
     command_line,
     empty_memory,
@@ -361,29 +362,60 @@ def _without_dots(path: PurePath, kind: type[PurePath]) -> PurePath:
     return kind(normpath(path.as_posix()))
 
 
-def outcome_of(group: Group, kinds: ToolKinds, project_root: str | None) -> GroupOutcome | None:
-    """Return the outcome of a group; None where a turn memory has nothing to tell of it.
+@dataclass(frozen=True, kw_only=True)
+class TurnMemorySettings:
+    """Which turns show what they changed and which of their commands failed.
 
     Args:
-        group: A group as it stands in the transcript.
-        kinds: Tools that write files or run commands.
-        project_root: Folder that paths are relative to.
+        shown: Assistant messages that show it: `when_hidden`, where the turn's calls are not in the
+            view any more; `always`; `never`.
+        tools: Tools that write files, run commands or only read, beside the usual names.
+        project_root: Folder that the paths of changed files are relative to.
+        include_partial: Whether interrupted and failed turns have a turn memory, too.
+
+    Raises:
+        ConfigurationError: When a setting has the wrong type.
+
+    Example:
+        >>> TurnMemorySettings(project_root="/app").shown
+        'when_hidden'
     """
-    if len(group.messages) == 1:
-        explicit = explicit_memory(group.messages[0])
-        if explicit is None:
-            return None
-        return GroupOutcome(explicit=_with_plain_paths(explicit, project_root))
-    memory, results = empty_memory(), []
-    nested = {m.id: found for m in group.messages if (found := _of_sub_agent(m, project_root))}
-    for effect in effects_of(group.messages, kinds, project_root):
-        result = effect.result.id or ""
-        told = [_memory_of(effect), *filter(None, [nested.pop(result, None)])]
-        if not all(map(is_empty, told)):
-            results.append(result)
-            for one in told:
-                memory = joined(memory, one)
-    return None if is_empty(memory) else GroupOutcome(memory, tuple(results))
+
+    shown: TurnMemoryShown = "when_hidden"
+    tools: ToolKinds = field(default_factory=ToolKinds)
+    project_root: str | None = None
+    include_partial: bool = False
+
+    def __post_init__(self) -> None:
+        checked_choice(self.shown, TurnMemoryShown, "turn_memory")
+        checked(self.tools, ToolKinds, "tools", 'ToolKinds(writes={"save_page": "path"})')
+        if self.project_root is not None:
+            checked(self.project_root, str, "project_root", 'project_root="/app"')
+
+    def outcomes(self, groups: Sequence[Group]) -> Mapping[str, GroupOutcome]:
+        """Return the outcomes of groups, by the id of each one's last message; none for nothing."""
+        found = ((group.last_id, self._outcome(group)) for group in groups)
+        return {key: outcome for key, outcome in found if outcome is not None}
+
+    def _outcome(self, group: Group) -> GroupOutcome | None:
+        """Return the outcome of a group; None where a turn memory has nothing to tell of it."""
+        if len(group.messages) == 1:
+            explicit = explicit_memory(group.messages[0])
+            if explicit is None:
+                return None
+            return GroupOutcome(explicit=_with_plain_paths(explicit, self.project_root))
+        memory, results = empty_memory(), []
+        nested = {
+            m.id: found for m in group.messages if (found := _of_sub_agent(m, self.project_root))
+        }
+        for effect in effects_of(group.messages, self.tools, self.project_root):
+            result = effect.result.id or ""
+            told = [_memory_of(effect), *filter(None, [nested.pop(result, None)])]
+            if not all(map(is_empty, told)):
+                results.append(result)
+                for one in told:
+                    memory = joined(memory, one)
+        return None if is_empty(memory) else GroupOutcome(memory, tuple(results))
 
 
 def _memory_of(effect: ToolEffect) -> TurnMemory:
