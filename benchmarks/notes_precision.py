@@ -30,7 +30,7 @@ from langchain_tokenmem.adapters.importing import message_of
 from langchain_tokenmem.cli.replay import numbered
 from langchain_tokenmem.core.facts.sentences import message_text
 from langchain_tokenmem.core.messages import groups, reference
-from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile, new_modes_state
+from langchain_tokenmem.core.working_notes.mode_profiles import LIMITS, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import read_groups
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.notes_state import NoteItem
@@ -40,12 +40,7 @@ DIALOGUES = ("locomo_dev", "realtalk_dev", "beam_dev")
 RECORDINGS = ("transcripts_dev", "transcripts_other_dev", "transcripts_long_first_dev")
 SECTIONS = ("decisions", "constraints", "assumptions", "facts")
 DRAWN = 200
-UNLIMITED = ModeProfile(
-    "all",
-    window=0,
-    sections=(),
-    limits=dict.fromkeys(("facts", "constraints", "decisions", "assumptions"), 10_000),
-)
+UNLIMITED = dict.fromkeys(LIMITS, 10_000)
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ class WorkingNotes:
 
     def _read(self, modes: ModesState, context: ContextParts) -> ModesState:
         """Return the sections with what is new, and the mode that is on."""
-        read, limits = modes, self.mode or self.settings.mode or CONVERSATION
+        read, mode = modes, self.mode or self.settings.mode or CONVERSATION
         # With no mode on, a session that had one is read on: it may be switched back.
         if self.mode or self.settings.mode or modes["read_to"]:
             groups = _unread_groups(context, modes)
@@ -132,7 +132,7 @@ class WorkingNotes:
                 groups,
                 tools=self.settings.turns.tools,
                 project_root=self.settings.turns.project_root,
-                limits=limits,
+                limits=mode.limits,
             )
             if read is not modes:
                 read = _with_words(read, groups, context)
@@ -301,6 +301,6 @@ def with_covered_notes(
         [group.messages for group in groups(covered[-MOST_READ:])],
         tools=settings.turns.tools,
         project_root=settings.turns.project_root,
-        limits=mode,
+        limits=mode.limits,
     )
     return state if modes is before else {**state, "modes": modes}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
 from langchain_tokenmem.notes_state import ModesState, NoteItem, NoteSource
 
 _SHOWN = ("text", "verb", "number", "rationale", "rejected")
@@ -19,15 +18,15 @@ class NotesDraft:
 
     Args:
         state: The state so far.
-        profile: The mode whose limits hold.
+        limits: Items of a section that are kept at most, by its name.
 
     Attributes:
-        limits: Items of a section that are kept at most, by its name.
+        limits: As given.
         modes: The state as it is now.
     """
 
-    def __init__(self, state: ModesState, profile: ModeProfile) -> None:
-        self.limits = profile.limits
+    def __init__(self, state: ModesState, limits: Mapping[str, int]) -> None:
+        self.limits = limits
         self.modes: ModesState = {
             **state,
             "sections": {**state["sections"]},

@@ -6,7 +6,7 @@ answer. So they follow forks and edits like anything else that is read from mess
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from langchain_core.messages import BaseMessage
 
@@ -18,7 +18,6 @@ from langchain_tokenmem.core.working_notes.code_sections import (
     read_pasted_errors,
     read_task,
 )
-from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
 from langchain_tokenmem.core.working_notes.notes_draft import NotesDraft
 from langchain_tokenmem.core.working_notes.talk_sections import (
     read_choices,
@@ -48,7 +47,7 @@ def read_groups(
     *,
     tools: ToolKinds,
     project_root: str | None,
-    limits: ModeProfile,
+    limits: Mapping[str, int],
 ) -> ModesState:
     """Return the state after the messages that it has not read yet.
 
@@ -60,7 +59,7 @@ def read_groups(
         groups: Groups of the conversation, in their order; a message without an id is not read.
         tools: Which tools write files, run commands or only read.
         project_root: Folder that paths are relative to; None where none is known.
-        limits: The profile whose limits hold.
+        limits: Items of a section that are kept at most, by its name.
 
     Returns:
         The state; the same object where no message was new.

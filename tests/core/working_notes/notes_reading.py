@@ -55,7 +55,7 @@ def read(
         [group.messages for group in groups(messages)],
         tools=ToolKinds(),
         project_root=root,
-        limits=limits,
+        limits=limits.limits,
     )
 
 
