@@ -35,6 +35,19 @@ def calling(arguments):
     )
 
 
+@pytest.mark.parametrize("arguments", ['{"path": "a.', "[1, 2]", '"text"', "[" * 100_000])
+def test_arguments_that_are_no_object_become_an_invalid_call(arguments, tmp_path):
+    message = load(tmp_path, calling(arguments))[0].messages[1]
+    assert message.tool_calls == []
+    assert message.invalid_tool_calls[0]["id"] == "c"
+    assert message.invalid_tool_calls[0]["args"] == arguments
+
+
+@pytest.mark.parametrize(("arguments", "args"), [(None, {}), ({"a": 1}, {"a": 1})])
+def test_arguments_may_be_missing_or_parsed_already(arguments, args, tmp_path):
+    assert load(tmp_path, calling(arguments))[0].messages[1].tool_calls[0]["args"] == args
+
+
 @pytest.mark.parametrize(
     ("text", "names"),
     [

@@ -69,6 +69,14 @@ def test_the_vocabulary_is_the_models_own():
     assert reference_counter().text("<|endoftext|>") == 7
 
 
+def test_what_is_shared_ends_at_the_first_difference():
+    texts, same = MessageTexts(LETTERS), HumanMessage("abc")
+    ended = [same, AIMessage("xz"), same]
+    assert texts.shared([same, AIMessage("xy")], ended) == (7 + 1, 7, False)
+    assert texts.shared([same], [AIMessage("abc")]) == (0, 0, False)
+    assert texts.shared([], [same]) == (0, 0, True)
+
+
 @given(MESSAGES, MESSAGES)
 def test_the_common_beginning_is_never_longer_than_either_request(before, more):
     texts = MessageTexts(LETTERS)

@@ -142,10 +142,3 @@ def test_names_and_ids_of_calls_are_those_that_a_provider_takes(profile):
         assert made["id"].replace("_", "").isalnum()
     if profile == "openai":
         assert len(made["id"]) <= 40
-
-
-def test_two_calls_of_one_id_in_a_message_are_one():
-    asked = AIMessage("", invalid_tool_calls=[invalid("x"), invalid("x")], id="a")
-    view = shown([GO, asked, NEXT])
-    check_results(view[1:])
-    assert len(view[1].invalid_tool_calls) == 1

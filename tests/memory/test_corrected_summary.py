@@ -87,18 +87,6 @@ def test_an_edit_of_a_covered_message_changes_its_entry_and_no_other(summarizer)
     assert memory.compact(now, after) is after
 
 
-def test_the_new_words_are_told():
-    memory, messages = memory_of(), talk(12, secret=1)
-    state = memory.compact(messages)
-    now = [
-        m.model_copy(update={"content": str(m.content).replace(OLD, "/srv/montevideo.log")})
-        if m.id == "h1"
-        else m
-        for m in messages
-    ]
-    assert "/srv/montevideo.log" in log_text(memory.compact(now, state))
-
-
 def test_the_same_words_in_other_objects_are_no_edit():
     memory, messages = memory_of(), talk(12)
     state = memory.compact(messages)

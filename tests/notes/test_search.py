@@ -29,10 +29,6 @@ def contents(notes):
     return [note.content for note in notes]
 
 
-def test_the_best_note_comes_first(store):
-    assert contents(filled(store).search("Which database do customers use?", **ANN))[0] == NOTES[3]
-
-
 @pytest.mark.parametrize(
     "question",
     ["Who won the world cup in 1998?", "What is a monad transformer?", "the of and", "", "?!"],

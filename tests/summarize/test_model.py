@@ -298,6 +298,24 @@ def test_tracing_and_usage_still_see_the_call():
     assert usage.usage_metadata["scripted"]["input_tokens"] == 100
 
 
+async def test_no_summarizer_token_reaches_stream_or_events_of_a_runnable():
+    model = Scripted()
+    writer = ModelSummarizer(model)
+    memory = memory_of(summarizer=writer)
+
+    async def turn(messages):
+        return (await memory.acompact(messages))["summary"]["entries"][-1]["text"]
+
+    chain = RunnableLambda(
+        lambda m: memory.compact(m)["summary"]["entries"][-1]["text"], afunc=turn
+    )
+    events = [event async for event in chain.astream_events(talk(20), version="v2")]
+    assert model.requests
+    assert not [e for e in events if "chat_model" in e["event"]]
+    model.requests.clear()
+    assert list(chain.stream(talk(21))) == [chain.invoke(talk(21))]
+
+
 @pytest.mark.slow
 def test_the_next_summary_reads_the_one_before_and_no_message_twice():
     model = Scripted()

@@ -143,23 +143,6 @@ def test_deleted_runs_take_their_messages_along(tmp_path):
 # Deletion and copies
 
 
-def test_deleting_a_thread_takes_its_transcript_and_no_other(tmp_path):
-    with TranscriptStore(tmp_path / "saver.db") as store:
-        saver, recall = TokenMemorySaver(store), Recall(store)
-        graph = plain(saver)
-        for name in ("t", "t2", "tt"):
-            say(graph, f"the QUOKKA of {name}.", name)
-        saver.delete_thread("t")
-        assert store.sessions() == ["t2", "tt"]
-        assert recall.search("QUOKKA", session_id="t") == []
-        assert recall.search("QUOKKA", session_id="tt", k=1)[0].text == "the QUOKKA of tt."
-        assert len(graph.get_state(thread("t2")).values["messages"]) == 2
-        say(graph, "anew", "t")
-        assert texts(store.messages("t")) == ["anew", "answer 1"]
-    left = (tmp_path / "saver.db").read_bytes()
-    assert (b"QUOKKA of tt." in left, b"QUOKKA of t." in left) == (True, False)
-
-
 def test_the_transcript_of_a_thread_cannot_be_cleared_from_under_it(store):
     say(plain(TokenMemorySaver(store)), "hi")
     with pytest.raises(StoreError, match="delete_thread"):
