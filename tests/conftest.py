@@ -15,7 +15,9 @@ settings.register_profile(
 )
 # `make test`: a few examples of each property, so that the suite is run often
 settings.register_profile("fast", parent=settings.get_profile("full"), max_examples=10)
-settings.register_profile("ci", parent=settings.get_profile("full"), derandomize=True)
+settings.register_profile(
+    "ci", parent=settings.get_profile("full"), max_examples=40, derandomize=True
+)
 settings.register_profile("long", parent=settings.get_profile("full"), max_examples=2_000)
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "full")
