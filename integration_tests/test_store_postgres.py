@@ -100,3 +100,32 @@ def test_the_printed_schema_makes_a_database_that_a_store_opens(postgres):
         store.add("s", [HumanMessage("hi")])
         assert [message.content for message in store.messages("s")] == ["hi"]
     engine.dispose()
+
+
+@pytest.mark.parametrize("lost_at", ["INSERT INTO tokenmem_messages", "INSERT INTO tokenmem_terms"])
+def test_a_lost_connection_is_a_clear_error_and_the_next_call_works(postgres, lost_at, caplog):
+    admin = create_engine(postgres, isolation_level="AUTOCOMMIT")
+    others = text(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    said, losses = HumanMessage("The key is under the mat.", id="m1"), list[str]()
+    with TranscriptStore(postgres) as store, Recall(store) as recall:
+        assert recall.search("the key", session_id="s") == []
+        engine = store.database._engine
+        assert engine is not None
+
+        def lose(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+            if statement.startswith(lost_at) and not losses:
+                losses.append(statement)
+                with admin.connect() as connection:
+                    connection.execute(others)
+
+        event.listen(engine, "before_cursor_execute", lose)
+        with pytest.raises(StoreError, match=r"^Session 's': the connection .* was lost .*again"):
+            store.add("s", [said])
+        assert store.messages("s") == []
+        store.add("s", [said])
+        assert [hit.text for hit in recall.search("the key", session_id="s")] == [said.content]
+    assert not [one for one in caplog.records if one.name.startswith("langchain_tokenmem")]
+    admin.dispose()

@@ -321,6 +321,13 @@ class Database:
                     f"Change the permissions of the file and its folder; a file that is only to be "
                     f"read is named sqlite:///file:{self._path}?mode=ro&uri=true."
                 ) from error
+            if isinstance(error, DBAPIError) and error.connection_invalidated:
+                first_line = str(cause).partition("\n")[0]
+                raise StoreError(
+                    f"{about}: the connection to the database was lost ({first_line}). Nothing of "
+                    f"this call was stored, unless it was lost at the very end. Call again: the "
+                    f"next call opens a new connection."
+                ) from error
             raise StoreError(f"{about}: the database could not do it ({cause}).") from error
 
 
