@@ -19,10 +19,8 @@ from langchain_tokenmem.notes.erasing import erase_notes
 from langchain_tokenmem.notes.note import Note, NoteKind, NoteLevel, Project
 from langchain_tokenmem.notes.scoped_notes import Batch, NoteScope, ScopedNotes
 from langchain_tokenmem.notes.search import NoteRanker
-from langchain_tokenmem.notes.sql_store import SqlStore
 from langchain_tokenmem.notes_state import Author
 from langchain_tokenmem.recall.analysis import TextAnalyser
-from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +30,8 @@ Notes = list[Note]
 class Notebook:
     """Notes that are kept on purpose: for a session, a project of a user, or a user.
 
-    They are kept in a `BaseStore`: `store`, else the one that the running graph was compiled with,
-    else a `SqlStore`. Global notes belong to one user and are never shared.
+    They are kept in a `BaseStore`: `store`, else the one that the running graph was compiled with.
+    Global notes belong to one user and are never shared.
 
     Args:
         store: Keeps the notes.
@@ -49,7 +47,7 @@ class Notebook:
         now: Clock that returns the time in UTC.
 
     Raises:
-        ConfigurationError: When a setting is invalid.
+        ConfigurationError: When a setting is invalid; at the first use, when there is no store.
 
     Example:
         >>> from langgraph.store.memory import InMemoryStore
@@ -317,10 +315,18 @@ class Notebook:
         return batch
 
     def _found_store(self) -> BaseStore:
-        """Return the notebook's own store, else the running graph's, else one in a database."""
+        """Return the notebook's own store, else the running graph's.
+
+        Raises:
+            ConfigurationError: When there is none: a file that nobody named would hold the notes of
+                one machine only, and memory would lose them.
+        """
         found = self._store or _store_of_graph()
         if found is None:
-            found = self._store = SqlStore(TranscriptStore())
+            raise ConfigurationError(
+                "These notes have no store. Name one, as in Notebook(SqlStore(store)) with a "
+                "TranscriptStore, or compile the graph with store=InMemoryStore()."
+            )
         return found
 
 

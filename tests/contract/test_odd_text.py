@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from langchain_tokenmem import (
     TokenMemory,
     TranscriptStore,
 )
+from langchain_tokenmem.notes import SqlStore
 from tests.contract.chats import Talker, Way, long_turns, texts
 
 HALF = "\ud83d"
@@ -79,7 +79,7 @@ async def _talk_after_half_a_pair(way: Way, summarizer: Any) -> None:
 
 
 def test_every_place_that_takes_a_text_takes_half_a_surrogate_pair(
-    store: TranscriptStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: TranscriptStore,
 ):
     recall = Recall(store)
     call = {"name": HALF, "args": {HALF: HALF}, "id": f"c{HALF}"}
@@ -94,7 +94,6 @@ def test_every_place_that_takes_a_text_takes_half_a_surrogate_pair(
     assert recall.search(HALF, session_id="s") == []
     assert recall.history_search(f"4712 {HALF}", session_id="s") == []
     assert recall.history_search("4712", session_id="s")
-    monkeypatch.chdir(tmp_path)  # there a notebook without a store keeps its file
-    notes = Notebook()
+    notes = Notebook(SqlStore(store))
     notes.add(f"likes {HALF} tea", level="global", user_id="ann")
     assert notes.search(f"tea {HALF}", user_id="ann")

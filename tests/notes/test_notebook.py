@@ -10,7 +10,7 @@ import pytest
 from langgraph.store.base import SearchOp
 from langgraph.store.memory import InMemoryStore
 
-from langchain_tokenmem import Notebook, TokenMemory, TranscriptStore
+from langchain_tokenmem import Notebook, TokenMemory, TranscriptStore, memory_tools
 from langchain_tokenmem.core.thread_names import notes_of_user
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.notes import JsonStore, SqlStore
@@ -38,6 +38,16 @@ def test_a_notebook_keeps_its_rules_on_every_store(any_store):
     assert notebook.list(user_id="bob") == []
     assert notebook.remove(tabs.id, **ANN) == tabs
     assert notebook.remove(tabs.id, **ANN) is None
+
+
+def test_a_notebook_without_a_store_names_the_choices_and_writes_no_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match=r"Notebook\(SqlStore\(store\)\)"):
+        Notebook().add("Use tabs.", user_id="ann")
+    (memorize,) = memory_tools(include={"memorize"}, user_id="ann")
+    answer = memorize.invoke({"content": "Use tabs.", "kind": "preference"})
+    assert "These notes have no store" in answer
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_another_process_adds_changes_removes_or_erases_is_seen_at_once(own_store, tmp_path):
