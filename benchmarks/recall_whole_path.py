@@ -28,6 +28,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,12 @@ from langchain_tokenmem import (
 from langchain_tokenmem.cli.measures import reference_counter
 from langchain_tokenmem.core.messages import marked, text_of
 from langchain_tokenmem.recall import ChromaIndex
-from langchain_tokenmem.recall.text_parts import parts_of
+from langchain_tokenmem.recall.text_parts import (
+    PASSAGE_TOKENS,
+    parts_of,
+    rough_tokens,
+    sentences_of,
+)
 from langchain_tokenmem.tokens.resolve import counter_for
 
 SUMMARIZING = ("LangChain", "LangChain 80-30", "LangMem")
@@ -107,10 +113,18 @@ def requests(
 
 
 def share_in(question: Question, dialogue: Dialogue, request: Sequence[BaseMessage]) -> float:
-    """Return the share of a question's evidence whose text stands in a request."""
+    """Return the share of a question's evidence whose text, or a passage of it, is in a request."""
     sent = _flat("\n".join(map(text_of, request)))
     texts = [line.text for line in dialogue.lines if line.id in question.evidence]
-    return sum(any(_flat(part) in sent for part in parts_of(text)) for text in texts) / len(texts)
+    return sum(any(_flat(one) in sent for one in _passages(text)) for text in texts) / len(texts)
+
+
+def _passages(text: str) -> Iterator[str]:
+    """Yield a short text whole, and of a long one every run of sentences of `PASSAGE_TOKENS`."""
+    sentences = sentences_of(text) if len(parts_of(text)) > 1 else [text]
+    for start in range(len(sentences)):
+        run = accumulate(sentences[start:])
+        yield next((one for one in run if rough_tokens(one) >= PASSAGE_TOKENS), text)
 
 
 def _flat(text: str) -> str:

@@ -143,7 +143,8 @@ class Hit:
         created_at: When it was said, in UTC.
         seq: Its number in the session.
         part: Which part of a long message it is, from 0.
-        parts: In how many parts the message is indexed.
+        parts: In how many parts the message is indexed; of one of several `text` has the sentences
+            that match.
         document_id: Id of the document, or of the one that it is a part of, which
             `metadata["document_id"]` names; None for a message.
         metadata: Of the document.

@@ -14,7 +14,7 @@ from langchain_tokenmem.core.search_units import PART_BITS, Hit, IndexSource, un
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.recall.analysis import TextAnalyser, dates_in
 from langchain_tokenmem.recall.fusion import Boosts, DuplicateFilter, Ranking, boost_of
-from langchain_tokenmem.recall.text_parts import indexable_text, parts_of
+from langchain_tokenmem.recall.text_parts import indexable_text, parts_of, passage_of
 from langchain_tokenmem.recall.words import Scores, best_units
 from langchain_tokenmem.storage.index_reader import IndexReader
 
@@ -88,7 +88,7 @@ class ResultSelection:
         self._analyser = analyser
         self._reader = reader
         self._query = query
-        self._terms = analyser.query_terms(query)
+        self._terms = dict.fromkeys(analyser.query_terms(query)).keys()
         self._boosts = boosts
         self._dates = dates_in(query, datetime.now(UTC))
         self._sources: dict[int, IndexSource | None] = {}
@@ -171,7 +171,7 @@ class ResultSelection:
     def _hit(self, ranked: RankedUnit, source: IndexSource) -> Hit:
         parts = parts_of(indexable_text(source))
         number = min(unpack_unit(ranked.unit)[2], len(parts) - 1)
-        text = source.text if len(parts) == 1 else parts[number]
+        text = source.text if len(parts) == 1 else passage_of(parts[number], self._matches)
         own = {*self._analyser.terms(text), *self._analyser.about(source)}
         return Hit.of(
             source,
@@ -184,6 +184,9 @@ class ResultSelection:
             cosine=ranked.cosine,
             terms=tuple(term for term in self._terms if term in own),
         )
+
+    def _matches(self, sentence: str) -> bool:
+        return not self._terms.isdisjoint(self._analyser.terms(sentence))
 
 
 def validated(hits: Sequence[Hit], validate: Validate | None) -> list[Hit]:

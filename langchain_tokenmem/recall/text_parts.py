@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
+
 import regex
 
 from langchain_tokenmem.core.inserted_text import FENCES
@@ -12,6 +15,10 @@ PART_TOKENS = 256
 
 OVERLAP_TOKENS = 48
 """Tokens that two parts share, so that a sentence is complete in one of them."""
+
+PASSAGE_TOKENS = 80
+"""Tokens that are shown of a part at least, about a third of it: the sentence that matches, and
+what it is about. On BEAM more hits fit then, with more words of the answers in 1,024 tokens."""
 
 _FENCED = regex.compile(rf"<({FENCES})\b[^>]*>.*?</\1>", regex.DOTALL | regex.IGNORECASE)
 _INDEXED_ROLES = frozenset({"human", "ai", "tool", "document"})
@@ -80,3 +87,32 @@ def _end(text: str, ends: list[int], start: int, size: int) -> int:
         if _at(ends, token) <= breaks[-1]:
             return token
     return start + size
+
+
+def passage_of(part: str, matches: Callable[[str], bool]) -> str:
+    """Return a part from its first sentence that matches to the last one.
+
+    A passage of fewer than `PASSAGE_TOKENS` goes on with the sentences around it; a part without a
+    sentence that matches is returned whole.
+
+    Example:
+        >>> about = "We met. " + "The key is under the mat. " * 9 + "It rains. " * 40
+        >>> passage_of(about, lambda sentence: "key" in sentence).count("key")
+        9
+    """
+    sentences = sentences_of(part)
+    found = [at for at, sentence in enumerate(sentences) if matches(sentence)]
+    if not found:
+        return part
+    first, last = found[0], found[-1]
+    while rough_tokens(passage := "".join(sentences[first : last + 1])) < PASSAGE_TOKENS:
+        if (first, last) == (0, len(sentences) - 1):
+            break
+        first, last = max(first - 1, 0), min(last + 1, len(sentences) - 1)
+    return passage.strip()
+
+
+def sentences_of(text: str) -> list[str]:
+    """Return the sentences and lines of a text, each with the white space behind it."""
+    ends = [0, *dict.fromkeys([*(match.end() for match in _BREAKS.finditer(text)), len(text)])]
+    return [text[start:end] for start, end in pairwise(ends)]

@@ -23,7 +23,9 @@ from langchain_tokenmem.recall.fusion import Floor, fused
 from langchain_tokenmem.recall.text_parts import (
     OVERLAP_TOKENS,
     PART_TOKENS,
+    PASSAGE_TOKENS,
     parts_of,
+    passage_of,
     rough_tokens,
 )
 from langchain_tokenmem.recall.words import Bm25, Scores, TermWeight, score
@@ -69,6 +71,26 @@ def test_parts_cover_a_text_and_overlap(pieces):
         end = max(end, at + len(part))
         assert rough_tokens(part) <= PART_TOKENS + OVERLAP_TOKENS + 1
     assert end == len(text)
+
+
+SENTENCES = st.sampled_from(["A key. ", "It rains today.\n", "word " * 30, "文字。"])
+
+
+@given(st.lists(SENTENCES, max_size=60))
+def test_a_passage_has_every_sentence_of_a_part_that_matches(sentences):
+    part = "".join(sentences)
+    passage = passage_of(part, lambda sentence: "key" in sentence)
+    assert passage in part
+    assert passage.count("key") == part.count("key")
+    assert rough_tokens(passage) >= min(rough_tokens(part.strip()), PASSAGE_TOKENS) - 1
+
+
+def test_of_a_long_message_the_sentences_that_match_are_shown(store, recall):
+    before, after = "We talked about other things. " * 60, "Nothing else happened. " * 40
+    store.add("s", [HumanMessage(f"{before}The pelican ate at seven. {after}")])
+    hit = recall.search("When did the pelican eat?", session_id="s")[0]
+    assert "The pelican ate at seven." in hit.text
+    assert rough_tokens(hit.text) < 2 * PASSAGE_TOKENS
 
 
 @pytest.mark.parametrize(
