@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal, TypeVar
 
 from langchain_core.documents import Document
+from tqdm import tqdm
 
 from langchain_tokenmem.background import Closeable, in_thread
 from langchain_tokenmem.core.argument_checks import checked_choice
@@ -130,6 +131,7 @@ class Recall(Closeable):
         self._validate = validate
         self._lexical_backlog = LexicalBacklog(store.index)
         self._has_warned = False
+        self._is_closing = False
         self._stop_listening: Callable[[], None] | None = None
         if self._dense is not None:
             self._stop_listening = store.index.listen(self._dense.wake)
@@ -408,13 +410,28 @@ class Recall(Closeable):
         return found if self._dense is not None else {"lexical": found["lexical"]}
 
     def rebuild(self, *, progress: bool = False) -> int:
-        """Rebuild every index from the transcript; return how many messages and units it has.
+        """Rebuild every index from the transcript; return how many texts and vectors that was.
+
+        Searches go on meanwhile, and find by words what they found before. A rebuild that was
+        interrupted (Ctrl-C, `close`, the end of the process) is continued by the next call.
 
         Args:
-            progress: Whether to show a progress bar.
+            progress: Whether to show a progress bar, on stderr.
+
+        Raises:
+            RecallError: When the embedding model or Chroma fails; the next call continues.
         """
-        done = self._store.index.rebuild_lexical()
-        return done + (self._dense.rebuild(progress=progress) if self._dense is not None else 0)
+        self._is_closing = False
+        texts = 0
+        with tqdm(desc="Words", unit="message", disable=not progress) as bar:
+            for count, done, bar.total in self._store.index.rebuild_lexical():
+                texts += count
+                bar.update(done - bar.n)
+                if self._is_closing:
+                    return texts
+        dense = self._dense.rebuild(progress=progress) if self._dense is not None else 0
+        self._store.index.finish_rebuild()
+        return texts + dense
 
     arebuild = in_thread(rebuild)
 
@@ -517,7 +534,8 @@ class Recall(Closeable):
         return done, None if self._dense is None else self._dense.forget(erased)
 
     def close(self) -> None:
-        """Stop the worker and close Chroma; the store stays open."""
+        """Stop the worker and a rebuild, and close Chroma; the store stays open."""
+        self._is_closing = True
         if self._stop_listening is not None:
             self._stop_listening()
             self._stop_listening = None

@@ -48,6 +48,7 @@ WORDS, VECTORS = "lexical", "vectors"
 _FIRST_MISSING = {WORDS: sessions.c.words_from, VECTORS: sessions.c.vectors_from}
 
 _ANALYSER = "analyser"
+_REBUILT_TO = "rebuilt_to"
 _BATCH = 50
 """Messages that are indexed in one transaction; an append waits about 30 ms for it."""
 
@@ -327,11 +328,70 @@ class SearchIndex(VectorTable):
                 facts.put(connection, _ANALYSER, analyser.version)
         self._is_ready = True
 
-    def rebuild_lexical(self) -> int:
-        """Rebuild the index of words; return how many messages it has."""
+    def rebuild_lexical(self) -> Iterator[tuple[int, int, int]]:
+        """Rebuild the index of words in place, and index what is missing.
+
+        Yields after each batch how many texts it has indexed, how many sequence numbers are done,
+        and of how many.
+
+        Each batch is replaced in one transaction, so searches find everything meanwhile. The place
+        is stored with the batch: a rebuild that was interrupted continues there, until
+        `finish_rebuild`. A session that cannot be read is skipped.
+        """
+        analyser = self._analyser
+        if analyser is None:
+            return
+        self.make_ready()
+        with self._database.reading(_ABOUT) as connection:
+            number, start = facts.get(connection, _REBUILT_TO) or (0, 1)
+            columns = (sessions.c.id, sessions.c.first_seq, sessions.c.last_seq)
+            query = select(*columns).where(sessions.c.id >= number).order_by(sessions.c.id)
+            left = [
+                (one, start if one == number else first, last)
+                for one, first, last in connection.execute(query)
+            ]
+        sizes = [max(0, last + 1 - first) for _, first, last in left]
+        done, total = 0, sum(sizes)
+        for (one, first, _), size in zip(left, sizes, strict=True):
+            at: int | None = first
+            while at is not None:
+                try:
+                    count, at = self._replace_batch(analyser, one, at)
+                except CorruptStoreError as error:
+                    logger.warning("It is not found by its words: %s", error)
+                    count, at = 0, None
+                yield count, done + (size if at is None else min(at - first, size)), total
+            done += size
+        yield self.index_lexical(), total, total
+
+    def _replace_batch(self, analyser: Analyser, number: int, start: int) -> tuple[int, int | None]:
+        """Index some texts of a session again; return how many, and where to go on, if anywhere."""
+        with self.writing_to(number) as (connection, session):
+            if session is None:
+                return 0, None
+            end = session.words_from - 1  # what is not indexed yet waits for its own turn
+            found = [
+                source
+                for source in sources_from(connection, session, start, _BATCH)
+                if source.seq <= end
+            ]
+            is_more = bool(found) and found[-1].seq < end
+            known = terms.c.seq >= start
+            if is_more:
+                known = and_(known, terms.c.seq <= found[-1].seq)
+            _delete_where(connection, session, known)
+            add_terms(connection, analyser, session, found)
+            if not is_more:
+                _recount(connection, session)
+            following = found[-1].seq + 1 if is_more else None
+            # The end of a session is the beginning of the next one.
+            facts.put(connection, _REBUILT_TO, (number, following) if is_more else (number + 1, 1))
+            return len(found), following
+
+    def finish_rebuild(self) -> None:
+        """Let the next rebuild begin with the first session."""
         with self._database.writing(_ABOUT) as connection:
-            _start_over(connection)
-        return self.index_lexical()
+            facts.put(connection, _REBUILT_TO, None)
 
 
 # --- texts
@@ -401,6 +461,15 @@ def _counted(units: int, length: int) -> dict[str, Any]:
         "unit_count": sessions.c.unit_count + units,
         "term_count": sessions.c.term_count + length,
     }
+
+
+def _recount(connection: Connection, session: Session) -> None:
+    """Count the units and terms of a session anew."""
+    every = select(terms.c.seq, terms.c.part, terms.c.unit_length)
+    own = every.where(terms.c.session == session.id).distinct().subquery()
+    counted = select(func.count(), func.coalesce(func.sum(own.c.unit_length), 0)).select_from(own)
+    units, length = connection.execute(counted).one()
+    save(connection, session, unit_count=units, term_count=length)
 
 
 def _forget(connection: Connection, session: Session, seqs: Sequence[int]) -> None:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from sqlalchemy import text
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.messages import marked
@@ -165,6 +166,59 @@ def test_the_same_question_always_gets_the_same_answer_after_a_rebuild_too(store
     assert recall.search("weekly report 3", session_id="s", k=10) == first
     assert recall.rebuild() == 60
     assert recall.search("weekly report 3", session_id="s", k=10) == first
+
+
+@pytest.fixture
+def three_sessions(store, recall):
+    for name in "abc":
+        store.add(name, [HumanMessage(f"report {n} of {name}") for n in range(70)], user_id="u")
+
+
+@pytest.mark.usefixtures("three_sessions")
+def test_searches_go_on_during_a_rebuild_and_an_interrupted_one_is_continued(store, recall):
+    def found():
+        hits = recall.search("report 66", user_id="u", scope="user", k=9)
+        return [(hit.session_id, hit.text, hit.score) for hit in hits]
+
+    before = found()
+    for _, done, total in store.index.rebuild_lexical():
+        assert (found(), total) == (before, 210)
+        if done > 100:
+            break
+    assert recall.rebuild() == 210 - done
+    assert found() == before
+    assert recall.rebuild() == 210
+
+
+@pytest.mark.usefixtures("three_sessions")
+def test_a_rebuild_restores_an_emptied_index(store, recall):
+    with store.index.writing_to(1) as (connection, _):
+        connection.execute(text("DELETE FROM tokenmem_terms WHERE session = 1"))
+        connection.execute(text("UPDATE tokenmem_sessions SET unit_count = 0, term_count = 0"))
+    assert recall.search("report 66", user_id="u", scope="user") == []
+    recall.rebuild()
+    for name in "ab":
+        found = recall.search("report 66", session_id=name)
+        assert found[0].text == f"report 66 of {name}"
+
+
+@pytest.mark.usefixtures("three_sessions")
+def test_a_rebuild_shows_its_progress_and_stops_when_the_recall_is_closed(
+    recall, monkeypatch, capsys
+):
+    entries, read = TextAnalyser.entries, []
+
+    def closing(analyser, source):
+        read.append(source)
+        if len(read) == 60:
+            recall.close()
+        return entries(analyser, source)
+
+    monkeypatch.setattr(TextAnalyser, "entries", closing)
+    done = recall.rebuild(progress=True)
+    assert 60 <= done < 210
+    assert "/210" in capsys.readouterr().err
+    assert recall.rebuild() == 210 - done
 
 
 def test_of_equal_hits_the_newest_is_first(store, recall):
