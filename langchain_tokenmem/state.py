@@ -194,6 +194,30 @@ class Sent(TypedDict):
     unbound_to: str | None
 
 
+class ChangeMade(TypedDict):
+    """A change of what the model sees, as it was decided.
+
+    Attributes:
+        reason: `compact_at`, `summarize_at`, `cold`, `limit`, `tail` or `manual`.
+        at: When, as UTC in ISO 8601.
+        summarized: How many messages went into the running summary.
+        shortened: How many messages are shown in part since.
+        before: Tokens of the request before it.
+        after: Tokens after it, at most.
+        around: Tokens around the conversation: system text, tools, a prompt.
+        budget: Fields of the `TokenBudget` that it was decided under.
+    """
+
+    reason: str
+    at: str
+    summarized: _Number
+    shortened: _Number
+    before: _Number
+    after: _Number
+    around: _Number
+    budget: dict[str, Any]
+
+
 class MemoryState(TypedDict):
     """Decisions of the memory so far for one conversation.
 
@@ -210,6 +234,7 @@ class MemoryState(TypedDict):
         edits: Names the edits of a stored transcript that the summary knows; missing for none.
         owner: The user to whom a graph's thread belongs; missing where no run has named one.
         totals: What was done and used so far.
+        change: The newest compaction; missing before the first one.
         reports: Correction of estimated token counts; absent where counts are exact.
         turns: Turn memories of messages that are not covered yet.
         modes: What the session is about, by the sections of all modes.
@@ -229,6 +254,7 @@ class MemoryState(TypedDict):
     edits: NotRequired[str]
     owner: NotRequired[str]
     totals: Totals
+    change: NotRequired[ChangeMade]
     reports: NotRequired[Reports]
     turns: NotRequired[TurnMemories]
     modes: NotRequired[ModesState]

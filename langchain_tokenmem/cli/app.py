@@ -24,6 +24,7 @@ from langchain_tokenmem.cli.transfer import (
     check_output,
     export_sessions,
     import_sessions,
+    many,
     migrate,
     our_saver,
     printable,
@@ -58,6 +59,7 @@ app = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
     add_completion=True,
+    rich_markup_mode="markdown",
 )
 
 
@@ -140,7 +142,7 @@ def doctor(store: Store, *, allow: Allow = None) -> None:
     console = Console()
     with our_saver(store, allow=allow or ()) as saver, progress_bar() as show:
         found = saver.examine(lambda done, total: show("doctor", done, total))
-    examined = f"{found.sessions:,} sessions, {found.checkpoints:,} checkpoints"
+    examined = f"{many(found.sessions, 'session')}, {many(found.checkpoints, 'checkpoint')}"
     if not found.findings:
         console.print(f"{examined}: nothing is wrong.")
         return
@@ -148,7 +150,7 @@ def doctor(store: Store, *, allow: Allow = None) -> None:
     for finding in found.findings:
         texts = (finding.thread, finding.checkpoint, finding.what[:_LONGEST])
         table.add_row(*(escape(printable(text)) for text in texts))
-    console.print(f"{examined}: {len(found.findings)} findings.", table, sep="\n")
+    console.print(f"{examined}: {many(len(found.findings), 'finding')}.", table, sep="\n")
     raise typer.Exit(1)
 
 
@@ -191,7 +193,9 @@ def expire(
         console.print(f"... and {len(report.expired) - _SHOWN:,} more: --verbose lists them")
     done = "would expire" if dry_run else "expired"
     rows = ", ".join(f"{count:,} {kind}" for kind, count in report.counts.items() if count)
-    console.print(f"{len(report.expired):,} sessions {done}{rows and f': {rows}'}.", markup=False)
+    console.print(
+        f"{many(len(report.expired), 'session')} {done}{rows and f': {rows}'}.", markup=False
+    )
     if report.pinned or report.kept:
         console.print(f"Inactive and kept: {report.pinned:,} pinned, {report.kept:,} marked.")
 

@@ -27,13 +27,16 @@ from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import Block, MemoryState, SummaryEntry, new_state
+from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
+from langchain_tokenmem.turns.stored_session import with_time
 
 PARTS = ("system", "tools", "pinned", "summary", "memory_block", "tail")
 """Parts of a request, in the order in which a chart stacks them."""
 _INSERTED = re.compile(rf"<({FENCES})[ >].*?</\1>\s*", re.DOTALL)
 _REFERENCE = re.compile(r"\b[0-9a-f]{6,32}\b")
 _IN_CHECKPOINTS = "read from the checkpoints; system text and tools of the agent are not in them"
-_PLAYED = "played again with the settings of this command"
+_PLAYED = "played again"
+_PLAYED_WITHOUT = "played again, without the model that wrote its summaries"
 
 
 @dataclass(frozen=True)
@@ -102,39 +105,75 @@ def session_calls(found: StoredSessions, session: str, window: int | None = None
         ScopeError: When there is no such session.
         BudgetExceededError: When a request cannot fit the window.
     """
-    messages = [row.message for row in found.rows(session)]
-    stored = found.store.state(session)
-    budget = TokenBudget(window) if window else stored.budget or _budget_of(messages)
+    messages = [with_time(row) for row in found.rows(session)]
+    newest = found.state(session)
+    budget, whose = _budget(found, session, newest, messages)
+    if window:
+        budget, whose = budget.in_window(window), "as given"
     memory = TokenMemory(budget)
     options: RequestOptions = {"tools": list(found.tools.get(session, ()))}
-    made = [*_calls_in_checkpoints(found.checkpoints(session), memory)]
+    if newest is not None and "change" in newest:
+        options["overhead_tokens"] = newest["change"]["around"]
+    made = [*_calls_in_checkpoints(found.checkpoints(session), memory, options)]
     origin = _IN_CHECKPOINTS
     if not made:
-        origin, state = _PLAYED, new_state()
+        origin, state = _played(newest), new_state()
         for place in lengths_at_calls(messages):
-            state, view = memory.compact_and_view(messages[:place], state, **options)
-            made.append(Call(len(made) + 1, messages[:place], state, view))
-        state = stored.state or state
-    else:
-        state = found.state(session) or made[-1].state
+            history = messages[:place]
+            state = _with_stored_entries(memory.compact(history, state, **options), newest)
+            made.append(Call(len(made) + 1, history, state, memory.view(history, state, **options)))
+    state = newest or (made[-1].state if made else new_state())
     if messages:
         view = memory.view(messages, state, **options)
         made.append(Call(len(made) + 1, messages, state, view, is_next=True))
-    return SessionCalls(messages, made, budget, f"{origin}, window {budget.context_window:,}")
+    origin = f"{origin}; window {budget.context_window:,}, {whose}"
+    return SessionCalls(messages, made, budget, origin)
 
 
-def _budget_of(messages: Sequence[BaseMessage]) -> TokenBudget:
-    """Return the budget of the model that has answered last, if its window is known."""
+def _budget(
+    found: StoredSessions,
+    session: str,
+    state: MemoryState | None,
+    messages: Sequence[BaseMessage],
+) -> tuple[TokenBudget, str]:
+    """Return the budget of a session's requests as far as it is known, and how it is known."""
+    if state is not None and "change" in state:
+        return TokenBudget.loaded(state["change"]["budget"]), "that of its newest compaction"
+    own = found.store.state(session).budget
+    if own is not None:
+        return own, "the session's own"
     named = (m.response_metadata.get("model_name") for m in reversed(messages))
     name = next((one for one in named if isinstance(one, str) and one), None)
     try:
-        return TokenBudget.for_model(name) if name else TokenMemory().budget
-    except ConfigurationError:
-        return TokenMemory().budget
+        if name:
+            return TokenBudget.for_model(name), f"that of {name}"
+    except ConfigurationError:  # a model of an unknown window
+        pass
+    return TokenMemory().budget, "assumed: --window gives the real one"
+
+
+def _played(newest: MemoryState | None) -> str:
+    """Return the words for calls that are played again."""
+    log = newest["summary"] if newest else None
+    written = {entry["model"] for entry in log["entries"]} if log else set()
+    return _PLAYED_WITHOUT if written - {ExtractiveSummarizer.name} else _PLAYED
+
+
+def _with_stored_entries(state: MemoryState, newest: MemoryState | None) -> MemoryState:
+    """Return a state of a call that is played again, with the log as it was written.
+
+    An entry is known again by the messages that it covers. One that was condensed since is not.
+    """
+    log, kept = state["summary"], newest["summary"] if newest else None
+    if log is None or kept is None:
+        return state
+    written = {entry["digest"]: entry for entry in kept["entries"] if "digest" in entry}
+    entries = [written.get(entry.get("digest", ""), entry) for entry in log["entries"]]
+    return {**state, "summary": {**log, "entries": entries}}
 
 
 def _calls_in_checkpoints(
-    checkpoints: Sequence[Mapping[str, Any]], memory: TokenMemory
+    checkpoints: Sequence[Mapping[str, Any]], memory: TokenMemory, options: RequestOptions
 ) -> Iterator[Call]:
     """Yield a call for each answer in a thread with a memory; none for a thread without one."""
     states = [state_in(values) for values in checkpoints]
@@ -148,7 +187,8 @@ def _calls_in_checkpoints(
                 answered.add(message.id)
                 # Before the first decision there is no state.
                 used, history = state or new_state(), messages[:place]
-                yield Call(len(answered), history, used, memory.view(history, used))
+                view = memory.view(history, used, **options)
+                yield Call(len(answered), history, used, view)
 
 
 # --- one call in facts

@@ -18,7 +18,7 @@ from rich.status import Status
 from rich.table import Column, Table
 from rich.text import Text
 
-from langchain_tokenmem.cli.transfer import Force, check_output, printable
+from langchain_tokenmem.cli.transfer import Force, check_output, many, printable
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -92,9 +92,8 @@ def sessions(
         about = f"  {time_text(one.active_at):16} {numbers}  {printable(one.user or '')}"
         console.print(line, Text(about, style="dim", no_wrap=True, overflow="ellipsis"), sep="\n")
     where = "" if is_last and page == 1 else f", page {page}"
-    console.print(
-        f"{len(some):,} sessions{where}{'.' if is_last else f'; more: --page {page + 1}'}"
-    )
+    more = "." if is_last else f"; more: --page {page + 1}"
+    console.print(f"{many(len(some), 'session')}{where}{more}")
 
 
 def show(
@@ -142,7 +141,7 @@ def show(
         return
     print_messages(messages, full=full)
     total = sum(one["tokens"] for one in messages)
-    text = f"{len(messages):,} messages, {total:,} tokens."
+    text = f"{many(len(messages), 'message')}, {total:,} tokens."
     Console().print(text, style="dim", highlight=False)
 
 

@@ -19,6 +19,7 @@ from langchain_tokenmem.cli.calls import PARTS, Call, CallFacts, Facts, session_
 from langchain_tokenmem.cli.looking import NAMES, said, time_text
 from langchain_tokenmem.cli.measures import CACHED, price
 from langchain_tokenmem.cli.stored_sessions import StoredSessions
+from langchain_tokenmem.cli.transfer import many
 from langchain_tokenmem.storage.transcripts import TranscriptRow
 
 _ON_A_PAGE = 50
@@ -68,7 +69,7 @@ def session_page(
         new = sum(item["tokens"] for item in items[same:])
         made[-1] |= _costs(made[-1], made[-2] if before else None, new)
         before, shown = call, items
-    about = f"{len(rows):,} messages. Calls {known.origin}."
+    about = f"{many(len(rows), 'message')}. Calls {known.origin}."
     if len(made) > 1:
         about += (
             f" Price of the calls made: {made[-2]['paid']:,} tokens; everything sent each time: "
@@ -77,6 +78,7 @@ def session_page(
     levels = ("summarize", "compact", "target")
     data = {
         "levels": {name: getattr(known.budget, f"{name}_tokens") for name in levels},
+        "window": known.budget.context_window,
         "about": about,
         "parts": PARTS,
         "messages": [_message(row, facts.counts[n]) for n, row in enumerate(rows)],

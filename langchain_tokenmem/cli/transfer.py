@@ -97,7 +97,7 @@ def export_sessions(
             unfinished.replace(out)
         finally:
             unfinished.unlink(missing_ok=True)
-    Console().print(f"{len(names):,} sessions written: {out}", markup=False)
+    Console().print(f"{many(len(names), 'session')} written: {out}", markup=False)
 
 
 def _lines(store: TranscriptStore, names: Sequence[str], user: str | None) -> Iterator[str]:
@@ -207,13 +207,14 @@ def import_sessions(
 def _print_imported(reports: Sequence[ImportReport]) -> None:
     console = Console()
     for one in reports:
-        text = f"{one.session_id}: {one.added:,} messages imported, {one.known:,} were there."
+        text = f"{one.session_id}: {many(one.added, 'message')} imported, {one.known:,} were there."
         if one.renamed:
             text += f" {one.renamed:,} under a new id, theirs was taken."
         if one.has_summary:
             text += " Summary and state came along."
         console.print(text, markup=False, highlight=False)
-    console.print(f"{len(reports):,} sessions: {sum(one.added for one in reports):,} messages.")
+    added = sum(one.added for one in reports)
+    console.print(f"{many(len(reports), 'session')}: {many(added, 'message')}.")
 
 
 def kind_of(source: str, table: str | None) -> SourceKind:
@@ -446,6 +447,11 @@ def _types(allow: Sequence[str]) -> list[tuple[str, str]]:
             )
         types.append((module, name))
     return types
+
+
+def many(count: int, what: str) -> str:
+    """Return a count with its noun: `1 message`, `1,200 messages`."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def printable(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -221,6 +222,11 @@ class TokenBudget:
         if isinstance(most, int) and most > 0 and isinstance(window, int):
             fields.setdefault("reserve_output", min(most, 8_192, window // 10))
         return cls(window, model=fields.pop("model", name), **fields)
+
+    @classmethod
+    def loaded(cls, stored: Mapping[str, Any]) -> TokenBudget:
+        """Return the budget of what `dataclasses.asdict` made of one."""
+        return cls(**{**stored, "shares": Shares(**stored["shares"])})
 
     def within(self, window: int | None) -> TokenBudget:
         """Return this budget in a window, if that is smaller than its own; itself else.

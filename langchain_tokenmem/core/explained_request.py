@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from langchain_tokenmem.core.explanation import (
 from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
 from langchain_tokenmem.core.messages import reference, role_of, speaker_of
 from langchain_tokenmem.core.shortening import apply_cut
-from langchain_tokenmem.state import MemoryState, SummaryEntry
+from langchain_tokenmem.state import ChangeMade, MemoryState, SummaryEntry
 
 if TYPE_CHECKING:
     from langchain_tokenmem.core.planning import Plan
@@ -68,19 +69,31 @@ def change_between(before: MemoryState | None, after: MemoryState) -> Change | N
         before: The state before; None where it is not known: then the newest change is returned.
         after: The state after.
     """
+    made = after.get("change")
     entries = after["summary"]["entries"] if after["summary"] else []
     old = before["summary"] if before else None
     known = {entry["id"] for entry in old["entries"]} if old else set()
     new = [entry for entry in entries if entry["id"] not in known]
-    new = new[-1:] if before is None else new
-    cuts = before["cuts"] if before else {}
-    shortened = sum(cuts.get(key) != cut for key, cut in after["cuts"].items())
-    if new:
-        last, covered = new[-1], sum(entry["covered"] for entry in new)
-        if old is not None and after["summary"] is not None:
-            covered = max(0, after["summary"]["covered"] - old["covered"])
+    last = new[-1] if new else None
+    # An entry that no compaction of this state made: imported, or written again.
+    is_other = last is not None and (made is None or last["created_at"] > made["at"])
+    if before is None:
+        if last is not None and is_other:
+            return Change(last["reason"], last["covered"], 0, last["created_at"])
+        return _change_of(made) if made else None
+    shortened = sum(before["cuts"].get(key) != cut for key, cut in after["cuts"].items())
+    covered = after["summary"]["covered"] if after["summary"] else 0
+    covered = max(0, covered - (old["covered"] if old else 0))
+    if made is not None and made != before.get("change") and not is_other:
+        return replace(_change_of(made), summarized=covered, shortened=shortened)
+    if last is not None:
         return Change(last["reason"], covered, shortened, last["created_at"])
-    return Change("compact_at", 0, shortened) if shortened else None
+    return Change("cut", 0, shortened) if shortened else None
+
+
+def _change_of(made: ChangeMade) -> Change:
+    tokens = made["before"], made["after"]
+    return Change(made["reason"], made["summarized"], made["shortened"], made["at"], *tokens)
 
 
 def planned_change(context: ContextParts, plan: Plan) -> Change | None:

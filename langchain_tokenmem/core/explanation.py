@@ -21,6 +21,7 @@ _REASONS = {
     "limit": "the request was over the limit",
     "tail": "there were more than max_tail_messages",
     "manual": "a compaction was asked for",
+    "cut": "a message was too long to be sent whole",
     "condensed": "the running summary had passed its share",
     "imported": "the summary was imported",
     "edited": "messages that the summary covers were edited",
@@ -108,8 +109,8 @@ class Change:
     """A change of what the model sees.
 
     Attributes:
-        reason: `compact_at`, `summarize_at`, `cold`, `limit`, `tail`, `manual`, or that of a
-            `SummaryEntry`.
+        reason: `compact_at`, `summarize_at`, `cold`, `limit`, `tail`, `manual`, `cut` (a message
+            that is too long), or that of a `SummaryEntry`.
         summarized: How many messages went into the running summary.
         shortened: How many messages are shown in part since.
         at: When, as UTC in ISO 8601; None where the state does not tell.
@@ -127,7 +128,7 @@ class Change:
     def __str__(self) -> str:
         done = [f"{self.shortened:,} shortened"] if self.shortened else []
         done += [f"{self.summarized:,} summarized"] if self.summarized else []
-        when = f", {self.at[:16]} UTC" if self.at else ""
+        when = f", {self.at[:16].replace('T', ' ')} UTC" if self.at else ""
         tokens = "" if self.before is None else f", {self.before:,} -> {self.after:,} tokens"
         return f"{', '.join(done) or 'nothing'} ({self.reason}{when}{tokens})"
 
@@ -222,14 +223,18 @@ def _report(told: Explanation) -> Iterator[str]:
     yield ""
     yield from _hidden_lines(told.hidden)
     if told.change is not None:
-        yield f"Last change: {told.change}"
+        change = told.change
+        yield f"Last change: {replace(change, before=None)}"
+        if change.before is not None:
+            yield f"  from {change.before:,} to at most {change.after:,} tokens"
         yield f"  because {_REASONS.get(told.change.reason, told.change.reason)}"
     if told.planned is not None:
         yield f"Next: {told.planned}"
     for block in told.recalled:
         brought = [f"{_many(len(block.messages), 'message')} recalled"] if block.messages else []
         if block.scores:
-            brought[-1] += f" (scores {max(block.scores.values())} to {min(block.scores.values())})"
+            best, worst = max(block.scores.values()), min(block.scores.values())
+            brought[-1] += f" (score {best})" if best == worst else f" (scores {best} to {worst})"
         brought += [_many(len(block.notes), "note")] if block.notes else []
         what = ", ".join(brought) or "working notes"
         yield f"Beside message {block.beside}: {what}, {block.tokens:,} tokens"

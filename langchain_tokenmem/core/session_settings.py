@@ -9,7 +9,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from langchain_tokenmem.core.argument_checks import as_budget, described
-from langchain_tokenmem.core.budget import Shares, TokenBudget
+from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import ConfigurationError
 
 
@@ -91,6 +91,5 @@ class SessionSettings:
         """Return the settings of what is stored."""
         given = dict(stored or {})
         if "budget" in given:
-            shares = Shares(**given["budget"]["shares"])
-            given["budget"] = TokenBudget(**{**given["budget"], "shares": shares})
+            given["budget"] = TokenBudget.loaded(given["budget"])
         return cls(**given)

@@ -7,12 +7,12 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, SystemMessage
 
 from langchain_tokenmem.background import TimedCalls, seconds_left, with_calls_on_loop
 from langchain_tokenmem.core.budget import TokenBudget
@@ -32,7 +32,7 @@ from langchain_tokenmem.memory.summary_log import (
     cuts_after,
     messages_to_fold,
 )
-from langchain_tokenmem.state import Cut, MemoryState, RunningSummary, Totals
+from langchain_tokenmem.state import ChangeMade, Cut, MemoryState, RunningSummary, Totals
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 from langchain_tokenmem.summarize.model_call import without_streaming
@@ -140,8 +140,8 @@ class Compaction:
             for warning in planned.warnings:
                 self.warn(warning)
             if not planned.fold and (self.instruction is None or context.summary is None):
-                return self._shorten(context, state, planned)
-            state = self._summarize(context, state, planned)
+                return self._shorten(context, state, planned, budget)
+            state = self._summarize(context, state, planned, budget)
             summary, cuts = state["summary"], state["cuts"]
             context = replace(context.with_folded(planned.fold), summary=summary, cuts=cuts)
             if self.instruction is not None or request_tokens(context) <= budget.limit:
@@ -187,7 +187,9 @@ class Compaction:
         moment = time_of(reply, context.seen) if reply is not None else None
         return moment is not None and (self.now() - moment).total_seconds() > budget.cache_ttl_s
 
-    def _shorten(self, context: ContextParts, state: MemoryState, planned: Plan) -> MemoryState:
+    def _shorten(
+        self, context: ContextParts, state: MemoryState, planned: Plan, budget: TokenBudget
+    ) -> MemoryState:
         """Return the state with the plan's cuts; only a change of what was sent is an event."""
         cuts = cuts_after(context, planned, state["cuts"])
         ids = tuple(key for key in cuts if key not in state["cuts"])
@@ -206,10 +208,28 @@ class Compaction:
         self.tell("start", event)
         self.tell("end", event)
         totals: Totals = {**state["totals"], "compactions": state["totals"]["compactions"] + 1}
-        kept = _kept_ids(context, planned)
-        return {**state, "cuts": cuts, "kept": kept, "totals": totals}
+        kept, change = _kept_ids(context, planned), self._change(event, context, budget)
+        return {**state, "cuts": cuts, "kept": kept, "totals": totals, "change": change}
 
-    def _summarize(self, context: ContextParts, state: MemoryState, planned: Plan) -> MemoryState:
+    def _change(self, event: MemoryEvent, context: ContextParts, budget: TokenBudget) -> ChangeMade:
+        """Return what the state keeps of a compaction."""
+        given, counter = self.options.get("system"), context.counter
+        system = SystemMessage(given) if isinstance(given, str) else given
+        own = counter.message(system) if system is not None and system.content else 0
+        return {
+            "reason": event.reason,
+            "at": self.now().isoformat(),
+            "summarized": event.summarized,
+            "shortened": event.shortened,
+            "before": event.tokens_before,
+            "after": event.tokens_after,
+            "around": counter.overhead + counter.tools + own,
+            "budget": asdict(budget),
+        }
+
+    def _summarize(
+        self, context: ContextParts, state: MemoryState, planned: Plan, budget: TokenBudget
+    ) -> MemoryState:
         """Return the state with an entry for the groups that are folded."""
         batch = messages_to_fold(context, planned, state["cuts"])
         ids = _changed_ids(context, planned, batch)
@@ -243,6 +263,7 @@ class Compaction:
             "cuts": cuts,
             "blocks": {key: block for key, block in state["blocks"].items() if key in rest.blocks},
             "totals": _add_usage(state["totals"], made),
+            "change": self._change(event, context, budget),
             "turns": rest.turns.state(rest.tail),
         }
         return after

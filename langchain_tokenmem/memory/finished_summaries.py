@@ -179,6 +179,8 @@ class _FinishedSummary:
             "cuts": {**now["cuts"], **cuts},
             "totals": self.state["totals"],
         }
+        if "change" in self.state:
+            found["change"] = self.state["change"]
         found.pop("turns", None)  # read again, of the messages that are covered now
         return found
 

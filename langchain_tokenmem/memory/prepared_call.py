@@ -61,7 +61,7 @@ class PreparedCall:
         if self.provider_tokens is not None:
             return f"the provider ({self.counter.id})"
         if self.counter.method == "exact":
-            return f"the model's own vocabulary ({self.counter.id})"
+            return f"the vocabulary {self.counter.id}"
         if self.ratio is not None and self.ratio != 1:
             return f"an estimate ({self.counter.id}), corrected by reported usage"
         return f"an estimate ({self.counter.id})"

@@ -12,6 +12,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.prompts import ChatPromptTemplate
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import Field
@@ -23,6 +24,7 @@ from langchain_tokenmem import (
     TokenMemoryMiddleware,
     TokenMemorySaver,
     TranscriptStore,
+    with_token_memory,
 )
 from langchain_tokenmem.cli.app import app
 
@@ -237,12 +239,13 @@ def agent_run(tmp_path):
 def test_the_calls_of_an_agent_are_those_that_were_sent(agent_run):
     path, sent = agent_run
     for number in range(1, 25):
-        args = ("view", path, "t1", "--at", number, "--window", 1_200, "--json")
+        args = ("view", path, "t1", "--at", number, "--json")
         found = json.loads(ran(*args))
         texts = [one["text"] for one in found["items"]]
         wanted = "".join(text for _, text in sent[number - 1])
         assert "".join("".join(texts).split()) == "".join(wanted.split())
         assert "checkpoints" in found["origin"]
+        assert "window 1,200, that of its newest compaction" in found["origin"]
         recalled = [one for one in found["items"] if one["kind"] == "memory"]
         assert all(
             place < 2 * number and 0 < score < 2 for one in recalled for place, score in one["from"]
@@ -254,12 +257,12 @@ def test_the_calls_of_an_agent_are_those_that_were_sent(agent_run):
 @pytest.mark.slow
 def test_explain_says_what_is_hidden_and_why(agent_run):
     path, _ = agent_run
-    found = json.loads(ran("explain", path, "t1", "--window", 1_200, "--json"))
+    found = json.loads(ran("explain", path, "t1", "--json"))
     assert found["is_next"]
     parts = found["parts"]["children"]
     assert sum(part["tokens"] for part in parts) == found["tokens"] <= found["limit"]
     assert found["hidden"]["summarized"][0]["messages"] > 0
-    calls = [ran("explain", path, "t1", "-w", 1_200, "--call", n) for n in range(1, 25)]
+    calls = [ran("explain", path, "t1", "--call", n) for n in range(1, 25)]
     changed = [one for one in calls if "Changed before this call: nothing." not in one]
     assert 2 <= sum(" summarized (" in one for one in changed) <= len(changed) < len(calls)
     assert max(len(line) for one in calls for line in one.splitlines()) <= 80
@@ -290,3 +293,38 @@ def test_calls_of_a_recording_are_played_again():
     assert max(map(len, rows)) <= 80
     assert "summary" in "".join(rows)
     assert "1 to 25" in ran("view", RECORDED, "recorded-agent", "--at", 99, code=2)
+
+
+def chain_run(path, **options):
+    """Run a chain for 16 turns, and return what its model was sent, the prompt left out."""
+    prompt = ChatPromptTemplate(
+        [("system", "You know lighthouses. " * 9), ("placeholder", "{history}"), ("human", "{q}")]
+    )
+    model = Recorder(responses=[f"Answer {n}: " + "it burns. " * (40 + n) for n in range(16)])
+    keys = {"input_messages_key": "q", "history_messages_key": "history"}
+    with TranscriptStore(f"sqlite:///{path}") as opened, TokenMemory(1_200, **options) as memory:
+        chain = with_token_memory(prompt | model, memory, opened, **keys)
+        for n in range(16):
+            chain.invoke({"q": f"Is lamp {n} on?"}, {"configurable": {"session_id": "c1"}})
+    return [sent[1:] for sent in model.sent]
+
+
+@pytest.mark.slow
+def test_past_calls_of_a_chain_are_played_again_under_its_own_budget(tmp_path):
+    sent = chain_run(tmp_path / "chain.db")
+    for number in (2, 7, 11, 16):
+        found = json.loads(ran("explain", tmp_path / "chain.db", "c1", "--call", number, "--json"))
+        texts = [(m["type"], AIMessage(m["data"]["content"]).text) for m in found["messages"]]
+        assert texts[1:] == sent[number - 1][1:]
+        assert texts[0][1].startswith("Is lamp 0 on?")
+        assert found["window"] == 1_200
+    assert len(found["hidden"]["summarized"]) >= 1
+    assert found["change"]["before"] > found["change"]["after"] > 0
+
+
+@pytest.mark.slow
+def test_calls_whose_summaries_a_model_wrote_are_played_again_without_it(tmp_path):
+    writer = FakeListChatModel(responses=["- The user asks about lamps; all of them burn."])
+    chain_run(tmp_path / "chain.db", summarizer=writer, background=False)
+    found = json.loads(ran("explain", tmp_path / "chain.db", "c1", "--call", 9, "--json"))
+    assert "without the model" in found["origin"]

@@ -7,11 +7,12 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import BaseMessage, message_to_dict
+from langchain_core.messages import BaseMessage, HumanMessage, message_to_dict
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.explained_request import _divided, change_between
 from langchain_tokenmem.core.explanation import Explanation, Part
+from langchain_tokenmem.state import new_state
 from langchain_tokenmem.types import MemoryState
 from tests.golden.recordings import recorded_agent
 
@@ -62,7 +63,15 @@ def test_the_report_says_what_is_hidden_and_why():
     assert calls[0].change is None
     both = next(told for told in calls if told.hidden.summarized and told.hidden.shortened)
     assert both.change is not None
-    for words in ("Summarized: ", "Shortened: ", f"({both.change.reason}, ", "tail", "because the"):
+    assert both.change.before is not None
+    for words in (
+        f"from {both.change.before:,} to at most ",
+        "Summarized: ",
+        "Shortened: ",
+        f"({both.change.reason}, ",
+        "tail",
+        "because the",
+    ):
         assert words in str(both)
 
 
@@ -79,7 +88,30 @@ def test_what_compact_would_do_next_is_told_before_it_is_done():
     done = change_between(None, state)
     assert done is not None
     assert (done.reason, done.summarized) == (told.planned.reason, told.planned.summarized)
+    assert (done.before, done.after) == (state["change"]["before"], state["change"]["after"])
+    assert TokenBudget.loaded(json.loads(json.dumps(state["change"]["budget"]))).limit == told.limit
     assert change_between(state, state) is None
+
+
+def test_shortening_alone_has_its_reason_and_time():
+    told = next(told for told, _ in played(6_000) if told.hidden.shortened)
+    assert told.change is not None
+    assert not told.hidden.summarized
+    assert (told.change.reason, told.change.shortened) == (
+        "compact_at",
+        len(told.hidden.shortened),
+    )
+    assert told.change.at is not None
+
+
+def test_a_message_that_is_too_long_is_a_cut_and_no_compaction():
+    memory = TokenMemory(TokenBudget(context_window=2_000))
+    long = HumanMessage("Where is parcel P-7? " * 900, id="h1")
+    state = memory.compact([long])
+    assert "change" not in state
+    change = change_between(new_state(), state)
+    assert change is not None
+    assert (change.reason, change.shortened) == ("cut", 1)
 
 
 @pytest.mark.parametrize("weights", [[], [0, 0], [3]])

@@ -134,6 +134,8 @@ function select(index) {
   at("legend").replaceChildren(...data.parts.flatMap((name, n) => call.parts[n]
     ? [made("li", {}, made("i", { className: `p-${name}` }), `${name.replace("_", " ")} ${number(call.parts[n])}`)]
     : []), made("li", {}, made("i", { className: "cached" }), `cached prefix ${number(call.cached)}`),
+  made("li", {}, made("i", { className: "window" }), `window ${number(data.window)}`),
+  made("li", {}, made("i", { className: "limit" }), `limit ${number(call.limit)}`),
   made("li", {}, made("i", { className: "level" }), levels));
   const title = made("h2", { textContent: "The request as the model gets it" });
   at("request").replaceChildren(title, ...requests[index].map(requestItem));
@@ -194,16 +196,17 @@ function filter() {
 
 // --- chart
 
-const HEIGHT = 190;
+const HEIGHT = 210;
 const TOP = 16;
 const LEFT = 46;
+const LABEL = 11;
 let drawn = null;
 
 function draw() {
   const width = Math.max(280, at("chart").clientWidth);
   const count = data.calls.length;
   const step = (width - LEFT) / count;
-  const most = Math.max(...data.calls.map((one) => Math.max(one.limit, one.tokens))) * 1.04;
+  const most = Math.max(data.window, ...data.calls.map((one) => one.tokens)) * 1.04;
   const y = (tokens) => HEIGHT - 18 - (tokens / most) * (HEIGHT - 18 - TOP);
   const svg = shape("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": "Tokens per call by part, against the limit" }, made("div"));
   const below = data.calls.map(() => 0);
@@ -229,12 +232,17 @@ function draw() {
   for (const tokens of Object.values(data.levels)) {
     shape("path", { class: "level", d: `M${LEFT} ${y(tokens)}H${width}` }, svg);
   }
-  shape("text", { x: LEFT - 4, y: y(data.levels.target) + 4, "text-anchor": "end" }, svg).textContent = number(data.levels.target);
   shape("path", { class: "grid", d: `M${LEFT} ${y(0)}H${width}` }, svg);
   const limit = data.calls[count - 1].limit;
   shape("path", { class: "limit", d: `M${LEFT} ${y(limit)}H${width}` }, svg);
-  shape("text", { x: LEFT - 4, y: y(limit) + 4, "text-anchor": "end" }, svg).textContent = number(limit);
-  shape("text", { x: LEFT - 4, y: y(0), "text-anchor": "end" }, svg).textContent = "0";
+  shape("path", { class: "window", d: `M${LEFT} ${y(data.window)}H${width}` }, svg);
+  // Labels from the top; one that would run into the label above it is in the legend only.
+  let above = -Infinity;
+  for (const tokens of [data.window, limit, data.levels.summarize, data.levels.compact, data.levels.target, 0]) {
+    if (y(tokens) - above < LABEL && tokens) continue;
+    above = y(tokens);
+    shape("text", { x: LEFT - 4, y: above + 4, "text-anchor": "end" }, svg).textContent = number(tokens);
+  }
   shape("text", { x: LEFT, y: HEIGHT - 4 }, svg).textContent = "call 1";
   shape("text", { x: width, y: HEIGHT - 4, "text-anchor": "end" }, svg).textContent = `call ${count}`;
   data.calls.forEach((call, c) => {
