@@ -22,6 +22,13 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
         ("demo", ["calls refused as too long             22                   0             0"]),
         ("history", ["60 messages kept", "tokens of"]),
         ("multi_agent", ["support knows Anna's order: True; Bob is told it: False"]),
+        (
+            "watch_sessions",
+            [
+                "20 of 20 sessions were compacted",
+                "differ from the state: 0; log and callbacks agree: True",
+            ],
+        ),
         ("chain", ["60 messages in the transcript", "largest request"]),
     ],
 )
