@@ -147,7 +147,8 @@ def conversation_table(reports: Sequence[ConversationReport]) -> Table:
     """Return one row per conversation."""
     names = ("calls", "largest", "over", "illegal", "cuts", "sums", "saved", "price", "µs")
     columns = [Column(name, justify="right", no_wrap=True) for name in names]
-    table = Table(Column("conversation", overflow="fold", min_width=18), *columns, box=None)
+    first = Column("conversation", overflow="fold", min_width=18)
+    table = Table(first, *columns, box=None, pad_edge=False, padding=(0, 1), collapse_padding=True)
     for report in reports:
         found = ReplayTotals([report])
         table.add_row(

@@ -216,6 +216,7 @@ class Compaction:
         given, counter = self.options.get("system"), context.counter
         system = SystemMessage(given) if isinstance(given, str) else given
         own = counter.message(system) if system is not None and system.content else 0
+        own += self.options.get("overhead_tokens", 0)  # without a correction of the count
         return {
             "reason": event.reason,
             "at": self.now().isoformat(),
@@ -223,7 +224,7 @@ class Compaction:
             "shortened": event.shortened,
             "before": event.tokens_before,
             "after": event.tokens_after,
-            "around": counter.overhead + counter.tools + own,
+            "around": counter.tools + own,
             "budget": asdict(budget),
         }
 
