@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +20,7 @@ from langchain_tokenmem.cli.looking import explain, search, serve, sessions, sho
 from langchain_tokenmem.cli.removing import erase, redact
 from langchain_tokenmem.cli.transfer import (
     Allow,
+    AsJson,
     Force,
     Store,
     check_output,
@@ -29,6 +31,7 @@ from langchain_tokenmem.cli.transfer import (
     our_saver,
     printable,
     progress_bar,
+    write_json,
 )
 
 _FEW = 12
@@ -102,6 +105,7 @@ def config(
         bool, typer.Option("--example", help="Print a commented file of all settings, in YAML.")
     ] = False,
     given: Annotated[bool, typer.Option("--given", help="Leave out what has its default.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print the settings in force and where each comes from; passwords and keys are hidden.
 
@@ -114,10 +118,13 @@ def config(
     if example:
         sys.stdout.write(example_file())
         return
+    rows = [row for row in in_force(TokenMemorySettings()) if not given or row[2] != "default"]
+    if as_json:
+        write_json([dict(zip(("setting", "value", "from"), row, strict=True)) for row in rows])
+        return
     table = Table("setting", "value", "from")
-    for row in in_force(TokenMemorySettings()):
-        if not (given and row[2] == "default"):
-            table.add_row(*map(escape, row))
+    for row in rows:
+        table.add_row(*map(escape, row))
     Console().print(table)
 
 
@@ -134,7 +141,7 @@ def schema(
 
 
 @app.command()
-def doctor(store: Store, *, allow: Allow = None) -> None:
+def doctor(store: Store, *, allow: Allow = None, as_json: AsJson = False) -> None:
     """Read every checkpoint and every transcript, and list what is damaged.
 
     Leaves with 1 when something is wrong: restore a backup, or delete the thread.
@@ -142,6 +149,9 @@ def doctor(store: Store, *, allow: Allow = None) -> None:
     console = Console()
     with our_saver(store, allow=allow or ()) as saver, progress_bar() as show:
         found = saver.examine(lambda done, total: show("doctor", done, total))
+    if as_json:
+        write_json(asdict(found))
+        raise typer.Exit(int(bool(found.findings)))
     examined = f"{many(found.sessions, 'session')}, {many(found.checkpoints, 'checkpoint')}"
     if not found.findings:
         console.print(f"{examined}: nothing is wrong.")
@@ -174,6 +184,7 @@ def expire(
         bool, typer.Option("--dry-run", help="Only say which sessions would go.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List every session.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Delete whole sessions that are inactive, with everything that belongs to them.
 
@@ -181,18 +192,23 @@ def expire(
     """
     url, inactive_for = _by_settings(store, inactive_days)
     console = Console()
-    with our_saver(url) as saver, console.status("expire") as status:
+    with our_saver(url) as saver, Console(stderr=True).status("expire") as status:
         report = saver.store.expire(
             inactive_for,
             dry_run=dry_run,
             progress=lambda done: status.update(f"expire: {done:,} sessions"),
         )
+    if as_json:
+        write_json(asdict(report))
+        return
     for name in report.expired if verbose else report.expired[:_SHOWN]:
         console.print(printable(name), markup=False, highlight=False)
     if len(report.expired) > _SHOWN and not verbose:
         console.print(f"... and {len(report.expired) - _SHOWN:,} more: --verbose lists them")
     done = "would expire" if dry_run else "expired"
-    rows = ", ".join(f"{count:,} {kind}" for kind, count in report.counts.items() if count)
+    rows = ", ".join(
+        many(count, kind.removesuffix("s")) for kind, count in report.counts.items() if count
+    )
     console.print(
         f"{many(len(report.expired), 'session')} {done}{rows and f': {rows}'}.", markup=False
     )
@@ -241,6 +257,9 @@ def replay(
         bool, typer.Option("--verbose", "-v", help="List every conversation and every fault.")
     ] = False,
     force: Force = False,
+    whole_json: Annotated[
+        bool, typer.Option("--json", help="Print the totals and each conversation's as JSON.")
+    ] = False,
 ) -> None:
     """Play recorded conversations through the memory and check every request from outside.
 
@@ -267,11 +286,22 @@ def replay(
         replay_conversation(
             one.messages, memory=memory, counter=counter, tools=one.tools, name=one.name
         )
-        for one in track(conversations, "replay", console=console, transient=True)
+        for one in track(conversations, "replay", console=Console(stderr=True), transient=True)
     ]
+    found = ReplayTotals(reports)
+    if report_file is not None:
+        report_file.parent.mkdir(parents=True, exist_ok=True)
+        lines = (json.dumps(as_json(report), ensure_ascii=False) + "\n" for report in reports)
+        report_file.write_text("".join(lines), encoding="utf-8")
+    if whole_json:
+        each = [
+            {"name": one.name, "faults": one.faults, "totals": vars(ReplayTotals([one]))}
+            for one in reports
+        ]
+        write_json({"totals": vars(found), "conversations": each})
+        raise typer.Exit(int(found.failed))
     if verbose or len(reports) <= _FEW:
         console.print(conversation_table(reports), "", sep="\n")
-    found = ReplayTotals(reports)
     limit = max((call.limit for one in reports for call in one.calls), default=budget.limit)
     console.print(summary_table(found, budget, limit=limit))
     faults = [f"{report.name}: {fault}" for report in reports for fault in report.faults]
@@ -283,8 +313,5 @@ def replay(
         if report.budget_exceeded:
             console.print(f"{report.name}: {report.budget_exceeded}", style="yellow", markup=False)
     if report_file is not None:
-        report_file.parent.mkdir(parents=True, exist_ok=True)
-        lines = (json.dumps(as_json(report), ensure_ascii=False) + "\n" for report in reports)
-        report_file.write_text("".join(lines), encoding="utf-8")
         console.print(f"Written: {report_file}", markup=False)
     raise typer.Exit(int(found.failed))

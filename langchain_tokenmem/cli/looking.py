@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +16,14 @@ from rich.status import Status
 from rich.table import Column, Table
 from rich.text import Text
 
-from langchain_tokenmem.cli.transfer import Force, check_output, many, printable
+from langchain_tokenmem.cli.transfer import (
+    AsJson,
+    Force,
+    check_output,
+    many,
+    printable,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -45,7 +50,6 @@ SessionName = Annotated[
     str,
     typer.Argument(metavar="SESSION", help="Id of the session or thread.", callback=_typed),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 User = Annotated[str | None, typer.Option(help="Only sessions of this user.")]
 Full = Annotated[bool, typer.Option("--full", help="Print whole messages.")]
 Window = Annotated[
@@ -335,12 +339,3 @@ def plain_cells(*texts: str) -> list[Text]:
 def printable_lines(text: str) -> str:
     """Return stored text as a terminal can show it, its lines kept."""
     return "\n".join(map(printable, text.expandtabs(4).split("\n")))
-
-
-def write_json(value: Any) -> None:
-    """Print a value as indented JSON, times in ISO 8601."""
-
-    def plain(one: Any) -> Any:
-        return list(one) if isinstance(one, map | Sequence) else str(one.isoformat())
-
-    sys.stdout.write(json.dumps(value, indent=2, default=plain) + "\n")

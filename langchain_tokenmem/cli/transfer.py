@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,6 +27,7 @@ Allow = Annotated[
     list[str] | None,
     typer.Option("--allow", help="Type that the state may hold, as module:Class."),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over a file that is there.")]
 Store = Annotated[str, typer.Argument(metavar="STORE", help="URL of the store, or its file.")]
 
@@ -154,6 +156,8 @@ def import_sessions(
     summary_covers: Annotated[
         int, typer.Option(help="How many messages of FROM the summary is about.")
     ] = 0,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Import messages into sessions of a store.
 
@@ -174,7 +178,7 @@ def import_sessions(
     if kind is SourceKind.sql and summary is not None and session is None:
         raise ConfigurationError("--summary is about one session; name it with --session.")
     if kind is SourceKind.checkpoints:
-        migrate(source, target, thread=None if session is None else [session])
+        migrate(source, target, thread=None if session is None else [session], as_json=as_json)
         return
     reports: list[ImportReport] = []
     with TranscriptStore(as_url(target), shared=True) as store, progress_bar() as show:
@@ -201,7 +205,10 @@ def import_sessions(
             else:
                 done = store.import_session(lines, name, user_id=owner or user, progress=progress)
             reports.append(done)
-    _print_imported(reports)
+    if as_json:
+        write_json(list(map(asdict, reports)))
+    else:
+        _print_imported(reports)
 
 
 def _print_imported(reports: Sequence[ImportReport]) -> None:
@@ -294,6 +301,8 @@ def migrate(
         list[str] | None, typer.Option(help="Only this thread; may be given again.")
     ] = None,
     allow: Allow = None,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Copy checkpointed threads into a store of this package, and prove it by reading back.
 
@@ -312,10 +321,14 @@ def migrate(
         progress_bar() as show,
     ):
         report = migrate_checkpoints(originals, copies, threads=thread, progress=show)
+    if as_json:
+        write_json(asdict(report))
+        return
     console = Console()
     console.print(
-        f"{report.threads:,} threads: {report.copied:,} checkpoints with {report.writes:,} pending "
-        f"writes copied and read back, {report.known:,} were there already."
+        f"{many(report.threads, 'thread')}: {many(report.copied, 'checkpoint')} with "
+        f"{many(report.writes, 'pending write')} copied and read back, {report.known:,} were there "
+        f"already."
     )
     if report.skipped:
         names = ", ".join(map(repr, report.skipped))
@@ -449,6 +462,15 @@ def _types(allow: Sequence[str]) -> list[tuple[str, str]]:
     return types
 
 
+def write_json(value: Any) -> None:
+    """Print a value as indented JSON, times in ISO 8601."""
+
+    def plain(one: Any) -> Any:
+        return list(one) if isinstance(one, map | Sequence) else str(one.isoformat())
+
+    sys.stdout.write(json.dumps(value, indent=2, default=plain) + "\n")
+
+
 def many(count: int, what: str) -> str:
     """Return a count with its noun: `1 message`, `1,200 messages`."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
@@ -463,7 +485,8 @@ def printable(text: str) -> str:
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """Show a bar; what it gives is called with a description, steps done, and steps in all."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(*columns, TimeElapsedColumn(), transient=True, console=console) as progress:
         task = progress.add_task("")
 
         def show(description: str, done: int, total: int) -> None:

@@ -35,7 +35,7 @@ def test_a_dry_run_names_what_would_go_and_deletes_nothing(path):
     assert done.exit_code == 0
     assert done.output.splitlines() == [
         "old [b]",
-        "1 sessions would expire: 1 messages.",
+        "1 session would expire: 1 message.",
         "Inactive and kept: 0 pinned, 1 marked.",
     ]
     with TranscriptStore(path) as store:
@@ -44,7 +44,7 @@ def test_a_dry_run_names_what_would_go_and_deletes_nothing(path):
 
 def test_inactive_sessions_are_deleted_and_counted(path):
     done = expire(path)
-    assert "1 sessions expired: 1 sessions, 1 messages." in done.output
+    assert "1 session expired: 1 session, 1 message." in done.output
     with TranscriptStore(path) as store:
         assert store.sessions() == ["kept", "new"]
     assert "0 sessions expired." in expire(path).output
@@ -54,7 +54,7 @@ def test_the_settings_tell_the_store_and_the_age(path):
     given = {"TOKENMEM_STORE__URL": str(path), "TOKENMEM_STORE__INACTIVE_FOR": "P30D"}
     done = RUN.invoke(app, ["expire"], env=given)
     assert done.exit_code == 0, done.output
-    assert "1 sessions expired" in done.output
+    assert "1 session expired" in done.output
     with TranscriptStore(path) as store:
         assert {*store.sessions()} == {"kept", "new"}
 

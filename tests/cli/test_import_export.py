@@ -109,7 +109,7 @@ def test_owners_are_found_in_the_names_of_sessions(tmp_path, target):
     code, output = run(*find, "(?P<user>.+?)--.+")
     assert (code, "Session 'guest' does not match" in output) == (2, True)
     code, output = run(*find, "(?P<user>guest|.+?(?=--)).*")
-    assert (code, "4 sessions: 1 messages" in output) == (0, True), output
+    assert (code, "4 sessions: 1 message" in output) == (0, True), output
     with TranscriptStore(target, require_user=True) as store:
         assert store.sessions(user_id="ann") == ["ann--1", "ann--2"]
         assert [m.content for m in store.messages("bob--1", user_id="bob")] == ["I am bob--1."]
@@ -153,7 +153,7 @@ def test_a_sql_history_is_found_in_a_database(tmp_path, target):
     for given in (tmp_path / "old.db", f"sqlite:///{tmp_path}/old.db"):
         assert "2 sessions:" in run("import", given, target)[1]
     assert ids_in(target, "ann") == ["hann", "aann"]
-    assert "1 sessions: 0 messages." in run("import", given, target, "--session", "bob")[1]
+    assert "1 session: 0 messages." in run("import", given, target, "--session", "bob")[1]
     code, output = run("import", given, target, "--table", "talks")
     assert (code, "neither a table 'talks' of histories" in output) == (2, True)
 

@@ -328,3 +328,34 @@ def test_calls_whose_summaries_a_model_wrote_are_played_again_without_it(tmp_pat
     chain_run(tmp_path / "chain.db", summarizer=writer, background=False)
     found = json.loads(ran("explain", tmp_path / "chain.db", "c1", "--call", 9, "--json"))
     assert "without the model" in found["origin"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        *(("sessions", "STORE"), ("show", "STORE", "s1"), ("view", "STORE", "s1")),
+        *(("explain", "STORE", "s1"), ("search", "STORE", "lighthouses"), ("stats", "STORE")),
+        *(("doctor", "STORE"), ("config",), ("expire", "STORE", "--inactive-days", "1")),
+        *(("import", RECORDED, "NEW"), ("migrate-checkpoints", "SAVER", "NEW")),
+        *(("erase", "STORE", "--session", "s1", "--yes"),),
+        *(("redact", "STORE", "lighthouses", "--everywhere", "--yes"),),
+    ],
+    ids=lambda args: args[0],
+)
+def test_every_command_prints_json_and_nothing_else(store, tmp_path, args):
+    saver_file = tmp_path / "theirs.db"
+    with SqliteSaver.from_conn_string(str(saver_file)) as saver:
+        chat(saver, "t1")
+    named = {"STORE": store, "NEW": f"sqlite:///{tmp_path}/new.db", "SAVER": saver_file}
+    done = RUN.invoke(app, [*(str(named.get(one, one)) for one in args), "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_a_replay_prints_its_totals_as_json():
+    done = RUN.invoke(app, ["replay", str(RECORDED), "--window", "8000", "--json"])
+    found = json.loads(done.stdout)
+    assert found["totals"]["illegal"] == 0
+    assert found["totals"]["calls"] == 24
+    assert [one["name"] for one in found["conversations"]] == ["recorded-agent"]
