@@ -380,7 +380,8 @@ class SearchIndex(VectorTable):
             if is_more:
                 known = and_(known, terms.c.seq <= found[-1].seq)
             _delete_where(connection, session, known)
-            add_terms(connection, analyser, session, found)
+            last = found[-1].seq if found else 0
+            add_terms(connection, session, entries_of(analyser, found), last)
             if not is_more:
                 _recount(connection, session)
             following = found[-1].seq + 1 if is_more else None
