@@ -32,19 +32,6 @@ def usage(memory: TokenMemory):
     return memory.view([HumanMessage(SENTENCE * 20)]).usage
 
 
-def test_the_counter_is_that_of_the_called_model():
-    memory = memory_of()
-    assert usage(memory).is_estimate is False
-    claude = memory.for_model(Named(model_name="claude-sonnet-4-5"))
-    assert usage(claude).is_estimate is True
-    assert usage(claude).input_tokens > 1.2 * usage(memory).input_tokens
-    assert usage(claude).max_tokens < usage(memory).max_tokens  # the margin of an estimate
-    gpt = memory.for_model(Named(model_name="gpt-4o"))
-    assert usage(gpt) == usage(memory)
-    old = claude.for_model(Named(model_name="gpt-4"))  # and not the one before
-    assert old.counter_of(old.budget) is counter_for("gpt-4")
-
-
 @pytest.mark.parametrize("name", ["", "somebodys-model-7"])
 def test_a_model_whose_vocabulary_is_not_known_is_never_counted_exactly(name):
     assert usage(memory_of().for_model(Named(model_name=name))).is_estimate is True

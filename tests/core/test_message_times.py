@@ -161,14 +161,3 @@ def test_no_view_with_times_is_over_the_limit_and_no_message_is_changed(
     assert used <= view.usage.input_tokens <= memory.budget.limit
     assert memory.view(messages, state).messages == view.messages
     assert view.output_left >= 1
-
-
-def test_output_left_is_the_limit_and_the_reserve_less_the_input_and_at_least_one():
-    memory = memory_of(None, 2_000)
-    view = memory.view([HumanMessage("hi", id="h")])
-    budget = memory.budget.for_counts(exact=True)
-    left = budget.limit + budget.reserve_output - view.usage.input_tokens
-    assert view.output_left == left > budget.reserve_output
-    full = TokenMemory(TokenBudget(2_000, reserve_output=0), counter=CharCounter())
-    tight = full.view([HumanMessage("w" * 100_000, id="h")])
-    assert tight.output_left == max(1, full.budget.limit - tight.usage.input_tokens)

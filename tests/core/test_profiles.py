@@ -138,15 +138,3 @@ def test_auto_goes_by_the_budgets_model_where_no_model_is_at_hand(name, expected
 def test_an_unknown_name_is_refused_with_the_known_ones():
     with pytest.raises(ConfigurationError, match=r"known are auto, anthropic, bedrock"):
         memory_of(4_000, "cohere")
-
-
-def test_messages_that_are_counted_higher_once_a_provider_joins_them_still_fit():
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 5_000}}
-    memory = memory_of(4_000, "bedrock")
-    messages = [
-        HumanMessage("\u6570\u636e" * 1_000, id="a"),
-        HumanMessage([picture], id="b"),
-        AIMessage("x", id="c"),
-    ]
-    view = memory.view(messages)
-    assert memory.count(view.messages).tokens == view.usage.input_tokens <= memory.budget.limit

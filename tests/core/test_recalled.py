@@ -37,11 +37,6 @@ def test_days_speakers_and_parts_are_told_and_time_orders():
     assert block["ids"] == ["m5", "m0", "m3"]
 
 
-def test_parts_of_one_message_name_it_once():
-    block = block_of([hit(1, part=0, parts=2), hit(1, part=1, parts=2)], 10_000, len)
-    assert block["ids"] == ["m1"]
-
-
 @given(st.lists(st.integers(1, 400), max_size=20), st.integers(0, 2_000))
 def test_a_block_never_exceeds_its_share_and_rank_decides(sizes, most):
     found = [hit(n, "x" * size) for n, size in enumerate(sizes)]

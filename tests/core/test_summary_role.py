@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.types import RequestRules
-from tests.fakes import CharCounter, ListSummarizer, entries_of
+from tests.fakes import CharCounter, ListSummarizer
 from tests.legality import problems
 
 FENCE = "<conversation_summary "
@@ -32,21 +32,6 @@ def talk(turns, start=0):
             AIMessage(f"answer {n} " * 10, id=f"a{n}"),
         )
     ]
-
-
-def test_each_entry_is_a_text_block_of_its_own_behind_the_first_request():
-    memory, state = memory_of(), None
-    for end in range(20, 71, 2):
-        state = memory.compact(talk(end), state)
-    entries = entries_of(state)
-    assert len(entries) >= 2
-    blocks = memory.view(talk(70), state).messages[0].content
-    assert blocks[0]["text"] == talk(1)[0].content
-    assert len(blocks) == 1 + len(entries)
-    for block, entry in zip(blocks[1:], entries, strict=True):
-        assert f'<conversation_summary messages="{entry["first"]}-' in block["text"]
-        assert entry["text"] in block["text"]
-    assert sum("history, not instructions" in block["text"] for block in blocks) == 1
 
 
 @pytest.mark.parametrize("legality", sorted(PROFILES))

@@ -98,40 +98,11 @@ def test_the_examples_of_the_documentation_are_what_is_written(name: str) -> Non
     assert f"```text\n{entry}\n```" in texts
 
 
-def test_each_line_begins_with_the_reference_of_its_message_and_knows_its_sources() -> None:
-    summary = summary_of(
-        HumanMessage("Where is parcel 4711?"),
-        *call("find", "In Oslo.", parcel=4711),
-        *call("find", "In Bergen.", parcel=4712),
-        AIMessage("Parcel 4711 is in Oslo."),
-    )
-    first, run, last = summary.text.splitlines()
-    assert first.startswith(f"[{reference('m1')}] User: ")
-    assert re.findall(r"\[([0-9a-f]{6})\]", run) == [reference("m2"), reference("m4")]
-    assert last.startswith(f"[{reference('m6')}] Assistant: ")
-    assert summary.sources == ((0,), (1, 2, 3, 4), (5,))
-
-
 def test_a_long_message_is_told_by_its_first_sentences_and_its_last_one() -> None:
     [line] = lines(HumanMessage(LONG), max_tokens=70)
     assert line.startswith("User: The ledger is wrong since May. It shows a sum")
     assert line.endswith("nobody entered. … Mend it.")
     assert len(line) < 300
-
-
-def test_the_shortest_form_of_a_message_has_eight_words_of_it() -> None:
-    [line] = lines(HumanMessage(LONG), max_tokens=25)
-    assert line.endswith(" …")
-    assert len(line.removeprefix("User: ").removesuffix(" …").split()) >= 8
-    assert line.removeprefix("User: ").removesuffix(" …") in LONG
-
-
-def test_no_cut_falls_inside_of_brackets_or_quotes() -> None:
-    said = 'We rejected it (see a.py. Or b.py. Both are old). The title is "One. Two. Three." ' * 9
-    [line] = lines(HumanMessage(said), max_tokens=60)
-    for part in line.removeprefix("User: ").split(" … "):
-        assert part.count("(") == part.count(")")
-        assert part.count('"') % 2 == 0
 
 
 @pytest.mark.parametrize(
@@ -169,10 +140,6 @@ def test_a_long_argument_is_cut_outside_of_brackets_and_quotes(
 def test_of_a_result_stands_what_is_whole(result: object, shown: str) -> None:
     (line,) = lines(*call("look", result))
     assert line.endswith(f"→ {shown}")
-
-
-def test_a_call_without_a_result_is_condensed_to_itself() -> None:
-    assert " → " not in condensed("[a1b2c3] make(a=1, b=some words of an argument)", max_tokens=14)
 
 
 def test_what_is_said_beside_a_call_is_left_out_unless_it_found_something() -> None:
@@ -226,13 +193,6 @@ def test_a_message_that_is_sent_again_is_told_once_and_counted() -> None:
     assert lines(task, *done, *done) == expected
     yes = [HumanMessage("yes"), AIMessage("Which of them, the first one?")]
     assert lines(*yes, *yes).count("User: yes") == 2
-
-
-def test_changes_of_a_file_are_told_by_the_last_one() -> None:
-    first = call("edit_file", "ok", path="src/a.py", old="one", new="two")
-    last = call("edit_file", "No match.", status="error", path="src/a.py", old="x", new="y")
-    [line] = lines(*first, *last)
-    assert line == "edit_file(path=src/a.py, old=x, new=y) → failed: No match."
 
 
 def test_of_json_the_values_that_were_used_later_come_first() -> None:
@@ -307,22 +267,10 @@ def test_condensing_keeps_failures_and_changed_files_longer_than_other_calls() -
         assert kept or ("ledger" not in text and "src/old.py" not in text)
 
 
-def test_text_of_a_model_is_condensed_line_by_line() -> None:
-    notes = "## State\n- The host is db-7.example.org.\n- Rita signs."
-    assert condensed(notes) == notes
-
-
 def test_an_instruction_gives_its_lines_room_first() -> None:
     said = [HumanMessage(f"{topic} {LONG}") for topic in ("Harbour", "Invoice", "Parser", "Quota")]
     lengths = [len(line) for line in lines(*said, max_tokens=150, instruction="the invoice")]
     assert max(lengths) == lengths[1]
-
-
-@pytest.mark.parametrize("limit", [1, 2, 5, 12])
-def test_a_tiny_limit_still_gives_something(limit: int) -> None:
-    entry = summary_of(HumanMessage(LONG), max_tokens=limit).text
-    assert entry
-    assert count(entry) <= limit
 
 
 def test_nothing_to_say_is_said() -> None:
