@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem.cli.replay import load_conversations
 from langchain_tokenmem.errors import TokenMemoryError
@@ -82,3 +83,14 @@ def test_every_form_of_file_is_read(tmp_path: Path, text: str, names: list[str],
 def test_something_else_is_said_to_be_something_else(tmp_path: Path, text: str, error: str):
     with pytest.raises(TokenMemoryError, match=error):
         load(tmp_path, text)
+
+
+def test_every_role_becomes_its_message_with_an_id_by_place(tmp_path):
+    (one,) = load(tmp_path, json.dumps({"messages": SAID, "tools": [TOOL, "odd"]}))
+    kinds = [SystemMessage, HumanMessage, AIMessage, ToolMessage, AIMessage]
+    assert [type(message) for message in one.messages] == kinds
+    assert [message.id for message in one.messages] == ["m0", "m1", "m2", "m3", "m4"]
+    assert one.messages[2].content == ""
+    assert one.messages[2].tool_calls[0]["args"] == {"path": "a.txt"}
+    assert one.messages[3].tool_call_id == "call-1"
+    assert one.tools == (TOOL,)

@@ -335,3 +335,10 @@ def test_a_megabyte_of_anything_is_done_in_seconds(unit: str) -> None:
 def test_what_was_said_is_in_the_language_of_who_said_it() -> None:
     said = "Niemals am Freitag deployen! 部署之前先问我。"
     assert lines(HumanMessage(said)) == [f"User: {said}"]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5, 12])
+def test_a_tiny_limit_still_gives_something(limit: int) -> None:
+    entry = summary_of(HumanMessage(LONG), max_tokens=limit).text
+    assert entry
+    assert count(entry) <= limit
