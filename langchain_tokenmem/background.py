@@ -19,6 +19,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable, Iterator
+from concurrent.futures import CancelledError as FutureCancelledError
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextvars import ContextVar
@@ -122,18 +123,27 @@ async def with_calls_on_loop(
 ) -> R:
     """Return what `work` returns: it runs in a thread, and what it calls on this event loop.
 
-    Where the caller is cancelled, so are the calls.
+    Where the caller is cancelled, so are the calls, and `work` ends at its next one.
     """
     loop = asyncio.get_running_loop()
     begun: list[Future[T]] = []
+    is_over = threading.Event()
 
     def call(*args: Given.args, **kwargs: Given.kwargs) -> T:
+        if is_over.is_set():
+            raise asyncio.CancelledError
         begun.append(asyncio.run_coroutine_threadsafe(acall(*args, **kwargs), loop))
-        return begun[-1].result()
+        if is_over.is_set():  # the caller was cancelled before it could see this call
+            begun[-1].cancel()
+        try:
+            return begun[-1].result()
+        except FutureCancelledError:  # an Exception: `work` would take it for one of the call
+            raise asyncio.CancelledError from None
 
     try:
         return await in_own_thread(work, call)
     finally:
+        is_over.set()
         for one in begun:
             one.cancel()
 

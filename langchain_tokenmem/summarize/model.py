@@ -63,6 +63,12 @@ _MOST_NAMED = 12
 
 _HEADING_LINE = re.compile(r"^\s*#.*$", re.MULTILINE)
 
+Call = tuple[Runnable[Any, Any], list[BaseMessage], RunnableConfig]
+"""A call of a model: the model, its messages, and the config."""
+
+Invoke = Callable[[Runnable[Any, Any], list[BaseMessage], RunnableConfig], Any]
+"""Makes a call and returns the answer; for an async caller the event loop makes it."""
+
 
 class ModelSummarizer:
     r"""Writes entries of the running summary with a chat model, or any runnable to a message.
@@ -172,17 +178,14 @@ class ModelSummarizer:
         return extracts.behind(summary)
 
 
-def _invoke(model: Runnable[Any, Any], messages: Request, config: RunnableConfig) -> Any:
+def _invoke(model: Runnable[Any, Any], messages: list[BaseMessage], config: RunnableConfig) -> Any:
     return model.invoke(messages, config)
 
 
-async def _ainvoke(model: Runnable[Any, Any], messages: Request, config: RunnableConfig) -> Any:
+async def _ainvoke(
+    model: Runnable[Any, Any], messages: list[BaseMessage], config: RunnableConfig
+) -> Any:
     return await model.ainvoke(messages, config)
-
-
-Request = list[BaseMessage]
-Call = tuple[Runnable[Any, Any], Request, RunnableConfig]
-Invoke = Callable[[Runnable[Any, Any], Request, RunnableConfig], Any]
 
 
 class _NoNotesError(Exception):

@@ -388,3 +388,25 @@ async def test_a_function_is_given_the_new_messages_alone_and_needs_no_loop():
     assert as_summarizer(later).summarize(request).text == "later order 4711 is shipped"
     with pytest.raises(ConfigurationError, match="takes no messages"):
         as_summarizer(lambda: "nothing")
+
+
+async def test_a_cancelled_summary_calls_the_model_no_more():
+    begun, calls = asyncio.Event(), []
+
+    async def hangs(messages):
+        calls.append(messages)
+        begun.set()
+        await asyncio.sleep(3_600)
+
+    writer = ModelSummarizer(RunnableLambda(lambda _: "x", afunc=hangs))
+    task = asyncio.create_task(writer.asummarize(request_of(talk(3))))
+    async with asyncio.timeout(60):
+        await begun.wait()
+        workers = [one for one in threading.enumerate() if one.name == "tokenmem"]
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        for worker in workers:
+            await asyncio.to_thread(worker.join)
+    assert len(calls) == 1
+    assert not writer.breaker.is_open
