@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from importlib.metadata import version
+from typing import Literal
 
 import regex
 import snowballstemmer  # type: ignore[import-untyped]
@@ -87,6 +88,11 @@ def stop_words(language: str) -> Iterable[str]:
     code = _CODES.get(language, "")
     return sorted(stopwords(code)) if has_lang(code) else ()
 
+
+Order = Literal["first", "latest"]
+
+_ORDERING = frozenset({"latest", "newest", "recent", "earliest", "oldest"})
+"""Terms that say which of several is asked for; "first" often belongs to a name."""
 
 VERSION = 2
 """Grows with every change that makes other terms of a text."""
@@ -167,12 +173,12 @@ class TextAnalyser:
     def query_terms(self, text: str) -> list[str]:
         """Return the terms that a question is about, each once.
 
-        Stop-words are no such, and pairs of Chinese or Japanese letters that are mere grammar; of
-        a question of nothing else everything counts.
+        Stop-words are no such, and pairs of Chinese or Japanese letters that are mere grammar, and
+        words such as "latest"; of a question of nothing else everything counts.
         """
         found = dict.fromkeys(self.terms(text))
         words = [term for term in found if term not in self._stop_words]
-        about = [term for term in words if not is_function_pair(term)]
+        about = [term for term in words if not (is_function_pair(term) or term in _ORDERING)]
         return about or words or list(found)
 
     def entries(self, source: IndexSource) -> Sequence[Entry]:
@@ -325,6 +331,23 @@ _DISTANCES = re.compile(
     re.IGNORECASE,
 )
 _DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+
+
+_ORDERS: dict[Order, re.Pattern[str]] = {
+    "latest": re.compile(r"\b(?:latest|newest|most recent(?:ly)?|last time)\b", re.IGNORECASE),
+    "first": re.compile(r"\b(?:first|earliest|oldest)\b", re.IGNORECASE),
+}
+
+
+def order_in(question: str) -> Order | None:
+    """Return whether a question asks for the latest or the first of something, in English.
+
+    Example:
+        >>> order_in("What is the latest budget?")
+        'latest'
+    """
+    found = [order for order, pattern in _ORDERS.items() if pattern.search(question)]
+    return found[0] if len(found) == 1 else None
 
 
 def dates_in(question: str, now: datetime | None = None) -> list[NamedDate | NamedSpan]:

@@ -140,10 +140,13 @@ class Boosts:
     Attributes:
         speaker: Added to the factor for messages of the one speaker whom the question names.
         date: Added to the factor for messages of a date that the question names.
+        order: Added to the factor for the latest of the candidates, or the first, if the question
+            asks for that one; for the others less, in their order.
     """
 
     speaker: float = 0.5
     date: float = 0.3
+    order: float = 0.3
 
 
 def boost_of(

@@ -12,7 +12,7 @@ from typing import Any
 
 from langchain_tokenmem.core.search_units import PART_BITS, Hit, IndexSource, unpack_unit
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.recall.analysis import TextAnalyser, dates_in
+from langchain_tokenmem.recall.analysis import TextAnalyser, dates_in, order_in
 from langchain_tokenmem.recall.fusion import Boosts, DuplicateFilter, Ranking, boost_of
 from langchain_tokenmem.recall.text_parts import indexable_text, parts_of, passage_of
 from langchain_tokenmem.recall.words import Scores, best_units
@@ -91,6 +91,7 @@ class ResultSelection:
         self._terms = dict.fromkeys(analyser.query_terms(query)).keys()
         self._boosts = boosts
         self._dates = dates_in(query, datetime.now(UTC))
+        self._order = order_in(query)
         self._sources: dict[int, IndexSource | None] = {}
 
     def query_without_names(self, words: Scores) -> str:
@@ -146,18 +147,28 @@ class ResultSelection:
                 and (source := self._sources[each.unit]) is not None
                 and _has(source, options.metadata)
             ]
-            speakers = self._named_speakers()
-            boosted = [
-                (
-                    replace(
-                        each,
-                        score=each.score * boost_of(source, speakers, self._dates, self._boosts),
-                    ),
-                    source,
-                )
-                for each, source in there
-            ]
-            yield from sorted(boosted, key=lambda pair: (-pair[0].score, -pair[0].unit))
+            yield from sorted(
+                self._boosted(there), key=lambda pair: (-pair[0].score, -pair[0].unit)
+            )
+
+    def _boosted(
+        self, there: Sequence[tuple[RankedUnit, IndexSource]]
+    ) -> Iterator[tuple[RankedUnit, IndexSource]]:
+        speakers, asked = self._named_speakers(), self._asked_order([one for _, one in there])
+        for each, source in there:
+            factor = boost_of(source, speakers, self._dates, self._boosts)
+            factor += self._boosts.order * asked.get(_moment(source), 0.0)
+            yield replace(each, score=each.score * factor), source
+
+    def _asked_order(self, sources: Sequence[IndexSource]) -> dict[tuple[datetime, int], float]:
+        """Return 1 for the moment that the question asks for, latest or first, and less down to 0.
+
+        Nothing where it asks for neither.
+        """
+        if self._order is None:
+            return {}
+        moments = sorted({*map(_moment, sources)}, reverse=self._order == "first")
+        return {moment: at / max(1, len(moments) - 1) for at, moment in enumerate(moments)}
 
     def _named_speakers(self) -> set[str]:
         """Return the speaker whom the question names, if it is exactly one."""
@@ -212,6 +223,11 @@ def validated(hits: Sequence[Hit], validate: Validate | None) -> list[Hit]:
                 f"validate= returned {found!r:.100}; return the hit, a changed one, or None."
             )
     return shown
+
+
+def _moment(source: IndexSource) -> tuple[datetime, int]:
+    """Return when a text was said; those of one append have the same time."""
+    return source.created_at, source.seq
 
 
 def _has(source: IndexSource, metadata: Mapping[str, Any]) -> bool:

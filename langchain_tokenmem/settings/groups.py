@@ -329,6 +329,8 @@ class BoostsSettings(MadeSettings):
     """Added for a speaker named in the question."""
     date: float = Field(default=0.3, ge=0)
     """Added for a date named in the question."""
+    order: float = Field(default=0.3, ge=0)
+    """Added for the latest or first candidate, if the question asks for it."""
 
 
 class ChromaSettings(SettingsGroup):

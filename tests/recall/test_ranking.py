@@ -14,7 +14,7 @@ from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.search_units import pack_unit
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall import ChromaIndex
-from langchain_tokenmem.recall.analysis import NamedDate, TextAnalyser, dates_in
+from langchain_tokenmem.recall.analysis import NamedDate, TextAnalyser, dates_in, order_in
 from langchain_tokenmem.recall.embeddings import (
     HashingEmbeddings,
     embed_texts,
@@ -91,6 +91,19 @@ def test_of_a_long_message_the_sentences_that_match_are_shown(store, recall):
     hit = recall.search("When did the pelican eat?", session_id="s")[0]
     assert "The pelican ate at seven." in hit.text
     assert rough_tokens(hit.text) < 2 * PASSAGE_TOKENS
+
+
+@pytest.mark.parametrize(
+    ("question", "order"),
+    [
+        ("the latest budget", "latest"),
+        ("When did she last call?", None),
+        ("the first offer", "first"),
+        ("from the first to the latest offer", None),
+    ],
+)
+def test_an_order_that_a_question_asks_for(question, order):
+    assert order_in(question) == order
 
 
 @pytest.mark.parametrize(

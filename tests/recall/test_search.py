@@ -243,6 +243,23 @@ def test_a_named_speaker_and_a_named_date_come_first(store):
     assert third.message_id == "b1"
 
 
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("What is the latest budget?", "Budget approved."),
+        ("What is the newest budget for the project?", "Budget approved."),
+        ("What was the first budget?", "The budget is 5000 euros."),
+        ("What was the earliest budget for the project?", "The budget is 5000 euros."),
+    ],
+)
+def test_the_latest_or_the_first_comes_first_where_the_question_asks_for_it(
+    store, recall, question, first
+):
+    texts = ("The budget is 5000 euros.", "The budget was raised to 6000.", "Budget approved.")
+    store.add("s", [HumanMessage(text) for text in texts])
+    assert said(recall.search(question, session_id="s"))[0] == first
+
+
 def test_what_was_said_again_comes_once_and_a_contradiction_twice(store, recall):
     for number in range(9):
         store.add("s", [HumanMessage("I am allergic to hazelnuts!", id=f"n{number}")])
