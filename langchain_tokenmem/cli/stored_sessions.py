@@ -174,7 +174,8 @@ def typed_name(session: str) -> str:
 def title_of(messages: Sequence[BaseMessage]) -> str:
     """Return the beginning of the first human message on one line."""
     first = next((m for m in messages[:_FIRST] if role_of(m) == "human"), None)
-    return "" if first is None else printable(" ".join(text_of(first).split()))[:_TITLE]
+    text = "" if first is None else printable(" ".join(text_of(first).split()))
+    return text if len(text) <= _TITLE else f"{text[: _TITLE - 1].rstrip()}…"
 
 
 def state_in(values: Mapping[str, Any]) -> MemoryState | None:
