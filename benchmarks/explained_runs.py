@@ -46,6 +46,8 @@ from langchain_tokenmem.cli.stored_sessions import StoredSessions
 from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent
 
 _WORD = re.compile(r"[^\W\d_]{4,}")
+_ESCAPED = re.compile(r"\\+u([0-9a-f]{4})")
+"""A letter as JSON writes it: a result that is JSON inside of JSON has its words so."""
 _FRAME = {
     *("user", "assistant", "correction", "found", "nothing", "value", "values", "records"),
     *(
@@ -198,6 +200,7 @@ def lines_opened(said: Sequence[BaseMessage], window: int) -> Counter[str]:
             opened = " ".join(
                 json.dumps(plain(known.messages[at]), ensure_ascii=False) for at in places
             )
+            opened = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), opened)
             found["lines"] += 1
             lacking = [word for word in told if word not in opened.lower()]
             found["lines wrong"] += bool(lacking)
