@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 import langchain_tokenmem
+import mkdocs_hooks
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -49,6 +50,17 @@ def test_every_public_name_is_documented(module):
     pages = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     names = import_module(f"langchain_tokenmem{module}").__all__
     assert [name for name in names if name not in pages] == []
+
+
+@pytest.mark.parametrize("module", mkdocs_hooks.PUBLIC)
+def test_the_reference_has_every_public_name(module):
+    full = f"langchain_tokenmem.{module}".rstrip(".")
+    page = mkdocs_hooks.reference(module)
+    public = getattr(import_module(full), "__all__", [])
+    assert page.count(f"::: {full}.") >= max(len(public), 3)
+    assert [name for name in public if f"::: {full}.{name}\n" not in page] == []
+    name = f"reference/{module or 'langchain_tokenmem'}.md"
+    assert name in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", ["architecture.md", "ten_files.md"])
