@@ -233,13 +233,13 @@ class MemoryNode(TurnNode):
 
 
 class RecallNode(TurnNode):
-    """Recalls old messages that match the newest question.
+    """Recalls old messages and notes that match the newest question.
 
     They are added to that question as a block, created once and kept in the memory's state; later
-    nodes write the view. Without `TokenMemory(recall=...)` it does nothing.
+    nodes write the view. For a memory with neither `recall=` nor `notes=` it adds nothing.
 
     Args:
-        memory: Has the recall.
+        memory: Has the recall and the notes.
         keywords: Those of `MemoryNode`.
 
     Example:
