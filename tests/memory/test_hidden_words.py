@@ -136,6 +136,21 @@ def test_a_hidden_message_leaves_the_running_summary(name, on_remove):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DOORS)
+def test_a_trim_of_all_that_is_covered_leaves_no_summary_of_it(name):
+    with TranscriptStore("sqlite://") as store:
+        door = Door(name, store, memory_of())
+        door.say(*talk(12))
+        covered = door.state()["summary"]["covered"]
+        gone = [m.id or "" for m in talk(12)[: covered + 1]]
+        door.remove(*gone)
+        request = door.say(HumanMessage("And now?", id="now"))
+        assert [key for key in gone if secret(key) in request + str(door.state())] == []
+        assert door.state()["summary"] is None
+        assert secret("a11") in request
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DOORS)
 def test_trimming_by_another_middleware_or_node_is_a_removal(name):
     with TranscriptStore("sqlite://") as store:
         door = Door(name, store, memory_of())

@@ -95,6 +95,16 @@ def test_files_and_database_never_answer_other_than_langgraphs_own_store(batches
         assert plain(JsonStore(folder).batch(everything)) == expected
 
 
+def test_a_search_brings_the_last_put_first_page_by_page(store):
+    for number in range(5):
+        store.put(("a", f"b{number % 2}"), f"k{number}", {"n": number})
+    store.put(("a", "b0"), "k0", {"n": 9})
+    pages = [store.search(("a",), limit=2, offset=offset) for offset in (0, 2, 4)]
+    assert [item.key for page in pages for item in page] == ["k0", "k4", "k3", "k2", "k1"]
+    wanted = store.search(("a",), filter={"n": {"$gt": 1}}, limit=2, offset=1)
+    assert [item.key for item in wanted] == ["k4", "k3"]
+
+
 def test_a_value_that_was_returned_can_be_changed_without_harm(store):
     store.put(("a",), "k", value := {"tags": ["x"]})
     value["tags"].append("y")
