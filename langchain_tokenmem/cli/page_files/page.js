@@ -145,6 +145,7 @@ function select(index) {
 
 function markHidden(call, items) {
   const shown = new Map(items.filter((one) => one.place !== null).map((one) => [one.place, one.is_cut]));
+  const told = new Set(items.flatMap((one) => one.lines.flatMap(([, places]) => places)));
   data.messages.forEach((_, place) => {
     const box = messageAt(place);
     const entry = call.summarized.find((one) => one.first <= place && place <= one.last);
@@ -156,7 +157,7 @@ function markHidden(call, items) {
     box.classList.toggle("hidden", status === "summarized" || status === "left out");
     const tag = box.querySelector(".tag");
     tag.textContent = status;
-    tag.disabled = status !== "summarized";
+    tag.disabled = status !== "summarized" && !told.has(place);
   });
   filter();
 }
