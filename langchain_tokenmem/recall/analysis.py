@@ -114,6 +114,9 @@ _IS_NAME = regex.compile(r"[._/\\:@#]|\p{N}")
 _POSSESSIVE = regex.compile(r"['\u2019]s$", regex.IGNORECASE)
 _MARKS = regex.compile(r"(?<=\p{Latin})\p{Mn}+")
 
+_KNOWN_WORDS = 16_384
+"""Words whose terms are kept in each cache. Both take half a kilobyte of a word: 8 MB."""
+
 _LONGEST_TERM = 100
 """Characters; what is longer is no word that somebody asks for, but data."""
 
@@ -202,7 +205,7 @@ def _chains(text: str) -> list[str]:
     return list(_CHAINS.findall(unicodedata.normalize("NFKC", text)))
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=_KNOWN_WORDS)
 def _terms_of_chain(chain: str, language: str) -> tuple[str, ...]:
     """Return the terms of a chain; people use few words again and again, so most are known."""
     return tuple(_new_terms(chain, language))
@@ -225,7 +228,7 @@ def _new_terms(chain: str, language: str) -> Iterator[str]:
             yield _stem(_folded(piece), language)
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=_KNOWN_WORDS)
 def _stem(word: str, language: str) -> str:
     # A stemmer keeps the word that it works on, so no two threads may share one; a new one takes
     # 4 microseconds, a stem 80.
