@@ -83,9 +83,7 @@ def test_pages_and_filters(store):
     assert (
         ran("sessions", store, "--size", 2).splitlines()[-1] == "2 sessions, page 1; more: --page 2"
     )
-    assert (
-        ran("sessions", store, "--size", 2, "--page", 2).splitlines()[-1] == "1 session, page 2."
-    )
+    assert ran("sessions", store, "--size", 2, "--page", 2).splitlines()[-1] == "1 session, page 2."
     assert sorted(names) == ["other", "s1", "s2"]
     found = json.loads(ran("sessions", store, "--json", "--filter", "BOB"))
     assert [one["session"] for one in found["sessions"]] == ["s2"]
