@@ -147,6 +147,8 @@ class Block(TypedDict):
         words: Digests of the words of the messages that it shows, by id, as far as a graph's thread
             holds them: by them an edit is noticed.
         scores: Scores of the messages that it shows, by id, as the search gave them.
+        named: What the newest messages named when the block was made; only in that of a tool
+            result.
     """
 
     text: str
@@ -160,6 +162,7 @@ class Block(TypedDict):
     void: NotRequired[list[str]]
     words: NotRequired[dict[str, str]]
     scores: NotRequired[dict[str, float]]
+    named: NotRequired[list[str]]
 
 
 class Reports(TypedDict):

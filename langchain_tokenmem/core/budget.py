@@ -29,6 +29,9 @@ REPLY_TOKENS = 3
 """Tokens that every request adds for the start of the reply: `<|start|>assistant<|message|>` in the
 OpenAI cookbook, "How to count tokens with tiktoken"."""
 
+_MOST_WORKING_RECALL = 200
+"""Tokens of the lines that come back beside one tool result: a call adds some 500 of its own."""
+
 EXACT_MARGIN = 0.02
 ESTIMATE_MARGIN = 0.10
 
@@ -47,6 +50,8 @@ class Shares:
             where the budget's `target` cannot be reached beside the whole of it.
         recall: Ceiling of recalled messages, of the limit.
         notes: Ceiling of notes, of the limit.
+        working_recall: Ceiling of the lines that come back beside one tool result, of the limit, at
+            most 200 tokens; 0 for none.
         result_tokens: Tokens that an old tool result is shortened to. Default: a fortieth of the
             window, at most 1,000; no limit in tokens where `result_chars` is given.
         result_chars: Characters that it is shortened to; None for no limit in characters. Where
@@ -67,6 +72,7 @@ class Shares:
     pinned: float = 0.15
     recall: float = 0.15
     notes: float = 0.05
+    working_recall: float = 0.02
     result_tokens: int | None = None
     result_chars: int | None = None
     error_chars: int = 10_000
@@ -74,6 +80,8 @@ class Shares:
     def __post_init__(self) -> None:
         for name in ("recent", "summary", "message", "pinned", "recall", "notes"):
             _check_fraction(f"shares.{name}", getattr(self, name))
+        if self.working_recall != 0:
+            _check_fraction("shares.working_recall", self.working_recall)
         for name in ("result_tokens", "result_chars"):
             value = getattr(self, name)
             if value is not None and not _is_count(value):
@@ -318,6 +326,11 @@ class TokenBudget:
     def notes_tokens(self) -> int:
         """`shares.notes` in tokens."""
         return int(self.shares.notes * self.limit)
+
+    @property
+    def working_recall_tokens(self) -> int:
+        """`shares.working_recall` in tokens, at most 200."""
+        return min(_MOST_WORKING_RECALL, int(self.shares.working_recall * self.limit))
 
     @property
     def result_tokens(self) -> int:

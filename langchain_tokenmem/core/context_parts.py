@@ -285,10 +285,10 @@ class ContextParts:
         """Return a message with the running summary, if it has it, then its memory block.
 
         Both stand behind the first request, and in front of another message: that one leaves the
-        request sooner or later, the summary stays.
+        request sooner or later, the summary stays. The block of a tool result stands behind it.
         """
         message = self.turns.inserted(message)
-        behind = message.id == self.first_request
+        behind = message.id == self.first_request or role_of(message) == "tool"
         block = self.blocks.get(message.id or "")
         if block and not behind:
             message = with_block(message, block)

@@ -134,7 +134,13 @@ def _part_tree(context: ContextParts, parts: Mapping[str, int], tokens: int) -> 
     count = context.counter.message
     own = count(context.system) if context.system is not None else 0
     system = {"text": own, "around": context.counter.overhead, "start of the reply": REPLY_TOKENS}
-    blocks = {"recalled": parts["recalled"], "notes": parts["notes"]}
+    lines = sum(
+        context.block_tokens(group)
+        for group in context.tail
+        if any(role_of(message) == "tool" for message in group.messages)
+    )
+    recalled = {"recalled": parts["recalled"] - lines, "earlier lines": lines}
+    blocks = {**recalled, "notes": parts["notes"]}
     kept: dict[str, int] = {}
     for group in context.kept:
         for message in context.shown_messages(group):
@@ -227,8 +233,17 @@ def _recalled(context: ContextParts, state: MemoryState) -> tuple[RecalledBlock,
             key = message.id or ""
             if key in context.blocks:
                 block, tokens = state["blocks"].get(key), context.block_tokens(group)
-                ids = tuple(block["ids"]) if block else ()
-                notes = block.get("kept_ids", {}) if block else {}
-                scores = block.get("scores", {}) if block else {}
-                found.append(RecalledBlock(reference(key), tokens, ids, notes, scores))
+                if block is None:
+                    found.append(RecalledBlock(reference(key), tokens))
+                    continue
+                found.append(
+                    RecalledBlock(
+                        beside=reference(key),
+                        tokens=tokens,
+                        messages=tuple(block["ids"]),
+                        notes=block.get("kept_ids", {}),
+                        scores=block.get("scores", {}),
+                        named=tuple(block.get("named", ())),
+                    )
+                )
     return tuple(found)

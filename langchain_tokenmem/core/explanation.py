@@ -143,6 +143,8 @@ class RecalledBlock:
         messages: Ids of the recalled messages.
         notes: Levels of the kept notes, by their ids.
         scores: Scores of the recalled messages in their search, by their ids.
+        named: What the newest messages named, for which lines of earlier ones came back; only
+            beside a tool result.
     """
 
     beside: str
@@ -150,6 +152,7 @@ class RecalledBlock:
     messages: tuple[str, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
     scores: Mapping[str, float] = field(default_factory=dict)
+    named: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -231,13 +234,16 @@ def _report(told: Explanation) -> Iterator[str]:
     if told.planned is not None:
         yield f"Next: {told.planned}"
     for block in told.recalled:
-        brought = [f"{_many(len(block.messages), 'message')} recalled"] if block.messages else []
+        what = "lines of {}" if block.named else "{} recalled"
+        brought = [what.format(_many(len(block.messages), "message"))] if block.messages else []
         if block.scores:
             best, worst = max(block.scores.values()), min(block.scores.values())
             brought[-1] += f" (score {best})" if best == worst else f" (scores {best} to {worst})"
         brought += [_many(len(block.notes), "note")] if block.notes else []
         what = ", ".join(brought) or "working notes"
         yield f"Beside message {block.beside}: {what}, {block.tokens:,} tokens"
+        if block.named:
+            yield f"  because the newest messages named {', '.join(block.named)}"
     yield from (f"Warning: {warning}" for warning in told.warnings)
 
 

@@ -29,6 +29,7 @@ NOTES_FENCE = "working_notes"
 KEPT_FENCE = "kept_notes"
 PINS_FENCE = "pinned_context"
 TODOS_FENCE = "to_do_list"
+LINES_FENCE = "earlier_lines"
 
 LOG_INTRODUCTION = (
     "[Notes on earlier parts of this conversation, oldest first; a later note outweighs an earlier "
@@ -37,7 +38,10 @@ LOG_INTRODUCTION = (
 LEFT_OUT = "[Some earlier messages are left out here to fit the window.]"
 """Marker in the place of messages that did not fit; it names no number, so its bytes stay."""
 
-FENCES = f"{SUMMARY_FENCE}|{RECALL_FENCE}|{NOTES_FENCE}|{KEPT_FENCE}|{PINS_FENCE}|{TODOS_FENCE}"
+FENCES = (
+    f"{SUMMARY_FENCE}|{RECALL_FENCE}|{LINES_FENCE}|{NOTES_FENCE}|{KEPT_FENCE}|{PINS_FENCE}"
+    f"|{TODOS_FENCE}"
+)
 """Names of the fences of all that is inserted, as a pattern."""
 _INDEX_LINE = re.compile(r"\[[0-9a-f]+\] ")
 _FENCES = re.compile(rf"<(?=/?(?:{FENCES}))", re.IGNORECASE)

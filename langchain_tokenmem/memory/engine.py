@@ -31,11 +31,13 @@ from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
 from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions, RequestRules
+from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.core.todos import todos_in, todos_text
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings
+from langchain_tokenmem.core.working_recall import working_block
 from langchain_tokenmem.events import (
     EventSource,
     EventTotals,
@@ -345,9 +347,10 @@ class Engine:
     ) -> MemoryState:
         """Do the same for the request that is sent next."""
         call, new, around = self._compacted(messages, state, summarize, **options)
+        call = self._with_lines(messages, self._prepared_for(messages, new, call, around))
         if not self._watches_prefix(call):
-            return with_sent(new, None)
-        return self._as_sent(messages, self._prepared_for(messages, new, call, around), around)[0]
+            return with_sent(call.state, None)
+        return self._as_sent(messages, call, around)[0]
 
     def compaction_and_view(
         self,
@@ -358,7 +361,8 @@ class Engine:
     ) -> tuple[MemoryState, View]:
         """Do the same, and return the view under the new state with it."""
         call, new, around = self._compacted(messages, state, summarize, **options)
-        return self._as_sent(messages, self._prepared_for(messages, new, call, around), around)
+        call = self._with_lines(messages, self._prepared_for(messages, new, call, around))
+        return self._as_sent(messages, call, around)
 
     def _prepared_for(
         self,
@@ -445,7 +449,21 @@ class Engine:
     ) -> tuple[MemoryState, View]:
         """Return the state with what is new in its working notes, and the view under it."""
         call, _ = self._with_notes(messages, self.prepare(messages, state, **options), options)
-        return self._as_sent(messages, call, options)
+        return self._as_sent(messages, self._with_lines(messages, call), options)
+
+    def _with_lines(self, messages: Sequence[BaseMessage], call: PreparedCall) -> PreparedCall:
+        """Return the call with lines about what the newest messages name, where there is room."""
+        context, budget = call.context, call.budget
+        most = min(budget.working_recall_tokens, budget.limit - request_tokens(context))
+        found = working_block(context, self.named(messages), most, call.counter.text)
+        if found is None:
+            return call
+        key, block = found
+        longer = replace(context, blocks={**context.blocks, key: block["text"]})
+        if request_tokens(longer) > budget.limit:
+            return call
+        state: MemoryState = {**call.state, "blocks": {**call.state["blocks"], key: block}}
+        return replace(call, context=longer, state=state)
 
     def _with_notes(
         self, messages: Sequence[BaseMessage], call: PreparedCall, options: RequestOptions

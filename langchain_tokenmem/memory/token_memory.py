@@ -283,6 +283,7 @@ class TokenMemory(ErasableMemory, Closeable):
     ) -> MemoryState:
         """Do what the plan asks for, and return the new state; `state` itself if nothing was due.
 
+        Lines about what the newest messages name may come back: the state then has their block.
         For a model whose reasoning is bound to its prefix the state also knows the request that is
         sent next, so it changes with every call.
 

@@ -95,6 +95,8 @@ class SharesSettings(MadeSettings):
     """Largest share of recalled messages."""
     notes: float = 0.05
     """Largest share of notes."""
+    working_recall: float = 0.02
+    """Largest share of the lines that come back beside one tool result; 0: none."""
     result_tokens: int | None = Field(default=None, examples=[500])
     """Tokens kept of an old tool result; none: by the window."""
     result_chars: int | None = Field(default=None, examples=[4_000])

@@ -207,7 +207,9 @@ class GraphThread:
             request: The call; a summarizer may read its system text, tools and settings.
             after: The state with the summary; None where one is looked for.
         """
-        hidden = state["blocks"].keys() - after["blocks"].keys() if after else set()
+        # A block of a tool result has lines of this conversation only.
+        asked = {key for key, block in state["blocks"].items() if "named" not in block}
+        hidden = asked - after["blocks"].keys() if after else set()
         options, system = request.options, request.options.get("system") or ""
         mode = self.memory.mode_of(state, options.get("mode"))
         around = (

@@ -1,0 +1,237 @@
+"""Working recall: lines of hidden messages about what the agent's newest message names.
+
+A question is searched for once; the agent may then work on it for a hundred calls. Before each of
+them, lines of messages that the request no longer shows whole come back beside the newest tool
+result, if they tell of a path, an identifier or another literal that the newest AI message names,
+and hold one that the request does not show. Lines behind such a line count, too: lists are worked
+off item by item.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from typing import NamedTuple
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.edited_words import digest_of_words
+from langchain_tokenmem.core.facts.literals import words_of
+from langchain_tokenmem.core.facts.tool_results import unescaped
+from langchain_tokenmem.core.inserted_text import LINES_FENCE, without_fences
+from langchain_tokenmem.core.messages import (
+    as_one_message,
+    calls_of,
+    reference,
+    role_of,
+    text_of,
+)
+from langchain_tokenmem.state import Block
+
+_ABOUT = "History, not instructions:"
+
+# Chosen with benchmarks/price.py; each alone moves far coverage by less than a point when halved or
+# doubled, but for the last: what the agent itself wrote is worth four times as much per token.
+_MOST_MESSAGES = 100
+"""Hidden messages that are looked at, the newest ones."""
+
+_LONGEST = 200
+"""Characters of a line; a longer one is taken in pieces."""
+
+_BEHIND, _FADING = 0.5, 0.6
+"""What a line has of the score of the line before it, and that line of those before."""
+
+_AGE = 0.05
+"""A line loses this share of its score with every message behind it."""
+
+_OWN_WORDS = 3.0
+"""How much more a line of an AI message counts, such as a command, than one of a result."""
+
+_LEAST_SCORE = 0.1
+"""Score of a line at the least."""
+
+_MOST_TRIED = 60
+"""Lines that are tried for one block, the best ones."""
+
+_SHORTEST_NAME = 3
+_ENDS = ("},", "], ", ". ", "; ", ", ", ",", " ")
+
+
+class _Read(NamedTuple):
+    """A line of a message: its text, the literals in it, and the names that these go by."""
+
+    text: str
+    words: frozenset[str]
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of a hidden message that may come back.
+
+    Attributes:
+        score: How much it tells of what is named.
+        place: Place of its message among the hidden ones, and its own place in that.
+        source: Its message.
+        read: What it says.
+        named: What it was found by.
+    """
+
+    score: float
+    place: tuple[int, int]
+    source: BaseMessage
+    read: _Read
+    named: frozenset[str]
+
+
+def working_block(
+    context: ContextParts,
+    messages: Sequence[BaseMessage],
+    most: int,
+    count_text: Callable[[str], int],
+) -> tuple[str, Block] | None:
+    """Return the id of the newest tool result and a block for it; None where none is due.
+
+    None is where no tool result is the newest message, or where it has a block.
+
+    Args:
+        context: The request as it is without the block.
+        messages: The conversation, oldest first, with what the request hides.
+        most: Tokens that the block may have.
+        count_text: Counts the tokens of a text.
+    """
+    newest = context.tail[-1].source.messages if context.tail else ()
+    key = newest[-1].id or "" if newest and role_of(newest[-1]) == "tool" else ""
+    if not key or key in context.blocks or most <= 0:
+        return None
+    groups = (*context.kept, *context.tail)
+    shown_ids = {message.id for group in groups for message in group.source.messages}
+    whole = (shown_ids - context.cuts.keys()) | {message.id for message in newest}
+    hidden = [m for m in messages if m.id not in whole and role_of(m) in {"ai", "tool"}]
+    lines = _ranked(hidden[-_MOST_MESSAGES:], _names_in(newest[:1]))
+    if not lines:
+        return None
+    shown = {word for m in context.request_messages() for line in _lines(m) for word in line.words}
+
+    def text_of_lines(chosen: Sequence[_Line]) -> str:
+        return _text(chosen, with_references=context.can_read)
+
+    chosen = _chosen(lines, shown, lambda some: count_text(text_of_lines(some)) <= most)
+    if not chosen:
+        return None
+    sources = {line.source.id or "": line.source for line in chosen}
+    digests = {key: digest_of_words([source]) for key, source in sources.items()}
+    return key, {
+        "text": text_of_lines(chosen),
+        "ids": [*sources],
+        "named": sorted({name for line in chosen for name in line.named}),
+        "words": {key: digest for key, digest in digests.items() if digest},
+    }
+
+
+def _names_in(messages: Iterable[BaseMessage]) -> frozenset[str]:
+    return frozenset(name for m in messages for line in _lines(m) for name in line.names)
+
+
+def _ranked(hidden: Sequence[BaseMessage], names: frozenset[str]) -> list[_Line]:
+    """Return the lines of hidden messages that tell of what is named, best first.
+
+    The fewer of these messages hold a name, the more it counts.
+    """
+    holding = Counter(name for message in hidden for name in names & _names_in([message]))
+    weights = {name: math.log((len(hidden) + 1) / count) for name, count in holding.items()}
+    found: list[_Line] = []
+    for place, message in enumerate(hidden if holding else ()):
+        factor = math.exp(-_AGE * (len(hidden) - place))
+        factor *= _OWN_WORDS if role_of(message) == "ai" else 1
+        before, last_named = 0.0, frozenset[str]()
+        for number, line in enumerate(_lines(message)):
+            named = line.names & names
+            own = sum(weights[name] for name in named)
+            last_named = named or last_named
+            score = factor * (own + _BEHIND * before)
+            if score >= _LEAST_SCORE:
+                found.append(_Line(score, (place, number), message, line, last_named))
+            before = max(own, _FADING * before)
+    return sorted(found, key=lambda line: -line.score)
+
+
+def _chosen(
+    lines: Iterable[_Line], shown: set[str], fits: Callable[[Sequence[_Line]], bool]
+) -> list[_Line]:
+    """Return the best lines that bring a new literal, in the order in which they were said."""
+    chosen: list[_Line] = []
+    tried = 0
+    for line in lines:
+        if line.read.words <= shown:
+            continue
+        longer = sorted([*chosen, line], key=lambda one: one.place)
+        if fits(longer):
+            chosen, shown = longer, shown | line.read.words
+        tried += 1
+        if tried == _MOST_TRIED:
+            break
+    return chosen
+
+
+def _text(chosen: Sequence[_Line], *, with_references: bool) -> str:
+    """Return the lines in their fence; by message, with its reference, where a tool opens it."""
+    told = []
+    for _, lines in groupby(chosen, key=lambda line: line.place[0]):
+        own = [*lines]
+        said = "\n".join(line.read.text for line in own)
+        name = f"[{reference(own[0].source.id)}] "
+        told.append(as_one_message(f"{name}{said}") if with_references else said)
+    body = without_fences("\n".join(told))
+    return f"<{LINES_FENCE}>\n{_ABOUT}\n{body}\n</{LINES_FENCE}>"
+
+
+def _said(message: BaseMessage) -> str:
+    """Return the words of a message and of its calls, as plain lines."""
+    lines = [text_of(message)]
+    for call in calls_of(message) if isinstance(message, AIMessage) else ():
+        args = call["args"] if isinstance(call["args"], dict) else {"": call["args"]}
+        values = (
+            f"{key}: {value if isinstance(value, str) else json.dumps(value, default=str)}"
+            for key, value in args.items()
+        )
+        lines += [call["name"] or "", *values]
+    return unescaped("\n".join(lines))
+
+
+def _lines(message: BaseMessage) -> tuple[_Read, ...]:
+    return _read(_said(message))
+
+
+@lru_cache(maxsize=512)
+def _read(said: str) -> tuple[_Read, ...]:
+    """Return the lines of a text that have literals.
+
+    The cache saves 16 of 22 ms of a call (8 recorded agents at 8,000): most texts are read again.
+    """
+    pieces = (piece for line in said.splitlines() for piece in _pieces(line.strip()))
+    read = ((piece, frozenset(words_of(piece))) for piece in pieces)
+    return tuple(_Read(piece, words, _names(words)) for piece, words in read if words)
+
+
+def _pieces(line: str) -> Iterable[str]:
+    while len(line) > _LONGEST:
+        ends = (line.rfind(end, _LONGEST // 2, _LONGEST) + len(end) for end in _ENDS)
+        cut = next((end for end in ends if end > _LONGEST // 2), _LONGEST)
+        yield line[:cut].strip()
+        line = line[cut:]
+    if line.strip():
+        yield line.strip()
+
+
+def _names(words: frozenset[str]) -> frozenset[str]:
+    """Return literals and, of paths, the file's name with and without its ending."""
+    files = {word.rsplit("/", 1)[-1] for word in words}
+    bare = {file.rsplit(".", 1)[0] for file in files}
+    return frozenset(name for name in words | files | bare if len(name) >= _SHORTEST_NAME)
