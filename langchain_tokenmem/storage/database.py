@@ -21,7 +21,7 @@ from sqlalchemy import (
     inspect,
     select,
 )
-from sqlalchemy.exc import DBAPIError, DisconnectionError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from langchain_tokenmem.background import seconds_left
@@ -44,9 +44,6 @@ BUSY_SECONDS = 30
 
 _LEAST_BUSY_SECONDS = 1.0
 """Writers queue up all the time: a turn whose time is over still waits for those before it."""
-
-_REST_SECONDS = 1.0
-"""A connection to PostgreSQL that nobody has used for this long may have been lost."""
 
 _AT_ONCE = 500
 """Keys in one query; old versions of SQLite take 999 variables."""
@@ -262,11 +259,11 @@ class Database:
         }
         if self.is_sqlite:
             options["connect_args"] = {"check_same_thread": False, "timeout": BUSY_SECONDS}
+        else:
+            options["pool_pre_ping"] = True
         engine = self._given or create_engine(self.url, **options)
         if self.is_sqlite:
             event.listen(engine, "connect", _configured_for(read_only=self._is_read_only))
-        elif self._given is None:
-            _look_after_rest(engine)
         try:
             begin = "BEGIN" if self._is_read_only else "BEGIN IMMEDIATE"
             with self._transaction(engine, begin) as connection:
@@ -395,28 +392,6 @@ def _configured_for(*, read_only: bool) -> Any:
             connection.execute(f"PRAGMA {pragma}")
 
     return configure
-
-
-def _look_after_rest(engine: Engine) -> None:
-    """Replace a connection that was lost while nobody used it.
-
-    SQLAlchemy's `pool_pre_ping` would ask before each transaction, which takes as long as four
-    statements.
-    """
-
-    def note(_connection: object, record: Any) -> None:
-        record.info["used"] = time.monotonic()
-
-    def look(connection: Any, record: Any, _proxy: object) -> None:
-        if time.monotonic() - record.info.get("used", time.monotonic()) < _REST_SECONDS:
-            return
-        try:
-            engine.dialect.do_ping(connection)
-        except engine.dialect.loaded_dbapi.Error as error:
-            raise DisconnectionError from error  # the pool opens another one
-
-    event.listen(engine, "checkin", note)
-    event.listen(engine, "checkout", look)
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:

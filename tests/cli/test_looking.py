@@ -340,7 +340,8 @@ def test_calls_whose_summaries_a_model_wrote_are_played_again_without_it(tmp_pat
     ],
     ids=lambda args: args[0],
 )
-def test_every_command_prints_json_and_nothing_else(store, tmp_path, args):
+def test_every_command_prints_json_and_nothing_else(store, tmp_path, args, monkeypatch):
+    monkeypatch.delenv("TOKENMEM_DATA", raising=False)  # the recordings of integration_tests
     saver_file = tmp_path / "theirs.db"
     with SqliteSaver.from_conn_string(str(saver_file)) as saver:
         chat(saver, "t1")
