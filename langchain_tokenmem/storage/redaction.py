@@ -17,9 +17,10 @@ from langchain_tokenmem.errors import CorruptStoreError, RedactionError, ScopeEr
 from langchain_tokenmem.storage.codec import Codec, from_json, message_digest, to_json
 from langchain_tokenmem.storage.database import Database, chunks, lock_threads
 from langchain_tokenmem.storage.detached import from_ranges
+from langchain_tokenmem.storage.index_terms import forget_from
 from langchain_tokenmem.storage.message_json import checksum, decoded_message
 from langchain_tokenmem.storage.redactor import Redactor
-from langchain_tokenmem.storage.search_index import SearchIndex, forget_from
+from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.sessions import MESSAGES, Session, checked_id, find, save
 from langchain_tokenmem.storage.tables import (
     checkpoints,

@@ -1,4 +1,4 @@
-"""The search index: terms that every append writes, and what is not indexed yet."""
+"""The search index: what every append writes to it, what it lacks, and its rebuild."""
 
 from __future__ import annotations
 
@@ -6,23 +6,29 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import Connection, and_, func, select
 
 from langchain_tokenmem.core.search_units import (
     Analyser,
     Change,
-    Entry,
     IndexSource,
     Scope,
     Unindexed,
 )
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage import documents, facts
-from langchain_tokenmem.storage.database import Database, chunks, lock_threads
+from langchain_tokenmem.storage.database import Database, lock_threads
 from langchain_tokenmem.storage.index_reader import IndexReader, sessions_in, source_of
+from langchain_tokenmem.storage.index_terms import (
+    add_terms,
+    delete_where,
+    entries_of,
+    forget,
+    forget_from,
+    recount,
+    start_over,
+)
 from langchain_tokenmem.storage.sessions import (
     MESSAGES,
     Session,
@@ -114,7 +120,7 @@ class SearchIndex(VectorTable):
         """Update the index entries of messages, in the transaction that edits them."""
         session = find_by_id(connection, session.id) or session  # an append has counted meanwhile
         known = [seq for seq in seqs if seq < session.words_from]
-        _forget(connection, session, known)
+        forget(connection, session, known)
         delete_vectors(connection, session.id, seqs)
         session = save(connection, session, vectors_from=min(session.vectors_from, *seqs))
         if known and self._analyser:
@@ -258,7 +264,7 @@ class SearchIndex(VectorTable):
 
     def forget(self, connection: Connection, session: Session, seqs: Sequence[int]) -> None:
         """Delete the terms and vectors of some texts."""
-        _forget(connection, session, seqs)
+        forget(connection, session, seqs)
         delete_vectors(connection, session.id, seqs)
 
     def _check(self, connection: Connection, session_id: str | None, user_id: str | None) -> None:
@@ -324,7 +330,7 @@ class SearchIndex(VectorTable):
         with self._lock, self._database.writing(_ABOUT) as connection:
             lock_threads(connection, [_ANALYSER])  # processes that start at once do it once
             if facts.get(connection, _ANALYSER) != analyser.version:
-                _start_over(connection)
+                start_over(connection)
                 facts.put(connection, _ANALYSER, analyser.version)
         self._is_ready = True
 
@@ -379,11 +385,11 @@ class SearchIndex(VectorTable):
             known = terms.c.seq >= start
             if is_more:
                 known = and_(known, terms.c.seq <= found[-1].seq)
-            _delete_where(connection, session, known)
+            delete_where(connection, session, known)
             last = found[-1].seq if found else 0
             add_terms(connection, session, entries_of(analyser, found), last)
             if not is_more:
-                _recount(connection, session)
+                recount(connection, session)
             following = found[-1].seq + 1 if is_more else None
             # The end of a session is the beginning of the next one.
             facts.put(connection, _REBUILT_TO, (number, following) if is_more else (number + 1, 1))
@@ -407,95 +413,3 @@ def sources_from(
     start = max(from_seq, session.first_seq)
     rows = current(read(connection, session, start, start + limit - 1))
     return [source_of(row, session) for row in rows]
-
-
-# --- terms
-
-# psycopg sends one statement for each row of a list.
-_ADD_AT_ONCE = insert(terms).from_select(
-    [*terms.c],
-    select(*(func.unnest(bindparam(column.name, type_=ARRAY(column.type))) for column in terms.c)),
-)
-"""Inserts rows that come as one array for each column, on PostgreSQL."""
-
-
-def entries_of(analyser: Analyser, sources: Sequence[IndexSource]) -> list[tuple[int, Entry]]:
-    """Return what an analyser finds in texts, each with the number of its text."""
-    return [
-        (source.seq, entry)
-        for source in sources
-        if not source.is_hidden
-        for entry in analyser.entries(source)
-    ]
-
-
-def add_terms(
-    connection: Connection, session: Session, found: Sequence[tuple[int, Entry]], last: int
-) -> None:
-    """Store the terms of texts of a session, and update the counts in the session's row.
-
-    Args:
-        connection: In a transaction that writes.
-        session: The session.
-        found: What was found in the texts.
-        last: Number of the last one of these texts.
-    """
-    new = [
-        (session.id, term, seq, entry.part, occurrences, entry.length, int(entry.elaborates))
-        for seq, entry in found
-        for term, occurrences in entry.terms.items()
-    ]
-    names = [column.name for column in terms.c]
-    if new and connection.dialect.name == "postgresql":
-        columns = map(list, zip(*new, strict=True))
-        connection.execute(_ADD_AT_ONCE, dict(zip(names, columns, strict=True)))
-    elif new:
-        connection.execute(insert(terms), [dict(zip(names, row, strict=True)) for row in new])
-    changes = _counted(len(found), sum(entry.length for _, entry in found))
-    if last >= session.words_from:
-        changes["words_from"] = last + 1
-    connection.execute(update(sessions).where(sessions.c.id == session.id).values(**changes))
-
-
-def _counted(units: int, length: int) -> dict[str, Any]:
-    return {
-        "unit_count": sessions.c.unit_count + units,
-        "term_count": sessions.c.term_count + length,
-    }
-
-
-def _recount(connection: Connection, session: Session) -> None:
-    """Count the units and terms of a session anew."""
-    every = select(terms.c.seq, terms.c.part, terms.c.unit_length)
-    own = every.where(terms.c.session == session.id).distinct().subquery()
-    counted = select(func.count(), func.coalesce(func.sum(own.c.unit_length), 0)).select_from(own)
-    units, length = connection.execute(counted).one()
-    save(connection, session, unit_count=units, term_count=length)
-
-
-def _forget(connection: Connection, session: Session, seqs: Sequence[int]) -> None:
-    """Delete the terms of some messages."""
-    for some in chunks(seqs):
-        _delete_where(connection, session, terms.c.seq.in_(some))
-
-
-def forget_from(connection: Connection, session: Session, seq: int) -> None:
-    """Delete the terms of a message and all later ones, which are then indexed again."""
-    _delete_where(connection, session, terms.c.seq >= seq)
-    save(connection, session, words_from=min(session.words_from, seq))
-
-
-def _delete_where(connection: Connection, session: Session, condition: Any) -> None:
-    own = and_(terms.c.session == session.id, condition)
-    known = select(terms.c.seq, terms.c.part, terms.c.unit_length).where(own).distinct()
-    lengths = [row.unit_length for row in connection.execute(known)]
-    if lengths:
-        connection.execute(delete(terms).where(own))
-        counted = _counted(-len(lengths), -sum(lengths))
-        connection.execute(update(sessions).where(sessions.c.id == session.id).values(**counted))
-
-
-def _start_over(connection: Connection) -> None:
-    connection.execute(delete(terms))
-    new = {"unit_count": 0, "term_count": 0, "words_from": sessions.c.first_seq}
-    connection.execute(update(sessions).values(**new))
