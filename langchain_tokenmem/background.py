@@ -349,12 +349,14 @@ def wait_at_exit(wait: Callable[[], object]) -> None:
     Args:
         wait: The bound method.
     """
-    owner, reference = wait.__self__, weakref.WeakMethod(wait)  # type: ignore[attr-defined]
+    owner, method = wait.__self__, wait.__func__  # type: ignore[attr-defined]
+    # A WeakMethod may print an error that nobody can catch when it goes together with its object.
+    reference = weakref.ref(owner)
 
     def call() -> None:
         alive = reference()
         if alive is not None:
-            alive()
+            method(alive)
 
     atexit.register(call)
     # Else it would itself be called at exit, before `call` where no library made one earlier.
