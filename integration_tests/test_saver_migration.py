@@ -149,7 +149,7 @@ def test_threads_go_back_to_where_they_came_from_and_elsewhere(stock, target, tm
         ours = TokenMemorySaver(store)
         head = ours.get_tuple(at("ann"))
         put(ours, head.config, {"n": 100}, {"n": f"{100:032}.{0:016}"}, step=100)
-    assert "1 checkpoints with 0 pending" in migrated(target, url, "--to", "langgraph")
+    assert "1 checkpoint with 0 pending" in migrated(target, url, "--to", "langgraph")
     assert len(read(saver, "ann")) == EACH + 1
     assert read(saver, "bob/2") == before["bob/2"]
 
