@@ -113,7 +113,7 @@ def requests(
 
 
 def share_in(question: Question, dialogue: Dialogue, request: Sequence[BaseMessage]) -> float:
-    """Return the share of a question's evidence whose text, or a passage of it, is in a request."""
+    """Return how much of a question's evidence a request holds, as text or as a passage of it."""
     sent = _flat("\n".join(map(text_of, request)))
     texts = [line.text for line in dialogue.lines if line.id in question.evidence]
     return sum(any(_flat(one) in sent for one in _passages(text)) for text in texts) / len(texts)

@@ -350,7 +350,7 @@ def wait_at_exit(wait: Callable[[], object]) -> None:
         wait: The bound method.
     """
     owner, method = wait.__self__, wait.__func__  # type: ignore[attr-defined]
-    # A WeakMethod may print an error that nobody can catch when it goes together with its object.
+    # A WeakMethod that is freed together with its object may print an "Exception ignored".
     reference = weakref.ref(owner)
 
     def call() -> None:

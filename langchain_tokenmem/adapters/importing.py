@@ -376,7 +376,7 @@ def import_histories(
 
 
 def session_and_owner(name: str, session_of: SessionOf | None) -> tuple[str, str | None]:
-    """Return the ids of a session and its user; the name itself and nobody without a function."""
+    """Return the ids of a session and its user; without a function, the name and None."""
     found = name if session_of is None else session_of(name)
     return (found, None) if isinstance(found, str) else found
 
@@ -419,7 +419,7 @@ def by_pattern(pattern: str) -> SessionOf:
 
 
 def _sql_history_class() -> Any:
-    """Import langchain-community, which warns that nobody maintains it any more."""
+    """Import langchain-community without its warning that it is no longer maintained."""
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*langchain-community", DeprecationWarning)

@@ -181,9 +181,9 @@ def checkpointed(memory: TokenMemory, config: RunnableConfig | None) -> Collecti
         config: The run's config; None for the one that LangChain keeps for the running task.
     """
     saver, recall = saver_of_run(config), memory.recall
-    if recall is None or getattr(saver, "store", None) is not recall.store:
+    if recall is None or memory.before_store or subgraph_of(config):
         return ()
-    if memory.before_store or not saver.keeps_transcript or subgraph_of(config):
+    if not getattr(saver, "keeps_transcript", False) or saver.store is not recall.store:
         return ()
     held = state_in_run(saver.transcript_channel)
     return {message.id for message in held} if isinstance(held, list) else ()

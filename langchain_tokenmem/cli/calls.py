@@ -107,9 +107,9 @@ def session_calls(found: StoredSessions, session: str, window: int | None = None
     """
     messages = [with_time(row) for row in found.rows(session)]
     newest = found.state(session)
-    budget, whose = _budget(found, session, newest, messages)
+    budget, source = _budget(found, session, newest, messages)
     if window:
-        budget, whose = budget.in_window(window), "as given"
+        budget, source = budget.in_window(window), "as given"
     memory = TokenMemory(budget)
     options: RequestOptions = {"tools": list(found.tools.get(session, ()))}
     if newest is not None and "change" in newest:
@@ -126,7 +126,7 @@ def session_calls(found: StoredSessions, session: str, window: int | None = None
     if messages:
         view = memory.view(messages, state, **options)
         made.append(Call(len(made) + 1, messages, state, view, is_next=True))
-    origin = f"{origin}; window {budget.context_window:,}, {whose}"
+    origin = f"{origin}; window {budget.context_window:,}, {source}"
     return SessionCalls(messages, made, budget, origin)
 
 
