@@ -133,13 +133,15 @@ class LogWriter:
         """Return the request for the entry about `batch`, the messages to tell of those folded."""
         log = self.context.summary
         prior = "\n\n".join(filter(None, (e["text"] for e in log["entries"]))) if log else None
+        sent, counter = self._sent_up_to(folded), self.context.counter
         return SummaryRequest(
             messages=batch,
             max_tokens=max_tokens,
             count_text=self.count_text,
             prior=prior or None,
             instruction=instruction,
-            sent=self._sent_up_to(folded),
+            sent=sent,
+            sent_tokens=sum(map(counter.message, sent)) + counter.tools + counter.overhead,
             called=self.called,
             tools=self.options.get("tools") or (),
             settings=self.options.get("settings") or {},

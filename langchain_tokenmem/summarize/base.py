@@ -30,6 +30,7 @@ class SummaryRequest:
         instruction: What the caller asks of this one entry.
         sent: The main request as the model has last seen it, up to the last of `messages`, for
             summarizers that reuse its cached prefix.
+        sent_tokens: Tokens of `sent` and of its tools, as the memory counts requests.
         condenses: Whether `messages` are entries of the log, of which one shorter entry is made.
         called: The model that the main request is for; None where it is not known.
         tools: Tools that the main request carries, as `bind_tools` takes them.
@@ -43,6 +44,7 @@ class SummaryRequest:
     prior: str | None = None
     instruction: str | None = None
     sent: Sequence[BaseMessage] = ()
+    sent_tokens: int = 0
     condenses: bool = False
     called: Any = None
     tools: Sequence[Any] = ()

@@ -13,6 +13,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
+from langchain_tokenmem.core.budget import EXACT_MARGIN
 from langchain_tokenmem.core.chat_models import model_name, unwrap_model
 from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, provider_of
@@ -121,11 +122,21 @@ class PromptBuilder:
             del lines[: max(1, len(lines) // 10)]
         return replace(request, prior="\n".join(lines) or None)
 
-    def fits(self, request: SummaryRequest, messages: Sequence[BaseMessage]) -> bool:
-        """Return whether messages, the main call's tools, and the answer fit the model's window."""
-        tokens = tokens_of(messages, request.count_text) + tool_tokens(request)
-        most = min(request.max_tokens, self.window)
-        return tokens + most <= self.window * (1 - _WINDOW_MARGIN)
+    def fits(
+        self, request: SummaryRequest, messages: Sequence[BaseMessage], *, behind: bool = False
+    ) -> bool:
+        """Return whether messages and the answer to them fit the model's window.
+
+        Args:
+            request: The request for the summary.
+            messages: The messages of the call, or those behind the main request.
+            behind: Whether they stand behind the main request. The memory has counted that one for
+                this very model, so less of the window is left free.
+        """
+        tokens = tokens_of(messages, request.count_text) + min(request.max_tokens, self.window)
+        if behind:
+            return request.sent_tokens + tokens <= self.window * (1 - EXACT_MARGIN)
+        return tokens <= self.window * (1 - _WINDOW_MARGIN)
 
     def corrected(
         self, messages: Sequence[BaseMessage], answer: str, unknown: Sequence[str]
@@ -233,30 +244,15 @@ def is_cheaper_reused(
         plain: The messages of the plain request.
     """
     *prefix, order = reused
-    shared = tokens_of(prefix, request.count_text) + tool_tokens(request)
-    is_kept = shared >= SMALLEST_CACHE and _reports_cache(prefix)
-    price = (CACHED_PRICE if is_kept else 1.0) * shared + tokens_of([order], request.count_text)
+    is_kept = request.sent_tokens >= SMALLEST_CACHE and _reports_cache(prefix)
+    shared = (CACHED_PRICE if is_kept else 1.0) * request.sent_tokens
+    price = shared + tokens_of([order], request.count_text)
     return price < tokens_of(plain, request.count_text)
 
 
 def tokens_of(messages: Sequence[BaseMessage], count_text: Callable[[str], int]) -> int:
     """Return the tokens of messages as a summarizer reads them."""
     return sum(FRAME_TOKENS + count_text(render_message(message)) for message in messages)
-
-
-def tool_tokens(request: SummaryRequest) -> int:
-    """Return the tokens of the main request's tools, roughly: those of their schemas as JSON."""
-    # Imported here: it pulls in Pydantic's v1 and v2 machinery, and most callers have no tools.
-    from langchain_core.utils.function_calling import convert_to_openai_tool  # noqa: PLC0415
-
-    def schema_of(tool: Any) -> Any:
-        try:
-            return convert_to_openai_tool(tool)
-        except (ValueError, TypeError, KeyError, AttributeError):
-            return tool  # a provider's built-in tool
-
-    schemas = [json.dumps(schema_of(tool), default=str) for tool in request.tools]
-    return sum(map(request.count_text, schemas))
 
 
 def _reports_cache(prefix: Sequence[BaseMessage]) -> bool:

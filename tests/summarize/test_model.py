@@ -253,6 +253,17 @@ def test_the_gate_waits_for_human_and_ai_words_worth_a_call():
     )
 
 
+@pytest.mark.parametrize(("room", "calls"), [(99, 0), (100, 1)])
+def test_a_model_is_not_asked_for_notes_that_have_no_room(room, calls):
+    model = Scripted()
+    summary = ModelSummarizer(model, tool_share=0.0).summarize(request_of(talk(5), room))
+    assert len(model.requests) == calls
+    assert summary.calls == calls
+    assert (summary.model == "extractive") is (calls == 0)
+    assert summary.failures == ()
+    assert len(summary.text) > 20
+
+
 def test_language_and_prompts_of_a_summarizer_can_be_chosen():
     model = Scripted()
     own = SummaryPrompts(version="mine-1", system="Notes in $language, $words words.", sections=())

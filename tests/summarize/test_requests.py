@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from pydantic import Field, PrivateAttr
 
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.model import ModelSummarizer
-from langchain_tokenmem.summarize.requests import complete_groups, is_cheaper_reused
+from langchain_tokenmem.summarize.requests import complete_groups, is_cheaper_reused, tokens_of
 from tests.providers import CHECKS, LS_PROVIDERS, StrictModel
 from tests.strategies import conversations
 from tests.summarize.models import Scripted, tool_calling
@@ -88,7 +89,10 @@ def agent_run(rounds: int, words: int = 60) -> list[BaseMessage]:
 
 
 def request_of(sent: list[BaseMessage], batch: slice = slice(2, 12), **more: Any) -> SummaryRequest:
-    return SummaryRequest(sent[batch], 300, count, sent=sent, tools=[TOOL], **more)
+    tokens = tokens_of(sent, count)
+    return SummaryRequest(
+        sent[batch], 300, count, sent=sent, sent_tokens=tokens, tools=[TOOL], **more
+    )
 
 
 async def written(writer: ModelSummarizer, request: SummaryRequest, *, later: bool) -> Summary:
@@ -250,6 +254,15 @@ def test_a_reused_request_that_does_not_fit_the_summarizers_window_is_not_sent()
     writer = ModelSummarizer(model, window=2_000, reuse_prefix=True)
     writer.summarize(request_of(sent, slice(2, 4), called=model))
     assert [message.type for message in model._requests[0]] == ["system", "human"]
+
+
+@pytest.mark.parametrize(("sent_tokens", "reused"), [(9_300, True), (9_700, False)])
+def test_the_memorys_count_says_whether_a_main_request_fits_once_more(sent_tokens, reused):
+    model, sent = CachingModel(), agent_run(10)
+    request = replace(request_of(sent, called=model), sent_tokens=sent_tokens)
+    writer = ModelSummarizer(model, window=10_300, reuse_prefix=True)
+    writer.summarize(request)
+    assert (model._requests[0][:-1] == sent) is reused
 
 
 def test_entries_are_condensed_without_the_main_request():

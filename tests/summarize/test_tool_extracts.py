@@ -95,10 +95,10 @@ def test_what_the_notes_leave_of_the_entry_is_for_the_extracts_too():
 def test_what_the_notes_copied_leaves_the_extracts_to_other_values():
     rows = "\n".join(f"order_id: ORD-{n}" for n in range(77_100, 77_160))
     messages = [HumanMessage("List them.", id="h"), *calling("1", "list_orders", rows)]
-    plain, _ = written(request_of(messages, 100))
+    plain, _ = written(request_of(messages, 200))
     copied = [one for one in map(str, range(77_100, 77_160)) if f"ORD-{one}" in plain.text]
     notes = "## State\n- The orders are " + ", ".join(f"ORD-{one}" for one in copied[:4]) + "."
-    again, _ = written(request_of(messages, 100), notes)
+    again, _ = written(request_of(messages, 200), notes)
     held = again.text.partition(HEADING)[2]
     assert len(copied) >= 4
     assert "ORD-" in held
