@@ -9,8 +9,6 @@ sums are left alone: a summary may say them in its own way.
 from __future__ import annotations
 
 import re
-
-# ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal

@@ -40,6 +40,7 @@ from langchain_tokenmem.summarize.requests import (
     PromptBuilder,
     is_cheaper_reused,
     is_same_model,
+    tokens_of,
 )
 
 ATTEMPTS = 3
@@ -52,6 +53,9 @@ literals than extracts alone; with this share it is less than half a point."""
 MIN_TOKENS = 100
 """A heading and some bullets. At a window of 4,000 three of four batches have less: extracts in
 their place lower the price from 0.54 to 0.43 and lose no far literal (`benchmarks/price.py`)."""
+
+_SHORTER = 20
+"""How much shorter than the batch notes of few tokens may be."""
 
 _TARGETS = (1.0, 0.7, 0.5)
 """Share of the token limit that each attempt asks for: models count badly, and run over."""
@@ -91,8 +95,9 @@ class ModelSummarizer:
         language: Language of the notes; default: the user's.
         min_messages: Meaningful human and AI messages from which a batch is worth a call.
         min_characters: Or characters of them.
-        min_tokens: Room for notes, in tokens, from which the model is asked. In less it would read
-            the batch for a sentence or two: the fallback writes.
+        min_tokens: Room for notes, in tokens, from which the model is always asked. In less, the
+            fallback writes about a batch of over twenty times as many tokens: the model would read
+            all of it for a sentence or two.
         reuse_prefix: Send the main request with its tools and settings, up to its last complete
             group, with one instruction behind it: a provider's prompt cache then hits. True: where
             it fits the model's window. None: where it is cheaper, too, and the called model is
@@ -166,10 +171,15 @@ class ModelSummarizer:
         """Do the same as `summarize` without blocking the event loop, which calls the model."""
         return await with_calls_on_loop(_ainvoke, partial(self._summary, request))
 
+    def _is_room_worth_a_call(self, request: SummaryRequest) -> bool:
+        if request.max_tokens >= self._min_tokens:
+            return True
+        return request.max_tokens * _SHORTER >= tokens_of(request.messages, request.count_text)
+
     def _summary(self, request: SummaryRequest, invoke: Invoke) -> Summary:
         extracts = ToolExtracts(request, self._tool_share)
         notes = extracts.for_model()
-        if notes.max_tokens < self._min_tokens:
+        if not self._is_room_worth_a_call(notes):
             return self._fallback.summarize(request)
         writer = _EntryWriter(
             self._given,

@@ -253,12 +253,13 @@ def test_the_gate_waits_for_human_and_ai_words_worth_a_call():
     )
 
 
-@pytest.mark.parametrize(("room", "calls"), [(99, 0), (100, 1)])
-def test_a_model_is_not_asked_for_notes_that_have_no_room(room, calls):
-    model = Scripted()
-    summary = ModelSummarizer(model, tool_share=0.0).summarize(request_of(talk(5), room))
-    assert len(model.requests) == calls
-    assert summary.calls == calls
+@pytest.mark.parametrize(
+    ("words", "room", "calls"), [(8_000, 99, 0), (8_000, 100, 1), (800, 99, 1)]
+)
+def test_a_model_is_not_asked_for_a_sentence_about_a_long_batch(words, room, calls):
+    model, said = Scripted(), HumanMessage("Berlin " * words)
+    summary = ModelSummarizer(model).summarize(request_of([said], room))
+    assert len(model.requests) == summary.calls == calls
     assert (summary.model == "extractive") is (calls == 0)
     assert summary.failures == ()
     assert len(summary.text) > 20
