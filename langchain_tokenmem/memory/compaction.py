@@ -8,24 +8,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
 from langchain_tokenmem.background import TimedCalls, seconds_left, with_calls_on_loop
-from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.message_times import time_of
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.planning import Plan, Steps, plan
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
-from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.turns import no_turns
 from langchain_tokenmem.errors import SummaryError
-from langchain_tokenmem.events import MemoryEvent, Moment
+from langchain_tokenmem.events import MemoryEvent
 from langchain_tokenmem.memory.summary_log import (
     NO_SUMMARY,
     LogWriter,
@@ -36,6 +33,10 @@ from langchain_tokenmem.state import ChangeMade, Cut, MemoryState, RunningSummar
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 from langchain_tokenmem.summarize.model_call import without_streaming
+
+if TYPE_CHECKING:
+    from langchain_tokenmem.memory.engine import Engine
+    from langchain_tokenmem.memory.prepared_call import PreparedCall
 
 Summarize = Callable[[SummaryRequest], Summary]
 """Calls a summarizer, and waits for its answer; it raises `SummaryError` alone."""
@@ -93,104 +94,92 @@ def _as_summary_errors() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Compaction:
-    """The steps of one compaction, and its settings.
+    """The steps of one compaction.
 
     Attributes:
-        policy: Conditions under which a summary is due.
-        wants: Whether the summarizer thinks that a batch is worth a summary.
-        summarize: Calls it.
-        is_quick: Whether it needs no time, so that a summary may be made before it is due.
-        tell: Tells callbacks and the log of every change.
-        now: Gives the time of a summary, in UTC.
-        count_text: Counts the tokens of a text.
-        warn: Takes what the log should say once.
+        engine: The memory's settings.
+        call: The request under the state before it.
+        summarize: Calls the summarizer.
+        options: Tools and settings that the request carries.
         force: Fold everything but the recent share.
         steps: Steps that may be taken.
         instruction: Asks the summarizer to pay attention to something; a summary is due then.
         may_condense: Whether older entries of the running summary may be condensed.
-        called: The model that the request is for; None where it is not known.
-        options: Tools and settings that the request carries.
-        sections: Headings of an entry in the session's mode; empty for those of the summarizer.
     """
 
-    policy: SummaryPolicy
-    wants: Callable[[Sequence[BaseMessage]], bool]
+    engine: Engine
+    call: PreparedCall
     summarize: Summarize
-    tell: Callable[[Moment, MemoryEvent], None]
-    now: Callable[[], datetime]
-    count_text: Callable[[str], int]
-    warn: Callable[[str], None]
+    options: RequestOptions = field(default_factory=RequestOptions)
     force: bool = False
     steps: Steps = "all"
     instruction: str | None = None
     may_condense: bool = True
-    is_quick: bool = False
-    called: Any = None
-    options: RequestOptions = field(default_factory=RequestOptions)
-    sections: Sequence[str] = ()
 
-    def run(self, context: ContextParts, budget: TokenBudget, state: MemoryState) -> MemoryState:
+    def run(self) -> MemoryState:
         """Do what the plan asks for, and return the new state; as it is where nothing was due."""
-        compaction = self
+        compaction, context, state = self, self.call.context, self.call.state
         if context.summary is not state["summary"]:  # some of what it covers is no longer there
             state = {**state, "summary": context.summary}
         state = _with_turns(state, context)
         for _ in range(_MAX_SUMMARIES):
-            context, planned = compaction.plan(context, budget, state["cuts"])
+            context, planned = compaction.plan(context, state["cuts"])
             for warning in planned.warnings:
-                self.warn(warning)
+                self.engine.warn(warning)
             if not planned.fold and (self.instruction is None or context.summary is None):
-                return self._shorten(context, state, planned, budget)
-            state = self._summarize(context, state, planned, budget)
+                return self._shorten(context, state, planned)
+            state = self._summarize(context, state, planned)
             summary, cuts = state["summary"], state["cuts"]
             context = replace(context.with_folded(planned.fold), summary=summary, cuts=cuts)
-            if self.instruction is not None or request_tokens(context) <= budget.limit:
+            if self.instruction is not None or request_tokens(context) <= self.call.budget.limit:
                 return state
             may_condense = compaction.may_condense and not planned.condense
             compaction = replace(self, force=False, may_condense=may_condense)
         return state
 
-    def plan(
-        self, context: ContextParts, budget: TokenBudget, cuts: Mapping[str, Cut]
-    ) -> tuple[ContextParts, Plan]:
+    def plan(self, context: ContextParts, cuts: Mapping[str, Cut]) -> tuple[ContextParts, Plan]:
         """Return the context with no message over its share, and the plan for it.
 
         A summary is left out of the plan where the summarizer waits for more messages.
 
         Args:
             context: The conversation under its state.
-            budget: The thresholds.
             cuts: The cuts of that state.
         """
+        budget, policy, mode = self.call.budget, self.engine.policy, self.call.mode
+        if mode is not None:
+            policy = policy.with_window(mode.window, summarizes=mode.summarization)
         context = cap_messages(context, budget)
         planned = plan(
             context,
             budget,
             force=self.force or self.instruction is not None,
-            policy=self.policy,
+            policy=policy,
             steps=self.steps,
             may_condense=self.may_condense,
-            is_cold=self._is_cold(context, budget),
+            is_cold=self._is_cold(context),
         )
-        batch = messages_to_fold(context, planned, cuts)
-        if planned.reason == "summarize_at" and not self.wants(batch):
+        if planned.reason == "summarize_at" and not self.engine.summarizer.wants(
+            messages_to_fold(context, planned, cuts)
+        ):
             before = planned.before
             planned = replace(planned, reason=None, fold=0, cuts=context.cuts, after=before)
         return context, planned
 
-    def _is_cold(self, context: ContextParts, budget: TokenBudget) -> bool:
+    def _is_cold(self, context: ContextParts) -> bool:
         """Return whether the last reply is so old that no provider has its prefix cached."""
-        if budget.cache_ttl_s is None or not self.is_quick:
+        seconds = self.call.budget.cache_ttl_s
+        if seconds is None or not self.engine.summarizer.is_quick:
             return False
         newest = reversed([m for group in context.tail for m in group.source.messages])
         reply = next((message for message in newest if role_of(message) == "ai"), None)
         moment = time_of(reply, context.seen) if reply is not None else None
-        return moment is not None and (self.now() - moment).total_seconds() > budget.cache_ttl_s
+        return moment is not None and (self.engine.now() - moment).total_seconds() > seconds
 
-    def _shorten(
-        self, context: ContextParts, state: MemoryState, planned: Plan, budget: TokenBudget
-    ) -> MemoryState:
+    def _shorten(self, context: ContextParts, state: MemoryState, planned: Plan) -> MemoryState:
         """Return the state with the plan's cuts; only a change of what was sent is an event."""
+        if planned.reason is None and planned.cuts == state["cuts"]:
+            return state
         cuts = cuts_after(context, planned, state["cuts"])
         ids = tuple(key for key in cuts if key not in state["cuts"])
         event = MemoryEvent(
@@ -203,15 +192,15 @@ class Compaction:
         )
         if planned.reason is None:
             if ids:
-                self.tell("end", event)
+                self.engine.tell("end", event)
             return state if cuts == state["cuts"] else {**state, "cuts": cuts}
-        self.tell("start", event)
-        self.tell("end", event)
+        self.engine.tell("start", event)
+        self.engine.tell("end", event)
         totals: Totals = {**state["totals"], "compactions": state["totals"]["compactions"] + 1}
-        kept, change = _kept_ids(context, planned), self._change(event, context, budget)
+        kept, change = _kept_ids(context, planned), self._change(event, context)
         return {**state, "cuts": cuts, "kept": kept, "totals": totals, "change": change}
 
-    def _change(self, event: MemoryEvent, context: ContextParts, budget: TokenBudget) -> ChangeMade:
+    def _change(self, event: MemoryEvent, context: ContextParts) -> ChangeMade:
         """Return what the state keeps of a compaction."""
         given, counter = self.options.get("system"), context.counter
         system = SystemMessage(given) if isinstance(given, str) else given
@@ -219,18 +208,16 @@ class Compaction:
         own += self.options.get("overhead_tokens", 0)  # without a correction of the count
         return {
             "reason": event.reason,
-            "at": self.now().isoformat(),
+            "at": self.engine.now().isoformat(),
             "summarized": event.summarized,
             "shortened": event.shortened,
             "before": event.tokens_before,
             "after": event.tokens_after,
             "around": counter.tools + own,
-            "budget": asdict(budget),
+            "budget": asdict(self.call.budget),
         }
 
-    def _summarize(
-        self, context: ContextParts, state: MemoryState, planned: Plan, budget: TokenBudget
-    ) -> MemoryState:
+    def _summarize(self, context: ContextParts, state: MemoryState, planned: Plan) -> MemoryState:
         """Return the state with an entry for the groups that are folded."""
         batch = messages_to_fold(context, planned, state["cuts"])
         ids = _changed_ids(context, planned, batch)
@@ -244,18 +231,18 @@ class Compaction:
             summarized=sum(len(group.source.messages) for group in context.tail[: planned.fold]),
             ids=ids,
         )
-        self.tell("start", event)
+        self.engine.tell("start", event)
         started = time.perf_counter()
         try:
             log, made = self._log_after(context, planned, batch)
         except SummaryError as error:
             took = time.perf_counter() - started
-            self.tell("error", replace(event, duration_s=took, error=str(error)))
+            self.engine.tell("error", replace(event, duration_s=took, error=str(error)))
             raise
         event = self._finished(event, planned, made, time.perf_counter() - started)
         if event.error:
-            self.tell("error", event)
-        self.tell("end", event)
+            self.engine.tell("error", event)
+        self.engine.tell("end", event)
         rest = context.with_folded(planned.fold)
         after: MemoryState = {
             **state,
@@ -264,7 +251,7 @@ class Compaction:
             "cuts": cuts,
             "blocks": {key: block for key, block in state["blocks"].items() if key in rest.blocks},
             "totals": _add_usage(state["totals"], made),
-            "change": self._change(event, context, budget),
+            "change": self._change(event, context),
             "turns": rest.turns.state(rest.tail),
         }
         return after
@@ -279,14 +266,15 @@ class Compaction:
         the only one was written under it already.
         """
         reason = planned.reason or "manual"
+        called, mode = self.engine.called, self.call.mode
         writer = LogWriter(
             context,
-            self.now,
-            self.count_text,
+            self.engine.now,
+            self.call.counter.text,
             reason,
-            called=self.called,
+            called=called.model if called else None,
             options=self.options,
-            sections=self.sections,
+            sections=mode.summary_sections if mode else (),
         )
         log, made = context.summary, []
         if planned.fold:
@@ -310,31 +298,31 @@ class Compaction:
 
     def _summary(self, request: SummaryRequest) -> Summary:
         """Return the summarizer's entry; an extractive one where it does not want the batch."""
-        if self.instruction is None and not self.wants(request.messages):
+        if self.instruction is None and not self.engine.summarizer.wants(request.messages):
             return ExtractiveSummarizer().summarize(request)
         return self._written(request)
 
     def _written(self, request: SummaryRequest) -> Summary:
         """Return what the summarizer writes; a call that takes its time is an event."""
-        if self.is_quick:
+        if self.engine.summarizer.is_quick:
             return self.summarize(request)
         event = MemoryEvent(kind="summary", summarized=len(request.messages))
-        self.tell("start", event)
+        self.engine.tell("start", event)
         started = time.perf_counter()
         try:
             made = self.summarize(request)
         except SummaryError as error:
             took = time.perf_counter() - started
-            self.tell("error", replace(event, duration_s=took, error=str(error)))
+            self.engine.tell("error", replace(event, duration_s=took, error=str(error)))
             raise
-        self.tell("end", _with_usage(event, [made], time.perf_counter() - started))
+        self.engine.tell("end", _with_usage(event, [made], time.perf_counter() - started))
         return made
 
     def _finished(
         self, event: MemoryEvent, planned: Plan, made: Sequence[Summary], seconds: float
     ) -> MemoryEvent:
         entry = made[0]
-        unused = planned.summary_tokens - self.count_text(entry.text) if planned.fold else 0
+        unused = planned.summary_tokens - self.call.counter.text(entry.text) if planned.fold else 0
         event = replace(event, tokens_after=planned.after - max(0, unused))
         return _with_usage(event, made, seconds)
 

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.argument_checks import as_budget, checked
+from langchain_tokenmem.core.argument_checks import as_budget
 from langchain_tokenmem.core.bound_reasoning import binds_reasoning, has_bound_reasoning
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import (
@@ -30,14 +30,17 @@ from langchain_tokenmem.core.messages import READ_MESSAGE, NamedMessages
 from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
-from langchain_tokenmem.core.request_options import CompactionOptions, RequestOptions, RequestRules
+from langchain_tokenmem.core.request_options import RequestOptions, RequestRules
+from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.core.todos import todos_in, todos_text
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings
+from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.core.working_recall import working_block
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.events import (
     EventSource,
     EventTotals,
@@ -46,6 +49,7 @@ from langchain_tokenmem.events import (
     Moment,
     notify,
 )
+from langchain_tokenmem.memory.call_counts import with_known_counts, with_reports
 from langchain_tokenmem.memory.compaction import Compaction, Summarize, redact_events
 from langchain_tokenmem.memory.current_words import (
     CheckedMessages,
@@ -53,6 +57,7 @@ from langchain_tokenmem.memory.current_words import (
     with_current_words,
 )
 from langchain_tokenmem.memory.prepared_call import (
+    CountedModel,
     PreparedCall,
     answers_in,
     is_continued,
@@ -60,8 +65,6 @@ from langchain_tokenmem.memory.prepared_call import (
     sent_request,
     with_sent,
 )
-from langchain_tokenmem.memory.provider_counts import with_known_count
-from langchain_tokenmem.memory.reported_counts import CountedModel, corrected_call, with_reports
 from langchain_tokenmem.memory.working_notes import WorkingNotes, with_covered_notes
 from langchain_tokenmem.notes.kept_notes import without_void_notes
 from langchain_tokenmem.state import MemoryState, load_state
@@ -165,15 +168,42 @@ class Engine:
     totals: EventTotals = field(default_factory=EventTotals)
     checked: Callable[[int], CheckedMessages] = field(default_factory=checked_messages)
 
-    def __post_init__(self) -> None:
-        line = "TokenMemory(TokenBudget(context_window=8_000)), in tokens"
-        checked(self.budget, TokenBudget, "budget", line)
-
     def for_model(self, model: Any) -> Engine:
         """Return the engine for calls of a chat model: its rules, its vocabulary, its window."""
         called = CalledModel.of(model, nameless=self.budget.model, models=self.models)
         budget = called.own_budget(self.budget) if self.follows_model else self.budget
         return replace(self, called=called, budget=budget)
+
+    def with_settings(
+        self, settings: SessionSettings, summarizer_named: Callable[[str], Summarizer]
+    ) -> Engine:
+        """Return the engine under the settings of a session; one that cannot be used is warned of.
+
+        Args:
+            settings: The settings of the session, over those of its user.
+            summarizer_named: Returns the summarizer of a name.
+        """
+        engine = self
+        if settings.budget is not None:
+            engine = replace(engine, budget=settings.budget, follows_model=False)
+        if settings.summarizer is not None:
+            try:
+                engine = replace(engine, summarizer=summarizer_named(settings.summarizer))
+            except Exception as error:  # noqa: BLE001  # a package or a key may be missing: any
+                told = f"{type(error).__name__}: {error}"
+                self.warn(
+                    f"The summarizer {settings.summarizer!r} of a session is not used: {told}"
+                )
+        if settings.mode is not None:
+            try:
+                mode = engine.annotations.mode_named(settings.mode)
+                engine = replace(engine, annotations=replace(engine.annotations, mode=mode))
+            except ConfigurationError as error:
+                self.warn(f"A session's own mode is not used: {error}")
+        if settings.enabled is False:
+            off = AnnotationSettings(TurnMemorySettings(shown="never"), modes_on=False)
+            engine = replace(engine, annotations=off, policy=SummaryPolicy(trigger=None))
+        return engine
 
     def tell(self, moment: Moment, event: MemoryEvent) -> None:
         """Tell callbacks and the log of an event of the conversation."""
@@ -188,15 +218,6 @@ class Engine:
         return (as_budget(budget) or self.budget).within(
             self.called.window if self.called else None
         )
-
-    def _check_window(self, asked: TokenBudget | None) -> None:
-        """Warn, once, where a call has the default window because none is known."""
-        if asked is None and self.follows_model and not (self.called and self.called.window):
-            self.warn(
-                f"The context window of {self.called.name if self.called else 'the model'} is not "
-                f"known; {self.budget.context_window:,} tokens are assumed. Give it, "
-                f"TokenMemory(32_000), or name the model that is called: memory.for_model(model)."
-            )
 
     def named(self, messages: Sequence[BaseMessage]) -> NamedMessages:
         """Return messages, each with an id, and without copies of what the memory inserts."""
@@ -237,64 +258,51 @@ class Engine:
         mode: str | None = None,
     ) -> PreparedCall:
         """Split a conversation into the parts of a request; keywords as in `RequestOptions`."""
-        self._check_window(budget)
-        messages, budget = self.named(messages), self.budget_for(budget)
-        tokens, profile = self.counter_of(budget), self._profile(budget)
+        rules, called, asked = self.rules, self.called, budget
+        messages, budget = self.named(messages), self.budget_for(asked)
+        if asked is None and self.follows_model and not (called and called.window):
+            self._warn_of_window()
+        tokens = self.counter_of(budget)
+        is_exact = tokens.method == "exact"
+        budget = budget.for_counts(exact=is_exact)
         checked = self.checked_before(messages)
         known = with_current_words(messages, load_state(state), tokens.text, checked)
-        counter = RequestCounter(
-            cached_count(tokens.message),
-            tools=tokens.tools(tools),
-            overhead=checked_overhead(overhead_tokens),
-        )
+        on = self.annotations.mode_of(known.get("modes"), mode)
         context = split_context(
             messages,
             known,
-            counter,
+            RequestCounter(
+                cached_count(tokens.message),
+                tools=tokens.tools(tools),
+                overhead=checked_overhead(overhead_tokens),
+            ),
             system=system,
-            pin_first=self.rules.pin_first,
-            dangling=self.rules.dangling,
-            profile=profile,
-            show_times=self.rules.show_times,
+            pin_first=rules.pin_first,
+            dangling=rules.dangling,
+            profile=self._profile(budget),
+            show_times=rules.show_times,
             reading=self.annotations.turns,
         )
-        on = self.annotations.mode_of(known.get("modes"), mode)
-        if on is not None and on.system_text:
-            context = replace(context, system=with_text(context.system, on.system_text))
+        added = on.system_text if on else ""
         context = replace(
             context,
-            summary_role="system" if self.rules.summary_role == "system" else "human",
+            system=with_text(context.system, added) if added else context.system,
+            summary_role="system" if rules.summary_role == "system" else "human",
             can_read=offers_tool(tools or (), READ_MESSAGE),
-            max_messages=self.rules.max_messages,
+            max_messages=rules.max_messages,
             overhead_messages=overhead_messages,
-            keep_results=self.rules.keep_results,
-            whole_tools=self.rules.whole_tools,
-            clear_tool_inputs=self.rules.clear_tool_inputs,
+            keep_results=rules.keep_results,
+            whole_tools=rules.whole_tools,
+            clear_tool_inputs=rules.clear_tool_inputs,
             state_todos=None if (given := todos_in(todos)) is None else todos_text(given),
         )
-        budget = budget.for_counts(exact=tokens.method == "exact")
-        is_whole = system is not None or self.rules.summary_role == "system"
+        is_whole = system is not None or rules.summary_role == "system"
         context = with_pinned_text(context, known, budget, tokens.text, is_whole=is_whole)
-        if tokens.method == "exact" or self._mixes():
-            return PreparedCall(context, budget, known, tokens, mode=on)
-        model = self._model_counted_for(budget)
-        found = corrected_call(context, known, tokens, model, limit=budget.limit)
-        parts = (found.context, budget, known, found.counter, found.ratio, on)
-        call = PreparedCall(*parts, reported=found.reported)
-        return with_known_count(call, tokens, self.counter, tools)
-
-    def checked_before(self, messages: Sequence[BaseMessage]) -> CheckedMessages:
-        """Return what is known of a conversation that was compared with its summary."""
-        return self.checked(id(messages[0]) if messages else 0)
-
-    def _mixes(self) -> bool:
-        """Return whether a call may reach models that count differently."""
-        return self.called is not None and self.called.mixes and self.counter is None
-
-    def _model_counted_for(self, budget: TokenBudget) -> CountedModel:
-        if self.called is not None:
-            return CountedModel(self.called.name, is_called=True)
-        return CountedModel(budget.model or "", is_called=False)
+        name = called.name if called else budget.model or ""
+        model = CountedModel(name, is_called=called is not None)
+        call = PreparedCall(context, budget, known, tokens, model, mode=on)
+        mixes = called is not None and called.mixes and self.counter is None
+        return call if is_exact or mixes else with_known_counts(call, self.counter, tools)
 
     def _profile(self, budget: TokenBudget) -> LegalityProfile:
         if isinstance(self.rules.legality, LegalityProfile):
@@ -303,11 +311,22 @@ class Engine:
             return self.called.legality
         return profile_for(None, budget.model) if budget.model else COMMON
 
+    def _warn_of_window(self) -> None:
+        """Warn, once, that a call has the default window because none is known."""
+        self.warn(
+            f"The context window of {self.called.name if self.called else 'the model'} is not "
+            f"known; {self.budget.context_window:,} tokens are assumed. Give it, "
+            f"TokenMemory(32_000), or name the model that is called: memory.for_model(model)."
+        )
+
+    def checked_before(self, messages: Sequence[BaseMessage]) -> CheckedMessages:
+        """Return what is known of a conversation that was compared with its summary."""
+        return self.checked(id(messages[0]) if messages else 0)
+
     def plan(self, call: PreparedCall) -> Plan:
         """Return what a compaction would do."""
-        return self._compaction(call, summarize=self.summarizer.summarize).plan(
-            call.context, call.budget, call.state["cuts"]
-        )[1]
+        summarize = self.summarizer.summarize
+        return Compaction(self, call, summarize).plan(call.context, call.state["cuts"])[1]
 
     def explanation(
         self,
@@ -333,52 +352,63 @@ class Engine:
         messages: Sequence[BaseMessage],
         state: MemoryState | None,
         summarize: Summarize,
-        **options: Unpack[CompactionOptions],
-    ) -> MemoryState:
-        """Do what the plan asks for, and return the new state; no request is made under it yet."""
-        return self._compacted(messages, state, summarize, **options)[1]
+        *,
+        force: bool = False,
+        instruction: str | None = None,
+        steps: Steps | None = "all",
+        **options: Unpack[RequestOptions],
+    ) -> tuple[PreparedCall, MemoryState]:
+        """Do what the plan asks for; return the call before it, and the state after it.
 
-    def compaction_to_send(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState | None,
-        summarize: Summarize,
-        **options: Unpack[CompactionOptions],
-    ) -> MemoryState:
-        """Do the same for the request that is sent next."""
-        call, new, around = self._compacted(messages, state, summarize, **options)
-        call = self._with_lines(messages, self._prepared_for(messages, new, call, around))
-        if not self._watches_prefix(call):
-            return with_sent(call.state, None)
-        return self._as_sent(messages, call, around)[0]
+        Keywords as in `CompactionOptions`; without any step only working notes are read.
+        """
+        prepared = call = self.prepare(messages, state, **options)
+        for event in redact_events(state, call.state) if call.state["summary"] else ():
+            self.tell("end", event)
+        notes = WorkingNotes.of(call, self.annotations, options.get("mode"))
+        if notes is not None:
+            if (switch := notes.event(call.context, call.state)) is not None:
+                self.tell("end", switch)
+            known = with_covered_notes(messages, call.state, self.annotations, notes.asked)
+            context, known = notes.added(call.context, known)
+            call = replace(call, context=context, state=known)
+        if steps is None:
+            return call, call.state
+        new = Compaction(self, call, summarize, options, force, steps, instruction).run()
+        if notes is not None:
+            new = notes.after_fold(call.context, call.state, new)
+        return call, with_reports(prepared.state, without_void_notes(new, call.state), call)
 
     def compaction_and_view(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None,
         summarize: Summarize,
-        **options: Unpack[CompactionOptions],
+        *,
+        force: bool = False,
+        instruction: str | None = None,
+        steps: Steps | None = "all",
+        **options: Unpack[RequestOptions],
     ) -> tuple[MemoryState, View]:
-        """Do the same, and return the view under the new state with it."""
-        call, new, around = self._compacted(messages, state, summarize, **options)
-        call = self._with_lines(messages, self._prepared_for(messages, new, call, around))
-        return self._as_sent(messages, call, around)
-
-    def _prepared_for(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState,
-        call: PreparedCall,
-        options: RequestOptions,
-    ) -> PreparedCall:
-        if call.is_prepared_for(state):
-            return replace(call, state=state)
-        return self.prepare(messages, state, **options)
+        """Do the same; return the state that knows the request under it, and its view."""
+        order: Any = {"force": force, "instruction": instruction, "steps": steps}
+        call, new = self.compaction(messages, state, summarize, **order, **options)
+        if call.is_prepared_for(new):
+            call = replace(call, state=new)
+        else:
+            call = self.prepare(messages, new, **options)
+        call = self._with_lines(messages, call)
+        if not self._watches_prefix(call):
+            return with_sent(call.state, None), call.view()
+        call, view = self._sendable(messages, call, options)
+        before = call.state.get("sent")
+        unbound_to = before["unbound_to"] if before else None
+        sent = sent_request(view.messages, options.get("tools"), unbound_to)
+        return with_sent(call.state, sent), view
 
     def _watches_prefix(self, call: PreparedCall) -> bool:
         """Return whether a change of the prefix makes reasoning invalid, now or later."""
-        name = self._model_counted_for(call.budget).name
-        answers = answers_in(call.context)
+        name, answers = call.model.name, answers_in(call.context)
         is_first = bool(call.context.tail) and not answers and call.state["summary"] is None
         may_bind = binds_reasoning(name) if name else is_first
         return may_bind or any(map(has_bound_reasoning, answers))
@@ -395,7 +425,7 @@ class Engine:
         kept = (message for group in call.context.kept for message in group.messages)
         if not any(map(has_bound_reasoning, [*view.messages, *kept])):
             return call, view
-        is_known = binds_reasoning(self._model_counted_for(call.budget).name)
+        is_known = binds_reasoning(call.model.name)
         is_new = not is_known and is_untouched(call.context, call.state)
         if is_new or is_continued(call.state.get("sent"), view.messages, options.get("tools")):
             return call, view
@@ -403,53 +433,6 @@ class Engine:
         state: MemoryState = {**call.state, "sent": sent_request((), None, last)}
         call = self.prepare(messages, state, **options)
         return call, call.view()
-
-    def _as_sent(
-        self, messages: Sequence[BaseMessage], call: PreparedCall, options: RequestOptions
-    ) -> tuple[MemoryState, View]:
-        """Return the state that knows the request of a call, and its view."""
-        if not self._watches_prefix(call):
-            return with_sent(call.state, None), call.view()
-        call, view = self._sendable(messages, call, options)
-        before = call.state.get("sent")
-        unbound_to = before["unbound_to"] if before else None
-        sent = sent_request(view.messages, options.get("tools"), unbound_to)
-        return with_sent(call.state, sent), view
-
-    def _compacted(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState | None,
-        summarize: Summarize,
-        *,
-        force: bool = False,
-        instruction: str | None = None,
-        steps: Steps = "all",
-        **options: Unpack[RequestOptions],
-    ) -> tuple[PreparedCall, MemoryState, RequestOptions]:
-        """Return the prepared call, the state after its compaction, and the request's options."""
-        prepared = self.prepare(messages, state, **options)
-        for event in redact_events(state, prepared.state):
-            self.tell("end", event)
-        call, notes = self._with_notes(messages, prepared, options)
-        asked = {"force": force, "instruction": instruction, "steps": steps, "options": options}
-        compaction = self._compaction(call, summarize=summarize, **asked)
-        new = compaction.run(call.context, call.budget, call.state)
-        new = notes.after_fold(call.context, call.state, new)
-        new = without_void_notes(new, call.state)
-        model, ratio = self._model_counted_for(call.budget), call.ratio
-        new = with_reports(prepared.state, new, call.context, model=model, ratio=ratio)
-        return call, new, options
-
-    def noted(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState | None,
-        **options: Unpack[RequestOptions],
-    ) -> tuple[MemoryState, View]:
-        """Return the state with what is new in its working notes, and the view under it."""
-        call, _ = self._with_notes(messages, self.prepare(messages, state, **options), options)
-        return self._as_sent(messages, self._with_lines(messages, call), options)
 
     def _with_lines(self, messages: Sequence[BaseMessage], call: PreparedCall) -> PreparedCall:
         """Return the call with lines about what the newest messages name, where there is room."""
@@ -464,32 +447,3 @@ class Engine:
             return call
         state: MemoryState = {**call.state, "blocks": {**call.state["blocks"], key: block}}
         return replace(call, context=longer, state=state)
-
-    def _with_notes(
-        self, messages: Sequence[BaseMessage], call: PreparedCall, options: RequestOptions
-    ) -> tuple[PreparedCall, WorkingNotes]:
-        asked, count = options.get("mode"), call.counter.text
-        known = with_covered_notes(messages, call.state, self.annotations, asked)
-        notes = WorkingNotes(self.annotations, call.mode, asked, call.budget, count)
-        event = notes.event(call.context, call.state)
-        if event is not None:
-            self.tell("end", event)
-        context, state = notes.added(call.context, known)
-        return replace(call, context=context, state=state), notes
-
-    def _compaction(self, call: PreparedCall, **asked: Any) -> Compaction:
-        policy, mode = self.policy, call.mode
-        if mode is not None:
-            policy = policy.with_window(mode.window, summarizes=mode.summarization)
-        return Compaction(
-            policy=policy,
-            wants=self.summarizer.wants,
-            is_quick=self.summarizer.is_quick,
-            tell=self.tell,
-            now=self.now,
-            count_text=call.counter.text,
-            warn=self.warn,
-            called=self.called.model if self.called else None,
-            sections=mode.summary_sections if mode else (),
-            **asked,
-        )

@@ -25,8 +25,8 @@ from langchain_tokenmem.core.covered import digest_of_texts
 from langchain_tokenmem.core.edited_words import as_said
 from langchain_tokenmem.core.messages import digest_of, reference, spoken_messages, with_ids
 from langchain_tokenmem.core.turns import no_turns
+from langchain_tokenmem.memory.call_counts import in_force_from
 from langchain_tokenmem.memory.prepared_call import with_sent
-from langchain_tokenmem.memory.reported_counts import in_force_from
 from langchain_tokenmem.memory.summary_log import LAST_IDS, entry_ids
 from langchain_tokenmem.notes_state import ModesState, TurnMemories
 from langchain_tokenmem.state import MemoryState, SummaryEntry, new_state

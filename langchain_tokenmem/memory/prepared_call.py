@@ -22,6 +22,19 @@ from langchain_tokenmem.tokens.counters import TokenCounter
 
 
 @dataclass(frozen=True)
+class CountedModel:
+    """The model that a call's tokens are counted for.
+
+    Attributes:
+        name: Its name; empty where nothing names one.
+        is_called: Whether the model itself is known, and not only what the budget names.
+    """
+
+    name: str
+    is_called: bool
+
+
+@dataclass(frozen=True)
 class PreparedCall:
     """A conversation split into the parts of one request, with what it takes to decide about it.
 
@@ -30,6 +43,7 @@ class PreparedCall:
         budget: The budget of the call, for counts as exact as these.
         state: What was decided so far.
         counter: Counts tokens, corrected by what the provider has reported.
+        model: The model that is counted for.
         ratio: The correction; None where counts are exact.
         mode: The mode that is on; None for none.
         provider_tokens: Tokens of the request as its provider counts them; None where it was not
@@ -41,6 +55,7 @@ class PreparedCall:
     budget: TokenBudget
     state: MemoryState
     counter: TokenCounter
+    model: CountedModel
     ratio: float | None = None
     mode: ModeProfile | None = None
     provider_tokens: int | None = None

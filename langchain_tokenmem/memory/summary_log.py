@@ -1,4 +1,4 @@
-"""Entries of the running summary: requests for them, and the log with a new or a condensed one."""
+"""Entries of the running summary: how they are written, condensed, and traced to messages."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from typing import Any, Literal
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.covered import digest_of_ids, sum_of_digests
+from langchain_tokenmem.core.covered import digest_of_ids, is_whole, spans_of, sum_of_digests
 from langchain_tokenmem.core.edited_words import digest_of_words
+from langchain_tokenmem.core.explained_request import lines_of
 from langchain_tokenmem.core.message_times import time_of
-from langchain_tokenmem.core.messages import is_pinned, reference
+from langchain_tokenmem.core.messages import is_pinned, reference, spoken_messages
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.core.request_options import RequestOptions
-from langchain_tokenmem.state import Cut, RunningSummary, SummaryEntry
+from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.state import Cut, MemoryState, RunningSummary, SummaryEntry
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 
 
@@ -305,3 +307,63 @@ def _time_of(messages: Iterable[BaseMessage], seen: Mapping[str, str]) -> str | 
     """Return the first time that is known among messages, as UTC in ISO 8601."""
     times = (time_of(message, seen) for message in messages)
     return next((time.isoformat() for time in times if time), None)
+
+
+@dataclass(frozen=True)
+class EntrySources:
+    """Messages that an entry of the running summary is about.
+
+    Attributes:
+        entry: Id of the entry.
+        first: Reference of the first message.
+        last: Reference of the last one.
+        lines: Each line of the entry's text with the references of the messages that it was taken
+            from; none where the summarizer does not know them.
+        messages: The messages by their references, as far as they are at hand and known for
+            certain; empty where no messages were given.
+    """
+
+    entry: str
+    first: str
+    last: str
+    lines: tuple[tuple[str, tuple[str, ...]], ...]
+    messages: Mapping[str, BaseMessage] = field(default_factory=dict)
+
+
+def sources_of(
+    state: MemoryState, entry: SummaryEntry | str, messages: Sequence[BaseMessage] | None
+) -> EntrySources:
+    """Return the messages that an entry of a state's running summary is about.
+
+    Args:
+        state: The memory's state.
+        entry: The entry, or its id.
+        messages: The conversation, oldest first; None for references only.
+
+    Raises:
+        ConfigurationError: When the log has no such entry.
+    """
+    summary = state["summary"]
+    entries = summary["entries"] if summary else []
+    key = entry if isinstance(entry, str) else entry["id"]
+    place = next((place for place, one in enumerate(entries) if one["id"] == key), None)
+    if summary is None or place is None:
+        known = ", ".join(one["id"] for one in entries) or "none"
+        raise ConfigurationError(
+            f"The running summary has no entry {key!r}; it has: {known}. One that was condensed "
+            f"into another is named in the field `condensed` of that one."
+        )
+    found = entries[place]
+    lines = lines_of(found)
+    told = {name for _, names in lines for name in names}
+    spoken = spoken_messages(messages or ())
+    own = spans_of(summary, spoken)[place][-found["covered"] :]
+    covered = {message.id for message in own} if is_whole(found, own) else set()
+    named = {reference(m.id): m for m in spoken if m.id in covered or reference(m.id) in told}
+    return EntrySources(
+        entry=key,
+        first=found["first"],
+        last=reference(found["last_ids"][0]) if found["last_ids"] else "",
+        lines=lines,
+        messages=named,
+    )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from langchain_core.messages import BaseMessage
 
@@ -47,14 +47,13 @@ from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.events import EventSource, MemoryCallbacks, checked_callbacks
 from langchain_tokenmem.memory.background import BackgroundSummaries, BackgroundSummarizer
+from langchain_tokenmem.memory.call_counts import CountQuestion
 from langchain_tokenmem.memory.compaction import summaries_by, with_async_summaries
 from langchain_tokenmem.memory.engine import Engine, utc_now
 from langchain_tokenmem.memory.erasing import ErasableMemory
 from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
-from langchain_tokenmem.memory.provider_counts import CountQuestion
 from langchain_tokenmem.memory.recalled_blocks import Recaller
-from langchain_tokenmem.memory.session_engine import configured_engine
-from langchain_tokenmem.memory.sources import EntrySources, sources_of
+from langchain_tokenmem.memory.summary_log import EntrySources, sources_of
 from langchain_tokenmem.state import MemoryState, SummaryEntry, load_state
 from langchain_tokenmem.summarize.base import Summarizer
 from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
@@ -63,8 +62,6 @@ from langchain_tokenmem.tokens.provider_counter import CountJob, ProviderCounter
 
 if TYPE_CHECKING:
     from langchain_tokenmem.notes.notebook import Notebook
-
-T = TypeVar("T")
 
 
 class TokenMemory(ErasableMemory, Closeable):
@@ -297,16 +294,7 @@ class TokenMemory(ErasableMemory, Closeable):
             BudgetExceededError: When the fixed parts alone exceed the limit.
             SummaryError: When the summarizer failed and has no fallback; nothing is changed then.
         """
-        return self._compacted(self.engine.compaction_to_send, messages, state, options)
-
-    def compact_behind(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState,
-        **options: Unpack[CompactionOptions],
-    ) -> MemoryState:
-        """Do the same in the background: other requests are sent before one under the new state."""
-        return self._compacted(self.engine.compaction, messages, state, options)
+        return self.compact_and_view(messages, state, **options)[0]
 
     async def acompact(
         self,
@@ -315,7 +303,7 @@ class TokenMemory(ErasableMemory, Closeable):
         **options: Unpack[CompactionOptions],
     ) -> MemoryState:
         """Do the same as `compact` without blocking the event loop."""
-        return await self._acompacted(self.engine.compaction_to_send, messages, state, options)
+        return (await self.acompact_and_view(messages, state, **options))[0]
 
     def compact_and_view(
         self,
@@ -324,7 +312,12 @@ class TokenMemory(ErasableMemory, Closeable):
         **options: Unpack[CompactionOptions],
     ) -> tuple[MemoryState, View]:
         """Do `compact` and `view` in one go, which parses the conversation only once."""
-        return self._compacted(self.engine.compaction_and_view, messages, state, options)
+        count = self.start_count(messages, state, **options)
+        if count is not None:
+            wait_for(count.job, count.until - time.monotonic())
+            self.settle_count(count)
+        summarize = summaries_by(self.summarizer)
+        return self.engine.compaction_and_view(messages, state, summarize, **options)
 
     async def acompact_and_view(
         self,
@@ -333,13 +326,35 @@ class TokenMemory(ErasableMemory, Closeable):
         **options: Unpack[CompactionOptions],
     ) -> tuple[MemoryState, View]:
         """Do the same as `compact_and_view` without blocking the event loop."""
-        return await self._acompacted(self.engine.compaction_and_view, messages, state, options)
+        count = await in_own_thread(self.start_count, messages, state, **options)
+        if count is not None:
+            await await_for(count.job, count.until - time.monotonic())
+            self.settle_count(count)
+        return await with_async_summaries(
+            self.summarizer,
+            lambda summarize: self.engine.compaction_and_view(
+                messages, state, summarize, **options
+            ),
+        )
+
+    def compact_behind(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState,
+        **options: Unpack[RequestOptions],
+    ) -> MemoryState:
+        """Compact in the background: other requests are sent before one under the new state."""
+        count = self.start_count(messages, state, **options)
+        if count is not None:
+            wait_for(count.job, count.until - time.monotonic())
+            self.settle_count(count)
+        return self.engine.compaction(messages, state, summaries_by(self.summarizer), **options)[1]
 
     def start_count(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None = None,
-        **options: Unpack[RequestOptions],
+        **options: Unpack[CompactionOptions],
     ) -> CountJob | None:
         """Start to ask the provider for the size of a request, where that decides something.
 
@@ -356,7 +371,8 @@ class TokenMemory(ErasableMemory, Closeable):
         counter = self.engine.counter
         if not isinstance(counter, ProviderCounter) or not counter.asks:
             return None
-        call = self.engine.prepare(messages, state, **options)
+        request: Any = {key: given for key, given in options.items() if key not in _ORDERS}
+        call = self.engine.prepare(messages, state, **request)
         question = CountQuestion.of(call, counter, options.get("tools"))
         return question.ask() if question else None
 
@@ -364,36 +380,6 @@ class TokenMemory(ErasableMemory, Closeable):
         """Note whether the provider's answer came in time, after the wait for it."""
         if isinstance(self.engine.counter, ProviderCounter):
             self.engine.counter.settle(count)
-
-    def _compacted(
-        self,
-        decide: Callable[..., T],
-        messages: Sequence[BaseMessage],
-        state: MemoryState | None,
-        options: CompactionOptions,
-    ) -> T:
-        """Ask the provider for its count where it decides something, then compact."""
-        count = self.start_count(messages, state, **_without_orders(options))
-        if count is not None:
-            wait_for(count.job, count.until - time.monotonic())
-            self.settle_count(count)
-        return decide(messages, state, summaries_by(self.summarizer), **options)
-
-    async def _acompacted(
-        self,
-        decide: Callable[..., T],
-        messages: Sequence[BaseMessage],
-        state: MemoryState | None,
-        options: CompactionOptions,
-    ) -> T:
-        around = _without_orders(options)
-        count = await in_own_thread(self.start_count, messages, state, **around)
-        if count is not None:
-            await await_for(count.job, count.until - time.monotonic())
-            self.settle_count(count)
-        return await with_async_summaries(
-            self.summarizer, lambda summarize: decide(messages, state, summarize, **options)
-        )
 
     def count(
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
@@ -466,7 +452,9 @@ class TokenMemory(ErasableMemory, Closeable):
         own = copy.copy(self)
         engine = self.engine
         if budget is not None:
-            engine = replace(engine, budget=budget, follows_model=False)
+            line = "memory.for_model(model, budget=TokenBudget(8_000))"
+            given = checked(budget, TokenBudget, "budget", line)
+            engine = replace(engine, budget=given, follows_model=False)
         own.engine = engine.for_model(model)
         return own
 
@@ -502,9 +490,7 @@ class TokenMemory(ErasableMemory, Closeable):
         if settings == SessionSettings():
             return self
         own = copy.copy(self)
-        own.engine = configured_engine(
-            self.engine, settings, summarizer_named=self.summarizer_named, warn=self.warn_once
-        )
+        own.engine = self.engine.with_settings(settings, self.summarizer_named)
         if settings.enabled is False:
             own.recall = own.notes = None
             own.catches_up = False
@@ -512,10 +498,5 @@ class TokenMemory(ErasableMemory, Closeable):
         return own
 
 
-def _without_orders(options: CompactionOptions) -> RequestOptions:
-    """Return the options of the request, without those of the compaction."""
-    around: Any = {
-        key: options.get(key) for key in RequestOptions.__annotations__ if key in options
-    }
-    request: RequestOptions = around
-    return request
+_ORDERS = CompactionOptions.__annotations__.keys() - RequestOptions.__annotations__.keys()
+"""Options of a compaction that are none of the request."""

@@ -28,6 +28,7 @@ from langchain_tokenmem.core.working_notes.mode_profiles import (
 from langchain_tokenmem.core.working_notes.reading import read_groups
 from langchain_tokenmem.core.working_notes.rendering import RenderedNotes, render_notes
 from langchain_tokenmem.events import MemoryEvent
+from langchain_tokenmem.memory.prepared_call import PreparedCall
 from langchain_tokenmem.notes_state import ModesState
 from langchain_tokenmem.state import Block, MemoryState, RunningSummary
 
@@ -50,6 +51,15 @@ class WorkingNotes:
     budget: TokenBudget
     count_text: Callable[[str], int]
 
+    @classmethod
+    def of(
+        cls, call: PreparedCall, settings: AnnotationSettings, asked: str | None
+    ) -> WorkingNotes | None:
+        """Return the working notes of a call; None where no mode is, or was, on."""
+        if not (call.mode or settings.mode or "modes" in call.state):
+            return None
+        return cls(settings, call.mode, asked, call.budget, call.counter.text)
+
     @property
     def name(self) -> str:
         """Name of the mode that is on; empty for none."""
@@ -58,11 +68,9 @@ class WorkingNotes:
     def added(self, context: ContextParts, state: MemoryState) -> tuple[ContextParts, MemoryState]:
         """Return context and state with what is new read, and with notes where they are due.
 
-        Both are as they were where no mode is on, or nothing is new.
+        Both are as they were where nothing is new.
         """
         before = state.get("modes")
-        if before is None and self.mode is None and self.settings.mode is None:
-            return context, state
         modes = self._read(before or new_modes_state(self.name), context)
         if modes is not before:
             state = {**state, "modes": modes}

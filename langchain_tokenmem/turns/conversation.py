@@ -63,16 +63,6 @@ class Snapshot:
     scope: ConversationScope | None = None
     newest: Sequence[BaseMessage] | None = None
 
-    @property
-    def looked_at(self) -> Sequence[BaseMessage]:
-        """The messages that the call looks at."""
-        return self.messages if self.newest is None else self.newest
-
-    @property
-    def unread(self) -> int:
-        """Number of messages that the call does not look at."""
-        return len(self.messages) - len(self.looked_at)
-
 
 @dataclass(frozen=True)
 class TurnResult:

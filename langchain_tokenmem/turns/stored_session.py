@@ -41,13 +41,13 @@ from langchain_tokenmem.core.turns import covered_turn, with_turn_memories
 from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.events import EventSource
+from langchain_tokenmem.memory.call_counts import in_force_from
 from langchain_tokenmem.memory.current_words import (
     noted_words,
     with_current_words,
 )
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
-from langchain_tokenmem.memory.reported_counts import in_force_from
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.memory.working_notes import lacks_covered_notes, with_covered_notes
 from langchain_tokenmem.notes_state import Author, Pin

@@ -26,7 +26,6 @@ from langchain_tokenmem.events import MemoryEvent
 from langchain_tokenmem.memory.compaction import Summarize, summaries_by, with_async_summaries
 from langchain_tokenmem.memory.prepared_call import with_sent
 from langchain_tokenmem.memory.question_recall import with_recalled
-from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.tokens.provider_counter import CountJob
 from langchain_tokenmem.turns.background_run import run_in_background
@@ -44,15 +43,35 @@ Due = Literal["at once", "soon"]
 
 
 def take_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:
-    """Compact where it is due, and return the view of the next model call."""
+    """Compact where it is due, and return the view of the next model call.
+
+    A summary that takes its time is made in the background; at the hard limit the call waits for
+    it, at most `max_wait_s`. A summarizer that fails never fails the turn.
+    """
     with waiting_at_most(conversation.memory.max_wait_s):
-        return Turn(conversation.configured(), request).take()
+        turn = Turn(conversation.configured(), request)
+        begun = turn.begin()
+        if begun.count is not None:
+            wait_for(begun.count.job, turn.seconds_until(begun.count.until))
+            begun = turn.counted(begun.snapshot, begun.count)
+        if begun.summary is not None:
+            wait_for(begun.summary, turn.seconds_until())
+        memory = turn.conversation.memory
+        return turn.finish(begun, summaries_by(memory.summarizer, memory.summary_calls))
 
 
 async def atake_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:
     """Do the same as `take_turn` without blocking the event loop."""
     with waiting_at_most(conversation.memory.max_wait_s):
-        return await Turn(await in_own_thread(conversation.configured), request).atake()
+        turn = Turn(await in_own_thread(conversation.configured), request)
+        begun = await in_own_thread(turn.begin)
+        if begun.count is not None:
+            await await_for(begun.count.job, turn.seconds_until(begun.count.until))
+            begun = await in_own_thread(turn.counted, begun.snapshot, begun.count)
+        if begun.summary is not None:
+            await await_for(begun.summary, turn.seconds_until())
+        summarizer = turn.conversation.memory.summarizer
+        return await with_async_summaries(summarizer, partial(turn.finish, begun))
 
 
 def compact_now(conversation: Conversation, request: TurnRequest) -> MemoryState:
@@ -62,12 +81,18 @@ def compact_now(conversation: Conversation, request: TurnRequest) -> MemoryState
         SummaryError: When the summarizer failed; nothing is changed then.
         StoreError: When other writers committed first, again and again.
     """
-    return Turn(conversation.configured(), request).compact_now()
+    turn = Turn(conversation.configured(), request)
+    if (running := turn.running_summary()) is not None:  # no batch is paid for twice
+        wait_for(running, turn.seconds_until())
+    return turn.compacted(summaries_by(turn.conversation.memory.summarizer))
 
 
 async def acompact_now(conversation: Conversation, request: TurnRequest) -> MemoryState:
     """Do the same as `compact_now` without blocking the event loop."""
-    return await Turn(await in_own_thread(conversation.configured), request).acompact_now()
+    turn = Turn(await in_own_thread(conversation.configured), request)
+    if (running := turn.running_summary()) is not None:
+        await await_for(running, turn.seconds_until())
+    return await with_async_summaries(turn.conversation.memory.summarizer, turn.compacted)
 
 
 def after_reply(conversation: Conversation, request: TurnRequest) -> None:
@@ -77,13 +102,21 @@ def after_reply(conversation: Conversation, request: TurnRequest) -> None:
         conversation: The conversation with the reply in it.
         request: The next call, as far as it is known.
     """
-    Turn(conversation, request).after_reply()
+    if not conversation.memory.background or conversation.key is None:
+        return
+    turn = Turn(conversation, request)
+    try:
+        turn = Turn(conversation.configured(), request)
+        if turn.conversation.memory.background and turn.running_summary() is None:
+            turn.start_due_summary()
+    except TokenMemoryError as error:  # the reply is there, and the next call tries again
+        turn.warn(f"no summary is begun after the reply, {error}")
 
 
 async def aafter_reply(conversation: Conversation, request: TurnRequest) -> None:
     """Do the same as `after_reply` without blocking the event loop."""
     if conversation.memory.background:
-        await in_own_thread(Turn(conversation, request).after_reply)
+        await in_own_thread(after_reply, conversation, request)
 
 
 @dataclass(frozen=True)
@@ -119,52 +152,24 @@ class Turn:
     request: TurnRequest
     started: float = field(default_factory=time.monotonic)
 
-    @property
-    def memory(self) -> TokenMemory:
-        """Memory that decides what is shown."""
-        return self.conversation.memory
-
-    def take(self) -> TurnResult:
-        """Compact where it is due, and return the view of the next model call.
-
-        A summary that takes its time is made in the background; at the hard limit the call waits
-        for it, at most `max_wait_s`. A summarizer that fails never fails the turn.
-        """
-        begun = self._begin()
-        if begun.count is not None:
-            wait_for(begun.count.job, self._seconds_until(begun.count.until))
-            begun = self._counted(begun.snapshot, begun.count)
-        if begun.summary is not None:
-            wait_for(begun.summary, self._seconds_until())
-        memory = self.memory
-        return self._finish(begun, summaries_by(memory.summarizer, memory.summary_calls))
-
-    async def atake(self) -> TurnResult:
-        """Do the same as `take` without blocking the event loop."""
-        begun = await in_own_thread(self._begin)
-        if begun.count is not None:
-            await await_for(begun.count.job, self._seconds_until(begun.count.until))
-            begun = await in_own_thread(self._counted, begun.snapshot, begun.count)
-        if begun.summary is not None:
-            await await_for(begun.summary, self._seconds_until())
-        return await with_async_summaries(self.memory.summarizer, partial(self._finish, begun))
-
-    def _seconds_until(self, until: float = math.inf) -> float:
+    def seconds_until(self, until: float = math.inf) -> float:
         """Return how long this call may wait until a time, by `time.monotonic`."""
-        return max(0.0, min(until, self.started + self.memory.max_wait_s) - time.monotonic())
+        end = self.started + self.conversation.memory.max_wait_s
+        return max(0.0, min(until, end) - time.monotonic())
 
-    def _begin(self) -> _Begun:
+    def begin(self) -> _Begun:
         """Load the conversation, and ask the provider for its count where that decides."""
-        snapshot = self._load()
-        count = None
+        snapshot, memory = self._load(), self.conversation.memory
         if snapshot.newest is None:
-            messages, state, options = snapshot.messages, snapshot.state, snapshot.options
-            count = self.memory.start_count(messages, state, **options)
-        return _Begun(snapshot, count) if count else self._with_summary(snapshot)
+            messages, state = snapshot.messages, snapshot.state
+            count = memory.start_count(messages, state, **snapshot.options)
+            if count is not None:
+                return _Begun(snapshot, count)
+        return self._with_summary(snapshot)
 
-    def _counted(self, snapshot: Snapshot, count: CountJob) -> _Begun:
+    def counted(self, snapshot: Snapshot, count: CountJob) -> _Begun:
         """Go on after the wait for the provider's count."""
-        self.memory.settle_count(count)
+        self.conversation.memory.settle_count(count)
         return self._with_summary(snapshot)
 
     def _with_summary(self, snapshot: Snapshot) -> _Begun:
@@ -172,15 +177,17 @@ class Turn:
 
         The view is made before the wait: at its end there may be many calls, and no time.
         """
+        if self.request.instruction is not None:  # the agent asks for one: it may run already
+            return _Begun(snapshot, summary=self.running_summary())
         due = self._due_summary(snapshot)
-        summary = self._awaited_summary(snapshot, due)
-        late = None
-        if summary is not None and self.request.instruction is None:
-            summarize = summaries_by(self.memory.summarizer)
-            late = self._compact(snapshot, "shorten_if_enough", summarize)
-        return _Begun(snapshot, None, due, summary, late)
+        if due != "at once":
+            return _Begun(snapshot, due=due)
+        summary = self._start_summary(snapshot, due)
+        summarize = summaries_by(self.conversation.memory.summarizer)
+        late = self._compact(snapshot, "shorten_if_enough", summarize)
+        return _Begun(snapshot, due=due, summary=summary, late=late)
 
-    def _finish(self, begun: _Begun, summarize: Summarize) -> TurnResult:
+    def finish(self, begun: _Begun, summarize: Summarize) -> TurnResult:
         """Compact and view after all waits, and commit the new state."""
         snapshot = begun.snapshot
         if begun.summary is not None:
@@ -201,21 +208,11 @@ class Turn:
                     self._start_summary(snapshot, begun.due)
                 return self._result(snapshot, state, view)
             snapshot = self._load(snapshot)
-        self._warn("others commit all the time.")
+        self.warn("others commit all the time.")
         return self._uncompacted(snapshot)
 
-    def after_reply(self) -> None:
-        """Start the summary that the next call needs, with the reply counted in; never fails."""
-        if not self.memory.background or self.conversation.key is None:
-            return
-        try:
-            turn = replace(self, conversation=self.conversation.configured())
-            if turn.memory.background and turn._running_summary() is None:  # noqa: SLF001
-                turn._start_after_reply()  # noqa: SLF001  # it is a copy of this one
-        except TokenMemoryError as error:  # the reply is there, and the next call tries again
-            self._warn(f"no summary is begun after the reply, {error}")
-
-    def _start_after_reply(self) -> None:
+    def start_due_summary(self) -> None:
+        """Start the summary that the next call needs, with the reply counted in."""
         loaded = self.conversation.load_after_reply(self.request)
         if loaded is None:
             return
@@ -224,31 +221,19 @@ class Turn:
         if due is not None:
             self._start_summary(snapshot, due)
 
-    def compact_now(self) -> MemoryState:
-        """Fold everything but the recent share into the summary; errors as in `compact_now`."""
-        running = self._running_summary()
-        if running is not None:  # no batch is paid for twice
-            wait_for(running, self._seconds_until())
-        return self._compact_now(summaries_by(self.memory.summarizer))
-
-    async def acompact_now(self) -> MemoryState:
-        """Do the same as `compact_now` without blocking the event loop."""
-        running = self._running_summary()
-        if running is not None:
-            await await_for(running, self._seconds_until())
-        return await with_async_summaries(self.memory.summarizer, self._compact_now)
-
-    def _compact_now(self, summarize: Summarize) -> MemoryState:
+    def compacted(self, summarize: Summarize) -> MemoryState:
+        """Fold everything but the recent share into the summary, and commit that."""
+        memory = self.conversation.memory
         for _ in range(ATTEMPTS):
             snapshot = self.conversation.load(self.request)
-            state = self.memory.engine.compaction(
+            state = memory.engine.compaction(
                 snapshot.messages,
                 snapshot.state,
                 summarize,
                 force=True,
                 instruction=self.request.instruction,
                 **snapshot.options,
-            )
+            )[1]
             if state is snapshot.state:
                 return state
             if self.conversation.commit(snapshot, state):
@@ -263,8 +248,9 @@ class Turn:
         snapshot = self._without_backlog(self.conversation.load(self.request, previous))
         if snapshot.scope is None:
             return snapshot
-        messages, state = snapshot.looked_at, snapshot.state
-        recalled = with_recalled(self.memory, messages, state, snapshot.scope, **snapshot.options)
+        messages = snapshot.messages if snapshot.newest is None else snapshot.newest
+        memory, state = self.conversation.memory, snapshot.state
+        recalled = with_recalled(memory, messages, state, snapshot.scope, **snapshot.options)
         return replace(snapshot, state=recalled or state)
 
     def _without_backlog(self, snapshot: Snapshot) -> Snapshot:
@@ -272,7 +258,7 @@ class Turn:
 
         These are summarized in the background, by a quick summarizer, too.
         """
-        memory, request = self.memory, self.request
+        memory, request = self.conversation.memory, self.request
         is_behind = memory.catches_up and self.conversation.key is not None
         steps = request.steps in {"all", "shorten_if_enough"} and request.instruction is None
         if not (is_behind and steps and memory.policy.trigger):
@@ -285,7 +271,7 @@ class Turn:
 
         One of a backlog takes its time, and is not waited for.
         """
-        memory = self.memory
+        memory = self.conversation.memory
         is_possible = self.conversation.key is not None and self.request.steps == "all"
         if not is_possible or self.request.instruction is not None:
             return None
@@ -298,18 +284,9 @@ class Turn:
             return None
         return "at once" if planned.before > memory.limit_of(snapshot.options) else "soon"
 
-    def _awaited_summary(self, snapshot: Snapshot, due: Due | None) -> Future[None] | None:
-        """Return the summary that this call waits for, if any.
-
-        Where the agent asks for a compaction it is the one that runs already.
-        """
-        if self.request.instruction is not None:
-            return self._running_summary()
-        return self._start_summary(snapshot, due) if due == "at once" else None
-
     def _start_summary(self, snapshot: Snapshot, due: Due) -> Future[None]:
         """Start a summary in the background, or return the one that is made already."""
-        conversation, memory = self.conversation, self.memory
+        conversation, memory = self.conversation, self.conversation.memory
         if due == "at once":  # the call waits, and the summary is a part of it
             return memory.background_summaries.start(
                 conversation.key, lambda: conversation.summarize(snapshot, memory.max_wait_s)
@@ -321,24 +298,23 @@ class Turn:
 
         return memory.background_summaries.start(conversation.key, behind_the_reply)
 
-    def _running_summary(self) -> Future[None] | None:
-        return self.memory.background_summaries.running(self.conversation.key)
+    def running_summary(self) -> Future[None] | None:
+        """Return the summary that is made for this conversation, if there is one."""
+        return self.conversation.memory.background_summaries.running(self.conversation.key)
 
     def _compact(
         self, snapshot: Snapshot, steps: Steps | None, summarize: Summarize
     ) -> tuple[MemoryState, View]:
         instruction = self.request.instruction
-        if instruction is None and snapshot.unread:
+        if instruction is None and snapshot.newest is not None:
             return snapshot.state, self._view(snapshot)
-        if instruction is None and steps is None:
-            return self.memory.engine.noted(snapshot.messages, snapshot.state, **snapshot.options)
-        state, view = self.memory.engine.compaction_and_view(
+        state, view = self.conversation.memory.engine.compaction_and_view(
             snapshot.messages,
             snapshot.state,
             summarize,
             force=instruction is not None,
             instruction=instruction,
-            steps="all" if instruction is not None or steps is None else steps,
+            steps="all" if instruction is not None else steps,
             **snapshot.options,
         )
         if not self.request.is_sent:
@@ -347,7 +323,7 @@ class Turn:
 
     def _without_summary(self, snapshot: Snapshot, error: SummaryError) -> TurnResult:
         """Return the view that fits without the summary, and a warning that tells why."""
-        self._warn(f"no summary, {error}")
+        self.warn(f"no summary, {error}")
         result = self._uncompacted(snapshot)
         warnings = (*result.view.warnings, f"No summary was made: {error}")
         return replace(result, view=replace(result.view, warnings=warnings))
@@ -360,27 +336,30 @@ class Turn:
         return self._result(snapshot, snapshot.state, self._view(snapshot))
 
     def _view(self, snapshot: Snapshot) -> View:
-        view = self.memory.view(snapshot.looked_at, snapshot.state, **snapshot.options)
-        if not snapshot.unread:
-            return view
-        if not view.left_out:  # the newest ones fit: no marker stands for the others
-            return self.memory.view(snapshot.messages, snapshot.state, **snapshot.options)
-        warning = f"{snapshot.unread:,} messages before them wait to be summarized."
-        left_out = view.left_out + snapshot.unread
-        return replace(view, left_out=left_out, warnings=(*view.warnings, warning))
+        memory, state, options = self.conversation.memory, snapshot.state, snapshot.options
+        if snapshot.newest is not None:
+            view = memory.view(snapshot.newest, state, **options)
+            if view.left_out:
+                unread = len(snapshot.messages) - len(snapshot.newest)
+                warning = f"{unread:,} messages before them wait to be summarized."
+                warnings = (*view.warnings, warning)
+                return replace(view, left_out=view.left_out + unread, warnings=warnings)
+        # Where the newest ones fit, no marker stands for the others.
+        return memory.view(snapshot.messages, state, **options)
 
     def _result(self, snapshot: Snapshot, state: MemoryState, view: View) -> TurnResult:
         for warning in view.warnings:
-            self._warn(warning)
+            self.warn(warning)
         if self.conversation.label:
             tokens = view.usage.input_tokens
             seconds = time.monotonic() - self.started
             event = MemoryEvent(
                 kind="view", tokens_before=tokens, tokens_after=tokens, duration_s=seconds
             )
-            self.memory.engine.tell("end", event)
+            self.conversation.memory.engine.tell("end", event)
         return TurnResult(state, view, changed=state != snapshot.stored)
 
-    def _warn(self, warning: str) -> None:
+    def warn(self, warning: str) -> None:
+        """Log a warning once, under the conversation's name."""
         if self.conversation.label:
-            self.memory.warn_once(f"{self.conversation.label}: {warning}")
+            self.conversation.memory.warn_once(f"{self.conversation.label}: {warning}")

@@ -19,7 +19,7 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.counting import ProviderCounter, counter_for
-from langchain_tokenmem.memory.provider_counts import is_near_threshold
+from langchain_tokenmem.memory.call_counts import is_near_threshold
 from tests.tokens.counted_model import CountedModel
 
 BUDGET = TokenBudget(context_window=4_000, reserve_output=200)

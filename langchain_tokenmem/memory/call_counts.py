@@ -1,27 +1,38 @@
-"""Corrected counts of a call: what the newest reply has reported corrects its estimate.
+"""Counts of a call, corrected by what the provider has reported, or has counted.
 
 A reply's `usage_metadata["input_tokens"]` is the true size of the request that it answered. Divided
 by our estimate of that request, it is the ratio by which the next estimate is multiplied;
 `use_usage_metadata_scaling` of langchain-core's `count_tokens_approximately` does the same. Only
 replies since the state last changed can be compared: the request of an earlier one is no longer
 known. The ratio found before that change is kept in the state (`reports`).
+
+Near a threshold a `ProviderCounter` asks the provider for its count. The parts stay estimates,
+times the ratio that makes their sum the provider's.
 """
 
 from __future__ import annotations
 
+import functools
+import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
+from langchain_tokenmem.core.budget import ESTIMATE_MARGIN, TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.size_caps import request_tokens
+from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
 from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
+from langchain_tokenmem.errors import BudgetExceededError
+from langchain_tokenmem.memory.prepared_call import CountedModel, PreparedCall
 from langchain_tokenmem.state import MemoryState
-from langchain_tokenmem.tokens.counters import CorrectedCounter, TokenCounter
+from langchain_tokenmem.tokens.counters import CORRECTED_ACCURACY, CorrectedCounter, TokenCounter
+from langchain_tokenmem.tokens.provider_counter import CountJob, ProviderCounter
+
+logger = logging.getLogger(__name__)
 
 LEAST_RATIO, MOST_RATIO = 0.5, 3.0
 """Bounds of a ratio. A reply whose ratio lies outside of them answered another request."""
@@ -33,64 +44,25 @@ _STEP = 1_000
 """Ratios are rounded to thousandths, so that counts keep their values between small corrections."""
 
 
-@dataclass(frozen=True)
-class CountedModel:
-    """The model that a call's tokens are counted for.
-
-    Attributes:
-        name: Its name; empty where nothing names one.
-        is_called: Whether the model itself is known, and not only what the budget names.
-    """
-
-    name: str
-    is_called: bool
-
-
-@dataclass(frozen=True)
-class CorrectedCall:
-    """A call whose counts are corrected.
-
-    Attributes:
-        context: The parts of the request, counted with the correction.
-        counter: Counts with the correction.
-        ratio: Tokens that the provider has reported per estimated token.
-        reported: Tokens of the newest request that a reply has reported; 0 before enough have.
-    """
-
-    context: ContextParts
-    counter: TokenCounter
-    ratio: float
-    reported: int = 0
-
-
-def corrected_call(
-    context: ContextParts,
-    state: MemoryState,
-    counter: TokenCounter,
-    model: CountedModel,
-    *,
-    limit: int,
-) -> CorrectedCall:
-    """Return a call with its counts corrected by the newest reply that stands in it.
-
-    Args:
-        context: The parts of the request, with estimated tokens.
-        state: What was decided so far; it holds the ratio of earlier replies.
-        counter: The estimating counter.
-        model: The model that is counted for.
-        limit: Most tokens of a request.
-    """
-    reports = state.get("reports")
-    kept = reports["ratio"] if reports and reports["model"] == model.name else None
-    places = _comparable(context, state, model)
+def corrected_call(call: PreparedCall) -> PreparedCall:
+    """Return a call with its counts corrected by the newest reply that stands in it."""
+    context, reports = call.context, call.state.get("reports")
+    kept = reports["ratio"] if reports and reports["model"] == call.model.name else None
+    places = _comparable(context, call.state, call.model)
     is_sure = kept is not None or len(places) >= REPLIES_TO_TRUST
+    limit = call.budget.limit
     ratio = _ratio(context, places[0], kept, limit, is_sure=is_sure) if places else None
     ratio = ratio or kept or 1.0
     reported = _reported_at(context, places[0]) if len(places) >= REPLIES_TO_TRUST else 0
     if ratio == 1.0:
-        return CorrectedCall(context, counter, ratio, reported)
-    corrected = CorrectedCounter(counter, ratio)
-    return CorrectedCall(with_ratio(context, ratio), corrected, ratio, reported)
+        return replace(call, ratio=ratio, reported=reported)
+    return replace(
+        call,
+        context=with_ratio(context, ratio),
+        counter=CorrectedCounter(call.counter, ratio),
+        ratio=ratio,
+        reported=reported,
+    )
 
 
 def _ratio(
@@ -124,32 +96,24 @@ def with_ratio(context: ContextParts, ratio: float) -> ContextParts:
     return replace(context, counter=corrected)
 
 
-def with_reports(
-    before: MemoryState,
-    after: MemoryState,
-    context: ContextParts,
-    *,
-    model: CountedModel,
-    ratio: float | None,
-) -> MemoryState:
+def with_reports(before: MemoryState, after: MemoryState, call: PreparedCall) -> MemoryState:
     """Return a state that tells from which message on replies can be compared with it.
 
     Args:
         before: The state that the call began with.
         after: The state after its compaction.
-        context: The parts of the request before it.
-        model: The model that is counted for.
-        ratio: Correction of this call; None where its counts are exact.
+        call: The call before it; its ratio is None where its counts are exact.
     """
-    reports = before.get("reports")
-    is_other = reports is not None and reports["model"] != model.name
-    if ratio is None and reports is None:
+    reports, model = before.get("reports"), call.model
+    if call.ratio is None and reports is None:
         return after
-    is_unknown = reports is None and model.is_called and _has_unnamed_reports(context)
+    is_other = reports is not None and reports["model"] != model.name
+    is_unknown = reports is None and model.is_called and _has_unnamed_reports(call.context)
     if not (is_other or is_unknown or _has_other_prefix(before, after)):
         return after
-    last = context.tail[-1].source.last_id if context.tail else None
-    kept = None if is_other or ratio == 1.0 else ratio
+    tail = call.context.tail
+    last = tail[-1].source.last_id if tail else None
+    kept = None if is_other or call.ratio == 1.0 else call.ratio
     return {**after, "reports": {"model": model.name, "since": last, "ratio": kept}}
 
 
@@ -262,4 +226,125 @@ def _has_other_prefix(before: MemoryState, after: MemoryState) -> bool:
         before["summary"] != after["summary"]
         or before["totals"]["compactions"] != after["totals"]["compactions"]
         or mode_in(before) != mode_in(after)
+    )
+
+
+@dataclass(frozen=True)
+class CountQuestion:
+    """A request of which the provider's count decides something.
+
+    Attributes:
+        counter: Asks the provider.
+        messages: The whole request, its system message included.
+        tools: Its tools.
+    """
+
+    counter: ProviderCounter
+    messages: Sequence[BaseMessage]
+    tools: Sequence[Any] | None
+
+    @classmethod
+    def of(
+        cls, call: PreparedCall, counter: ProviderCounter, tools: Sequence[Any] | None
+    ) -> CountQuestion | None:
+        """Return the question of a call; None where nobody is to be asked."""
+        if not counter.asks:
+            return None
+        try:
+            capped = cap_messages(call.context, call.budget)
+        except BudgetExceededError:  # whoever plans the call says so
+            return None
+        if not is_near_threshold(request_tokens(capped), call.budget, call.reported):
+            return None
+        return cls(counter, capped.request_messages(), tools)
+
+    @property
+    def answer(self) -> int | None:
+        """Tokens, as the provider has counted them; None where it has not."""
+        return self.counter.known(self.messages, self.tools)
+
+    def ask(self) -> CountJob | None:
+        """Start to ask the provider; None where its answer is known, or none is to be had."""
+        return self.counter.start(self.messages, self.tools)
+
+
+def with_known_counts(
+    call: PreparedCall, counter: TokenCounter | None, tools: Sequence[Any] | None
+) -> PreparedCall:
+    """Return a call corrected by its replies, and as its provider has counted it where known.
+
+    Args:
+        call: The call, with its estimates.
+        counter: The counter that the application gave; a `ProviderCounter` knows such counts.
+        tools: Tools of the request.
+    """
+    corrected = corrected_call(call)
+    if not isinstance(counter, ProviderCounter):
+        return corrected
+    question = CountQuestion.of(corrected, counter, tools)
+    known = question.answer if question else None
+    if known is None:
+        return corrected
+    counted = with_provider_count(corrected, call.counter, known)
+    if counted is corrected:
+        _report_unused(repr(counter))
+    return counted
+
+
+def is_near_threshold(tokens: int, budget: TokenBudget, reported: int = 0) -> bool:
+    """Return whether an estimate is so near a threshold that its error can decide.
+
+    That is within the margin of estimates, a tenth of the window, or within the budget's own where
+    that is larger. Of what replies have reported an estimate is nearer: the margin applies to what
+    is new since then.
+
+    Args:
+        tokens: The estimate.
+        budget: The budget.
+        reported: Tokens of the newest request that a reply has reported; 0 for none.
+    """
+    margin = max(ESTIMATE_MARGIN, budget.margin or 0.0)
+    within = margin * budget.context_window
+    if reported:
+        new = max(0, tokens - reported)
+        within = min(within, CORRECTED_ACCURACY * reported + margin * new)
+    thresholds = (budget.compact_tokens, budget.summarize_tokens, budget.limit)
+    return any(abs(tokens - threshold) <= within for threshold in thresholds)
+
+
+def with_provider_count(call: PreparedCall, counter: TokenCounter, tokens: int) -> PreparedCall:
+    """Return a call whose request has the tokens that its provider has counted.
+
+    A count that cannot be of this request changes nothing.
+
+    Args:
+        call: The call, with its estimates.
+        counter: The estimating counter.
+        tokens: The provider's count of messages and tools.
+    """
+    context, budget = call.context, call.budget
+    whole = tokens + context.counter.overhead
+    factor = whole / request_tokens(cap_messages(context, budget))
+    if not LEAST_RATIO < factor < MOST_RATIO:
+        return call
+    ratio = min(MOST_RATIO, max(LEAST_RATIO, round((call.ratio or 1.0) * factor, 4)))
+    context = with_ratio(context, ratio)
+    rest = whole - request_tokens(cap_messages(context, budget))
+    exact = replace(context.counter, overhead=context.counter.overhead + rest)
+    return replace(
+        call,
+        context=replace(context, counter=exact),
+        counter=CorrectedCounter(counter, ratio),
+        ratio=ratio,
+        provider_tokens=whole,
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _report_unused(counter: str) -> None:
+    logger.warning(
+        "A count by %s is not between %g and %g times the estimate: it is not used.",
+        counter,
+        LEAST_RATIO,
+        MOST_RATIO,
     )
