@@ -22,6 +22,7 @@ from pathlib import Path
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore
+from langchain_tokenmem.state import new_state
 from langchain_tokenmem.turns.conversation import Conversation, TurnRequest, TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
 from langchain_tokenmem.turns.stored_session import StoredSession
@@ -101,7 +102,7 @@ def in_graph(size: int) -> Contact:
     """Return the first contact of a graph's thread."""
     with TokenMemory(BUDGET) as memory:
         memory.count([HumanMessage("hi")])  # the vocabulary is loaded once a process
-        thread = GraphThread(memory, history(size), None, key=("t", "", "memory"))
+        thread = GraphThread(memory, history(size), new_state(), key=("t", "", "memory"))
         return contact(memory, thread, size)
 
 

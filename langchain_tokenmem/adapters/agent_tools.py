@@ -13,7 +13,7 @@ from langgraph.prebuilt import InjectedState, ToolRuntime
 from langgraph.types import Command
 from pydantic import BeforeValidator
 
-from langchain_tokenmem.adapters.run_context import session_and_user, state_in_run
+from langchain_tokenmem.adapters.run_context import Run, state_in_run
 from langchain_tokenmem.adapters.tool_scope import BoundScope
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.messages import (
@@ -171,8 +171,9 @@ def read_message_tool(
         memory = memory_state_in(held, name)
         messages = spoken_messages(held[messages_key])
         if archive is not None and memory is not None and memory["pruned"]:
-            session, user_id = session_and_user(None)
-            messages = _with_pruned(messages, memory, archive.rows(session, user_id=user_id))
+            run = Run.of()
+            rows = archive.rows(run.session(), user_id=run.user_id)
+            messages = _with_pruned(messages, memory, rows)
         return _read(messages, id.strip(), offset, limit)
 
     return StructuredTool.from_function(read_message)

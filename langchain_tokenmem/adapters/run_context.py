@@ -1,24 +1,26 @@
-"""The LangGraph run around a call: its thread, its owner, its scope for recall."""
+"""The LangGraph run around a call: its thread, its owner, its settings, its scope for recall."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 
-from langchain_tokenmem.core.session_settings import SessionSettings
+from langchain_tokenmem.background import waiting_at_most
 from langchain_tokenmem.core.thread_names import check_characters, thread_session
-from langchain_tokenmem.errors import ScopeError, StoreError
+from langchain_tokenmem.errors import ScopeError, StoreError, TokenMemoryError
+from langchain_tokenmem.events import EventSource
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
-from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.state import load_state
+from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.storage.transcripts import TranscriptRow
-from langchain_tokenmem.turns.graph_thread import GraphThread
-from langchain_tokenmem.turns.removed_messages import RemovedMessages
+from langchain_tokenmem.turns.graph_thread import GraphThread, RemovedMessages
 
 MODE_KEY = "memory_mode"
 """Names a session's mode in `configurable`, and in the state of a graph or an agent."""
@@ -34,75 +36,90 @@ _CALL = 4
 """Length of the path of a `@task`: push, path of its caller, number, True."""
 
 
-def thread_key(config: RunnableConfig | None, name: str) -> tuple[str, str, str] | None:
-    """Return the key of a run's conversation in its thread; None without a thread.
+@dataclass(frozen=True)
+class Run:
+    """What the config of a LangGraph run says of the call in it.
 
-    The namespace holds the ids of tasks, so that sub-agents at work side by side are told apart.
-
-    Args:
-        config: The run's config; None for the one that LangChain keeps for the running task.
-        name: Name of the memory: the middleware's name, or the state key of nodes.
+    Attributes:
+        thread: Name of the thread; None without one.
+        namespace: Sub-graphs that the run is in, with ids of their tasks, so that sub-agents at
+            work side by side are told apart; empty for the graph itself.
+        subgraph: The same without ids.
+        user_id: Who the user is; None where the run names none, or threads belong to nobody.
+        asked_mode: Name of the mode that the run asks for; None where it asks for nothing.
+        saver: Its checkpointer; None where it has none.
+        run_id: Id of the LangChain run that the call is made in; None outside of one.
     """
-    configurable = ensure_config(config).get("configurable") or {}
-    thread = configurable.get("thread_id")
-    if not thread:
-        return None
-    parents = "|".join(_parents(config))
-    return (check_characters(str(thread), "thread_id"), parents, name)
 
+    thread: Any
+    namespace: str
+    subgraph: str
+    user_id: str | None
+    asked_mode: str | None
+    saver: Any
+    run_id: str | None
 
-def _parents(config: RunnableConfig | None) -> list[str]:
-    """Return the sub-graphs that a run is in, with ids of their tasks.
+    @classmethod
+    def of(cls, config: RunnableConfig | None = None, *, shared_threads: bool = False) -> Run:
+        """Return the run of a config.
 
-    The last part of the namespace names the node itself. A function with `@task` is in the
-    namespace, too, behind its caller; its path in the run's metadata ends with True.
-    """
-    run = ensure_config(config)
-    parts = ((run.get("configurable") or {}).get("checkpoint_ns") or "").split("|")
-    path: Any = (run.get("metadata") or {}).get("langgraph_path") or ()
-    while len(path) == _CALL and path[-1] is True:
-        parts, path = parts[:-1], path[1]
-    return parts[:-1]
+        Args:
+            config: The run's config; None for the one that LangChain keeps for the running task.
+            shared_threads: Threads belong to nobody.
 
-
-def subgraph_of(config: RunnableConfig | None) -> str:
-    """Return the names of the sub-graphs that a run is in, without ids of tasks."""
-    return "|".join(part.partition(":")[0] for part in _parents(config))
-
-
-def user_of(config: RunnableConfig | None, *, shared_threads: bool = False) -> str | None:
-    """Return the user of a run; None where it names none, or where threads belong to nobody.
-
-    Args:
-        config: The run's config; None for the one that LangChain keeps for the running task.
-        shared_threads: Threads belong to nobody.
-
-    Raises:
-        ScopeError: When the user's id is blank, no text, or holds a control character.
-    """
-    user = (ensure_config(config).get("configurable") or {}).get("user_id")
-    if user is None or shared_threads:
-        return None
-    if not isinstance(user, str) or not user.strip():
-        raise ScopeError(
-            f"user_id is {user!r}; a user is named by a text, such as "
-            f'{{"configurable": {{"user_id": "user-7"}}}}. Leave it out where there is none.'
+        Raises:
+            ScopeError: When the user's id is blank, no text, or holds a control character.
+        """
+        config = ensure_config(config)
+        known = config.get("configurable") or {}
+        # The last part of the namespace names the node itself. A function with `@task` is in it,
+        # too, behind its caller; its path in the run's metadata ends with True.
+        parts = (known.get("checkpoint_ns") or "").split("|")
+        path: Any = (config.get("metadata") or {}).get("langgraph_path") or ()
+        while len(path) == _CALL and path[-1] is True:
+            parts, path = parts[:-1], path[1]
+        user = None if shared_threads else known.get("user_id")
+        if user is not None and (not isinstance(user, str) or not user.strip()):
+            raise ScopeError(
+                f"user_id is {user!r}; a user is named by a text, such as "
+                f'{{"configurable": {{"user_id": "user-7"}}}}. Leave it out where there is none.'
+            )
+        run_id = getattr(config.get("callbacks"), "parent_run_id", None)
+        return cls(
+            thread=known.get("thread_id"),
+            namespace="|".join(parts[:-1]),
+            subgraph="|".join(part.partition(":")[0] for part in parts[:-1]),
+            user_id=user if user is None else check_characters(user, "user_id"),
+            asked_mode=known.get(MODE_KEY),
+            saver=known.get(_CHECKPOINTER),
+            run_id=None if run_id is None else str(run_id),
         )
-    return check_characters(user, "user_id")
 
+    def session(self) -> str:
+        """Return the session of the thread; ids of tasks are left out of the namespace.
 
-def mode_asked(config: RunnableConfig | None, channel: str | None = None) -> str | None:
-    """Return the name of the mode that a run asks for; None where it asks for nothing.
+        A checkpointer on the same store keeps the messages of the thread in this session, too.
 
-    `configurable={"memory_mode": "code"}` is for the graph that is invoked: its sub-graphs inherit
-    the config, and have modes of their own.
+        Raises:
+            ScopeError: When the run has no thread, or an id that cannot be used.
+        """
+        if not isinstance(self.thread, str) or not self.thread:
+            raise ScopeError(
+                "Messages are kept by thread: name it, "
+                'graph.invoke(input, {"configurable": {"thread_id": "..."}}), as a text.'
+            )
+        return thread_session(self.thread, self.namespace)
 
-    Args:
-        config: The run's config; None for the one that LangChain keeps for the running task.
-        channel: What the graph's state holds; the config beats it.
-    """
-    asked = (ensure_config(config).get("configurable") or {}).get(MODE_KEY)
-    return channel if asked is None or subgraph_of(config) else asked
+    def mode(self, channel: str | None) -> str | None:
+        """Return the name of the mode that is asked for; None where nothing is.
+
+        `configurable={"memory_mode": "code"}` is for the graph that is invoked: its sub-graphs
+        inherit the config, and have modes of their own.
+
+        Args:
+            channel: What the graph's state holds; the config beats it.
+        """
+        return channel if self.asked_mode is None or self.subgraph else self.asked_mode
 
 
 def state_in_run(key: str) -> Any:
@@ -129,41 +146,59 @@ def has_channel(*names: str) -> bool:
     An empty one counts. False where the channels cannot be read.
     """
     read: Any = (ensure_config().get("configurable") or {}).get(_READ)
-
-    def is_there(name: str) -> bool:
+    found = []
+    # Where a channel that no graph has can be read, nothing is known.
+    for name in ("token_memory_no_channel", *names):
         try:
             read([name])
         except (KeyError, TypeError, AttributeError):  # as in `state_in_run`
-            return False
-        return True
-
-    # Where a channel that no graph has can be read, nothing is known.
-    return not is_there("token_memory_no_channel") and any(map(is_there, names))
+            continue
+        found.append(name)
+    return bool(found) and found[0] in names
 
 
-def saver_of_run(config: RunnableConfig | None) -> Any:
-    """Return the checkpointer of a run; None where it has none."""
-    return (ensure_config(config).get("configurable") or {}).get(_CHECKPOINTER)
-
-
-def removed_messages(
-    memory: TokenMemory, config: RunnableConfig | None, *, shared_threads: bool
-) -> RemovedMessages | None:
-    """Return what takes removed messages out of a memory's state; None where these are kept.
+def store_of_run(
+    memory: TokenMemory, run: Run, store: TranscriptStore | None
+) -> TranscriptStore | None:
+    """Return the store that has settings of a run's thread; None where no part of it knows one.
 
     Args:
         memory: The memory of the run.
-        config: The run's config; None for the one that LangChain keeps for the running task.
-        shared_threads: Threads belong to nobody.
+        run: The run.
+        store: The one that the application has given; it beats that of a `TokenMemorySaver`, which
+            beats that of the memory's recall.
     """
-    saver = saver_of_run(config)
+    near = (store, getattr(run.saver, "store", None), getattr(memory.recall, "store", None))
+    return next((one for one in near if isinstance(one, TranscriptStore)), None)
+
+
+def _with_own_settings(memory: TokenMemory, run: Run, store: TranscriptStore) -> TokenMemory:
+    """Return a memory under the settings that a store keeps of a run's thread, or its user.
+
+    A sub-graph has those of the thread, but for the mode: it has modes of its own.
+    """
+    name = str(run.thread) if run.thread else None
+    try:
+        with waiting_at_most(memory.max_wait_s):
+            settings = store.settings(name, user_id=run.user_id)
+    except ScopeError:
+        raise
+    except TokenMemoryError as error:
+        memory.warn_once(f"Thread {name!r}: its own settings are not used, {error}")
+        return memory
+    return memory.with_settings(replace(settings, mode=None) if run.subgraph else settings)
+
+
+def removed_messages(memory: TokenMemory, run: Run) -> RemovedMessages | None:
+    """Return what takes removed messages out of a memory's state; None where these are kept."""
+    saver = run.saver
     if not getattr(saver, "hides_removed", False):
         return None
-    session_id, user_id = session_and_user(config, shared_threads=shared_threads)
+    session_id = run.session()
 
     def read() -> Sequence[TranscriptRow]:
         try:
-            rows = saver.store.rows(session_id, user_id=user_id, include_superseded=True)
+            rows = saver.store.rows(session_id, user_id=run.user_id, include_superseded=True)
         except StoreError as error:
             memory.warn_once(f"Session {session_id!r}: messages get other numbers, {error}")
             return []
@@ -173,15 +208,15 @@ def removed_messages(
     return RemovedMessages(read, held if isinstance(held, list) else ())
 
 
-def checkpointed(memory: TokenMemory, config: RunnableConfig | None) -> Collection[str]:
+def checkpointed(memory: TokenMemory, run: Run) -> Collection[str]:
     """Return ids of messages that the run's checkpointer keeps in the recall's store, as they are.
 
     Args:
-        memory: The memory of the run.
-        config: The run's config; None for the one that LangChain keeps for the running task.
+        memory: The memory of the run, which has a recall.
+        run: The run.
     """
-    saver, recall = saver_of_run(config), memory.recall
-    if recall is None or memory.before_store or subgraph_of(config):
+    saver, recall = run.saver, memory.recall
+    if recall is None or memory.before_store or run.subgraph:
         return ()
     if not getattr(saver, "keeps_transcript", False) or saver.store is not recall.store:
         return ()
@@ -189,44 +224,12 @@ def checkpointed(memory: TokenMemory, config: RunnableConfig | None) -> Collecti
     return {message.id for message in held} if isinstance(held, list) else ()
 
 
-def session_and_user(
-    config: RunnableConfig | None, *, shared_threads: bool = False
-) -> tuple[str, str | None]:
-    """Return session and user of a run: the thread, with the namespace of a sub-graph.
-
-    Ids of tasks are left out of the namespace, so that each run of a sub-graph finds its own.
-
-    Args:
-        config: The run's config; None for the one that LangChain keeps for the running task.
-        shared_threads: Threads belong to nobody.
-
-    Raises:
-        ScopeError: When the run has no thread, or an id that cannot be used.
-    """
-    configurable = ensure_config(config).get("configurable") or {}
-    thread = configurable.get("thread_id")
-    if not isinstance(thread, str) or not thread:
-        raise ScopeError(
-            "Messages are kept by thread: name it, "
-            'graph.invoke(input, {"configurable": {"thread_id": "..."}}), as a text.'
-        )
-    # A checkpointer on the same store keeps the messages of the thread in this session, too.
-    user = user_of(config, shared_threads=shared_threads)
-    return thread_session(thread, "|".join(_parents(config))), user
-
-
-def recall_scope(
-    memory: TokenMemory, config: RunnableConfig | None, *, shared_threads: bool = False
-) -> ConversationScope | None:
+def recall_scope(memory: TokenMemory, run: Run) -> ConversationScope | None:
     """Return where a run's conversation is kept for recall; None where nothing is recalled."""
-    if memory.recall is None and memory.notes_in_blocks is None:
-        return None
-    if memory.recall is None and not (ensure_config(config).get("configurable") or {}).get(
-        "thread_id"
-    ):
-        return ConversationScope("", user_of(config, shared_threads=shared_threads))
+    if memory.recall is None and not run.thread:  # notes need no thread
+        return ConversationScope("", user_id=run.user_id)
     try:
-        return ConversationScope(*session_and_user(config, shared_threads=shared_threads))
+        return ConversationScope(run.session(), run.user_id)
     except ScopeError as error:
         memory.warn_once(f"Nothing is recalled: {error}")
         return None
@@ -234,49 +237,54 @@ def recall_scope(
 
 def graph_thread(
     memory: TokenMemory,
-    config: RunnableConfig | None,
+    run: Run,
     *,
     name: str,
     messages: Sequence[BaseMessage],
-    state: MemoryState | None,
+    state: Any,
     label: str,
+    store: TranscriptStore | None,
     recalls: bool = True,
-    shared_threads: bool = False,
     pins: Mapping[str, Pin | None] | None = None,
-    settings: Callable[[], SessionSettings] | None = None,
 ) -> GraphThread:
-    """Return the thread of a run as the conversation of a turn.
+    """Return the thread of a run as the conversation of a turn; settings are read from the store.
 
     Args:
-        memory: Decides what is shown.
-        config: The run's config; None for the one that LangChain keeps for the running task.
+        memory: Decides what is shown; the thread's own settings come on top.
+        run: The run.
         name: Name of the memory: the middleware's name, or the state key of nodes.
         messages: The conversation as the graph's state holds it.
         state: The memory's state as the graph's state holds it; None for none yet.
         label: Name of the conversation in the log; empty where this view is not sent.
+        store: The store of settings that the application has given.
         recalls: Whether old messages are brought back.
-        shared_threads: Threads belong to nobody.
         pins: Pins in the graph's state.
-        settings: Reads the thread's own settings from a store.
 
     Raises:
         ScopeError: When an id of the run cannot be used.
+        CorruptStoreError: When the memory's state is none.
     """
-    key, user = thread_key(config, name), user_of(config, shared_threads=shared_threads)
+    thread = check_characters(str(run.thread), "thread_id") if run.thread else None
+    removed, owner = removed_messages(memory, run), run.user_id
+    settings_store = store_of_run(memory, run, store)
+    if settings_store is not None and (thread or owner):
+        memory = _with_own_settings(memory, run, settings_store)
+    recalls = recalls and (memory.recall is not None or memory.notes_in_blocks is not None)
+    session = thread_session(thread, run.subgraph) if thread else None
+    source = EventSource(session=session, thread=thread, user=owner, run_id=run.run_id)
     return GraphThread(
-        memory=memory,
+        memory=memory.in_conversation(source),
         messages=memory.engine.named(messages),
-        state=state,
-        key=key and (user, *key),
-        scope=recall_scope(memory, config, shared_threads=shared_threads) if recalls else None,
+        state=load_state(state),
+        key=(owner, thread, run.namespace, name) if thread else None,
+        scope=recall_scope(memory, run) if recalls else None,
         label=label,
-        user_id=user,
-        thread=key[0] if key else None,
-        subgraph=subgraph_of(config),
+        user_id=owner,
+        thread=thread,
+        subgraph=run.subgraph,
         pins=pins,
-        settings=settings,
-        removed=removed_messages(memory, config, shared_threads=shared_threads),
-        checkpointed=checkpointed(memory, config) if recalls else (),
+        removed=removed,
+        checkpointed=checkpointed(memory, run) if recalls else (),
     )
 
 

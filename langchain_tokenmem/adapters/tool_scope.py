@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.prebuilt import ToolRuntime
 from langgraph.store.base import BaseStore
 from pydantic import ValidationError
 
-from langchain_tokenmem.adapters.run_context import session_and_user, user_of
+from langchain_tokenmem.adapters.run_context import Run
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.errors import (
     ConfigurationError,
@@ -69,9 +68,8 @@ class BoundScope:
         user, session = self.user_id, self.session_id
         if user is None and session is None:
             # Of the run itself: a chain may hand a model's arguments over, a made-up runtime too.
-            user = user_of(None)
-            if (ensure_config().get("configurable") or {}).get("thread_id"):
-                session, user = session_and_user(None)
+            run = Run.of()
+            session, user = run.session() if run.thread else None, run.user_id
         if runtime is None:
             return ToolScope(user, session, {})
         held = runtime.state

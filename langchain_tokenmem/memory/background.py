@@ -1,17 +1,26 @@
-"""`BackgroundSummarizer`: summaries in the background, one for each conversation at a time."""
+"""Summaries in the background, one for each conversation at a time, each in a run of its own."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+
+from langchain_core.runnables.config import (
+    ensure_config,
+    get_callback_manager_for_config,
+    var_child_runnable_config,
+)
 
 from langchain_tokenmem.background import BackgroundJob, BackgroundRunner, wait_at_exit, wait_for
 from langchain_tokenmem.core.argument_checks import checked_seconds
 from langchain_tokenmem.errors import ConfigurationError, TokenMemoryError
+from langchain_tokenmem.events import EventSource
+from langchain_tokenmem.summarize.model_call import without_streaming
 
 logger = logging.getLogger(__name__)
 
@@ -109,3 +118,34 @@ class BackgroundSummarizer:
 
     def _bound(self, job: BackgroundJob, end: float, now: float) -> float:
         return min(end, (now if job.started is None else job.started) + self.timeout_s)
+
+
+@contextmanager
+def run_in_background(source: EventSource | None) -> Iterator[None]:
+    """Make what is inside a run of its own, `tokenmem.background`, for tracers and handlers.
+
+    Its metadata names the conversation, and as `tokenmem.run_id` the run of the call.
+
+    Args:
+        source: The conversation; None where it is not known.
+    """
+    with without_streaming():
+        config = ensure_config()
+        manager = get_callback_manager_for_config(config)
+        if not manager.handlers:
+            yield
+            return
+        manager.parent_run_id = None
+        known = {key: value for key, value in asdict(source or EventSource()).items() if value}
+        manager.add_metadata({f"tokenmem.{key}": value for key, value in known.items()})
+        run = manager.on_chain_start(None, known, name="tokenmem.background")
+        token = var_child_runnable_config.set({**config, "callbacks": run.get_child()})
+        try:
+            yield
+        except BaseException as error:
+            run.on_chain_error(error)
+            raise
+        else:
+            run.on_chain_end({})
+        finally:
+            var_child_runnable_config.reset(token)

@@ -327,10 +327,9 @@ class Compaction:
         return _with_usage(event, made, seconds)
 
 
-def redact_events(before: MemoryState | None, after: MemoryState) -> Iterator[MemoryEvent]:
+def redact_events(before: MemoryState, after: MemoryState) -> Iterator[MemoryEvent]:
     """Yield an event for each entry that says other words because its messages do."""
-    summary = before.get("summary") if before else None  # a stored state may lack it
-    known = summary["entries"] if summary else []
+    known = before["summary"]["entries"] if before["summary"] else []
     for entry in after["summary"]["entries"] if after["summary"] else ():
         if entry["reason"] in {"edited", "removed"} and entry not in known:
             yield MemoryEvent(

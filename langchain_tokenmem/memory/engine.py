@@ -67,7 +67,7 @@ from langchain_tokenmem.memory.prepared_call import (
 )
 from langchain_tokenmem.memory.working_notes import WorkingNotes, with_covered_notes
 from langchain_tokenmem.notes.kept_notes import without_void_notes
-from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.summarize.base import Summarizer
 from langchain_tokenmem.tokens.counters import TokenCounter
 from langchain_tokenmem.tokens.resolve import counter_for
@@ -246,7 +246,7 @@ class Engine:
     def prepare(
         self,
         messages: Sequence[BaseMessage],
-        state: MemoryState | None,
+        state: MemoryState,
         *,
         system: str | BaseMessage | None = None,
         tools: Sequence[Any] | None = None,
@@ -266,7 +266,7 @@ class Engine:
         is_exact = tokens.method == "exact"
         budget = budget.for_counts(exact=is_exact)
         checked = self.checked_before(messages)
-        known = with_current_words(messages, load_state(state), tokens.text, checked)
+        known = with_current_words(messages, state, tokens.text, checked)
         on = self.annotations.mode_of(known.get("modes"), mode)
         context = split_context(
             messages,
@@ -323,25 +323,33 @@ class Engine:
         """Return what is known of a conversation that was compared with its summary."""
         return self.checked(id(messages[0]) if messages else 0)
 
-    def plan(self, call: PreparedCall) -> Plan:
+    def plan(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState,
+        **options: Unpack[RequestOptions],
+    ) -> Plan:
         """Return what a compaction would do."""
+        return self._planned(self.prepare(messages, state, **options))
+
+    def _planned(self, call: PreparedCall) -> Plan:
         summarize = self.summarizer.summarize
         return Compaction(self, call, summarize).plan(call.context, call.state["cuts"])[1]
 
     def explanation(
         self,
         messages: Sequence[BaseMessage],
-        state: MemoryState | None,
+        state: MemoryState,
         **options: Unpack[RequestOptions],
     ) -> Explanation:
         """Return the request of a call, and what a compaction would do first."""
         call, view = self._sendable(messages, self.prepare(messages, state, **options), options)
-        return replace(view.explain(), planned=planned_change(call.context, self.plan(call)))
+        return replace(view.explain(), planned=planned_change(call.context, self._planned(call)))
 
     def view(
         self,
         messages: Sequence[BaseMessage],
-        state: MemoryState | None,
+        state: MemoryState,
         **options: Unpack[RequestOptions],
     ) -> View:
         """Return the request of a call."""
@@ -350,7 +358,7 @@ class Engine:
     def compaction(
         self,
         messages: Sequence[BaseMessage],
-        state: MemoryState | None,
+        state: MemoryState,
         summarize: Summarize,
         *,
         force: bool = False,
@@ -382,7 +390,7 @@ class Engine:
     def compaction_and_view(
         self,
         messages: Sequence[BaseMessage],
-        state: MemoryState | None,
+        state: MemoryState,
         summarize: Summarize,
         *,
         force: bool = False,

@@ -229,6 +229,11 @@ class FinishedSummaries:
         self._kept: LRUCache[Hashable, Any] = LRUCache(_MAX_KEPT)
         self._lock = ForkSafeLock()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was finished yet: then nothing needs to be looked for."""
+        return not self._kept
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:

@@ -1,20 +1,30 @@
-"""Recall for a turn: the search for the newest question, and its memory block in the state."""
+"""Recall for a model call: the search for the newest question, and its block in the state."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack
 
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import TimedCalls
+from langchain_tokenmem.core.edited_words import digest_of_words
+from langchain_tokenmem.core.inserted_text import block_of
 from langchain_tokenmem.core.messages import digest_of, role_of, text_of, with_ids
+from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.core.thread_names import is_subgraph_session
 from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.events import MemoryEvent
+from langchain_tokenmem.memory.prepared_call import PreparedCall
+from langchain_tokenmem.notes.kept_notes import notes_for_question, with_notes_in_front
 from langchain_tokenmem.state import Block, MemoryState
+
+if TYPE_CHECKING:
+    from langchain_tokenmem.memory.token_memory import TokenMemory
 
 _MAX_HITS = 50
 """Hits that are asked for; the recall share of the budget decides how many are shown."""
@@ -56,6 +66,108 @@ class ConversationScope:
     user_id: str | None = None
     branch: Mapping[str, BaseMessage] | None = None
     pruned: Sequence[Sequence[int]] = ()
+
+
+def with_recalled(
+    memory: TokenMemory,
+    messages: Sequence[BaseMessage],
+    state: MemoryState,
+    conversation: ConversationScope,
+    **options: Unpack[RequestOptions],
+) -> MemoryState:
+    """Return the state with a memory block for the newest question; `state` if none is due.
+
+    The block holds the kept notes that match, up to `shares.notes` of the limit, then what the
+    memory's recall finds, verbatim, up to `shares.recall` and as many messages as `k` of the
+    memory, else of the mode, says; nothing that the request shows already. Where a store or the
+    index fails the call goes on without.
+
+    Args:
+        memory: The memory, with its recall and its notes.
+        messages: The conversation, oldest first; a human message stands last.
+        state: What was decided so far.
+        conversation: Where recall looks, and which messages are the conversation's own.
+        options: Keywords `system`, `tools`, `budget` and others: see `RequestOptions`.
+
+    Raises:
+        BudgetExceededError: When the fixed parts alone exceed the limit.
+        ScopeError: When other sessions are asked for and the user is not known.
+    """
+    notebook = memory.notes_in_blocks
+    if memory.recall is None and notebook is None:
+        return state
+    question = question_without_block(messages, state)
+    if question is None:
+        return state
+    call = memory.engine.prepare(messages, state, **options)
+    started = time.perf_counter()
+    block = _recalled(memory, question, conversation, call)
+    if block is not None and block["ids"]:
+        _tell(memory, call, "recall", block["text"], block["ids"], started)
+    notes, started = None, time.perf_counter()
+    if notebook is not None:
+        most, count_text = call.budget.notes_tokens, call.counter.text
+        notes = notes_for_question(
+            notebook,
+            messages,
+            state,
+            conversation.user_id,
+            conversation.session_id,
+            most,
+            count_text,
+            memory.warn_once,
+            memory.notes_calls,
+        )
+    if notes and notes.text:
+        _tell(memory, call, "notes", notes.text, notes.levels, started)
+    if block is None and not (notes and notes.text):
+        return state
+    block = with_notes_in_front(block or {"text": "", "ids": []}, notes)
+    return add_memory_block(state, messages, question, block)
+
+
+def _tell(
+    memory: TokenMemory,
+    call: PreparedCall,
+    kind: Literal["recall", "notes"],
+    text: str,
+    ids: Iterable[str],
+    started: float,
+) -> None:
+    """Tell of what was put beside a question."""
+    tokens, took = call.counter.text(text), time.perf_counter() - started
+    event = MemoryEvent(kind=kind, tokens_after=tokens, ids=tuple(ids), duration_s=took)
+    memory.engine.tell("end", event)
+
+
+def _recalled(
+    memory: TokenMemory,
+    question: BaseMessage,
+    conversation: ConversationScope,
+    call: PreparedCall,
+) -> Block | None:
+    """Return the block of what recall finds; None without a recall, and where it failed."""
+    most = getattr(memory.recall, "k", None)
+    if most is None and call.mode:
+        most = call.mode.recall_k
+    if memory.recall is None or most == 0:
+        return None
+    found = search_for_question(
+        memory.recall,
+        question,
+        conversation,
+        call.shown_ids(),
+        memory.warn_once,
+        memory.stored_form,
+        memory.recall_calls,
+    )
+    if found is None:
+        return None
+    block = block_of(found[:most], call.budget.recall_tokens, call.counter.text)
+    branch = conversation.branch or {}
+    held = {key: digest_of_words([branch[key]]) for key in block["ids"] if key in branch}
+    words = {key: digest for key, digest in held.items() if digest}
+    return {**block, "words": words} if words else block
 
 
 def question_without_block(

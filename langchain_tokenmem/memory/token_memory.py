@@ -27,7 +27,7 @@ from langchain_tokenmem.core.argument_checks import (
 from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, TokenBudget
 from langchain_tokenmem.core.chat_models import ModelLimits
 from langchain_tokenmem.core.explanation import Explanation
-from langchain_tokenmem.core.message_times import ShownTimes, without_stamp
+from langchain_tokenmem.core.message_times import without_stamp
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.request_options import (
     CompactionOptions,
@@ -210,11 +210,6 @@ class TokenMemory(ErasableMemory, Closeable):
         """Do the same as `close` without blocking the event loop."""
         await in_own_thread(self.close)
 
-    @property
-    def show_times(self) -> ShownTimes | None:
-        """Messages that show their time; None for none."""
-        return self.engine.rules.show_times
-
     def now(self) -> datetime:
         """Return the time by the clock of this memory, in UTC; one without a zone is UTC."""
         moment = self.engine.now()
@@ -240,7 +235,9 @@ class TokenMemory(ErasableMemory, Closeable):
 
     def without_stamps(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
         """Return messages without the times that a model has copied from its earlier answers."""
-        return [*map(without_stamp, messages)] if self.show_times == "all" else messages
+        return (
+            [*map(without_stamp, messages)] if self.engine.rules.show_times == "all" else messages
+        )
 
     def view(
         self,
@@ -261,7 +258,7 @@ class TokenMemory(ErasableMemory, Closeable):
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
         """
-        return self.engine.view(messages, state, **options)
+        return self.engine.view(messages, load_state(state), **options)
 
     def plan(
         self,
@@ -270,7 +267,7 @@ class TokenMemory(ErasableMemory, Closeable):
         **options: Unpack[RequestOptions],
     ) -> Plan:
         """Return what `compact` would do, without doing it. Pure; arguments as for `view`."""
-        return self.engine.plan(self.engine.prepare(messages, state, **options))
+        return self.engine.plan(messages, load_state(state), **options)
 
     def compact(
         self,
@@ -312,12 +309,9 @@ class TokenMemory(ErasableMemory, Closeable):
         **options: Unpack[CompactionOptions],
     ) -> tuple[MemoryState, View]:
         """Do `compact` and `view` in one go, which parses the conversation only once."""
-        count = self.start_count(messages, state, **options)
-        if count is not None:
-            wait_for(count.job, count.until - time.monotonic())
-            self.settle_count(count)
-        summarize = summaries_by(self.summarizer)
-        return self.engine.compaction_and_view(messages, state, summarize, **options)
+        known, summarize = load_state(state), summaries_by(self.summarizer)
+        self._wait_for_count(messages, known, options)
+        return self.engine.compaction_and_view(messages, known, summarize, **options)
 
     async def acompact_and_view(
         self,
@@ -326,14 +320,15 @@ class TokenMemory(ErasableMemory, Closeable):
         **options: Unpack[CompactionOptions],
     ) -> tuple[MemoryState, View]:
         """Do the same as `compact_and_view` without blocking the event loop."""
-        count = await in_own_thread(self.start_count, messages, state, **options)
+        known = load_state(state)
+        count = await in_own_thread(self.start_count, messages, known, **options)
         if count is not None:
             await await_for(count.job, count.until - time.monotonic())
             self.settle_count(count)
         return await with_async_summaries(
             self.summarizer,
             lambda summarize: self.engine.compaction_and_view(
-                messages, state, summarize, **options
+                messages, known, summarize, **options
             ),
         )
 
@@ -344,16 +339,25 @@ class TokenMemory(ErasableMemory, Closeable):
         **options: Unpack[RequestOptions],
     ) -> MemoryState:
         """Compact in the background: other requests are sent before one under the new state."""
+        self._wait_for_count(messages, state, options)
+        return self.engine.compaction(messages, state, summaries_by(self.summarizer), **options)[1]
+
+    def _wait_for_count(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState,
+        options: CompactionOptions | RequestOptions,
+    ) -> None:
+        """Ask the provider for its count where that decides something, and wait for it."""
         count = self.start_count(messages, state, **options)
         if count is not None:
             wait_for(count.job, count.until - time.monotonic())
             self.settle_count(count)
-        return self.engine.compaction(messages, state, summaries_by(self.summarizer), **options)[1]
 
     def start_count(
         self,
         messages: Sequence[BaseMessage],
-        state: MemoryState | None = None,
+        state: MemoryState,
         **options: Unpack[CompactionOptions],
     ) -> CountJob | None:
         """Start to ask the provider for the size of a request, where that decides something.
@@ -362,8 +366,8 @@ class TokenMemory(ErasableMemory, Closeable):
 
         Args:
             messages: The conversation, oldest first.
-            state: What was decided so far; None for nothing.
-            options: As for `view`.
+            state: What was decided so far.
+            options: As for `compact`.
 
         Returns:
             The job to wait for, and to hand to `settle_count` then; None where none is asked.
@@ -422,7 +426,7 @@ class TokenMemory(ErasableMemory, Closeable):
             >>> print(TokenMemory(8_000).explain([HumanMessage("hi")]).hidden.left_out)
             0
         """
-        return self.engine.explanation(messages, state, **options)
+        return self.engine.explanation(messages, load_state(state), **options)
 
     def sources(
         self,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from langchain_core.messages import BaseMessage
-from langchain_core.runnables.config import ensure_config
 
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
@@ -77,12 +76,6 @@ class TurnResult:
     state: MemoryState
     view: View
     changed: bool
-
-
-def current_run() -> str | None:
-    """Return the id of the LangChain run that this call is made in; None outside of one."""
-    run = getattr(ensure_config().get("callbacks"), "parent_run_id", None)
-    return None if run is None else str(run)
 
 
 class Conversation(Protocol):

@@ -8,7 +8,7 @@ with the update of the node.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
@@ -17,21 +17,23 @@ from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_tokenmem.core.covered import covered_end
 from langchain_tokenmem.core.edited_words import as_said
 from langchain_tokenmem.core.message_times import first_sights
-from langchain_tokenmem.core.messages import role_of, with_ids
+from langchain_tokenmem.core.messages import role_of, spoken_messages, with_ids
 from langchain_tokenmem.core.pins import with_pins
-from langchain_tokenmem.core.session_settings import SessionSettings
-from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.errors import ScopeError, TokenMemoryError
-from langchain_tokenmem.events import EventSource
+from langchain_tokenmem.memory.current_words import (
+    CheckedMessages,
+    noted_ids,
+    with_current_words,
+)
 from langchain_tokenmem.memory.finished_summaries import Origin
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope, question_without_block
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
-from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.storage.transcripts import TranscriptRow
 from langchain_tokenmem.tokens.cache import request_digest
 from langchain_tokenmem.turns.backlog import beginnings
-from langchain_tokenmem.turns.conversation import Snapshot, TurnRequest, current_run
-from langchain_tokenmem.turns.removed_messages import RemovedMessages
+from langchain_tokenmem.turns.conversation import Snapshot, TurnRequest
 
 STATE_IS_LOST = (
     "The memory's state was not kept since the last call: messages that were summarized before "
@@ -45,13 +47,54 @@ STATE_IS_LOST = (
 
 
 @dataclass(frozen=True)
+class RemovedMessages:
+    """Takes the words of removed messages out of the memory's state.
+
+    Attributes:
+        transcript: Reads every row of the thread's transcript, hidden ones included.
+        others: Messages of the thread that this call may not have been given: they stand.
+    """
+
+    transcript: Callable[[], Sequence[TranscriptRow]]
+    others: Sequence[BaseMessage] = field(default=())
+
+    def without(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState,
+        count_text: Callable[[str], int],
+        checked: CheckedMessages | None = None,
+    ) -> MemoryState:
+        """Return the state without words of messages that its thread has no more.
+
+        Messages that `CompactNode(prune=True)` has moved into the transcript are not removed. The
+        transcript is read only where there are such messages, and others are missing.
+        """
+        there = self._with_others(messages)
+        if state["pruned"]:
+            if not _lacks_messages(state, there):
+                return state
+            there = _with_pruned(there, state, self.transcript())
+        return with_current_words(there, state, count_text, checked, hides=True)
+
+    def _with_others(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        """Return the thread's messages: those of the call, and those kept from it only."""
+        given = {message.id: message for message in messages}
+        if given.keys() >= {message.id for message in self.others}:
+            return with_ids(messages)
+        held = {message.id for message in self.others}
+        whole = [given.get(message.id, message) for message in self.others]
+        return with_ids([*whole, *(m for m in messages if m.id not in held)])
+
+
+@dataclass(frozen=True)
 class GraphThread:
     """A conversation in the state of a graph or an agent.
 
     Attributes:
-        memory: Decides what is shown.
+        memory: Decides what is shown, under the thread's own settings.
         messages: The conversation as the graph's state holds it.
-        state: The memory's state as the graph's state holds it; None for none yet.
+        state: The memory's state as the graph's state holds it.
         key: User, thread, namespace and name of the memory, for summaries in the background; None
             without a thread: there are none then.
         scope: Where the thread is kept for recall; None: nothing is recalled.
@@ -60,14 +103,13 @@ class GraphThread:
         thread: Name of the thread; None without one.
         subgraph: Names of the sub-graphs that the run is in; empty for the graph itself.
         pins: Pins in the graph's state, by their ids; None where it has no channel of them.
-        settings: Reads the thread's own settings from a store; None where none is known.
         removed: Takes out words of removed messages; None where the thread keeps what it removes.
         checkpointed: Ids of messages that the run's checkpointer keeps in the recall's store.
     """
 
     memory: TokenMemory
     messages: Sequence[BaseMessage]
-    state: MemoryState | None
+    state: MemoryState
     key: Hashable = None
     scope: ConversationScope | None = None
     label: str = ""
@@ -75,23 +117,12 @@ class GraphThread:
     thread: str | None = None
     subgraph: str = ""
     pins: Mapping[str, Pin | None] | None = None
-    settings: Callable[[], SessionSettings] | None = None
     removed: RemovedMessages | None = None
     checkpointed: Collection[str] = ()
 
     def configured(self) -> GraphThread:
-        """Return the thread with a memory that has its own settings, else those of its user."""
-        memory = self.memory
-        if self.settings is not None:
-            memory = memory.with_settings(self.settings())
-        if memory.engine.source is None:
-            session = thread_session(self.thread, self.subgraph) if self.thread else None
-            memory = memory.in_conversation(
-                EventSource(
-                    session=session, thread=self.thread, user=self.user_id, run_id=current_run()
-                )
-            )
-        return self if memory is self.memory else replace(self, memory=memory, settings=None)
+        """Return the thread itself: its memory has its settings."""
+        return self
 
     def load(self, request: TurnRequest, previous: Snapshot | None = None) -> Snapshot:
         """Take the summary that was finished for this thread, and keep new messages for recall.
@@ -99,9 +130,10 @@ class GraphThread:
         Raises:
             ScopeError: When the thread belongs to another user.
         """
-        stored = load_state(self.state)
+        stored = self.state
         state = previous.state if previous is not None else self._owned(stored)
-        state = with_pins(state, self.pins)
+        if self.pins:
+            state = with_pins(state, self.pins)
         if self.key is not None and request.steps is not None:
             taken = self.memory.finished_summaries.take(self.key, self.messages, state)
             state = taken or state
@@ -109,33 +141,35 @@ class GraphThread:
             state = self._found_again(request, state) or state
         if self.removed is not None:
             state = self._without_removed(self.removed, state)
-        state = self.with_first_sights(state)
+        if self.memory.engine.rules.show_times is not None:
+            state = self.with_first_sights(state)
         snapshot = Snapshot(request, self.messages, state, stored, request.options)
         if self.scope is None or not self.messages:
             return snapshot
-        recall = self.memory.recall
+        return self._with_scope(snapshot, self.scope)
+
+    def _with_scope(self, snapshot: Snapshot, scope: ConversationScope) -> Snapshot:
+        """Return the snapshot with new messages kept for recall, and where it may look."""
+        state, recall = snapshot.state, self.memory.recall
         try:
             if recall is not None:
-                state = self._kept_for_recall(recall.store, self.scope, state)
+                state = self._kept_for_recall(recall.store, scope, state)
         except ScopeError:
             raise
         except TokenMemoryError as error:
             self.memory.warn_once(
-                f"Session {self.scope.session_id!r}: nothing is kept for recall nor recalled, "
-                f"{error}"
+                f"Session {scope.session_id!r}: nothing is kept for recall nor recalled, {error}"
             )
             return snapshot
         snapshot = replace(snapshot, state=state)
         if question_without_block(self.messages, state) is None:
             return snapshot
         branch = {message.id or "": message for message in self.messages}
-        scope = replace(self.scope, branch=branch, pruned=state["pruned"])
-        return replace(snapshot, scope=scope)
+        return replace(snapshot, scope=replace(scope, branch=branch, pruned=state["pruned"]))
 
     def with_first_sights(self, state: MemoryState) -> MemoryState:
         """Return the state with the times of messages that are new; only where they are shown."""
-        shown = self.memory.show_times
-        if shown is None:
+        if (shown := self.memory.engine.rules.show_times) is None:
             return state
         before, summary = state.get("times", []), state["summary"]
         named = with_ids(self.messages)
@@ -151,7 +185,7 @@ class GraphThread:
 
     def note_reply(self) -> None:
         """Note when the newest replies were complete, for the thread's next call."""
-        if self.memory.show_times is None or self.key is None:
+        if self.memory.engine.rules.show_times is None or self.key is None:
             return
         newest = takewhile(lambda message: role_of(message) == "ai", reversed(self.messages))
         time = self.memory.now().isoformat(timespec="seconds")
@@ -160,7 +194,7 @@ class GraphThread:
 
     def load_after_reply(self, request: TurnRequest) -> Snapshot | None:
         """Return the thread with the reply in it; None where a finished summary waits for it."""
-        state = load_state(self.state)
+        state = self.state
         if self.memory.finished_summaries.is_waiting(self.key, self.messages, state):
             return None
         return Snapshot(request, self.messages, state, state, request.options)
@@ -170,7 +204,8 @@ class GraphThread:
 
         The state itself goes back to the graph with the update of the node.
         """
-        self._remember(snapshot, state)
+        if state["summary"] is not snapshot.state["summary"]:
+            self._remember(snapshot, state)
         return True
 
     def summarize(self, snapshot: Snapshot, _wait_s: float) -> None:
@@ -249,9 +284,14 @@ class GraphThread:
     def _found_again(self, request: TurnRequest, state: MemoryState) -> MemoryState | None:
         """Return the state with a summary of these very words, where one is due and was made."""
         known = self.memory.finished_summaries
+        if known.is_empty:
+            return None
         found = known.find(self._origin(state, request), self.messages, state)
         # A plan counts every message: it is made last.
-        if found is None or not self.memory.plan(self.messages, state, **request.options).fold:
+        if (
+            found is None
+            or not self.memory.engine.plan(self.messages, state, **request.options).fold
+        ):
             return None
         state, agent = found
         if agent == (self.thread, self.subgraph):  # not that of another thread or agent
@@ -277,3 +317,30 @@ class GraphThread:
             return state
         store.add(scope.session_id, self.memory.stored_form(kept), user_id=scope.user_id)
         return {**state, "stored_to": new[-1].id}
+
+
+def _lacks_messages(state: MemoryState, there: Sequence[BaseMessage]) -> bool:
+    """Return whether a message is missing that the state has words of, beyond pruned ones."""
+    if noted_ids(state) - {message.id for message in there}:
+        return True
+    summary = state["summary"]
+    covered = spoken_messages(there[: covered_end(there, summary)]) if summary else []
+    pruned = sum(last - first + 1 for first, last in state["pruned"])
+    return summary is not None and len(covered) + pruned < summary["covered"]
+
+
+def _with_pruned(
+    messages: Sequence[BaseMessage], state: MemoryState, rows: Sequence[TranscriptRow]
+) -> list[BaseMessage]:
+    """Return the messages with those that were moved into the transcript, in their order."""
+    said = {row.seq: row for row in rows}  # the newest words of each stand last
+    seqs = {row.message.id: seq for seq, row in said.items()}
+    held = {message.id for message in messages}
+    moved = [
+        said[seq].message
+        for first, last in state["pruned"]
+        for seq in range(first, last + 1)
+        if seq in said and said[seq].message.id not in held
+    ]
+    end = max(said, default=0) + 1
+    return sorted([*moved, *messages], key=lambda message: seqs.get(message.id, end))

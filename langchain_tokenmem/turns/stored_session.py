@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
+from langchain_core.runnables.config import ensure_config
 
 from langchain_tokenmem.background import waiting_at_most
 from langchain_tokenmem.core.argument_checks import (
@@ -53,7 +54,7 @@ from langchain_tokenmem.memory.working_notes import lacks_covered_notes, with_co
 from langchain_tokenmem.notes_state import Author, Pin
 from langchain_tokenmem.state import MemoryState, new_state
 from langchain_tokenmem.turns.backlog import beginnings
-from langchain_tokenmem.turns.conversation import ATTEMPTS, Snapshot, TurnRequest, current_run
+from langchain_tokenmem.turns.conversation import ATTEMPTS, Snapshot, TurnRequest
 
 if TYPE_CHECKING:
     from langchain_tokenmem.storage.transcript_store import TranscriptStore
@@ -203,8 +204,10 @@ class StoredSession:
         settings = self.store.settings(self.session_id, user_id=self.user_id)
         memory = self.memory.with_settings(settings)
         if memory.engine.source is None:
+            run = getattr(ensure_config().get("callbacks"), "parent_run_id", None)
+            run_id = None if run is None else str(run)
             memory = memory.in_conversation(
-                EventSource(session=self.session_id, user=self.user_id, run_id=current_run())
+                EventSource(session=self.session_id, user=self.user_id, run_id=run_id)
             )
         return self if memory is self.memory else replace(self, memory=memory)
 

@@ -23,12 +23,12 @@ from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import StoreError, SummaryError, TokenMemoryError
 from langchain_tokenmem.events import MemoryEvent
+from langchain_tokenmem.memory.background import run_in_background
 from langchain_tokenmem.memory.compaction import Summarize, summaries_by, with_async_summaries
 from langchain_tokenmem.memory.prepared_call import with_sent
-from langchain_tokenmem.memory.question_recall import with_recalled
+from langchain_tokenmem.memory.recalled_blocks import with_recalled
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.tokens.provider_counter import CountJob
-from langchain_tokenmem.turns.background_run import run_in_background
 from langchain_tokenmem.turns.backlog import newest_messages
 from langchain_tokenmem.turns.conversation import (
     ATTEMPTS,
@@ -251,7 +251,7 @@ class Turn:
         messages = snapshot.messages if snapshot.newest is None else snapshot.newest
         memory, state = self.conversation.memory, snapshot.state
         recalled = with_recalled(memory, messages, state, snapshot.scope, **snapshot.options)
-        return replace(snapshot, state=recalled or state)
+        return replace(snapshot, state=recalled)
 
     def _without_backlog(self, snapshot: Snapshot) -> Snapshot:
         """Return the conversation with the newest messages only, where the others are too many.
@@ -279,7 +279,7 @@ class Turn:
             return "soon"
         if not memory.background:
             return None
-        planned = memory.plan(snapshot.messages, snapshot.state, **snapshot.options)
+        planned = memory.engine.plan(snapshot.messages, snapshot.state, **snapshot.options)
         if not planned.fold:
             return None
         return "at once" if planned.before > memory.limit_of(snapshot.options) else "soon"
@@ -336,16 +336,16 @@ class Turn:
         return self._result(snapshot, snapshot.state, self._view(snapshot))
 
     def _view(self, snapshot: Snapshot) -> View:
-        memory, state, options = self.conversation.memory, snapshot.state, snapshot.options
+        engine, state, options = self.conversation.memory.engine, snapshot.state, snapshot.options
         if snapshot.newest is not None:
-            view = memory.view(snapshot.newest, state, **options)
+            view = engine.view(snapshot.newest, state, **options)
             if view.left_out:
                 unread = len(snapshot.messages) - len(snapshot.newest)
                 warning = f"{unread:,} messages before them wait to be summarized."
                 warnings = (*view.warnings, warning)
                 return replace(view, left_out=view.left_out + unread, warnings=warnings)
         # Where the newest ones fit, no marker stands for the others.
-        return memory.view(snapshot.messages, state, **options)
+        return engine.view(snapshot.messages, state, **options)
 
     def _result(self, snapshot: Snapshot, state: MemoryState, view: View) -> TurnResult:
         for warning in view.warnings:

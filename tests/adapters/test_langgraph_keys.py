@@ -17,7 +17,7 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 import langchain_tokenmem
-from langchain_tokenmem.adapters.run_context import has_channel, saver_of_run, state_in_run
+from langchain_tokenmem.adapters.run_context import Run, has_channel, state_in_run
 
 KEYS = {"__pregel_read", "__pregel_checkpointer", "__pregel_runtime"}
 
@@ -41,7 +41,7 @@ def test_a_node_is_handed_the_keys_and_by_them_the_channels_of_its_run():
         seen["hidden"] = state_in_run("hidden")
         seen["other"] = state_in_run("no_such_channel")
         seen["channels"] = [has_channel("hidden"), has_channel("no_such_channel")]
-        seen["saver"] = saver_of_run(None)
+        seen["saver"] = Run.of().saver
         return {}
 
     builder = StateGraph(State)

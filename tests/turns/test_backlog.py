@@ -89,7 +89,7 @@ def long_talk(turns: int = 120) -> list[BaseMessage]:
 def test_a_first_contact_fits_counts_what_is_left_out_and_is_caught_up_behind():
     gate, said = Gate(lambda _messages: "## Goal\nThe user counts."), long_talk()
     memory = memory_of(gate.model)
-    thread = GraphThread(memory, said, None, key=("t", "", "memory"))
+    thread = GraphThread(memory, said, new_state(), key=("t", "", "memory"))
     first = take_turn(thread, TurnRequest())
     view = first.view
     assert view.usage.input_tokens <= BUDGET.limit
@@ -111,7 +111,7 @@ def test_a_first_contact_fits_counts_what_is_left_out_and_is_caught_up_behind():
 def test_a_quick_summarizer_catches_up_in_the_background_where_that_is_not_turned_off(quick):
     summarizer, said = ListSummarizer(), long_talk()
     memory = memory_of(summarizer, background=quick)
-    thread = GraphThread(memory, said, None, key=("t", "", "m"))
+    thread = GraphThread(memory, said, new_state(), key=("t", "", "m"))
     first = take_turn(thread, TurnRequest())
     memory.close()
     assert (first.state["summary"] is None) == quick

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Generator
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import Annotated, Any, Literal, NotRequired, cast
 
@@ -17,7 +18,7 @@ from langchain.agents.middleware.types import (
     PrivateStateAttr,
 )
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import BaseTool
@@ -30,31 +31,21 @@ from langchain_tokenmem.adapters.agent_tools import (
     record_decision_tool,
     set_goal_tool,
 )
-from langchain_tokenmem.adapters.agents.explained_call import ASKED, made_call
 from langchain_tokenmem.adapters.agents.model_call import (
+    ADDED_BEHIND,
     ANOTHER_SUMMARIZER,
+    ASKED,
     KEPT_BY_PROVIDER,
-    FittedRequest,
     ModelCall,
-    is_kept_by_provider,
+    Step,
     is_overflow,
     is_summarized_by_another,
-    messages_of,
-    system_and_messages,
+    made_call,
     tokens_added_behind,
-    with_tools_of_mode,
-    without_copies,
-    writer_of,
 )
 from langchain_tokenmem.adapters.memory_tools import MEMORY_TOOLS, memory_tools
-from langchain_tokenmem.adapters.run_context import (
-    MODE_KEY,
-    graph_thread,
-    merge_by_name,
-    mode_asked,
-)
-from langchain_tokenmem.adapters.run_metadata import metadata_of
-from langchain_tokenmem.adapters.stored_settings import settings_of_run
+from langchain_tokenmem.adapters.run_context import MODE_KEY, Run, graph_thread, merge_by_name
+from langchain_tokenmem.adapters.run_metadata import metadata_of, runs_with
 from langchain_tokenmem.adapters.stream_events import (
     TokenMemoryTransformer,
     write_events,
@@ -64,22 +55,32 @@ from langchain_tokenmem.adapters.stream_events import (
 from langchain_tokenmem.adapters.trace_policy import without_payload
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
+from langchain_tokenmem.core.chat_models import unwrap_model
+from langchain_tokenmem.core.edited_words import with_said, without_said
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.pins import PINS_CHANNEL
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.profiles import output_setting
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.todos import TODOS_KEY
+from langchain_tokenmem.core.tool_calls import offers_tool
+from langchain_tokenmem.core.turn_memory import without_echo
 from langchain_tokenmem.core.view import messages_to_send
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes.notebook import Notebook
 from langchain_tokenmem.notes_state import Pin
-from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.tokens.schemas import format_tokens
 from langchain_tokenmem.turns.conversation import Snapshot, TurnRequest, TurnResult
-from langchain_tokenmem.turns.turn import Turn
+from langchain_tokenmem.turns.turn import (
+    Turn,
+    aafter_reply,
+    after_reply,
+    atake_turn,
+    take_turn,
+)
 
 
 class TokenMemoryAgentState(AgentState[Any]):
@@ -171,6 +172,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         self._limit_output = limit_output
         self._shared_threads = shared_threads
         self._lock = Lock()
+        self._called: tuple[BaseChatModel, TokenMemory] | None = None
         self.tools = [*chosen_tools(agent_tools, name, memory)]
 
     @property
@@ -184,20 +186,17 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelCallResult[Any]:
         """Call the model with the view of the conversation."""
-        if ASKED in request.state:
-            again = self._made_again(request)
-            return again if isinstance(again, ModelResponse) else handler(again)
-        work = self._call_model(self._call_of(request))
-        asked = next(work)
-        while not isinstance(asked, ExtendedModelResponse):
+        work = self._steps(request, handler)
+        step = next(work)
+        while isinstance(step, Step):
             try:
-                is_call = isinstance(asked, ModelCall)
-                answer = asked.run() if is_call else asked.send(handler)
-            except Exception as error:  # noqa: BLE001  # the generator raises all but an overflow
-                asked = work.throw(error)
+                answer = step.run()
+            except BaseException as error:  # noqa: BLE001  # it is the generator's to raise
+                step = work.throw(error)
             else:
-                asked = work.send(answer)
-        return asked
+                step = work.send(answer)
+        answered: ModelCallResult[Any] = step
+        return answered
 
     async def awrap_model_call(
         self,
@@ -205,21 +204,17 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelCallResult[Any]:
         """Do the same as `wrap_model_call` without blocking the event loop."""
-        if ASKED in request.state:
-            again = await in_own_thread(self._made_again, request)
-            return again if isinstance(again, ModelResponse) else await handler(again)
-        # Counting may read a vocabulary from disk first.
-        work = self._call_model(await in_own_thread(self._call_of, request))
-        asked = next(work)
-        while not isinstance(asked, ExtendedModelResponse):
+        work = self._steps(request, handler)
+        step = next(work)
+        while isinstance(step, Step):
             try:
-                is_call = isinstance(asked, ModelCall)
-                answer = await (asked.arun() if is_call else asked.asend(handler))
-            except Exception as error:  # noqa: BLE001  # the generator raises all but an overflow
-                asked = work.throw(error)
+                answer = await step.arun()
+            except BaseException as error:  # noqa: BLE001  # it is the generator's to raise
+                step = work.throw(error)
             else:
-                asked = work.send(answer)
-        return asked
+                step = work.send(answer)
+        answered: ModelCallResult[Any] = step
+        return answered
 
     def explain(
         self, agent: Any, config: RunnableConfig, *, call: int | None = None, context: Any = None
@@ -258,7 +253,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
     def _made_again(self, request: ModelRequest[Any]) -> ModelRequest[Any] | ModelResponse[Any]:
         """Return the request that was sent; a blank answer once this memory has explained it."""
         call, asked = self._call_of(request), cast("dict[str, Any]", request.state)[ASKED]
-        state = load_state(call.thread.state)
+        state = call.thread.state
         snapshot = Snapshot(call.turn, call.thread.messages, state, state, call.turn.options)
         view = Turn(call.thread, call.turn).view_again(snapshot)
         sent = self._fitted(call, TurnResult(state, view, changed=False))
@@ -268,38 +263,59 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         asked.found = replace(view.explain(), messages=[*system, *sent.messages])
         return ModelResponse(result=[AIMessage("")])
 
-    def _call_model(self, call: ModelCall) -> Generator[Any, Any, None]:
-        """Yield the steps and model requests of one call, take their outcomes; the answer is last.
+    def _steps(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any]
+    ) -> Generator[Any, Any, None]:
+        """Yield the steps of one call, and take their outcomes; the answer is last.
 
         A request that the provider refuses as too long is made once more, tighter.
         """
-        result: TurnResult = yield call
+        if ASKED in request.state:
+            again = yield _in_thread(self._made_again, request)
+            if not isinstance(again, ModelResponse):  # another memory is asked
+                send = partial(handler, again)
+                again = yield Step(send, send)
+            yield again
+            return
+        # Counting may read a vocabulary from disk first.
+        call: ModelCall = yield _in_thread(self._call_of, request)
+        result: TurnResult = yield _take(call)
         try:
-            response = yield from self._sent(call, result)
+            response = yield from self._sent(call, result, handler)
         except Exception as error:
             tighter = call.tighter(result) if is_overflow(error) else None
             if tighter is None:
                 raise
             try:
-                shorter: TurnResult = yield tighter
+                shorter: TurnResult = yield _take(tighter)
                 result = replace(shorter, changed=result.changed or shorter.changed)
-                response = yield from self._sent(call, result)
+                response = yield from self._sent(call, result, handler)
             except Exception as again:
                 # The first error is the one to act on; but another kind of trouble is news.
                 news = not is_overflow(again) and not isinstance(again, BudgetExceededError)
                 raise again if news else error from again
-        response = without_copies(call, response)
-        state = call.answered(result, response).thread.with_first_sights(result.state)
-        result = replace(result, state=state, changed=result.changed or state != result.state)
-        yield call.answered(result, response)
-        yield self._answer(call, result, response)
+        thread, memory = call.thread, call.thread.memory
+        # A model may copy times and blocks in the form of the memory's own.
+        messages = [*map(without_echo, memory.without_stamps(response.result))]
+        if memory.background or memory.engine.rules.show_times:
+            thread = replace(thread, messages=[*thread.messages, *messages], state=result.state)
+            state = thread.with_first_sights(result.state)
+            result = replace(result, state=state, changed=result.changed or state != result.state)
+            # The next call: the agent's tools run, or the user reads the reply.
+            following = replace(thread, state=state), replace(call.turn, instruction=None)
+            yield Step(partial(after_reply, *following), partial(aafter_reply, *following))
+        yield self._answer(call, result, replace(response, result=messages))
 
-    def _sent(self, call: ModelCall, result: TurnResult) -> Generator[Any, Any, Any]:
+    def _sent(
+        self, call: ModelCall, result: TurnResult, handler: Callable[[ModelRequest[Any]], Any]
+    ) -> Generator[Any, Any, Any]:
         """Yield the model request of a turn, and return the response."""
-        request, writer = self._fitted(call, result), writer_of(call.request)
+        request, writer = self._fitted(call, result), call.request.runtime.stream_writer
+        send = partial(handler, request)
         started = time.monotonic()
         try:
-            response = yield FittedRequest(request, metadata_of(result))
+            with runs_with(metadata_of(result)):
+                response = yield Step(send, send)
         except Exception as error:
             seconds = time.monotonic() - started
             write_reply(writer, self._name, duration_s=seconds, error=error)
@@ -310,32 +326,37 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
 
     def _call_of(self, request: ModelRequest[Any]) -> ModelCall:
         """Return the turn of a model call."""
-        memory = self._memory_for(request.model)
         state: Any = request.state
+        run = Run.of(shared_threads=self._shared_threads)
         thread = graph_thread(
-            memory,
-            None,
+            self._memory_for(request.model),
+            run,
             name=self._name,
-            messages=messages_of(request),
+            # Messages that others cleared for this request carry what they said.
+            messages=with_said(request.messages, state.get("messages") or ()),
             state=(state.get("token_memory") or {}).get(self._name),
             label=self._name,
-            shared_threads=self._shared_threads,
+            store=self._store,
             pins=state.get(PINS_CHANNEL),
-            settings=settings_of_run(
-                memory, None, self._store, shared_threads=self._shared_threads
-            ),
-        ).configured()
+        )
         memory = thread.memory
         if is_summarized_by_another(request):
             memory.warn_once(f"{self._name}: {ANOTHER_SUMMARIZER}")
-        counter = memory.counter_of(memory.budget)
-        asked = mode_asked(None, state.get(MODE_KEY))
-        request = with_tools_of_mode(request, memory.mode_of(thread.state, asked))
+        asked = run.mode(state.get(MODE_KEY))
+        mode = memory.engine.annotations.mode_of(thread.state.get("modes"), asked)
+        if mode is not None and mode.tools:
+            names = mode.tools
+            offered = [t for t in request.tools if any(offers_tool([t], name) for name in names)]
+            request = request.override(tools=offered)
+        overhead, counter = 0, memory.counter_of(memory.budget)
+        if request.response_format is not None:
+            overhead += format_tokens(request.response_format, counter)
+        if not ADDED_BEHIND.isdisjoint(state):
+            overhead += tokens_added_behind(request, counter.text)
         options: RequestOptions = {
             "system": request.system_message or "",
             "tools": request.tools,
-            "overhead_tokens": format_tokens(request.response_format, counter)
-            + tokens_added_behind(request, counter.text),
+            "overhead_tokens": overhead,
             "todos": state.get(TODOS_KEY),
             "mode": asked,
             "settings": {
@@ -351,27 +372,30 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         )
 
     def _memory_for(self, model: BaseChatModel) -> TokenMemory:
-        """Return the memory for a call of a model; where none was given, make it at the first."""
+        """Return the memory for calls of a model; made anew only where another one is called.
+
+        Where no memory was given, it is made for the first model.
+        """
         with self._lock:
-            self.memory = self.memory or TokenMemory(summarizer=model)
-        return self.memory.for_model(model)
+            if self._called is None or self._called[0] is not model:
+                self.memory = self.memory or TokenMemory(summarizer=model)
+                self._called = model, self.memory.for_model(model)
+            return self._called[1]
 
     def _fitted(self, call: ModelCall, result: TurnResult) -> ModelRequest[Any]:
         """Return the request with the view in the place of the conversation."""
-        request, view, memory = call.request, result.view, call.thread.memory
-        write_view(writer_of(request), view, self._name)
-        if is_kept_by_provider(request.model, result):
-            memory.warn_once(f"{self._name}: {KEPT_BY_PROVIDER}")
-        system, messages = system_and_messages(messages_to_send(view, self._name))
+        request, view = call.request, result.view
+        write_view(request.runtime.stream_writer, view, self._name)
+        is_decided = result.state["summary"] or result.state["cuts"]
+        if is_decided and getattr(unwrap_model(request.model), "use_previous_response_id", False):
+            call.thread.memory.warn_once(f"{self._name}: {KEPT_BY_PROVIDER}")
+        messages: list[Any] = [*map(without_said, messages_to_send(view, self._name))]
+        system = messages.pop(0) if isinstance(messages[0], SystemMessage) else None
         settings = request.model_settings
         if self._limit_output is not None:
             left = view.output_left
             settings = output_setting(request.model, settings, left, self._limit_output)
-        return request.override(
-            messages=messages,  # type: ignore[arg-type]
-            system_message=system,
-            model_settings=settings,
-        )
+        return request.override(messages=messages, system_message=system, model_settings=settings)
 
     def _answer(
         self, call: ModelCall, result: TurnResult, response: ModelResponse[Any]
@@ -383,9 +407,21 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         orders: Any = call.request.state.get("token_memory_orders")
         if orders is not None and orders.get(self._name) != REQUEST_DONE:
             update["token_memory_orders"] = {self._name: REQUEST_DONE}
-        write_events(writer_of(call.request), call.thread.state, result, self._name)
+        writer = call.request.runtime.stream_writer
+        write_events(writer, call.thread.state, result, self._name)
         command: Command[Any] | None = Command(update=update) if update else None
         return ExtendedModelResponse(model_response=response, command=command)
+
+
+def _in_thread(call: Callable[..., Any], *args: Any) -> Step:
+    """Return a call as a step; it may block for a while."""
+    return Step(partial(call, *args), partial(in_own_thread, call, *args))
+
+
+def _take(call: ModelCall) -> Step:
+    """Return the turn before a call as a step."""
+    asked = call.thread, call.turn
+    return Step(partial(take_turn, *asked), partial(atake_turn, *asked))
 
 
 AgentTools = bool | Collection[str]

@@ -1,30 +1,30 @@
-"""One model call of an agent: the turn before it, the step after it, and what overflows."""
+"""One model call of an agent: the turn before it, what overflows, and its explanation later."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain.agents.middleware.types import ModelRequest
 from langchain_core.exceptions import ContextOverflowError
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.runtime import Runtime
+from langgraph.types import StateSnapshot
 
+from langchain_tokenmem.adapters.past_replies import past_reply
 from langchain_tokenmem.adapters.run_context import has_channel
-from langchain_tokenmem.adapters.run_metadata import runs_with
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.chat_models import MIN_CONTEXT_WINDOW, unwrap_model
-from langchain_tokenmem.core.edited_words import with_said, without_said
-from langchain_tokenmem.core.tool_calls import offers_tool
-from langchain_tokenmem.core.turn_memory import without_echo
-from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
+from langchain_tokenmem.core.chat_models import MIN_CONTEXT_WINDOW
+from langchain_tokenmem.core.explained_request import change_between
+from langchain_tokenmem.core.explanation import Explanation
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.events import MemoryEvent
+from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
-from langchain_tokenmem.turns.turn import aafter_reply, after_reply, atake_turn, take_turn
 
 OVERFLOW_INSTRUCTION = (
     "The provider refused the request as too long: keep only what the next steps need."
@@ -39,14 +39,6 @@ class ModelCall:
     request: ModelRequest[Any]
     thread: GraphThread
     turn: TurnRequest
-
-    def run(self) -> TurnResult | None:
-        """Take the turn."""
-        return take_turn(self.thread, self.turn)
-
-    async def arun(self) -> TurnResult | None:
-        """Do the same as `run` without blocking the event loop."""
-        return await atake_turn(self.thread, self.turn)
 
     def tighter(self, result: TurnResult) -> ModelCall | None:
         """Return the turn after a provider found the request too long; None if it cannot shrink."""
@@ -67,55 +59,12 @@ class ModelCall:
         )
         return replace(self, thread=replace(self.thread, state=result.state), turn=turn)
 
-    def answered(self, result: TurnResult, response: ModelResponse[Any]) -> AnsweredCall:
-        """Return the step after the reply: the agent's tools run, or the user reads it."""
-        messages = [*self.thread.messages, *response.result]
-        thread = replace(self.thread, messages=messages, state=result.state)
-        return AnsweredCall(self.request, thread, replace(self.turn, instruction=None))
 
+class Step(NamedTuple):
+    """What a model call waits for: as a call, and as one that does not block the event loop."""
 
-@dataclass(frozen=True)
-class FittedRequest:
-    """The request that the model gets, and the metadata of its run."""
-
-    request: ModelRequest[Any]
-    metadata: dict[str, Any]
-
-    def send(self, handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]) -> Any:
-        """Call the model."""
-        with runs_with(self.metadata):
-            return handler(self.request)
-
-    async def asend(self, handler: Callable[[ModelRequest[Any]], Awaitable[Any]]) -> Any:
-        """Call the model."""
-        with runs_with(self.metadata):
-            return await handler(self.request)
-
-
-class AnsweredCall(ModelCall):
-    """The step of the memory after the reply: it starts the summary that the next call needs."""
-
-    def run(self) -> None:
-        """Start the summary that is due."""
-        after_reply(self.thread, self.turn)
-
-    async def arun(self) -> None:
-        """Do the same as `run` without blocking the event loop."""
-        await aafter_reply(self.thread, self.turn)
-
-
-def with_tools_of_mode(request: ModelRequest[Any], mode: ModeProfile | None) -> ModelRequest[Any]:
-    """Return the request with the tools that its mode names; with all where it names none."""
-    if mode is None or not mode.tools:
-        return request
-    offered = [tool for tool in request.tools if any(offers_tool([tool], t) for t in mode.tools)]
-    return request.override(tools=offered)
-
-
-def without_copies(call: ModelCall, response: ModelResponse[Any]) -> ModelResponse[Any]:
-    """Return the response without times and blocks in the form of the memory's own."""
-    messages = call.thread.memory.without_stamps(response.result)
-    return replace(response, result=[*map(without_echo, messages)])
+    run: Callable[[], Any]
+    arun: Callable[[], Awaitable[Any]]
 
 
 KEPT_BY_PROVIDER = (
@@ -149,65 +98,34 @@ def is_summarized_by_another(request: ModelRequest[Any]) -> bool:
     )
 
 
+ADDED_BEHIND = frozenset({"memory_contents", "skills_metadata"})
+"""Keys of an agent's state from which deepagents' memory and skills add to the system text."""
+
+
 def tokens_added_behind(request: ModelRequest[Any], count_text: Callable[[str], int]) -> int:
-    """Return the tokens that deepagents' memory and skills add to the system text behind us."""
-    added = [*_memory_files(request), *_skills(request)]
-    return count_text("\n\n".join(added)) if added else 0
+    """Return at least the tokens that deepagents' memory and skills add behind us.
 
-
-def _memory_files(request: ModelRequest[Any]) -> list[str]:
-    """Return the text of `MemoryMiddleware`, in parts; nothing if it is in the system text."""
-    contents: Any = request.state.get("memory_contents")
-    if not isinstance(contents, dict) or "<agent_memory>" in _system_text(request):
-        return []
-    frame = _deepagents("memory", "MEMORY_SYSTEM_PROMPT")
-    return [frame, *(f"{name}\n{contents[name]}" for name in contents)]
-
-
-def _skills(request: ModelRequest[Any]) -> list[str]:
-    """Return at least the text of `SkillsMiddleware`, in parts."""
-    skills: Any = request.state.get("skills_metadata")
+    A text that is in the system text already counts there.
+    """
+    state: Any = request.state
+    system = request.system_message.text if request.system_message else ""
+    added: list[str] = []
+    contents, skills = state.get("memory_contents"), state.get("skills_metadata")
+    if isinstance(contents, dict) and "<agent_memory>" not in system:
+        added += [_deepagents("memory", "MEMORY_SYSTEM_PROMPT")]
+        added += [f"{name}\n{contents[name]}" for name in contents]
     frame = _deepagents("skills", "SKILLS_SYSTEM_PROMPT")
-    if not (frame and isinstance(skills, list)) or frame[:60] in _system_text(request):
-        return []
-    errors: Any = request.state.get("skills_load_errors") or ()
-    # A line names the file and a few words around the values.
-    lines = ["\n".join([*map(str, one.values()), *one, "for full instructions"]) for one in skills]
-    return [frame, *lines, *map(str, errors)]
-
-
-def _system_text(request: ModelRequest[Any]) -> str:
-    return request.system_message.text if request.system_message else ""
+    if frame and isinstance(skills, list) and frame[:60] not in system:
+        # A line names the file and a few words around the values.
+        words = "for full instructions"
+        lines = ["\n".join([*map(str, one.values()), *one, words]) for one in skills]
+        added += [frame, *lines, *map(str, state.get("skills_load_errors") or ())]
+    return count_text("\n\n".join(added)) if added else 0
 
 
 def _deepagents(module: str, name: str) -> str:
     """Return a text of deepagents' middleware; it is imported where that middleware runs."""
     return str(getattr(sys.modules.get(f"deepagents.middleware.{module}"), name, ""))
-
-
-def writer_of(request: ModelRequest[Any]) -> Callable[[Any], None] | None:
-    """Return the writer of the agent's custom stream; None outside of an agent."""
-    return request.runtime.stream_writer if request.runtime else None
-
-
-def is_kept_by_provider(model: BaseChatModel, result: TurnResult) -> bool:
-    """Return whether the provider keeps a conversation that the view no longer shows."""
-    decided = result.state["summary"] or result.state["cuts"]
-    return bool(decided) and bool(getattr(unwrap_model(model), "use_previous_response_id", False))
-
-
-def messages_of(request: ModelRequest[Any]) -> list[BaseMessage]:
-    """Return the request's messages; those that others cleared for it carry what they said."""
-    return with_said(request.messages, request.state.get("messages") or ())
-
-
-def system_and_messages(
-    shown: Sequence[BaseMessage],
-) -> tuple[SystemMessage | None, list[BaseMessage]]:
-    """Return a view's system message and its other messages, as a request has them."""
-    messages = [*map(without_said, shown)]
-    first = messages[0] if messages else None
-    return (first, messages[1:]) if isinstance(first, SystemMessage) else (None, messages)
 
 
 _RETRY_SHARE = 0.6
@@ -271,3 +189,117 @@ def smaller_budget(budget: TokenBudget, sent: int) -> TokenBudget | None:
         return None
     shares = replace(budget.shares, result_tokens=None)
     return replace(budget, context_window=window, reserve_output=0, shares=shares)
+
+
+ASKED = "token_memory_explained"
+"""Key in the state under which the model node is asked for an explanation instead of a call."""
+
+
+@dataclass
+class AskedExplanation:
+    """What is asked of a memory in place of a model call, and its answer.
+
+    Attributes:
+        memory: Name of the memory that is asked.
+        found: Its explanation; None until it was reached.
+    """
+
+    memory: str
+    found: Explanation | None = None
+
+
+@dataclass(frozen=True)
+class MadeCall:
+    """A model call as the checkpoints hold it.
+
+    To explain it, the agent's model node runs once more on the state of that call, with all
+    middleware, and the memory answers in the model's place. So system text, tools and views are
+    made by the code that made them.
+
+    Attributes:
+        agent: The agent that made it.
+        config: The config of its thread.
+        name: Name of the memory.
+        context: The run's context, for middleware that reads it.
+        number: Its number among the replies of the thread, from 1.
+        values: The agent's state as the call had it, with the memory's state after the call.
+        before: The memory's state before the call; None for none.
+    """
+
+    agent: Any
+    config: RunnableConfig
+    name: str
+    context: Any
+    number: int
+    values: dict[str, Any]
+    before: MemoryState | None
+
+    @property
+    def asked(self) -> AskedExplanation:
+        """The question to the memory."""
+        found: AskedExplanation = self.values[ASKED]
+        return found
+
+    @property
+    def node(self) -> Any:
+        """The agent's model node."""
+        return self.agent.nodes["model"].bound
+
+    @property
+    def run_config(self) -> RunnableConfig:
+        """The config that the node had, as far as it is read there."""
+        known = self.config.get("configurable") or {}
+        parents = known.get("checkpoint_ns") or ""
+        configurable = {
+            **known,
+            "checkpoint_ns": "|".join(filter(None, (parents, "model"))),
+            "__pregel_runtime": Runtime(context=self.context),
+            "__pregel_checkpointer": self.agent.checkpointer,
+        }
+        return {**self.config, "configurable": configurable}
+
+    def answer(self) -> Explanation:
+        """Return the explanation, once the node has run.
+
+        Raises:
+            ConfigurationError: When the agent does not have the memory.
+        """
+        told = self.asked.found
+        if told is None:
+            raise ConfigurationError(
+                f"The agent has no memory of the name {self.name!r}, or middleware in front of it "
+                f"answers without calling the model."
+            )
+        thread = str((self.config.get("configurable") or {}).get("thread_id", ""))
+        after = (self.values.get("token_memory") or {}).get(self.name)
+        change = (after and change_between(self.before, after)) or told.change
+        return replace(told, session=thread, call=self.number, change=change)
+
+
+def made_call(
+    agent: Any,
+    config: RunnableConfig,
+    history: Iterable[StateSnapshot],
+    *,
+    name: str,
+    call: int | None,
+    context: Any,
+) -> MadeCall:
+    """Return a call from the history of a thread.
+
+    Args:
+        agent: The agent.
+        config: The config of the thread.
+        history: Its checkpoints, the newest first.
+        name: Name of the memory.
+        call: Number of the reply in the thread, from 1; None for the newest.
+        context: The run's context.
+
+    Raises:
+        ConfigurationError: When the thread has no such reply, or no checkpoint right after it.
+    """
+    made = past_reply(history, call)
+    values = {**made.found.values, "messages": made.messages, ASKED: AskedExplanation(name)}
+    older = next(iter(made.older), None)
+    states = older.values.get("token_memory") or {} if older else {}
+    return MadeCall(agent, config, name, context, made.number, values, states.get(name))

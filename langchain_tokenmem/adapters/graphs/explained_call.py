@@ -16,7 +16,7 @@ from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.explained_request import change_between
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.turns.conversation import Snapshot
 from langchain_tokenmem.turns.turn import Turn
 
@@ -97,8 +97,7 @@ def _explained(
     configurable = {**known, "__pregel_checkpointer": graph.checkpointer}
     values = {**made.found.values, node.keys.messages: made.messages}
     thread, request = node.turn_of(values, {**config, "configurable": configurable})
-    thread = thread.configured()
-    state = load_state(thread.state)
+    state = thread.state
     snapshot = Snapshot(request, thread.messages, state, state, request.options)
     told = Turn(replace(thread, label=""), request).view_again(snapshot).explain()
     change = change_between(_state_before(made.older, nodes, node.keys.state), state)

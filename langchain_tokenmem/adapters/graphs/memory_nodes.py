@@ -100,7 +100,7 @@ def memory_nodes(
     traced = without_channels(summarizing.keys.private)
     for node_name, node in nodes.items():
         builder.add_node(node_name, cast("Any", node), input_schema=schema, **traced)
-    if memory.background or memory.show_times:
+    if memory.background or memory.engine.rules.show_times:
         behind = AfterModelNode(memory, **keywords)
         builder.add_node(f"{name}_after_model", cast("Any", behind), input_schema=schema, **traced)
         builder.add_edge(before, f"{name}_after_model")

@@ -24,12 +24,7 @@ from langchain_tokenmem.adapters.graphs.state import (
     stamp_of,
     value_of,
 )
-from langchain_tokenmem.adapters.run_context import (
-    graph_thread,
-    mode_asked,
-    session_and_user,
-)
-from langchain_tokenmem.adapters.stored_settings import settings_of_run
+from langchain_tokenmem.adapters.run_context import Run, graph_thread
 from langchain_tokenmem.adapters.stream_events import (
     stream_writer,
     write_events,
@@ -118,7 +113,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
     ) -> dict[str, Any]:
         """Do the same as `invoke` without blocking the event loop."""
-        thread, request = self.turn_of(input, config)
+        thread, request = await in_own_thread(self.turn_of, input, config)
         if not thread.messages:
             return {}
         result = await atake_turn(thread, request)
@@ -127,26 +122,24 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
 
     def turn_of(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
         """Return the thread in a state, and what is asked of its memory."""
+        run = Run.of(config, shared_threads=self._shared_threads)
         thread = graph_thread(
             self.memory,
-            config,
+            run,
             name=self.keys.state,
             messages=as_messages(value_of(state, self.keys.messages) or []),
             state=kept_state(value_of(state, self.keys.state), self.keys.state),
             label=self.get_name() if self.is_last else "",
+            store=self._store,
             recalls=self._recalls,
-            shared_threads=self._shared_threads,
             pins=value_of(state, PINS_CHANNEL),
-            settings=settings_of_run(
-                self.memory, config, self._store, shared_threads=self._shared_threads
-            ),
         )
         mode, asked = value_of(state, self.keys.mode), value_of(state, COMPACT_REQUESTS) or {}
         instruction = asked.get(self.keys.state) or None if self._folds else None
         options: RequestOptions = {
             **self._options,
             "todos": value_of(state, TODOS_KEY),
-            "mode": mode_asked(config, mode),
+            "mode": run.mode(mode),
         }
         return thread, TurnRequest(options, steps=self._steps, instruction=instruction)
 
@@ -297,7 +290,7 @@ class AfterModelNode(TurnNode):
         **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
     ) -> dict[str, Any]:
         """Do the same as `invoke` without blocking the event loop."""
-        thread, request = self.turn_of(input, config)
+        thread, request = await in_own_thread(self.turn_of, input, config)
         write_reply(stream_writer(), self.keys.state, thread.messages[-1:])
         thread.note_reply()
         await aafter_reply(thread, request)
@@ -360,7 +353,8 @@ class CompactNode(TurnNode):
     ) -> Removals:
         if self._archive is None:
             return Removals()
-        session = session_and_user(config, shared_threads=self._shared_threads)
-        archive = Archive(self._archive, *session, self.memory.before_store)
+        run = Run.of(config, shared_threads=self._shared_threads)
+        before_store = self.memory.before_store
+        archive = Archive(self._archive, run.session(), run.user_id, before_store)
         found = archive_covered(archive, thread.messages, result.state)
         return found if self._prune else Removals()

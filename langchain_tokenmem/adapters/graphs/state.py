@@ -15,7 +15,7 @@ from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict, is_typeddict
 
 from langchain_tokenmem.adapters.agent_tools import COMPACT_REQUESTS
-from langchain_tokenmem.adapters.run_context import merge_by_name, mode_asked, state_in_run
+from langchain_tokenmem.adapters.run_context import Run, merge_by_name, state_in_run
 from langchain_tokenmem.core.argument_checks import as_messages, checked, described
 from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.core.pins import PINS_CHANNEL, with_pins
@@ -287,7 +287,7 @@ def memory_input(
         "tools": tools,
         "overhead_tokens": overhead_tokens,
         "todos": value_of(state, TODOS_KEY),
-        "mode": mode_asked(None, channel_of(state, keys.mode)),
+        "mode": Run.of().mode(channel_of(state, keys.mode)),
     }
     where = f"memory_input, which reads the state's {keys.messages!r} (input_messages_key)"
     return messages_to_send(called.view(messages, held, **options), where)
