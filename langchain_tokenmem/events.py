@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from threading import Lock, local
 from typing import Literal
 
@@ -95,10 +95,6 @@ class MemoryEvent(EventSource):
     def is_change(self) -> bool:
         """Whether the model sees earlier messages otherwise from now on."""
         return self.kind in {"shorten", "fold", "redact", "mode"}
-
-    def of(self, source: EventSource) -> MemoryEvent:
-        """Return the event of a conversation."""
-        return replace(self, **asdict(source))
 
     def __str__(self) -> str:
         """Return the line of the log: numbers and names, no text of a message."""

@@ -1,14 +1,18 @@
-"""What the memory writes into LangGraph's custom stream, and its projection of that stream."""
+"""What a run tells of the memory: events in LangGraph's custom stream, metadata, its traces."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph import types
 from langgraph.config import get_stream_writer
 from langgraph.stream import ProtocolEvent, StreamChannel, StreamTransformer
 
+from langchain_tokenmem.core.explained_request import change_between
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
 from langchain_tokenmem.state import MemoryState, new_state
@@ -145,3 +149,60 @@ def write_reply(
     event |= {"input_tokens": usage.get("input_tokens"), "cached_tokens": details.get("cache_read")}
     event |= {"output_tokens": usage.get("output_tokens")}
     writer(event | {"error": type(error).__name__ if error else None})
+
+
+def metadata_of(result: TurnResult) -> dict[str, Any]:
+    """Return the metadata of the model call behind a turn: numbers, and no text of a message.
+
+    `tokenmem.hidden` counts messages that are summarized, shortened or left out;
+    `tokenmem.reason` is that of the newest change, and missing where nothing was changed.
+    """
+    state, view = result.state, result.view
+    covered = state["summary"]["covered"] if state["summary"] else 0
+    change = change_between(None, state)
+    return {
+        "tokenmem.tokens": view.usage.input_tokens,
+        "tokenmem.limit": view.usage.max_tokens,
+        "tokenmem.hidden": covered + len(state["cuts"]) + view.left_out,
+        **({"tokenmem.reason": change.reason} if change else {}),
+    }
+
+
+@contextmanager
+def runs_with(metadata: dict[str, Any]) -> Iterator[None]:
+    """Give metadata to the runs that begin inside, as if the run around them had it."""
+    held = var_child_runnable_config.get() or {}
+    known = held.get("metadata") or {}
+    token = var_child_runnable_config.set({**held, "metadata": {**known, **metadata}})
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)
+
+
+def without_payload() -> Any:
+    """Return the policy of a middleware whose spans record that it ran, and not on what.
+
+    None before LangGraph has `TracePolicy`. The model's own run has the messages that were sent.
+    """
+    if not hasattr(types, "TracePolicy"):
+        return None
+    omit = types.omit_payload
+    return types.TracePolicy(process_inputs=omit, process_outputs=omit)
+
+
+def without_channels(private: Collection[str]) -> dict[str, Any]:
+    """Return the keywords of `add_node` for a node whose run does not record these channels.
+
+    Empty before LangGraph has `TracePolicy`.
+    """
+
+    def recorded(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {key: held for key, held in value.items() if key not in private}
+
+    if not hasattr(types, "TracePolicy"):
+        return {}
+    policy = types.TracePolicy(process_inputs=recorded, process_outputs=recorded)
+    return {"trace_policy": policy}

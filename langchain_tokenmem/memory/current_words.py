@@ -184,7 +184,9 @@ def with_current_words(
     """
     named = with_ids(messages)
     checked = checked or CheckedMessages()
-    changed = {*gone, *_changed_ids(state, named, checked, hides=hides)}
+    changed = {*gone}
+    if hides or state["blocks"] or "modes" in state:
+        changed |= _changed_ids(state, named, checked, hides=hides)
     summary = state["summary"]
     rewritten: set[str] = set()
     if summary is not None:

@@ -207,11 +207,12 @@ class Engine:
 
     def tell(self, moment: Moment, event: MemoryEvent) -> None:
         """Tell callbacks and the log of an event of the conversation."""
+        source = vars(self.source or EventSource())
         model = self.called.name if self.called else None
-        source = replace(self.source or EventSource(), model=model)
+        event = replace(event, **{**source, "model": model})
         if moment == "end":
             self.totals.add(event)
-        notify(self.callbacks, moment, event.of(source))
+        notify(self.callbacks, moment, event)
 
     def budget_for(self, budget: TokenBudget | None) -> TokenBudget:
         """Return the budget of a call, or the engine's own, within the called model's window."""

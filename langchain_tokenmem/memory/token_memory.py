@@ -389,11 +389,7 @@ class TokenMemory(ErasableMemory, Closeable):
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
     ) -> TokenCount:
         """Return the tokens of messages and tool schemas as one request."""
-        return self.counter_of(self.budget).count(as_messages(messages), tools=tools)
-
-    def counter_of(self, budget: TokenBudget) -> TokenCounter:
-        """Return the counter that this memory uses under a budget."""
-        return self.engine.counter_of(budget)
+        return self.engine.counter_of(self.budget).count(as_messages(messages), tools=tools)
 
     def limit_of(self, options: RequestOptions) -> int:
         """Return the limit of a call, in tokens, from its keywords for `view`."""

@@ -277,8 +277,9 @@ class GraphThread:
         Raises:
             StoreError: When the transcript cannot be read.
         """
-        count = self.memory.counter_of(self.memory.budget).text
-        checked = self.memory.engine.checked_before(self.messages)
+        engine = self.memory.engine
+        count = engine.counter_of(engine.budget_for(None)).text
+        checked = engine.checked_before(self.messages)
         return removed.without(self.messages, state, count, checked)
 
     def _found_again(self, request: TurnRequest, state: MemoryState) -> MemoryState | None:

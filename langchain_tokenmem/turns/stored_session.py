@@ -284,7 +284,7 @@ class StoredSession:
         is_empty = state["summary"] is None and not noted_words(state) and not state["blocks"]
         if is_empty or state.get("edits", "") == edits:
             return state
-        count = self.memory.counter_of(self.memory.budget).text
+        count = self.memory.engine.counter_of(self.memory.budget).text
         rows = self.store.rows(self.session_id, user_id=self.user_id, include_superseded=True)
         gone = [row for row in rows if "superseded" in marks_of(row.message)]
         shown = [row for row in rows if "superseded" not in marks_of(row.message)]
@@ -414,7 +414,7 @@ class StoredSession:
     def _without_incoming(self, request: TurnRequest) -> TurnRequest:
         """Return the request in which the messages of this turn only weigh what they are shown."""
         budget = self.memory.engine.budget_for(request.options.get("budget"))
-        count = self.memory.counter_of(budget).message
+        count = self.memory.engine.counter_of(budget).message
         # A giant input is shown cut, and must not weigh more than it is shown.
         most = int(budget.shares.message * budget.limit)
         weight = min(most, sum(map(count, request.incoming)))

@@ -57,7 +57,7 @@ def take_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:
         if begun.summary is not None:
             wait_for(begun.summary, turn.seconds_until())
         memory = turn.conversation.memory
-        return turn.finish(begun, summaries_by(memory.summarizer, memory.summary_calls))
+        return turn.finish(begun, summaries_by(memory.engine.summarizer, memory.summary_calls))
 
 
 async def atake_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:

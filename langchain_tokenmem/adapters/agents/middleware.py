@@ -45,14 +45,15 @@ from langchain_tokenmem.adapters.agents.model_call import (
 )
 from langchain_tokenmem.adapters.memory_tools import MEMORY_TOOLS, memory_tools
 from langchain_tokenmem.adapters.run_context import MODE_KEY, Run, graph_thread, merge_by_name
-from langchain_tokenmem.adapters.run_metadata import metadata_of, runs_with
 from langchain_tokenmem.adapters.stream_events import (
     TokenMemoryTransformer,
+    metadata_of,
+    runs_with,
+    without_payload,
     write_events,
     write_reply,
     write_view,
 )
-from langchain_tokenmem.adapters.trace_policy import without_payload
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.chat_models import unwrap_model
@@ -348,10 +349,10 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             names = mode.tools
             offered = [t for t in request.tools if any(offers_tool([t], name) for name in names)]
             request = request.override(tools=offered)
-        overhead, counter = 0, memory.counter_of(memory.budget)
-        if request.response_format is not None:
-            overhead += format_tokens(request.response_format, counter)
-        if not ADDED_BEHIND.isdisjoint(state):
+        overhead, is_longer = 0, not ADDED_BEHIND.isdisjoint(state)
+        if request.response_format is not None or is_longer:
+            counter = memory.engine.counter_of(memory.budget)
+            overhead = format_tokens(request.response_format, counter)
             overhead += tokens_added_behind(request, counter.text)
         options: RequestOptions = {
             "system": request.system_message or "",

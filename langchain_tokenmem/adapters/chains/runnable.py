@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.prompts.chat import BaseChatPromptTemplate
@@ -21,24 +21,21 @@ from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
-from langchain_tokenmem.adapters.chains.composition import (
-    bound_kwarg,
-    bound_model,
-    has_prompt,
-    is_configurable,
-    replace_model,
-    replace_prompts,
-)
 from langchain_tokenmem.adapters.chains.prompt import (
     ChainCall,
     FittedPrompt,
     MessageKeys,
     add_chunks,
+    bound_kwarg,
+    bound_model,
     ensure_id,
+    has_prompt,
+    is_configurable,
+    replace_model,
+    replace_prompts,
     to_messages,
 )
-from langchain_tokenmem.adapters.chains.session_fields import SessionFields, SessionOf
-from langchain_tokenmem.adapters.run_metadata import metadata_of
+from langchain_tokenmem.adapters.stream_events import metadata_of
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import (
     as_budget,
@@ -51,7 +48,7 @@ from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.core.profiles import output_setting
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View, messages_to_send
-from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.tokens.schemas import format_tokens
@@ -130,7 +127,7 @@ def with_token_memory(
     memory = TokenMemory() if memory is None else checked(memory, TokenMemory, "memory", line)
     store = TranscriptStore() if store is None else checked(store, TranscriptStore, "store", line)
     at_hand = memory_for(runnable, memory)
-    counter = at_hand.counter_of(at_hand.budget)
+    counter = at_hand.engine.counter_of(at_hand.budget)
     response_format = bound_kwarg(runnable, "response_format")
     options: RequestOptions = {
         "tools": bound_kwarg(runnable, "tools"),
@@ -409,3 +406,76 @@ def described_model(
         return {"metadata": metadata_of(results[-1])}
 
     return RunnableBinding(bound=model, config_factories=[described])
+
+
+SessionOf = Callable[..., str | tuple[str, str | None]]
+"""Returns the id of a session, or a pair of it and its user's id."""
+
+_USER = "user_id"
+
+_FIELDS = (
+    ConfigurableFieldSpec(id="session_id", annotation=str, name="Session"),
+    ConfigurableFieldSpec(id=_USER, annotation=str | None, name="User", default=None),
+)
+
+
+@dataclass(frozen=True)
+class SessionFields:
+    """The fields of a chain, and how a session is named by them.
+
+    Attributes:
+        specs: The fields; each call names those that have no default and may not be None.
+        session_of: Returns the session's id, or a pair of it and the user's id, for their values.
+        label: What the session's id is called in an error.
+    """
+
+    specs: list[ConfigurableFieldSpec]
+    session_of: SessionOf
+    label: str
+
+    @classmethod
+    def of(
+        cls,
+        specs: Sequence[ConfigurableFieldSpec] | None = None,
+        session_of: SessionOf | None = None,
+    ) -> SessionFields:
+        """Return the fields; by default `session_id` and `user_id`.
+
+        Raises:
+            ConfigurationError: When several fields could be the session's id, or none.
+        """
+        specs = [*(_FIELDS if specs is None else specs)]
+        names = [spec.id for spec in specs if spec.id != _USER]
+        if session_of is None and len(names) != 1:
+            raise ConfigurationError(
+                f"history_factory_config has the fields {names} beside user_id; say with "
+                f"session_of= which session they name: session_of=lambda **fields: ..."
+            )
+        if session_of is not None:
+            return cls(specs, session_of, "what session_of= returned")
+        name = names[0]
+        return cls(specs, lambda **given: (given[name], given.get(_USER)), name)
+
+    def session_in(self, configurable: Mapping[str, Any]) -> tuple[str, str | None]:
+        """Return the ids of the session and of its user that a call names.
+
+        Raises:
+            ScopeError: When the call names no session.
+        """
+        given = {spec.id: configurable.get(spec.id, spec.default) for spec in self.specs}
+        needed = [spec.id for spec in self.specs if type(None) not in get_args(spec.annotation)]
+        has_all = all(given[name] is not None for name in needed)
+        named = self.session_of(**given) if has_all else None
+        session_id, user_id = named if isinstance(named, tuple) else (named, None)
+        if isinstance(session_id, str) and session_id:
+            return session_id, user_id
+        about = (
+            ""
+            if session_id is None
+            else f"{self.label} is {session_id!r}; it must be a text that is not empty. "
+        )
+        names = ", ".join(f'"{name}": "..."' for name in needed)
+        raise ScopeError(
+            f"{about}This chain has a memory: name the session, "
+            f'chain.invoke(input, {{"configurable": {{{names}}}}}).'
+        )
