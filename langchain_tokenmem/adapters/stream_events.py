@@ -159,7 +159,8 @@ def metadata_of(result: TurnResult) -> dict[str, Any]:
     """
     state, view = result.state, result.view
     covered = state["summary"]["covered"] if state["summary"] else 0
-    change = change_between(None, state)
+    is_changed = "change" in state or state["summary"]
+    change = change_between(None, state) if is_changed else None
     return {
         "tokenmem.tokens": view.usage.input_tokens,
         "tokenmem.limit": view.usage.max_tokens,

@@ -239,7 +239,10 @@ class Compaction:
             took = time.perf_counter() - started
             self.engine.tell("error", replace(event, duration_s=took, error=str(error)))
             raise
-        event = self._finished(event, planned, made, time.perf_counter() - started)
+        count = self.call.counter.text
+        unused = planned.summary_tokens - count(made[0].text) if planned.fold else 0
+        event = replace(event, tokens_after=planned.after - max(0, unused))
+        event = _with_usage(event, made, time.perf_counter() - started)
         if event.error:
             self.engine.tell("error", event)
         self.engine.tell("end", event)
@@ -280,7 +283,7 @@ class Compaction:
         if planned.fold:
             folded, most = context.tail[: planned.fold], planned.summary_tokens
             request = writer.request(folded, batch, most, self.instruction)
-            summary = self._summary(request) if most else NO_SUMMARY
+            summary = self._written(request) if most else NO_SUMMARY
             made.append(summary)
             log = writer.appended(folded, batch, summary)
         if self.instruction is not None and log is not None and context.summary is not None:
@@ -296,14 +299,13 @@ class Compaction:
             log = writer.condensed(log, planned.condense, summary)
         return log, made
 
-    def _summary(self, request: SummaryRequest) -> Summary:
-        """Return the summarizer's entry; an extractive one where it does not want the batch."""
+    def _written(self, request: SummaryRequest) -> Summary:
+        """Return what the summarizer writes; an extract where it does not want the batch.
+
+        A call that takes its time is an event.
+        """
         if self.instruction is None and not self.engine.summarizer.wants(request.messages):
             return ExtractiveSummarizer().summarize(request)
-        return self._written(request)
-
-    def _written(self, request: SummaryRequest) -> Summary:
-        """Return what the summarizer writes; a call that takes its time is an event."""
         if self.engine.summarizer.is_quick:
             return self.summarize(request)
         event = MemoryEvent(kind="summary", summarized=len(request.messages))
@@ -317,14 +319,6 @@ class Compaction:
             raise
         self.engine.tell("end", _with_usage(event, [made], time.perf_counter() - started))
         return made
-
-    def _finished(
-        self, event: MemoryEvent, planned: Plan, made: Sequence[Summary], seconds: float
-    ) -> MemoryEvent:
-        entry = made[0]
-        unused = planned.summary_tokens - self.call.counter.text(entry.text) if planned.fold else 0
-        event = replace(event, tokens_after=planned.after - max(0, unused))
-        return _with_usage(event, made, seconds)
 
 
 def redact_events(before: MemoryState, after: MemoryState) -> Iterator[MemoryEvent]:

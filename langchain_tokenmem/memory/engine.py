@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Unpack
 
 from langchain_core.messages import BaseMessage
@@ -124,6 +125,12 @@ class CalledModel:
         return budget if self.window is None else budget.in_window(self.window, self.most_output)
 
 
+@lru_cache(maxsize=64)
+def _for_counts(budget: TokenBudget, *, exact: bool) -> TokenBudget:
+    """Return `budget.for_counts`, which checks every number of a budget, once for each budget."""
+    return budget.for_counts(exact=exact)
+
+
 def utc_now() -> datetime:
     """Return the time, in UTC."""
     return datetime.now(UTC)
@@ -216,9 +223,8 @@ class Engine:
 
     def budget_for(self, budget: TokenBudget | None) -> TokenBudget:
         """Return the budget of a call, or the engine's own, within the called model's window."""
-        return (as_budget(budget) or self.budget).within(
-            self.called.window if self.called else None
-        )
+        asked = self.budget if budget is None else as_budget(budget) or self.budget
+        return asked.within(self.called.window) if self.called else asked
 
     def named(self, messages: Sequence[BaseMessage]) -> NamedMessages:
         """Return messages, each with an id, and without copies of what the memory inserts."""
@@ -242,7 +248,7 @@ class Engine:
     def limit_of(self, options: RequestOptions) -> int:
         """Return the limit of a call, in tokens."""
         budget = self.budget_for(options.get("budget"))
-        return budget.for_counts(exact=self.counter_of(budget).method == "exact").limit
+        return _for_counts(budget, exact=self.counter_of(budget).method == "exact").limit
 
     def prepare(
         self,
@@ -265,7 +271,7 @@ class Engine:
             self._warn_of_window()
         tokens = self.counter_of(budget)
         is_exact = tokens.method == "exact"
-        budget = budget.for_counts(exact=is_exact)
+        budget = _for_counts(budget, exact=is_exact)
         checked = self.checked_before(messages)
         known = with_current_words(messages, state, tokens.text, checked)
         on = self.annotations.mode_of(known.get("modes"), mode)
@@ -386,7 +392,9 @@ class Engine:
         new = Compaction(self, call, summarize, options, force, steps, instruction).run()
         if notes is not None:
             new = notes.after_fold(call.context, call.state, new)
-        return call, with_reports(prepared.state, without_void_notes(new, call.state), call)
+        if new["blocks"]:
+            new = without_void_notes(new, call.state)
+        return call, with_reports(prepared.state, new, call)
 
     def compaction_and_view(
         self,

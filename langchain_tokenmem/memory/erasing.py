@@ -78,7 +78,26 @@ class ErasableMemory:
         """
         parts = self._parts(store, notes)
         self.finished_summaries.clear()
-        return parts.erased(session_id, user_id)
+        if session_id is None and user_id is None:
+            raise ScopeError("Name the session_id or the user_id that is to be erased.")
+        sessions = parts.sessions_with_notes(session_id, user_id)
+        counts: Counts = {}
+        failure = None
+        try:
+            counts = parts.erase(session_id, user_id)
+        except RecallError as error:  # the store's part is done; the notes are still there
+            failure = error
+        # Notes in the transcripts' own database count as notes, too.
+        found = {name: count for name, count in counts.items() if name != "items"}
+        found["notes"] = counts.get("items", 0)
+        for other in parts.note_stores:
+            # Imported here: it needs LangGraph, which a memory without notes does not.
+            from langchain_tokenmem.notes.erasing import erase_notes  # noqa: PLC0415
+
+            found["notes"] += erase_notes(other, other.batch, user_id, session_id, sessions)
+        if failure is not None:
+            raise failure
+        return found
 
     aerase = in_thread(erase)
 
@@ -194,39 +213,6 @@ class _ErasableParts:
     erase: Callable[..., Counts]
     redact: Callable[..., RemovalReceipt]
     note_stores: Sequence[Any]
-
-    def erased(self, session_id: str | None, user_id: str | None) -> Counts:
-        """Delete everything of a session or a user; return what was found.
-
-        Args:
-            session_id: The session; without it all of the user is meant.
-            user_id: The user.
-
-        Raises:
-            ScopeError: When neither id is given, or the session belongs to another user.
-            RecallError: When the vectors could not be deleted; the rest is done.
-            StoreError: When a store still has notes that it was told to delete.
-        """
-        if session_id is None and user_id is None:
-            raise ScopeError("Name the session_id or the user_id that is to be erased.")
-        sessions = self.sessions_with_notes(session_id, user_id)
-        counts: Counts = {}
-        failure = None
-        try:
-            counts = self.erase(session_id, user_id)
-        except RecallError as error:  # the store's part is done; the notes are still there
-            failure = error
-        # Notes in the transcripts' own database count as notes, too.
-        found = {name: count for name, count in counts.items() if name != "items"}
-        found["notes"] = counts.get("items", 0)
-        for store in self.note_stores:
-            # Imported here: it needs LangGraph, which a memory without notes does not.
-            from langchain_tokenmem.notes.erasing import erase_notes  # noqa: PLC0415
-
-            found["notes"] += erase_notes(store, store.batch, user_id, session_id, sessions)
-        if failure is not None:
-            raise failure
-        return found
 
     def sessions_with_notes(self, session_id: str | None, user_id: str | None) -> Sequence[str]:
         """Return the user's sessions, or those of the sub-graphs of a thread."""

@@ -107,7 +107,7 @@ class SessionPins:
             others = [each for each in state.get("pins", ()) if each["id"] != pin["id"]]
             return {**state, "pins": [*others, pin]}, pin
 
-        return self._change(pinned)
+        return _changed(self, pinned, "pins are as they were")
 
     def unpin(self, name: str | int) -> bool:
         """Unpin by id, text or number of the message; return whether there was such a pin."""
@@ -124,29 +124,12 @@ class SessionPins:
                 return state, False
             return {**state, "pins": [pin for pin in held if pin is not found]}, True
 
-        return self._change(without)
+        return _changed(self, without, "pins are as they were")
 
     def pins(self) -> list[Pin]:
         """Return the pins, oldest first."""
         held, _rows = self.store.conversation(self.session_id, user_id=self.user_id)
         return [*(held.state or new_state()).get("pins", ())]
-
-    def _change(self, change: Callable[[MemoryState], tuple[MemoryState, T]]) -> T:
-        """Store a changed state, on what others have committed meanwhile."""
-        for _ in range(ATTEMPTS):
-            held, _rows = self.store.conversation(self.session_id, user_id=self.user_id)
-            before = held.state or new_state()
-            state, outcome = change(before)
-            if state is before:
-                return outcome
-            if self.store.save_state(
-                self.session_id, state, expected=held.version, user_id=self.user_id
-            ):
-                return outcome
-        raise StoreError(
-            f"Session {self.session_id!r} was changed by others {ATTEMPTS} times; its pins are as "
-            f"they were. Try again when fewer writers are at work."
-        )
 
     def _message(self, number: int) -> BaseMessage:
         rows = self.store.rows(self.session_id, user_id=self.user_id)
@@ -156,6 +139,31 @@ class SessionPins:
                 f"There is no message {number}: session {self.session_id!r} has {len(spoken)}."
             )
         return spoken[number - 1]
+
+
+def _changed(
+    session: SessionPins | StoredSession,
+    change: Callable[[MemoryState], tuple[MemoryState, T]],
+    kept: str,
+) -> T:
+    """Store a changed state of a session, on what others have committed meanwhile.
+
+    Args:
+        session: Names the session and its store.
+        change: Returns the state with the change, and its outcome.
+        kept: What the error says of the session.
+    """
+    store, name, user = session.store, session.session_id, session.user_id
+    for _ in range(ATTEMPTS):
+        held, _rows = store.conversation(name, user_id=user)
+        before = held.state or new_state()
+        state, outcome = change(before)
+        if state is before or store.save_state(name, state, expected=held.version, user_id=user):
+            return outcome
+    raise StoreError(
+        f"Session {name!r} was changed by others {ATTEMPTS} times; its {kept}. Try again when "
+        f"fewer writers are at work."
+    )
 
 
 _POLL_S = 0.1
@@ -231,20 +239,13 @@ class StoredSession:
         """
         annotations = self.memory.engine.annotations
         annotations.mode_named(name)
-        for _ in range(ATTEMPTS):
-            held, _rows = self.store.conversation(self.session_id, user_id=self.user_id)
-            state = held.state or new_state()
+
+        def switched(state: MemoryState) -> tuple[MemoryState, None]:
             now = annotations.mode_of(state.get("modes"))
             modes = state.get("modes") or new_modes_state(now.name if now else "")
-            changed: MemoryState = {**state, "modes": {**modes, "chosen": name}}
-            if self.store.save_state(
-                self.session_id, changed, expected=held.version, user_id=self.user_id
-            ):
-                return
-        raise StoreError(
-            f"{self.label} was changed by others {ATTEMPTS} times; its mode is as it was. Try "
-            f"again when fewer writers are at work."
-        )
+            return {**state, "modes": {**modes, "chosen": name}}, None
+
+        _changed(self, switched, "mode is as it was")
 
     def load(self, request: TurnRequest, previous: Snapshot | None = None) -> Snapshot:
         """Read the state, the messages that a view needs, and the session's own budget."""

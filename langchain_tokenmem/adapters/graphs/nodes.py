@@ -355,10 +355,7 @@ class AfterModelNode(TurnNode):
         **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
     ) -> dict[str, Any]:
         """Start the summary that is due, and return no update."""
-        thread, request = self.turn_of(input, config)
-        write_reply(stream_writer(), self.keys.state, thread.messages[-1:])
-        thread.note_reply()
-        after_reply(thread, request)
+        after_reply(*self._noted(input, config))
         return {}
 
     async def ainvoke(
@@ -368,11 +365,15 @@ class AfterModelNode(TurnNode):
         **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
     ) -> dict[str, Any]:
         """Do the same as `invoke` without blocking the event loop."""
-        thread, request = await in_own_thread(self.turn_of, input, config)
+        await aafter_reply(*await in_own_thread(self._noted, input, config))
+        return {}
+
+    def _noted(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
+        """Note when the reply was complete, and tell the stream of it."""
+        thread, request = self.turn_of(state, config)
         write_reply(stream_writer(), self.keys.state, thread.messages[-1:])
         thread.note_reply()
-        await aafter_reply(thread, request)
-        return {}
+        return thread, request
 
 
 class CompactNode(TurnNode):
