@@ -244,9 +244,7 @@ class CountQuestion:
     tools: Sequence[Any] | None
 
     @classmethod
-    def of(
-        cls, call: PreparedCall, counter: ProviderCounter, tools: Sequence[Any] | None
-    ) -> CountQuestion | None:
+    def of(cls, call: PreparedCall, counter: ProviderCounter) -> CountQuestion | None:
         """Return the question of a call; None where nobody is to be asked."""
         if not counter.asks:
             return None
@@ -256,7 +254,7 @@ class CountQuestion:
             return None
         if not is_near_threshold(request_tokens(capped), call.budget, call.reported):
             return None
-        return cls(counter, capped.request_messages(), tools)
+        return cls(counter, capped.request_messages(), call.options.get("tools"))
 
     @property
     def answer(self) -> int | None:
@@ -268,20 +266,17 @@ class CountQuestion:
         return self.counter.start(self.messages, self.tools)
 
 
-def with_known_counts(
-    call: PreparedCall, counter: TokenCounter | None, tools: Sequence[Any] | None
-) -> PreparedCall:
+def with_known_counts(call: PreparedCall, counter: TokenCounter | None) -> PreparedCall:
     """Return a call corrected by its replies, and as its provider has counted it where known.
 
     Args:
         call: The call, with its estimates.
         counter: The counter that the application gave; a `ProviderCounter` knows such counts.
-        tools: Tools of the request.
     """
     corrected = corrected_call(call)
     if not isinstance(counter, ProviderCounter):
         return corrected
-    question = CountQuestion.of(corrected, counter, tools)
+    question = CountQuestion.of(corrected, counter)
     known = question.answer if question else None
     if known is None:
         return corrected

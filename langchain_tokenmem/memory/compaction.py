@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,7 +18,6 @@ from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.message_times import time_of
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.planning import Plan, Steps, plan
-from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
 from langchain_tokenmem.core.turns import no_turns
 from langchain_tokenmem.errors import SummaryError
@@ -100,7 +99,6 @@ class Compaction:
         engine: The memory's settings.
         call: The request under the state before it.
         summarize: Calls the summarizer.
-        options: Tools and settings that the request carries.
         force: Fold everything but the recent share.
         steps: Steps that may be taken.
         instruction: Asks the summarizer to pay attention to something; a summary is due then.
@@ -110,7 +108,6 @@ class Compaction:
     engine: Engine
     call: PreparedCall
     summarize: Summarize
-    options: RequestOptions = field(default_factory=RequestOptions)
     force: bool = False
     steps: Steps = "all"
     instruction: str | None = None
@@ -202,10 +199,10 @@ class Compaction:
 
     def _change(self, event: MemoryEvent, context: ContextParts) -> ChangeMade:
         """Return what the state keeps of a compaction."""
-        given, counter = self.options.get("system"), context.counter
+        given, counter = self.call.options.get("system"), context.counter
         system = SystemMessage(given) if isinstance(given, str) else given
         own = counter.message(system) if system is not None and system.content else 0
-        own += self.options.get("overhead_tokens", 0)  # without a correction of the count
+        own += self.call.options.get("overhead_tokens", 0)  # without a correction of the count
         return {
             "reason": event.reason,
             "at": self.engine.now().isoformat(),
@@ -276,7 +273,7 @@ class Compaction:
             self.call.counter.text,
             reason,
             called=called.model if called else None,
-            options=self.options,
+            options=self.call.options,
             sections=mode.summary_sections if mode else (),
         )
         log, made = context.summary, []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -254,18 +254,16 @@ class Engine:
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState,
-        *,
-        system: str | BaseMessage | None = None,
-        tools: Sequence[Any] | None = None,
-        overhead_tokens: int = 0,
-        overhead_messages: int = 0,
-        budget: TokenBudget | None = None,
-        settings: Mapping[str, Any] | None = None,  # noqa: ARG002  # of use to a summarizer only
-        todos: Any = None,
-        mode: str | None = None,
+        **options: Unpack[RequestOptions],
     ) -> PreparedCall:
-        """Split a conversation into the parts of a request; keywords as in `RequestOptions`."""
-        rules, called, asked = self.rules, self.called, budget
+        """Split a conversation into the parts of a request; keywords as in `RequestOptions`.
+
+        Raises:
+            TypeError: When there is no such keyword.
+        """
+        if unknown := options.keys() - RequestOptions.__annotations__.keys():
+            raise TypeError(f"got an unexpected keyword argument {min(unknown)!r}")
+        rules, called, asked = self.rules, self.called, options.get("budget")
         messages, budget = self.named(messages), self.budget_for(asked)
         if asked is None and self.follows_model and not (called and called.window):
             self._warn_of_window()
@@ -274,14 +272,15 @@ class Engine:
         budget = _for_counts(budget, exact=is_exact)
         checked = self.checked_before(messages)
         known = with_current_words(messages, state, tokens.text, checked)
-        on = self.annotations.mode_of(known.get("modes"), mode)
+        on = self.annotations.mode_of(known.get("modes"), options.get("mode"))
+        system, tools = options.get("system"), options.get("tools")
         context = split_context(
             messages,
             known,
             RequestCounter(
                 cached_count(tokens.message),
                 tools=tokens.tools(tools),
-                overhead=checked_overhead(overhead_tokens),
+                overhead=checked_overhead(options.get("overhead_tokens", 0)),
             ),
             system=system,
             pin_first=rules.pin_first,
@@ -290,26 +289,32 @@ class Engine:
             show_times=rules.show_times,
             reading=self.annotations.turns,
         )
-        added = on.system_text if on else ""
+        added, todos = on.system_text if on else "", todos_in(options.get("todos"))
         context = replace(
             context,
             system=with_text(context.system, added) if added else context.system,
             summary_role="system" if rules.summary_role == "system" else "human",
             can_read=offers_tool(tools or (), READ_MESSAGE),
             max_messages=rules.max_messages,
-            overhead_messages=overhead_messages,
+            overhead_messages=options.get("overhead_messages", 0),
             keep_results=rules.keep_results,
             whole_tools=rules.whole_tools,
             clear_tool_inputs=rules.clear_tool_inputs,
-            state_todos=None if (given := todos_in(todos)) is None else todos_text(given),
+            state_todos=None if todos is None else todos_text(todos),
         )
         is_whole = system is not None or rules.summary_role == "system"
         context = with_pinned_text(context, known, budget, tokens.text, is_whole=is_whole)
         name = called.name if called else budget.model or ""
         model = CountedModel(name, is_called=called is not None)
-        call = PreparedCall(context, budget, known, tokens, model, mode=on)
+        call = PreparedCall(
+            messages, state, options, context, budget, known, tokens, model, mode=on
+        )
         mixes = called is not None and called.mixes and self.counter is None
-        return call if is_exact or mixes else with_known_counts(call, self.counter, tools)
+        return call if is_exact or mixes else with_known_counts(call, self.counter)
+
+    def prepare_again(self, call: PreparedCall, state: MemoryState) -> PreparedCall:
+        """Return the same call under another state."""
+        return self.prepare(call.messages, state, **call.options)
 
     def _profile(self, budget: TokenBudget) -> LegalityProfile:
         if isinstance(self.rules.legality, LegalityProfile):
@@ -330,109 +335,71 @@ class Engine:
         """Return what is known of a conversation that was compared with its summary."""
         return self.checked(id(messages[0]) if messages else 0)
 
-    def plan(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState,
-        **options: Unpack[RequestOptions],
-    ) -> Plan:
+    def plan(self, call: PreparedCall) -> Plan:
         """Return what a compaction would do."""
-        return self._planned(self.prepare(messages, state, **options))
-
-    def _planned(self, call: PreparedCall) -> Plan:
         summarize = self.summarizer.summarize
         return Compaction(self, call, summarize).plan(call.context, call.state["cuts"])[1]
 
-    def explanation(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState,
-        **options: Unpack[RequestOptions],
-    ) -> Explanation:
+    def explanation(self, call: PreparedCall) -> Explanation:
         """Return the request of a call, and what a compaction would do first."""
-        call, view = self._sendable(messages, self.prepare(messages, state, **options), options)
-        return replace(view.explain(), planned=planned_change(call.context, self._planned(call)))
-
-    def view(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState,
-        **options: Unpack[RequestOptions],
-    ) -> View:
-        """Return the request of a call."""
-        return self._sendable(messages, self.prepare(messages, state, **options), options)[1]
+        call, view = self.sendable(call)
+        return replace(view.explain(), planned=planned_change(call.context, self.plan(call)))
 
     def compaction(
         self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState,
+        call: PreparedCall,
         summarize: Summarize,
         *,
         force: bool = False,
         instruction: str | None = None,
         steps: Steps | None = "all",
-        **options: Unpack[RequestOptions],
     ) -> tuple[PreparedCall, MemoryState]:
         """Do what the plan asks for; return the call before it, and the state after it.
 
-        Keywords as in `CompactionOptions`; without any step only working notes are read.
+        Args:
+            call: The call.
+            summarize: Calls the summarizer.
+            force: As in `CompactionOptions`, and so are the others.
+            instruction: Instruction for the summary.
+            steps: Steps that may be taken; None for none: then working notes are read only.
         """
-        prepared = call = self.prepare(messages, state, **options)
-        for event in redact_events(state, call.state) if call.state["summary"] else ():
+        prepared = call
+        for event in redact_events(call.before, call.state) if call.state["summary"] else ():
             self.tell("end", event)
-        notes = WorkingNotes.of(call, self.annotations, options.get("mode"))
+        notes = WorkingNotes.of(call, self.annotations)
         if notes is not None:
             if (switch := notes.event(call.context, call.state)) is not None:
                 self.tell("end", switch)
-            known = with_covered_notes(messages, call.state, self.annotations, notes.asked)
+            known = with_covered_notes(call.messages, call.state, self.annotations, notes.asked)
             context, known = notes.added(call.context, known)
             call = replace(call, context=context, state=known)
         if steps is None:
             return call, call.state
-        new = Compaction(self, call, summarize, options, force, steps, instruction).run()
+        new = Compaction(self, call, summarize, force, steps, instruction).run()
         if notes is not None:
             new = notes.after_fold(call.context, call.state, new)
         if new["blocks"]:
             new = without_void_notes(new, call.state)
         return call, with_reports(prepared.state, new, call)
 
-    def compaction_and_view(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState,
-        summarize: Summarize,
-        *,
-        force: bool = False,
-        instruction: str | None = None,
-        steps: Steps | None = "all",
-        **options: Unpack[RequestOptions],
-    ) -> tuple[MemoryState, View]:
-        """Do the same; return the state that knows the request under it, and its view."""
-        order: Any = {"force": force, "instruction": instruction, "steps": steps}
-        call, new = self.compaction(messages, state, summarize, **order, **options)
-        if call.is_prepared_for(new):
-            call = replace(call, state=new)
-        else:
-            call = self.prepare(messages, new, **options)
-        call = self._with_lines(messages, call)
-        if not self._watches_prefix(call):
-            return with_sent(call.state, None), call.view()
-        call, view = self._sendable(messages, call, options)
-        before = call.state.get("sent")
-        unbound_to = before["unbound_to"] if before else None
-        sent = sent_request(view.messages, options.get("tools"), unbound_to)
-        return with_sent(call.state, sent), view
-
-    def _watches_prefix(self, call: PreparedCall) -> bool:
-        """Return whether a change of the prefix makes reasoning invalid, now or later."""
+    def request(self, call: PreparedCall, state: MemoryState) -> tuple[MemoryState, View]:
+        """Return the state after a compaction, which knows its request now, and the view."""
+        is_same = call.is_prepared_for(state)
+        call = replace(call, state=state) if is_same else self.prepare_again(call, state)
+        call = self._with_lines(call)
         name, answers = call.model.name, answers_in(call.context)
         is_first = bool(call.context.tail) and not answers and call.state["summary"] is None
+        # Whether a change of the prefix makes reasoning invalid, now or later.
         may_bind = binds_reasoning(name) if name else is_first
-        return may_bind or any(map(has_bound_reasoning, answers))
+        if not may_bind and not any(map(has_bound_reasoning, answers)):
+            return with_sent(call.state, None), call.view()
+        call, view = self.sendable(call)
+        before = call.state.get("sent")
+        unbound_to = before["unbound_to"] if before else None
+        sent = sent_request(view.messages, call.options.get("tools"), unbound_to)
+        return with_sent(call.state, sent), view
 
-    def _sendable(
-        self, messages: Sequence[BaseMessage], call: PreparedCall, options: RequestOptions
-    ) -> tuple[PreparedCall, View]:
+    def sendable(self, call: PreparedCall) -> tuple[PreparedCall, View]:
         """Return the call and its view without reasoning that is bound to another prefix.
 
         Kept messages count as they were said: a cut hides their reasoning, but once a request is
@@ -444,18 +411,18 @@ class Engine:
             return call, view
         is_known = binds_reasoning(call.model.name)
         is_new = not is_known and is_untouched(call.context, call.state)
-        if is_new or is_continued(call.state.get("sent"), view.messages, options.get("tools")):
+        tools = call.options.get("tools")
+        if is_new or is_continued(call.state.get("sent"), view.messages, tools):
             return call, view
         last = call.context.tail[-1].source.last_id if call.context.tail else None
-        state: MemoryState = {**call.state, "sent": sent_request((), None, last)}
-        call = self.prepare(messages, state, **options)
+        call = self.prepare_again(call, {**call.state, "sent": sent_request((), None, last)})
         return call, call.view()
 
-    def _with_lines(self, messages: Sequence[BaseMessage], call: PreparedCall) -> PreparedCall:
+    def _with_lines(self, call: PreparedCall) -> PreparedCall:
         """Return the call with lines about what the newest messages name, where there is room."""
         context, budget = call.context, call.budget
         most = min(budget.working_recall_tokens, budget.limit - request_tokens(context))
-        found = working_block(context, self.named(messages), most, call.counter.text)
+        found = working_block(context, call.messages, most, call.counter.text)
         if found is None:
             return call
         key, block = found

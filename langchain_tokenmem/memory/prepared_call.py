@@ -13,7 +13,9 @@ from langchain_tokenmem.core.bound_reasoning import has_bound_reasoning
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.inserted_text import recalled_ids
+from langchain_tokenmem.core.messages import NamedMessages
 from langchain_tokenmem.core.provider_format import limit_cache_marks
+from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View, build_view
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
 from langchain_tokenmem.state import MemoryState, Sent
@@ -39,9 +41,12 @@ class PreparedCall:
     """A conversation split into the parts of one request, with what it takes to decide about it.
 
     Attributes:
+        messages: The conversation, each message with an id.
+        before: The state as it was given.
+        options: Keywords of the call.
         context: The parts of the request under the state.
         budget: The budget of the call, for counts as exact as these.
-        state: What was decided so far.
+        state: The state given, true to the messages' current words.
         counter: Counts tokens, corrected by what the provider has reported.
         model: The model that is counted for.
         ratio: The correction; None where counts are exact.
@@ -51,6 +56,9 @@ class PreparedCall:
         reported: Tokens of the newest request that a reply has reported; 0 before enough have.
     """
 
+    messages: NamedMessages
+    before: MemoryState
+    options: RequestOptions
     context: ContextParts
     budget: TokenBudget
     state: MemoryState

@@ -48,10 +48,11 @@ from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.events import EventSource, MemoryCallbacks, checked_callbacks
 from langchain_tokenmem.memory.background import BackgroundSummaries, BackgroundSummarizer
 from langchain_tokenmem.memory.call_counts import CountQuestion
-from langchain_tokenmem.memory.compaction import summaries_by, with_async_summaries
+from langchain_tokenmem.memory.compaction import Summarize, summaries_by, with_async_summaries
 from langchain_tokenmem.memory.engine import Engine, utc_now
 from langchain_tokenmem.memory.erasing import ErasableMemory
 from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
+from langchain_tokenmem.memory.prepared_call import PreparedCall
 from langchain_tokenmem.memory.recalled_blocks import Recaller
 from langchain_tokenmem.memory.summary_log import EntrySources, sources_of
 from langchain_tokenmem.state import MemoryState, SummaryEntry, load_state
@@ -258,7 +259,7 @@ class TokenMemory(ErasableMemory, Closeable):
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
         """
-        return self.engine.view(messages, load_state(state), **options)
+        return self.engine.sendable(self._call(messages, state, options))[1]
 
     def plan(
         self,
@@ -267,7 +268,7 @@ class TokenMemory(ErasableMemory, Closeable):
         **options: Unpack[RequestOptions],
     ) -> Plan:
         """Return what `compact` would do, without doing it. Pure; arguments as for `view`."""
-        return self.engine.plan(messages, load_state(state), **options)
+        return self.engine.plan(self._call(messages, state, options))
 
     def compact(
         self,
@@ -309,9 +310,8 @@ class TokenMemory(ErasableMemory, Closeable):
         **options: Unpack[CompactionOptions],
     ) -> tuple[MemoryState, View]:
         """Do `compact` and `view` in one go, which parses the conversation only once."""
-        known, summarize = load_state(state), summaries_by(self.summarizer)
-        self._wait_for_count(messages, known, options)
-        return self.engine.compaction_and_view(messages, known, summarize, **options)
+        call, order = self._ordered(messages, state, options)
+        return self._compacted(self._counted(call), order, summaries_by(self.summarizer))
 
     async def acompact_and_view(
         self,
@@ -320,17 +320,34 @@ class TokenMemory(ErasableMemory, Closeable):
         **options: Unpack[CompactionOptions],
     ) -> tuple[MemoryState, View]:
         """Do the same as `compact_and_view` without blocking the event loop."""
-        known = load_state(state)
-        count = await in_own_thread(self.start_count, messages, known, **options)
+        call, order = await in_own_thread(self._ordered, messages, state, options)
+        count = self.start_count(call)
         if count is not None:
             await await_for(count.job, count.until - time.monotonic())
-            self.settle_count(count)
-        return await with_async_summaries(
-            self.summarizer,
-            lambda summarize: self.engine.compaction_and_view(
-                messages, known, summarize, **options
-            ),
-        )
+            call = await in_own_thread(self.settle_count, call, count)
+        return await with_async_summaries(self.summarizer, partial(self._compacted, call, order))
+
+    def _call(
+        self, messages: Sequence[BaseMessage], state: MemoryState | None, options: RequestOptions
+    ) -> PreparedCall:
+        """Return a call of an application, whose state may be anything."""
+        return self.engine.prepare(messages, load_state(state), **options)
+
+    def _ordered(
+        self,
+        messages: Sequence[BaseMessage],
+        state: MemoryState | None,
+        options: CompactionOptions,
+    ) -> tuple[PreparedCall, dict[str, Any]]:
+        """Return a call, and the options of its compaction that are none of the request."""
+        order: Any = {key: given for key, given in options.items() if key in _ORDERS}
+        request: Any = {key: given for key, given in options.items() if key not in _ORDERS}
+        return self._call(messages, state, request), order
+
+    def _compacted(
+        self, call: PreparedCall, order: dict[str, Any], summarize: Summarize
+    ) -> tuple[MemoryState, View]:
+        return self.engine.request(*self.engine.compaction(call, summarize, **order))
 
     def compact_behind(
         self,
@@ -339,51 +356,36 @@ class TokenMemory(ErasableMemory, Closeable):
         **options: Unpack[RequestOptions],
     ) -> MemoryState:
         """Compact in the background: other requests are sent before one under the new state."""
-        self._wait_for_count(messages, state, options)
-        return self.engine.compaction(messages, state, summaries_by(self.summarizer), **options)[1]
+        call = self._counted(self.engine.prepare(messages, state, **options))
+        return self.engine.compaction(call, summaries_by(self.summarizer))[1]
 
-    def _wait_for_count(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState,
-        options: CompactionOptions | RequestOptions,
-    ) -> None:
+    def _counted(self, call: PreparedCall) -> PreparedCall:
         """Ask the provider for its count where that decides something, and wait for it."""
-        count = self.start_count(messages, state, **options)
-        if count is not None:
-            wait_for(count.job, count.until - time.monotonic())
-            self.settle_count(count)
+        count = self.start_count(call)
+        if count is None:
+            return call
+        wait_for(count.job, count.until - time.monotonic())
+        return self.settle_count(call, count)
 
-    def start_count(
-        self,
-        messages: Sequence[BaseMessage],
-        state: MemoryState,
-        **options: Unpack[CompactionOptions],
-    ) -> CountJob | None:
+    def start_count(self, call: PreparedCall) -> CountJob | None:
         """Start to ask the provider for the size of a request, where that decides something.
 
-        What is decided next about the same request knows the answer. Only a `ProviderCounter` asks.
-
-        Args:
-            messages: The conversation, oldest first.
-            state: What was decided so far.
-            options: As for `compact`.
+        Only a `ProviderCounter` asks.
 
         Returns:
             The job to wait for, and to hand to `settle_count` then; None where none is asked.
         """
         counter = self.engine.counter
-        if not isinstance(counter, ProviderCounter) or not counter.asks:
+        if not isinstance(counter, ProviderCounter):
             return None
-        request: Any = {key: given for key, given in options.items() if key not in _ORDERS}
-        call = self.engine.prepare(messages, state, **request)
-        question = CountQuestion.of(call, counter, options.get("tools"))
+        question = CountQuestion.of(call, counter)
         return question.ask() if question else None
 
-    def settle_count(self, count: CountJob) -> None:
-        """Note whether the provider's answer came in time, after the wait for it."""
+    def settle_count(self, call: PreparedCall, count: CountJob) -> PreparedCall:
+        """Return the call that knows the provider's answer, if that has come by now."""
         if isinstance(self.engine.counter, ProviderCounter):
             self.engine.counter.settle(count)
+        return self.engine.prepare_again(call, call.before)
 
     def count(
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None
@@ -422,7 +424,7 @@ class TokenMemory(ErasableMemory, Closeable):
             >>> print(TokenMemory(8_000).explain([HumanMessage("hi")]).hidden.left_out)
             0
         """
-        return self.engine.explanation(messages, load_state(state), **options)
+        return self.engine.explanation(self._call(messages, state, options))
 
     def sources(
         self,

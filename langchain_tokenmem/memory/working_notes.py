@@ -52,12 +52,11 @@ class WorkingNotes:
     count_text: Callable[[str], int]
 
     @classmethod
-    def of(
-        cls, call: PreparedCall, settings: AnnotationSettings, asked: str | None
-    ) -> WorkingNotes | None:
+    def of(cls, call: PreparedCall, settings: AnnotationSettings) -> WorkingNotes | None:
         """Return the working notes of a call; None where no mode is, or was, on."""
         if not (call.mode or settings.mode or "modes" in call.state):
             return None
+        asked = call.options.get("mode")
         return cls(settings, call.mode, asked, call.budget, call.counter.text)
 
     @property

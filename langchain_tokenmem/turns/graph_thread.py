@@ -284,15 +284,14 @@ class GraphThread:
 
     def _found_again(self, request: TurnRequest, state: MemoryState) -> MemoryState | None:
         """Return the state with a summary of these very words, where one is due and was made."""
-        known = self.memory.finished_summaries
+        known, engine = self.memory.finished_summaries, self.memory.engine
         if known.is_empty:
             return None
         found = known.find(self._origin(state, request), self.messages, state)
+        if found is None:
+            return None
         # A plan counts every message: it is made last.
-        if (
-            found is None
-            or not self.memory.engine.plan(self.messages, state, **request.options).fold
-        ):
+        if not engine.plan(engine.prepare(self.messages, state, **request.options)).fold:
             return None
         state, agent = found
         if agent == (self.thread, self.subgraph):  # not that of another thread or agent

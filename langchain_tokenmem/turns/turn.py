@@ -25,7 +25,7 @@ from langchain_tokenmem.errors import StoreError, SummaryError, TokenMemoryError
 from langchain_tokenmem.events import MemoryEvent
 from langchain_tokenmem.memory.background import run_in_background
 from langchain_tokenmem.memory.compaction import Summarize, summaries_by, with_async_summaries
-from langchain_tokenmem.memory.prepared_call import with_sent
+from langchain_tokenmem.memory.prepared_call import PreparedCall, with_sent
 from langchain_tokenmem.memory.recalled_blocks import with_recalled
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.tokens.provider_counter import CountJob
@@ -53,7 +53,7 @@ def take_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:
         begun = turn.begin()
         if begun.count is not None:
             wait_for(begun.count.job, turn.seconds_until(begun.count.until))
-            begun = turn.counted(begun.snapshot, begun.count)
+            begun = turn.counted(begun)
         if begun.summary is not None:
             wait_for(begun.summary, turn.seconds_until())
         memory = turn.conversation.memory
@@ -67,7 +67,7 @@ async def atake_turn(conversation: Conversation, request: TurnRequest) -> TurnRe
         begun = await in_own_thread(turn.begin)
         if begun.count is not None:
             await await_for(begun.count.job, turn.seconds_until(begun.count.until))
-            begun = await in_own_thread(turn.counted, begun.snapshot, begun.count)
+            begun = await in_own_thread(turn.counted, begun)
         if begun.summary is not None:
             await await_for(begun.summary, turn.seconds_until())
         summarizer = turn.conversation.memory.summarizer
@@ -125,6 +125,7 @@ class _Begun:
 
     Attributes:
         snapshot: The conversation as it was loaded.
+        call: The call under its state; None where not all of the conversation is looked at.
         count: The provider's count that the call waits for; nothing else is decided until then.
         due: When a summary is due.
         summary: The summary that the call waits for.
@@ -132,6 +133,7 @@ class _Begun:
     """
 
     snapshot: Snapshot
+    call: PreparedCall | None
     count: CountJob | None = None
     due: Due | None = None
     summary: Future[None] | None = None
@@ -159,48 +161,56 @@ class Turn:
 
     def begin(self) -> _Begun:
         """Load the conversation, and ask the provider for its count where that decides."""
-        snapshot, memory = self._load(), self.conversation.memory
-        if snapshot.newest is None:
-            messages, state = snapshot.messages, snapshot.state
-            count = memory.start_count(messages, state, **snapshot.options)
-            if count is not None:
-                return _Begun(snapshot, count)
-        return self._with_summary(snapshot)
+        snapshot = self._load()
+        call = self._prepared(snapshot)
+        count = self.conversation.memory.start_count(call) if call else None
+        begun = _Begun(snapshot, call, count)
+        return begun if count else self._with_summary(begun)
 
-    def counted(self, snapshot: Snapshot, count: CountJob) -> _Begun:
+    def counted(self, begun: _Begun) -> _Begun:
         """Go on after the wait for the provider's count."""
-        self.conversation.memory.settle_count(count)
-        return self._with_summary(snapshot)
+        if begun.call is not None and begun.count is not None:
+            call = self.conversation.memory.settle_count(begun.call, begun.count)
+            begun = replace(begun, call=call, count=None)
+        return self._with_summary(begun)
 
-    def _with_summary(self, snapshot: Snapshot) -> _Begun:
+    def _prepared(self, snapshot: Snapshot) -> PreparedCall | None:
+        """Return the call of a snapshot; None where not all of it is looked at."""
+        if snapshot.newest is not None:
+            return None
+        engine = self.conversation.memory.engine
+        return engine.prepare(snapshot.messages, snapshot.state, **snapshot.options)
+
+    def _with_summary(self, begun: _Begun) -> _Begun:
         """Start the summary that the call waits for, and make the view without it.
 
         The view is made before the wait: at its end there may be many calls, and no time.
         """
         if self.request.instruction is not None:  # the agent asks for one: it may run already
-            return _Begun(snapshot, summary=self.running_summary())
-        due = self._due_summary(snapshot)
+            return replace(begun, summary=self.running_summary())
+        due = self._due_summary(begun.snapshot, begun.call)
         if due != "at once":
-            return _Begun(snapshot, due=due)
-        summary = self._start_summary(snapshot, due)
+            return replace(begun, due=due)
+        summary = self._start_summary(begun.snapshot, due)
         summarize = summaries_by(self.conversation.memory.summarizer)
-        late = self._compact(snapshot, "shorten_if_enough", summarize)
-        return _Begun(snapshot, due=due, summary=summary, late=late)
+        late = self._compact(begun.snapshot, begun.call, "shorten_if_enough", summarize)
+        return replace(begun, due=due, summary=summary, late=late)
 
     def finish(self, begun: _Begun, summarize: Summarize) -> TurnResult:
         """Compact and view after all waits, and commit the new state."""
-        snapshot = begun.snapshot
+        snapshot, call = begun.snapshot, begun.call
         if begun.summary is not None:
             if begun.late is not None and not begun.summary.done():
                 state, view = begun.late
                 if self.conversation.commit(snapshot, state):
                     return self._result(snapshot, state, view)
             snapshot = self._load(snapshot)
+            call = self._prepared(snapshot)
         # A summary that is made in the background is not made here as well.
         steps = self.request.steps if begun.due is None else "shorten_if_enough"
         for _ in range(ATTEMPTS):
             try:
-                state, view = self._compact(snapshot, steps, summarize)
+                state, view = self._compact(snapshot, call, steps, summarize)
             except SummaryError as error:
                 return self._without_summary(snapshot, error)
             if self.conversation.commit(snapshot, state):
@@ -208,6 +218,7 @@ class Turn:
                     self._start_summary(snapshot, begun.due)
                 return self._result(snapshot, state, view)
             snapshot = self._load(snapshot)
+            call = self._prepared(snapshot)
         self.warn("others commit all the time.")
         return self._uncompacted(snapshot)
 
@@ -217,23 +228,17 @@ class Turn:
         if loaded is None:
             return
         snapshot = self._without_backlog(loaded)
-        due = self._due_summary(snapshot)
+        due = self._due_summary(snapshot, self._prepared(snapshot))
         if due is not None:
             self._start_summary(snapshot, due)
 
     def compacted(self, summarize: Summarize) -> MemoryState:
         """Fold everything but the recent share into the summary, and commit that."""
-        memory = self.conversation.memory
+        engine, instruction = self.conversation.memory.engine, self.request.instruction
         for _ in range(ATTEMPTS):
             snapshot = self.conversation.load(self.request)
-            state = memory.engine.compaction(
-                snapshot.messages,
-                snapshot.state,
-                summarize,
-                force=True,
-                instruction=self.request.instruction,
-                **snapshot.options,
-            )[1]
+            call = engine.prepare(snapshot.messages, snapshot.state, **snapshot.options)
+            state = engine.compaction(call, summarize, force=True, instruction=instruction)[1]
             if state is snapshot.state:
                 return state
             if self.conversation.commit(snapshot, state):
@@ -266,20 +271,19 @@ class Turn:
         limit = memory.limit_of(snapshot.options)
         return replace(snapshot, newest=newest_messages(snapshot.messages, snapshot.state, limit))
 
-    def _due_summary(self, snapshot: Snapshot) -> Due | None:
+    def _due_summary(self, snapshot: Snapshot, call: PreparedCall | None) -> Due | None:
         """Return when a summary is due: at once where the request cannot be made without it.
 
         One of a backlog takes its time, and is not waited for.
         """
         memory = self.conversation.memory
-        is_possible = self.conversation.key is not None and self.request.steps == "all"
-        if not is_possible or self.request.instruction is not None:
+        if self.conversation.key is None or self.request.steps != "all":
             return None
-        if snapshot.newest is not None:
+        if call is None:
             return "soon"
         if not memory.background:
             return None
-        planned = memory.engine.plan(snapshot.messages, snapshot.state, **snapshot.options)
+        planned = memory.engine.plan(call)
         if not planned.fold:
             return None
         return "at once" if planned.before > memory.limit_of(snapshot.options) else "soon"
@@ -303,20 +307,21 @@ class Turn:
         return self.conversation.memory.background_summaries.running(self.conversation.key)
 
     def _compact(
-        self, snapshot: Snapshot, steps: Steps | None, summarize: Summarize
+        self,
+        snapshot: Snapshot,
+        call: PreparedCall | None,
+        steps: Steps | None,
+        summarize: Summarize,
     ) -> tuple[MemoryState, View]:
-        instruction = self.request.instruction
-        if instruction is None and snapshot.newest is not None:
+        if call is None:
             return snapshot.state, self._view(snapshot)
-        state, view = self.conversation.memory.engine.compaction_and_view(
-            snapshot.messages,
-            snapshot.state,
-            summarize,
-            force=instruction is not None,
-            instruction=instruction,
-            steps="all" if instruction is not None else steps,
-            **snapshot.options,
+        engine, asked = self.conversation.memory.engine, self.request.instruction
+        if asked is not None:
+            steps = "all"
+        made = engine.compaction(
+            call, summarize, force=asked is not None, instruction=asked, steps=steps
         )
+        state, view = engine.request(*made)
         if not self.request.is_sent:
             state = with_sent(state, snapshot.state.get("sent"))
         return state, view
@@ -338,14 +343,14 @@ class Turn:
     def _view(self, snapshot: Snapshot) -> View:
         engine, state, options = self.conversation.memory.engine, snapshot.state, snapshot.options
         if snapshot.newest is not None:
-            view = engine.view(snapshot.newest, state, **options)
+            view = engine.sendable(engine.prepare(snapshot.newest, state, **options))[1]
             if view.left_out:
                 unread = len(snapshot.messages) - len(snapshot.newest)
                 warning = f"{unread:,} messages before them wait to be summarized."
                 warnings = (*view.warnings, warning)
                 return replace(view, left_out=view.left_out + unread, warnings=warnings)
         # Where the newest ones fit, no marker stands for the others.
-        return engine.view(snapshot.messages, state, **options)
+        return engine.sendable(engine.prepare(snapshot.messages, state, **options))[1]
 
     def _result(self, snapshot: Snapshot, state: MemoryState, view: View) -> TurnResult:
         for warning in view.warnings:
