@@ -149,7 +149,8 @@ def _comparable(context: ContextParts, state: MemoryState, model: CountedModel) 
         place
         for place in range(len(context.tail) - 1, first - 1, -1)
         if context.tail[place].messages  # not hidden behind a compaction by the provider
-        and _counts(context.tail[place].source.messages[0], model, is_known=reports is not None)
+        and isinstance(reply := context.tail[place].source.messages[0], AIMessage)
+        and _counts(reply, model, is_known=reports is not None)
     )
     found = [*islice(newest, REPLIES_TO_TRUST + has_to_skip)]
     return found[:-1] if has_to_skip and len(found) <= REPLIES_TO_TRUST else found
@@ -164,14 +165,14 @@ def _place_after(context: ContextParts, since: str | None) -> int:
     return len(context.tail)
 
 
-def _counts(message: Any, model: CountedModel, *, is_known: bool) -> bool:
-    """Return whether a message is a reply of the called model that reports its request.
+def _counts(reply: AIMessage, model: CountedModel, *, is_known: bool) -> bool:
+    """Return whether a reply is of the called model, and reports its request.
 
     A reply that names no model counts since the model is known, and where none is named at all.
     """
-    if not isinstance(message, AIMessage) or not _reported(message):
+    if not _reported(reply):
         return False
-    name = message.response_metadata.get("model_name")
+    name = reply.response_metadata.get("model_name")
     if not isinstance(name, str) or not name or not model.name:
         return is_known or not model.is_called
     return is_same_model(model.name, name)

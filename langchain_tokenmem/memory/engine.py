@@ -27,7 +27,7 @@ from langchain_tokenmem.core.context_split import split_context
 from langchain_tokenmem.core.explained_request import planned_change
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.inserted_text import with_text
-from langchain_tokenmem.core.messages import READ_MESSAGE, NamedMessages
+from langchain_tokenmem.core.messages import READ_MESSAGE, NamedMessages, role_of
 from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan, Steps
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
@@ -289,12 +289,13 @@ class Engine:
             show_times=rules.show_times,
             reading=self.annotations.turns,
         )
-        added, todos = on.system_text if on else "", todos_in(options.get("todos"))
+        added, listed = on.system_text if on else "", options.get("todos")
+        todos = None if listed is None else todos_in(listed)
         context = replace(
             context,
             system=with_text(context.system, added) if added else context.system,
             summary_role="system" if rules.summary_role == "system" else "human",
-            can_read=offers_tool(tools or (), READ_MESSAGE),
+            can_read=offers_tool(tools, READ_MESSAGE) if tools else False,
             max_messages=rules.max_messages,
             overhead_messages=options.get("overhead_messages", 0),
             keep_results=rules.keep_results,
@@ -302,8 +303,9 @@ class Engine:
             clear_tool_inputs=rules.clear_tool_inputs,
             state_todos=None if todos is None else todos_text(todos),
         )
-        is_whole = system is not None or rules.summary_role == "system"
-        context = with_pinned_text(context, known, budget, tokens.text, is_whole=is_whole)
+        if known.get("pins"):
+            is_whole = system is not None or rules.summary_role == "system"
+            context = with_pinned_text(context, known, budget, tokens.text, is_whole=is_whole)
         name = called.name if called else budget.model or ""
         model = CountedModel(name, is_called=called is not None)
         call = PreparedCall(
@@ -366,11 +368,13 @@ class Engine:
         prepared = call
         for event in redact_events(call.before, call.state) if call.state["summary"] else ():
             self.tell("end", event)
-        notes = WorkingNotes.of(call, self.annotations)
-        if notes is not None:
+        notes, settings = None, self.annotations
+        if call.mode or settings.mode or "modes" in call.state:  # one is on, or was
+            asked, count = call.options.get("mode"), call.counter.text
+            notes = WorkingNotes(settings, call.mode, asked, call.budget, count)
             if (switch := notes.event(call.context, call.state)) is not None:
                 self.tell("end", switch)
-            known = with_covered_notes(call.messages, call.state, self.annotations, notes.asked)
+            known = with_covered_notes(call.messages, call.state, settings, asked)
             context, known = notes.added(call.context, known)
             call = replace(call, context=context, state=known)
         if steps is None:
@@ -419,8 +423,13 @@ class Engine:
         return call, call.view()
 
     def _with_lines(self, call: PreparedCall) -> PreparedCall:
-        """Return the call with lines about what the newest messages name, where there is room."""
+        """Return the call with lines about what the newest messages name, where there is room.
+
+        They stand beside a tool result.
+        """
         context, budget = call.context, call.budget
+        if not context.tail or role_of(context.tail[-1].source.messages[-1]) != "tool":
+            return call
         most = min(budget.working_recall_tokens, budget.limit - request_tokens(context))
         found = working_block(context, call.messages, most, call.counter.text)
         if found is None:

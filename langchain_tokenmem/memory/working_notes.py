@@ -28,7 +28,6 @@ from langchain_tokenmem.core.working_notes.mode_profiles import (
 from langchain_tokenmem.core.working_notes.reading import read_groups
 from langchain_tokenmem.core.working_notes.rendering import RenderedNotes, render_notes
 from langchain_tokenmem.events import MemoryEvent
-from langchain_tokenmem.memory.prepared_call import PreparedCall
 from langchain_tokenmem.notes_state import ModesState
 from langchain_tokenmem.state import Block, MemoryState, RunningSummary
 
@@ -50,14 +49,6 @@ class WorkingNotes:
     asked: str | None
     budget: TokenBudget
     count_text: Callable[[str], int]
-
-    @classmethod
-    def of(cls, call: PreparedCall, settings: AnnotationSettings) -> WorkingNotes | None:
-        """Return the working notes of a call; None where no mode is, or was, on."""
-        if not (call.mode or settings.mode or "modes" in call.state):
-            return None
-        asked = call.options.get("mode")
-        return cls(settings, call.mode, asked, call.budget, call.counter.text)
 
     @property
     def name(self) -> str:

@@ -334,7 +334,9 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             run,
             name=self._name,
             # Messages that others cleared for this request carry what they said.
-            messages=with_said(request.messages, state.get("messages") or ()),
+            messages=with_said(request.messages, state.get("messages") or ())
+            if _is_edited(request)
+            else request.messages,
             state=(state.get("token_memory") or {}).get(self._name),
             label=self._name,
             store=self._store,
@@ -390,7 +392,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         is_decided = result.state["summary"] or result.state["cuts"]
         if is_decided and getattr(unwrap_model(request.model), "use_previous_response_id", False):
             call.thread.memory.warn_once(f"{self._name}: {KEPT_BY_PROVIDER}")
-        messages: list[Any] = [*map(without_said, messages_to_send(view, self._name))]
+        messages: list[Any] = messages_to_send(view, self._name)
+        messages = [*map(without_said, messages)] if _is_edited(request) else [*messages]
         system = messages.pop(0) if isinstance(messages[0], SystemMessage) else None
         settings = request.model_settings
         if self._limit_output is not None:
@@ -412,6 +415,11 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         write_events(writer, call.thread.state, result, self._name)
         command: Command[Any] | None = Command(update=update) if update else None
         return ExtendedModelResponse(model_response=response, command=command)
+
+
+def _is_edited(request: ModelRequest[Any]) -> bool:
+    """Return whether other middleware has changed the messages for this request only."""
+    return request.messages is not request.state.get("messages")
 
 
 def _in_thread(call: Callable[..., Any], *args: Any) -> Step:
