@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
-from operator import itemgetter
 from typing import Annotated, Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
@@ -26,7 +24,7 @@ from langchain_tokenmem.core.messages import (
 from langchain_tokenmem.core.working_notes.reading import RECORD_DECISION, SET_GOAL
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
-from langchain_tokenmem.storage.transcripts import TranscriptRow
+from langchain_tokenmem.turns.graph_thread import with_pruned
 
 COMPACT_REQUESTS = "token_memory_orders"
 """State key of the compactions that an agent asked for, by the name of each memory at work."""
@@ -173,7 +171,7 @@ def read_message_tool(
         if archive is not None and memory is not None and memory["pruned"]:
             run = Run.of()
             rows = archive.rows(run.session(), user_id=run.user_id)
-            messages = _with_pruned(messages, memory, rows)
+            messages = with_pruned(messages, memory, rows)
         return _read(messages, id.strip(), offset, limit)
 
     return StructuredTool.from_function(read_message)
@@ -187,21 +185,6 @@ def memory_state_in(held: dict[str, Any], name: str) -> MemoryState | None:
         (found,) = by_name.values()
     is_state = isinstance(found, dict) and {"version", "summary", "cuts"} <= found.keys()
     return load_state(found) if is_state else None
-
-
-def _with_pruned(
-    messages: Sequence[BaseMessage], state: MemoryState, rows: Sequence[TranscriptRow]
-) -> list[BaseMessage]:
-    """Return the conversation with the messages that were removed into a transcript, in order."""
-    here = {message.id for message in messages}
-    places = {row.message.id: row.seq for row in reversed(rows)}
-    pruned = [
-        (row.seq, row.message)
-        for row in rows
-        if row.message.id not in here and any(a <= row.seq <= b for a, b in state["pruned"])
-    ]
-    held = [(places.get(message.id, inf), message) for message in messages]
-    return [message for _, message in sorted([*pruned, *held], key=itemgetter(0))]
 
 
 def _read(messages: Sequence[BaseMessage], key: str, offset: int, limit: int) -> str:

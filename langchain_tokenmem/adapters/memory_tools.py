@@ -234,7 +234,6 @@ def _listed(notes: Sequence[Note], nothing: str) -> str:
 
 
 PinAction = Literal["pin", "unpin", "list"]
-Update = Command[Any] | str
 
 
 def pin_context_tool(
@@ -273,60 +272,44 @@ def pin_context_tool(
             raise ScopeError("There is no session here to pin to.")
         if store is None:
             raise ConfigurationError(NO_SESSION_STORE)
-        return _in_session(
-            SessionPins(store, scope.session_id, scope.user_id, by="tool"), text, action
-        )
+        pins = SessionPins(store, scope.session_id, scope.user_id, by="tool")
+        answer, change = _pin_change(pins.pins(), text, action)
+        if change is not None:
+            key, pin = change
+            _ = pins.unpin(key) if pin is None else pins.pin(text)
+        return answer
 
     return as_tool(pin_context)
 
 
-def _in_state(scope: ToolScope, text: str, action: PinAction, name: str) -> Update:
+def _in_state(scope: ToolScope, text: str, action: PinAction, name: str) -> Command[Any] | str:
     """Pin in the state of the running graph, which forks with it."""
     memory = memory_state_in(dict(scope.state), name) or new_state()
     channel = scope.state.get(PINS_CHANNEL) or state_in_run(PINS_CHANNEL)
-    held = with_pins(memory, channel).get("pins", [])
-    if action == "list":
-        return _listed_pins(held)
-    if action == "unpin":
-        found = pin_named(held, text)
-        if found is None or found["by"] != "tool":
-            return _not_unpinned(found, text)
-        return _updated(scope, found["id"], None, _unpinned(found))
-    pin = new_pin(text, by="tool")
-    known = pin_named(held, pin["id"])
-    return _pinned(known) if known else _updated(scope, pin["id"], pin, _pinned(pin))
-
-
-def _in_session(pins: SessionPins, text: str, action: PinAction) -> str:
-    """Pin in the state of a session in a store."""
-    if action == "list":
-        return _listed_pins(pins.pins())
-    if action == "pin":
-        return _pinned(pins.pin(text))
-    found = pin_named(pins.pins(), text)
-    if found is None or found["by"] != "tool":
-        return _not_unpinned(found, text)
-    pins.unpin(found["id"])
-    return _unpinned(found)
-
-
-def _updated(scope: ToolScope, key: str, pin: Pin | None, answer: str) -> Command[Any]:
+    answer, change = _pin_change(with_pins(memory, channel).get("pins", []), text, action)
+    if change is None:
+        return answer
     message = ToolMessage(answer, tool_call_id=scope.call_id or "")
-    return Command(update={PINS_CHANNEL: {key: pin}, "messages": [message]})
+    return Command(update={PINS_CHANNEL: dict([change]), "messages": [message]})
 
 
-def _pinned(pin: Pin) -> str:
-    return f"Pinned {pin['id']}: {on_one_line(pin['text'])}"
-
-
-def _unpinned(pin: Pin) -> str:
-    return f"Unpinned {pin['id']}."
-
-
-def _not_unpinned(found: Pin | None, text: str) -> str:
+def _pin_change(
+    held: Sequence[Pin], text: str, action: PinAction
+) -> tuple[str, tuple[str, Pin | None] | None]:
+    """Return the answer, and the change: a pin by its id, None to unpin; None for no change."""
+    if action == "list":
+        return _listed_pins(held), None
+    if action == "pin":
+        pin = new_pin(text, by="tool")
+        known = pin_named(held, pin["id"])
+        answer = f"Pinned {pin['id']}: {on_one_line((known or pin)['text'])}"
+        return answer, None if known else (pin["id"], pin)
+    found = pin_named(held, text)
     if found is None:
-        return f'There is no pin "{" ".join(text.split())[:80]}".'
-    return f"{found['id']} was pinned by the application; it stays."
+        return f'There is no pin "{" ".join(text.split())[:80]}".', None
+    if found["by"] != "tool":
+        return f"{found['id']} was pinned by the application; it stays.", None
+    return f"Unpinned {found['id']}.", (found["id"], None)
 
 
 def _listed_pins(pins: Sequence[Pin]) -> str:

@@ -157,21 +157,6 @@ def has_channel(*names: str) -> bool:
     return bool(found) and found[0] in names
 
 
-def store_of_run(
-    memory: TokenMemory, run: Run, store: TranscriptStore | None
-) -> TranscriptStore | None:
-    """Return the store that has settings of a run's thread; None where no part of it knows one.
-
-    Args:
-        memory: The memory of the run.
-        run: The run.
-        store: The one that the application has given; it beats that of a `TokenMemorySaver`, which
-            beats that of the memory's recall.
-    """
-    near = (store, getattr(run.saver, "store", None), getattr(memory.recall, "store", None))
-    return next((one for one in near if isinstance(one, TranscriptStore)), None)
-
-
 def _with_own_settings(memory: TokenMemory, run: Run, store: TranscriptStore) -> TokenMemory:
     """Return a memory under the settings that a store keeps of a run's thread, or its user.
 
@@ -266,9 +251,11 @@ def graph_thread(
     """
     thread = check_characters(str(run.thread), "thread_id") if run.thread else None
     removed, owner = removed_messages(memory, run), run.user_id
-    settings_store = store_of_run(memory, run, store)
-    if settings_store is not None and (thread or owner):
-        memory = _with_own_settings(memory, run, settings_store)
+    # The application's store beats that of a `TokenMemorySaver`, and that one the recall's.
+    near = (store, getattr(run.saver, "store", None), getattr(memory.recall, "store", None))
+    known = next((one for one in near if isinstance(one, TranscriptStore)), None)
+    if known is not None and (thread or owner):
+        memory = _with_own_settings(memory, run, known)
     recalls = recalls and (memory.recall is not None or memory.notes_in_blocks is not None)
     session = thread_session(thread, run.subgraph) if thread else None
     source = EventSource(session=session, thread=thread, user=owner, run_id=run.run_id)

@@ -250,7 +250,7 @@ class Compaction:
             "kept": _kept_ids(context, planned),
             "cuts": cuts,
             "blocks": {key: block for key, block in state["blocks"].items() if key in rest.blocks},
-            "totals": _add_usage(state["totals"], made),
+            "totals": _with_summary(state["totals"], event),
             "change": self._change(event, context),
             "turns": rest.turns.state(rest.tail),
         }
@@ -266,16 +266,7 @@ class Compaction:
         the only one was written under it already.
         """
         reason = planned.reason or "manual"
-        called, mode = self.engine.called, self.call.mode
-        writer = LogWriter(
-            context,
-            self.engine.now,
-            self.call.counter.text,
-            reason,
-            called=called.model if called else None,
-            options=self.call.options,
-            sections=mode.summary_sections if mode else (),
-        )
+        writer = LogWriter(context, self.engine, self.call, reason)
         log, made = context.summary, []
         if planned.fold:
             folded, most = context.tail[: planned.fold], planned.summary_tokens
@@ -371,12 +362,13 @@ def _kept_ids(context: ContextParts, planned: Plan) -> list[str]:
     return [*context.system_ids, *(same if planned.kept is None else planned.kept)]
 
 
-def _add_usage(totals: Totals, made: Sequence[Summary]) -> Totals:
+def _with_summary(totals: Totals, event: MemoryEvent) -> Totals:
+    """Return totals with what a fold has used."""
     return {
         **totals,
         "summaries": totals["summaries"] + 1,
-        "calls": totals["calls"] + sum(summary.calls for summary in made),
-        "input_tokens": totals["input_tokens"] + sum(summary.input_tokens for summary in made),
-        "output_tokens": totals["output_tokens"] + sum(summary.output_tokens for summary in made),
-        "cost": totals["cost"] + sum(summary.cost or 0.0 for summary in made),
+        "calls": totals["calls"] + event.calls,
+        "input_tokens": totals["input_tokens"] + event.input_tokens,
+        "output_tokens": totals["output_tokens"] + event.output_tokens,
+        "cost": totals["cost"] + (event.cost or 0.0),
     }

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.background import TimedCalls
 from langchain_tokenmem.core.edited_words import digest_of_words
 from langchain_tokenmem.core.inserted_text import block_of
 from langchain_tokenmem.core.messages import digest_of, role_of, text_of, with_ids
@@ -152,15 +151,7 @@ def _recalled(
         most = call.mode.recall_k
     if memory.recall is None or most == 0:
         return None
-    found = search_for_question(
-        memory.recall,
-        question,
-        conversation,
-        call.shown_ids(),
-        memory.warn_once,
-        memory.stored_form,
-        memory.recall_calls,
-    )
+    found = _found(memory, memory.recall, question, conversation, call.shown_ids())
     if found is None:
         return None
     block = block_of(found[:most], call.budget.recall_tokens, call.counter.text)
@@ -191,14 +182,12 @@ def _question_digest(question: BaseMessage) -> str:
     return digest_of(question)[:16]
 
 
-def search_for_question(
+def _found(
+    memory: TokenMemory,
     recall: Recaller,
     question: BaseMessage,
     conversation: ConversationScope,
     shown: Collection[str],
-    warn: Callable[[str], None],
-    stored_form: Callable[[Sequence[BaseMessage]], Sequence[BaseMessage]],
-    calls: TimedCalls,
 ) -> Sequence[Hit] | None:
     """Return what matches a question, and neither is shown already nor of another branch.
 
@@ -208,12 +197,12 @@ def search_for_question(
         ScopeError: When other sessions are asked for and the user is not known.
     """
     try:
-        found = calls.run(partial(_search, recall, question, conversation, shown))
-        return [hit for hit in found if _is_in_scope(hit, conversation, stored_form)]
+        found = memory.recall_calls.run(partial(_search, recall, question, conversation, shown))
+        return [hit for hit in found if _is_in_scope(hit, conversation, memory.stored_form)]
     except ScopeError:
         raise
     except Exception as error:  # noqa: BLE001  # an application's own recall may raise
-        warn(f"Session {conversation.session_id!r}: nothing is recalled, {error}")
+        memory.warn_once(f"Session {conversation.session_id!r}: nothing is recalled, {error}")
         return None
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
@@ -18,10 +17,13 @@ from langchain_tokenmem.core.message_times import time_of
 from langchain_tokenmem.core.messages import is_pinned, reference, spoken_messages
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.repair import RepairedGroup
-from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary, SummaryEntry
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
+
+if TYPE_CHECKING:
+    from langchain_tokenmem.memory.engine import Engine
+    from langchain_tokenmem.memory.prepared_call import PreparedCall
 
 
 def messages_to_fold(
@@ -109,21 +111,20 @@ class LogWriter:
 
     Attributes:
         context: The parts of the request before it.
-        now: Gives the time, in UTC.
-        count_text: Counts the tokens of a text.
+        engine: The memory's settings.
+        call: The main request.
         reason: Why an entry is written.
-        called: The model that the main request is for; None where it is not known.
-        options: Tools and settings that the main request carries.
-        sections: Headings of an entry in the session's mode; empty for those of the summarizer.
     """
 
     context: ContextParts
-    now: Callable[[], datetime]
-    count_text: Callable[[str], int]
+    engine: Engine
+    call: PreparedCall
     reason: str
-    called: Any = None
-    options: RequestOptions = field(default_factory=RequestOptions)
-    sections: Sequence[str] = ()
+
+    @property
+    def _sections(self) -> Sequence[str]:
+        """Headings of an entry in the session's mode; empty for those of the summarizer."""
+        return self.call.mode.summary_sections if self.call.mode else ()
 
     def request(
         self,
@@ -133,21 +134,21 @@ class LogWriter:
         instruction: str | None,
     ) -> SummaryRequest:
         """Return the request for the entry about `batch`, the messages to tell of those folded."""
-        log = self.context.summary
+        log, called = self.context.summary, self.engine.called
         prior = "\n\n".join(filter(None, (e["text"] for e in log["entries"]))) if log else None
         sent, counter = self._sent_up_to(folded), self.context.counter
         return SummaryRequest(
             messages=batch,
             max_tokens=max_tokens,
-            count_text=self.count_text,
+            count_text=self.call.counter.text,
             prior=prior or None,
             instruction=instruction,
             sent=sent,
             sent_tokens=sum(map(counter.message, sent)) + counter.tools + counter.overhead,
-            called=self.called,
-            tools=self.options.get("tools") or (),
-            settings=self.options.get("settings") or {},
-            sections=self.sections,
+            called=called.model if called else None,
+            tools=self.call.options.get("tools") or (),
+            settings=self.call.options.get("settings") or {},
+            sections=self._sections,
         )
 
     def _sent_up_to(self, folded: Sequence[RepairedGroup]) -> list[BaseMessage]:
@@ -213,10 +214,10 @@ class LogWriter:
         return SummaryRequest(
             messages=[HumanMessage(text, name=EARLIER_NOTES) for text in texts],
             max_tokens=max_tokens,
-            count_text=self.count_text,
+            count_text=self.call.counter.text,
             instruction=instruction,
             condenses=True,
-            sections=self.sections,
+            sections=self._sections,
         )
 
     def condensed(self, log: RunningSummary, count: int, summary: Summary) -> RunningSummary:
@@ -236,7 +237,7 @@ class LogWriter:
 
     def _entry(self, summary: Summary, reason: str, before: str) -> SummaryEntry:
         """Return an entry with a summary's text, and without its place in the conversation."""
-        created = self.now().isoformat()
+        created = self.engine.now().isoformat()
         name = f"{before}\n{created}\n{summary.text}"
         return {
             "id": hashlib.blake2b(name.encode(), digest_size=8).hexdigest(),
@@ -246,7 +247,7 @@ class LogWriter:
             "since": None,
             "until": None,
             "last_ids": [],
-            "tokens": self.count_text(summary.text),
+            "tokens": self.call.counter.text(summary.text),
             "model": summary.model,
             "prompt_version": summary.prompt_version,
             "reason": reason,

@@ -74,7 +74,7 @@ class RemovedMessages:
         if state["pruned"]:
             if not _lacks_messages(state, there):
                 return state
-            there = _with_pruned(there, state, self.transcript())
+            there = with_pruned(there, state, self.transcript())
         return with_current_words(there, state, count_text, checked, hides=True)
 
     def _with_others(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -329,7 +329,7 @@ def _lacks_messages(state: MemoryState, there: Sequence[BaseMessage]) -> bool:
     return summary is not None and len(covered) + pruned < summary["covered"]
 
 
-def _with_pruned(
+def with_pruned(
     messages: Sequence[BaseMessage], state: MemoryState, rows: Sequence[TranscriptRow]
 ) -> list[BaseMessage]:
     """Return the messages with those that were moved into the transcript, in their order."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MethodType
 from typing import Any
 
@@ -45,44 +45,19 @@ from langchain_tokenmem.memory.recalled_blocks import add_to_ranges
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
+from langchain_tokenmem.storage.transcripts import TranscriptRow
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
 from langchain_tokenmem.turns.turn import aafter_reply, after_reply, atake_turn, take_turn
 
 
-@dataclass(frozen=True)
-class Archive:
-    """A session in a transcript store.
-
-    Attributes:
-        store: Keeps the transcript.
-        session_id: The thread's id, and the sub-graph's name where it is one.
-        user_id: Who owns it.
-        before_store: Changes messages before they are stored; None for none.
-    """
-
-    store: TranscriptStore
-    session_id: str
-    user_id: str | None = None
-    before_store: BeforeStore | None = None
-
-
-@dataclass(frozen=True)
-class Removals:
-    """Messages that may be removed from a graph's state.
-
-    Attributes:
-        messages: One `RemoveMessage` for each of them.
-        numbers: Their numbers in the transcript.
-    """
-
-    messages: tuple[RemoveMessage, ...] = ()
-    numbers: tuple[int, ...] = ()
-
-
 def archive_covered(
-    archive: Archive, messages: Sequence[BaseMessage], state: MemoryState
-) -> Removals:
+    store: TranscriptStore,
+    run: Run,
+    before_store: BeforeStore | None,
+    messages: Sequence[BaseMessage],
+    state: MemoryState,
+) -> list[TranscriptRow]:
     """Keep everything up to the summary's pointer, and return what may leave the graph's state.
 
     That is what was read back as it was written, and neither a system message nor a pinned one
@@ -90,38 +65,20 @@ def archive_covered(
     found by it.
     """
     summary = state["summary"]
-    if summary is None:
-        return Removals()
     ids = [message.id for message in messages]
-    if summary["covers_to"] not in ids:
-        return Removals()
+    if summary is None or summary["covers_to"] not in ids:
+        return []
     covered = messages[: ids.index(summary["covers_to"])]
     spoken = [message for message in covered if role_of(message) != "system"]
     stays = {*state["kept"], None}
-    removable = [m for m in spoken if m.id not in stays and not is_pinned(m)]
-    if not removable:
-        return Removals()
-    stored = as_kept(archive.before_store, spoken)
-    archive.store.add(archive.session_id, stored, user_id=archive.user_id)
-    rows = archive.store.named(
-        archive.session_id,
-        [message.id or "" for message in removable],
-        user_id=archive.user_id,
-    )
+    names = [m.id or "" for m in spoken if m.id not in stays and not is_pinned(m)]
+    if not names:
+        return []
+    stored, session_id = as_kept(before_store, spoken), run.session()
+    store.add(session_id, stored, user_id=run.user_id)
     said = {message.id: digest_of(message) for message in stored}
-    kept = [row for row in rows if digest_of(row.message) == said.get(row.message.id)]
-    return Removals(
-        tuple(RemoveMessage(id=row.message.id or "") for row in kept),
-        tuple(row.seq for row in kept),
-    )
-
-
-def with_removals(result: TurnResult, removals: Removals) -> TurnResult:
-    """Return the outcome of a turn whose state knows what has left the graph's messages."""
-    if not removals.numbers:
-        return result
-    pruned = add_to_ranges(result.state["pruned"], removals.numbers)
-    return replace(result, state={**result.state, "pruned": pruned}, changed=True)
+    rows = store.named(session_id, names, user_id=run.user_id)
+    return [row for row in rows if digest_of(row.message) == said.get(row.message.id)]
 
 
 class TurnNode(Runnable[Any, dict[str, Any]]):
@@ -226,19 +183,25 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         thread: GraphThread,  # noqa: ARG002  # for subclasses that remove
         result: TurnResult,  # noqa: ARG002
         config: RunnableConfig | None,  # noqa: ARG002
-    ) -> Removals:
+    ) -> Sequence[TranscriptRow]:
         """Return what goes out of the graph's messages: nothing."""
-        return Removals()
+        return ()
 
     def _update(
-        self, state: Any, thread: GraphThread, result: TurnResult, removals: Removals
+        self,
+        state: Any,
+        thread: GraphThread,
+        result: TurnResult,
+        removed: Sequence[TranscriptRow],
     ) -> dict[str, Any]:
-        result = with_removals(result, removals)
+        if removed:
+            pruned = add_to_ranges(result.state["pruned"], [row.seq for row in removed])
+            result = replace(result, state={**result.state, "pruned": pruned}, changed=True)
         write_events(stream_writer(), thread.state, result, self.keys.state)
         update = StateUpdate(self.keys.view)
         if self.is_last:
             write_view(stream_writer(), result.view, self.keys.state)
-            gone = {message.id for message in removals.messages}
+            gone = {row.message.id for row in removed}
             left = [message for message in thread.messages if message.id not in gone]
             update[self.keys.view] = list(messages_to_send(result.view, self.get_name()))
             update[self.keys.stamp] = stamp_of(
@@ -246,8 +209,9 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
             )
         if result.changed:
             update[self.keys.state] = result.state
-        if removals.messages:
-            update[self.keys.messages] = list(removals.messages)
+        if removed:
+            removals = [RemoveMessage(id=row.message.id or "") for row in removed]
+            update[self.keys.messages] = removals
         orders = value_of(state, COMPACT_REQUESTS) if self._folds else None
         if orders is not None and orders.get(self.keys.state) != REQUEST_DONE:
             update[COMPACT_REQUESTS] = {self.keys.state: REQUEST_DONE}
@@ -429,11 +393,11 @@ class CompactNode(TurnNode):
 
     def _removals(
         self, thread: GraphThread, result: TurnResult, config: RunnableConfig | None
-    ) -> Removals:
+    ) -> Sequence[TranscriptRow]:
         if self._archive is None:
-            return Removals()
+            return ()
         run = Run.of(config, shared_threads=self._shared_threads)
         before_store = self.memory.before_store
-        archive = Archive(self._archive, run.session(), run.user_id, before_store)
-        found = archive_covered(archive, thread.messages, result.state)
-        return found if self._prune else Removals()
+        messages, state = thread.messages, result.state
+        found = archive_covered(self._archive, run, before_store, messages, state)
+        return found if self._prune else ()
