@@ -14,7 +14,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.storage import threads as retention
-from langchain_tokenmem.storage.thread_messages import ThreadMessages
+from langchain_tokenmem.storage.thread_messages import MessageWriter
 
 SECONDS = 1.0
 """How long the one that came second has for overtaking."""
@@ -88,7 +88,7 @@ def test_retention_takes_nothing_from_a_new_run(thread, monkeypatch, is_first):
         begun = held_at(monkeypatch, retention, "_delete_unused", thread.run_again)
         prune()
     else:
-        begun = held_at(monkeypatch, ThreadMessages, "store", prune)
+        begun = held_at(monkeypatch, MessageWriter, "store", prune)
         thread.run_again()
     begun[0].join()
     assert thread.read().checkpoint["channel_values"]["messages"] == [RESULT]
@@ -96,7 +96,7 @@ def test_retention_takes_nothing_from_a_new_run(thread, monkeypatch, is_first):
 
 def test_deletion_leaves_no_half_of_a_new_run(thread, monkeypatch):
     delete = lambda: thread.one.delete_thread(thread.name)  # noqa: E731
-    begun = held_at(monkeypatch, ThreadMessages, "store", delete)
+    begun = held_at(monkeypatch, MessageWriter, "store", delete)
     thread.run_again()
     begun[0].join()
     assert thread.read() is None
@@ -112,7 +112,7 @@ def test_erasing_a_thread_and_a_step_of_it_never_wait_for_one_another(thread, mo
     def erase() -> None:
         erased.append(thread.one.store.erase(**{whose: thread.name}))
 
-    begun = held_at(monkeypatch, ThreadMessages, "store", erase)
+    begun = held_at(monkeypatch, MessageWriter, "store", erase)
     said = [HumanMessage("Hello", id="m1"), HumanMessage("More.", id="m3")]
     thread.put(thread.other, "4", said, parent="3")
     begun[0].join()

@@ -48,7 +48,7 @@ FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("import_sources", "import_summaries"),
         ("importing",),
         ("session_files",),
-        ("store_transfer",),
+        ("store_maintenance",),
         ("transcript_store",),
     ),
     "notes": (("item_store", "json_folder"), ("json_store", "sql_store"), ("",)),
@@ -67,7 +67,7 @@ HOMES = {
     "langgraph": (
         "adapters",
         "notes",
-        *(f"storage.{name}" for name in ("checkpoints", "codec", "detached", "serializer")),
+        *(f"storage.{name}" for name in ("checkpoints", "codec", "message_json", "serializer")),
     ),
     "langchain": (
         "adapters.agents",

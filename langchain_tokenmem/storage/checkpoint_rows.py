@@ -1,17 +1,18 @@
-"""Checkpoints as values and as rows: addresses, what a body holds, and the statements for both."""
+"""Rows of checkpoints: their addresses, what a body holds, and the statements for both."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
-from sqlalchemy import Select, and_, bindparam, exists, func, literal_column, or_, select
+from sqlalchemy import Select, and_, bindparam, exists, func, or_, select
+from sqlalchemy.dialects.postgresql import insert
 
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.detached import from_ranges
 from langchain_tokenmem.storage.tables import checkpoints, values, writes
 
 
@@ -27,35 +28,10 @@ class Address:
         """Return the address of another checkpoint in the namespace."""
         return replace(self, checkpoint_id=checkpoint_id)
 
-    def named(self) -> dict[str, str | None]:
-        """Return its parts by the names that statements have for them."""
-        return {"thread_id": self.thread_id, "ns": self.ns, "id": self.checkpoint_id}
-
     def __str__(self) -> str:
         within = f", namespace {self.ns!r}" if self.ns else ""
         named = f", checkpoint {self.checkpoint_id!r}" if self.checkpoint_id else ""
         return f"Thread {self.thread_id!r}{within}{named}"
-
-
-@dataclass(frozen=True)
-class NewCheckpoint:
-    """A checkpoint to be stored.
-
-    Attributes:
-        address: Its thread and namespace, and the id of its parent.
-        checkpoint: The checkpoint.
-        metadata: Its metadata, secrets left out.
-        new_versions: The channels that changed.
-        is_fork: Whether the caller named the parent, so that a new branch is meant.
-        user_id: Who owns the thread.
-    """
-
-    address: Address
-    checkpoint: Mapping[str, Any]
-    metadata: dict[str, Any]
-    new_versions: Mapping[str, Any]
-    is_fork: bool
-    user_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -124,59 +100,60 @@ class StoredCheckpoint:
         """Its id."""
         return self.address.checkpoint_id or ""
 
-    @property
-    def written_at(self) -> datetime | None:
-        """Its time, where it tells one."""
-        return time_of(self.fields)
+
+# Statements are made once: building them anew takes longer than asking.
+
+
+def _at(table: Any) -> tuple[Any, ...]:
+    """Return the conditions of the rows of a checkpoint that is named by bound values."""
+    names = {"thread_id": "thread_id", "ns": "ns", "checkpoint_id": "id"}
+    return tuple(table.c[column] == bindparam(name) for column, name in names.items())
 
 
 def _around() -> Select[Any]:
     here, other = checkpoints.c, checkpoints.alias().c
-    thread: Any = bindparam("thread_id")
-    ns: Any = bindparam("ns")
     parent: Any = bindparam("parent")
-    in_namespace = (other.thread_id == thread, other.ns == ns)
+    in_namespace = (other.thread_id == bindparam("thread_id"), other.ns == bindparam("ns"))
     newest = select(func.max(other.checkpoint_id)).where(*in_namespace).scalar_subquery()
     has_child = exists().where(*in_namespace, other.parent_id == parent).label("has_child")
     wanted = here.checkpoint_id.in_([parent, bindparam("id"), newest])
-    return select(checkpoints, has_child).where(here.thread_id == thread, here.ns == ns, wanted)
+    return select(checkpoints, has_child).where(*_at(checkpoints)[:2], wanted)
 
 
-# Made once: building them anew takes longer than asking.
 AROUND = _around()
 """Selects a checkpoint's own row, its parent's and the newest one, and whether another follows."""
 
-
-def _of(table: Any, **columns: str) -> list[Any]:
-    """Return conditions on columns of a table, whose values come by these names."""
-    return [table.c[column] == bindparam(name) for column, name in columns.items()]
-
-
-_IN_NAMESPACE = _of(checkpoints, thread_id="thread_id", ns="ns")
+OWN = select(checkpoints).where(*_at(checkpoints))
 NEWEST = (
     select(checkpoints)
-    .where(*_IN_NAMESPACE)
+    .where(*_at(checkpoints)[:2])
     .order_by(checkpoints.c.checkpoint_id.desc())
-    .limit(literal_column("1"))
+    .limit(1)
 )
-COUNT = select(func.count()).select_from(checkpoints).where(*_IN_NAMESPACE)
-OWN = select(checkpoints).where(*_IN_NAMESPACE, *_of(checkpoints, checkpoint_id="id"))
+COUNT = select(func.count()).select_from(checkpoints).where(*_at(checkpoints)[:2])
 WRITES = select(writes.c.task_id, writes.c.idx, writes.c.session, writes.c.value).where(
-    *_of(writes, thread_id="thread_id", ns="ns", checkpoint_id="id")
+    *_at(writes)
 )
-WRITTEN = select(writes.c.idx).where(
-    *_of(writes, thread_id="thread_id", ns="ns", checkpoint_id="id", task_id="task_id")
+KEEP_WRITE = insert(writes).on_conflict_do_nothing()
+REPLACE_WRITE = insert(writes).on_conflict_do_update(
+    index_elements=list(writes.primary_key),
+    set_={name: insert(writes).excluded[name] for name in ("written_at", "session", "value")},
 )
-VALUE = select(values.c.value).where(*_of(values, session="of", digest="digest"))
-VALUE_IS_THERE = select(values.c.digest).where(*_of(values, session="of", digest="digest"))
+VALUE = select(values.c.value).where(
+    values.c.session == bindparam("of"), values.c.digest == bindparam("digest")
+)
+KEEP_VALUE = insert(values).on_conflict_do_nothing()
 
 
-def is_at(at: Address, table: Any = checkpoints) -> tuple[Any, ...]:
-    """Return the conditions of a checkpoint's row, or of those of its writes."""
-    return (
-        table.c.thread_id == at.thread_id,
-        table.c.ns == at.ns,
-        table.c.checkpoint_id == at.checkpoint_id,
+def named(at: Address) -> dict[str, str | None]:
+    """Return an address by the names that statements have for its parts."""
+    return {"thread_id": at.thread_id, "ns": at.ns, "id": at.checkpoint_id}
+
+
+def is_at(row: Any, table: Any = checkpoints) -> tuple[Any, ...]:
+    """Return the conditions of the rows that a row or an `Address` of a checkpoint names."""
+    return tuple(
+        table.c[name] == getattr(row, name) for name in ("thread_id", "ns", "checkpoint_id")
     )
 
 
@@ -214,15 +191,36 @@ def says(metadata: Mapping[str, Any], key: str, wanted: Any) -> bool:
 
 
 @contextmanager
-def errors_about(about: Address | str) -> Iterator[None]:
-    """Name thread and checkpoint in the errors of damaged rows; they are left as they are else."""
+def errors_about(about: Address) -> Iterator[None]:
+    """Name thread and checkpoint in errors of damaged rows that name none."""
     try:
         yield
     except CorruptStoreError as error:
         text = str(error)
-        if isinstance(about, str) or text.startswith("Thread "):
+        if text.startswith("Thread "):
             raise
         raise CorruptStoreError(
             f"{about}: {text}. Nothing was returned; restore a backup, or look at the thread "
             f"with `tokenmem doctor`."
         ) from error
+
+
+def to_ranges(numbers: Iterable[int], before: Iterable[Sequence[int]] = ()) -> list[list[int]]:
+    """Return numbers as runs, behind others: a chat of any length is one of them.
+
+    Example:
+        >>> to_ranges([1, 2, 3, 7])
+        [[1, 3], [7, 7]]
+    """
+    runs = [[*run] for run in before]
+    for number in numbers:
+        if runs and runs[-1][1] + 1 == number:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return runs
+
+
+def from_ranges(runs: Iterable[Sequence[int]]) -> list[int]:
+    """Return the numbers that `to_ranges` was given."""
+    return [*chain.from_iterable(range(first, last + 1) for first, last in runs)]

@@ -10,13 +10,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import WRITES_IDX_MAP, DeltaChannelHistory
-from sqlalchemy import (
-    Connection,
-    delete,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import Connection, insert, select, update
 
 from langchain_tokenmem.core.pins import PINS_CHANNEL
 from langchain_tokenmem.core.search_units import Change
@@ -25,35 +19,30 @@ from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.checkpoint_rows import (
     AROUND,
     COUNT,
+    KEEP_VALUE,
+    KEEP_WRITE,
     NEWEST,
     OWN,
+    REPLACE_WRITE,
     VALUE,
-    VALUE_IS_THERE,
     WRITES,
-    WRITTEN,
     Address,
     LoadedCheckpoint,
-    NewCheckpoint,
     StoredCheckpoint,
     Value,
     behind,
     errors_about,
     is_at,
+    named,
     says,
     time_of,
-)
-from langchain_tokenmem.storage.codec import Codec
-from langchain_tokenmem.storage.database import Database
-from langchain_tokenmem.storage.detached import (
-    attach,
-    detach,
-    is_bare,
-    is_plain,
     to_ranges,
 )
-from langchain_tokenmem.storage.sessions import Session, find_or_make, later, save
-from langchain_tokenmem.storage.tables import checkpoints, values, writes
-from langchain_tokenmem.storage.thread_messages import ThreadMessages, own_copy
+from langchain_tokenmem.storage.codec import Codec, attach, detach, is_bare, is_plain
+from langchain_tokenmem.storage.database import Database
+from langchain_tokenmem.storage.sessions import find_or_make, later, save
+from langchain_tokenmem.storage.tables import checkpoints
+from langchain_tokenmem.storage.thread_messages import MessageWriter, ThreadMessages
 
 _SMALL = 256
 """Bytes of a value that stays in the body of its checkpoint."""
@@ -94,92 +83,130 @@ class CheckpointStore:
 
     # --- writing
 
-    def put(self, new: NewCheckpoint, *, counts: bool = False) -> int:
+    def put(
+        self,
+        at: Address,
+        checkpoint: Mapping[str, Any],
+        metadata: dict[str, Any],
+        new_versions: Mapping[str, Any],
+        *,
+        is_fork: bool,
+        user_id: str | None = None,
+        counts: bool = False,
+    ) -> int:
         """Store a checkpoint.
 
         Args:
-            new: The checkpoint.
+            at: Its thread and namespace, and the id of its parent.
+            checkpoint: The checkpoint.
+            metadata: Its metadata, secrets left out.
+            new_versions: The channels that changed.
+            is_fork: Whether the caller named the parent, so that a new branch is meant.
+            user_id: Who owns the thread.
             counts: Whether those of its namespace are counted.
 
         Returns:
             How many there are; 0 where it was there already, or nobody wants to know.
         """
-        at, name = new.address, new.checkpoint["id"]
-        if not is_plain(new.metadata):
-            self.codec.checked(self.codec.pack(new.metadata, "The metadata"), "The metadata")
+        name, given = checkpoint["id"], checkpoint["channel_values"]
+        if not is_plain(metadata):
+            self.codec.checked(self.codec.pack(metadata, "The metadata"), "The metadata")
         prepared = {
             channel: self._prepared(channel, value)
-            for channel, value in new.checkpoint["channel_values"].items()
-            if not new.new_versions or channel in new.new_versions
+            for channel, value in given.items()
+            if not new_versions or channel in new_versions
         }
         change: Change | None = None
         self.messages.index.make_ready()
         with self.database.writing(str(at), at.thread_id) as connection:
             session = find_or_make(connection, thread_session(at.thread_id, at.ns))
-            if session.user_id is None and new.user_id:
-                session = find_or_make(connection, session.name, new.user_id)
-            around = at.of(name).named() | {"parent": at.checkpoint_id}
+            if session.user_id is None and user_id:
+                session = find_or_make(connection, session.name, user_id)
+            around = {**named(at), "id": name, "parent": at.checkpoint_id}
             rows = connection.execute(AROUND, around).all()
             there = {row.checkpoint_id: row for row in rows}
             head, is_new = max(there, default=None), name not in there
-            if head and is_new and not new.is_fork and (not at.checkpoint_id or rows[0].has_child):
+            if head and is_new and not is_fork and (not at.checkpoint_id or rows[0].has_child):
                 self.on_conflict(
                     f"{at.of(None)}: checkpoint {name!r} follows {at.checkpoint_id!r}, which "
                     f"another run has gone on from; the head is {head!r}."
                 )
             parent = self.stored(there[at.checkpoint_id]) if at.checkpoint_id in there else None
-            session, channels = self._values(connection, session, new, prepared, parent)
-            fields = {k: v for k, v in new.checkpoint.items() if k not in {"id", "channel_values"}}
-            one = StoredCheckpoint(
-                at.of(name), at.checkpoint_id, session.id, fields, new.metadata, channels
-            )
-            self._save(connection, one, is_new=is_new)
-            if head is None or name >= head:
-                before = self.stored(there[head]) if head and head != at.checkpoint_id else parent
-                session, change = self._follow(connection, session, before, one)
-            pins = new.checkpoint["channel_values"].get(PINS_CHANNEL)
-            pinned = session.is_pinned
+            now = time_of(checkpoint) or datetime.now(UTC)
+            writer = MessageWriter(self.messages, connection, session, now)
+            channels = self._channels(connection, writer, session.id, checkpoint, prepared, parent)
+            fields = {k: v for k, v in checkpoint.items() if k not in {"id", "channel_values"}}
+            entries = {
+                channel: [value.refs, value.shape, value.digest, value.said]
+                for channel, value in channels.items()
+            }
+            run_id = metadata.get("run_id")
+            row = {
+                "thread_id": at.thread_id,
+                "ns": at.ns,
+                "checkpoint_id": name,
+                "parent_id": at.checkpoint_id,
+                "session": session.id,
+                "run_id": str(run_id) if run_id else None,
+                "body": self.codec.pack([fields, metadata, entries]),
+            }
+            if is_new:
+                connection.execute(insert(checkpoints), row)
+            else:
+                connection.execute(update(checkpoints).where(*is_at(at.of(name))).values(row))
+            main = channels.get(self.transcript_channel or "")
+            if main and self.codec.is_plain and (head is None or name >= head):
+                is_branch = head is not None and head != at.checkpoint_id
+                before = self.stored(there[head]) if is_branch else parent
+                earlier = before.channels.get(self.transcript_channel or "") if before else None
+                was = earlier.numbers if earlier else []
+                change = writer.follow(was, main.numbers, is_branch=is_branch)
+            pins = given.get(PINS_CHANNEL)
             if isinstance(pins, dict):
-                pinned = int(any(pins.values()))
-            active_at = later(session.active_at, datetime.now(UTC))
-            save(
-                connection,
-                session,
-                last_seq=session.last_seq,
-                edits=session.edits,
-                active_at=active_at,
-                is_pinned=pinned,
-            )
-            count = self._count(connection, at) if is_new and counts else 0
+                session.is_pinned = int(any(pins.values()))
+            save(connection, session, active_at=later(session.active_at, datetime.now(UTC)))
+            count = 0
+            if is_new and counts:
+                count = connection.execute(COUNT, named(at)).scalar_one()
         self.messages.index.tell(change or Change("added"))
         return count
 
-    def _values(
+    def _channels(
         self,
         connection: Connection,
-        session: Session,
-        new: NewCheckpoint,
+        writer: MessageWriter,
+        session: int,
+        checkpoint: Mapping[str, Any],
         prepared: Mapping[str, _Prepared],
         parent: StoredCheckpoint | None,
-    ) -> tuple[Session, dict[str, Value]]:
+    ) -> dict[str, Value]:
         """Store what is new of the channels; return the values of all."""
-        given = new.checkpoint["channel_values"]
-        versions = new.checkpoint.get("channel_versions", {})
+        given = checkpoint["channel_values"]
+        versions = checkpoint.get("channel_versions", {})
         before = parent.fields.get("channel_versions", {}) if parent else {}
-        now = time_of(new.checkpoint) or datetime.now(UTC)
         found: dict[str, Value] = {}
         for channel in [*versions, *(one for one in given if one not in versions)]:
             earlier = parent.channels.get(channel) if parent else None
             is_same = channel in versions and before.get(channel) == versions[channel]
             if channel not in prepared and is_same and earlier is not None:
                 found[channel] = earlier
-            elif channel in given:
-                value = prepared.get(channel) or self._prepared(channel, given[channel])
-                is_main = channel == self.transcript_channel
-                session, found[channel] = self._store_value(
-                    connection, session, value, now, earlier, is_main=is_main
-                )
-        return session, found
+                continue
+            if channel not in given:
+                continue
+            value = prepared.get(channel) or self._prepared(channel, given[channel])
+            known, more, said = self._compared(value.messages, earlier)
+            near = earlier.numbers if earlier and not known else []
+            is_main = channel == self.transcript_channel
+            numbers = writer.store(more, is_main=is_main, near=near) if more else []
+            refs = to_ranges(numbers, known)
+            if value.packed is None:
+                found[channel] = Value(refs, value.shape, said=said)
+                continue
+            digest = hashlib.blake2b(value.packed, digest_size=16).digest()
+            row = {"session": session, "digest": digest, "value": value.packed}
+            connection.execute(KEEP_VALUE, row)
+            found[channel] = Value(refs, digest=digest, said=said)
+        return found
 
     def _prepared(self, channel: str, value: Any) -> _Prepared:
         shape, found = detach(value)
@@ -191,85 +218,25 @@ class CheckpointStore:
             return _Prepared(shape, found, self.codec.checked(packed, what))
         return _Prepared(shape, found, packed if len(packed) > _SMALL else None)
 
-    def _store_value(
-        self,
-        connection: Connection,
-        session: Session,
-        value: _Prepared,
-        now: datetime,
-        before: Value | None,
-        *,
-        is_main: bool,
-    ) -> tuple[Session, Value]:
-        known, more, said = self._compared(value.messages, before)
-        near = [] if known or before is None else before.numbers
-        session, numbers = self.messages.store(
-            connection, session, more, now, is_main=is_main, near=near
-        )
-        refs = to_ranges(numbers, before.refs if known and before else [])
-        if value.packed is None:
-            return session, Value(refs, value.shape, said=said)
-        digest = hashlib.blake2b(value.packed, digest_size=16).digest()
-        own = {"of": session.id, "digest": digest}
-        if connection.execute(VALUE_IS_THERE, own).first() is None:
-            row = {"session": session.id, "digest": digest, "value": value.packed}
-            connection.execute(insert(values), row)
-        return session, Value(refs, digest=digest, said=said)
-
     def _compared(
         self, found: Sequence[BaseMessage], before: Value | None
-    ) -> tuple[list[int], list[BaseMessage], bytes | None]:
+    ) -> tuple[list[list[int]], list[BaseMessage], bytes | None]:
         """Compare a list of messages with the one before, so that a put looks at its tail only.
 
         Returns:
-            The numbers of the list before if this one goes on from it; copies of the other
+            Runs of the numbers of the list before if this one goes on from it; copies of the other
             messages, for what is stored must be one thing, whoever changes them meanwhile; and the
             hash of the whole list.
         """
-        numbers = before.numbers if before and before.said else []
-        size = len(numbers) if len(numbers) <= len(found) else 0
-        said = self.codec.hash(found[:size]) if size else None
-        if said is None or before is None or said.digest() != before.said:
+        size = len(before.numbers) if before and before.said else 0
+        said = self.codec.hash(found[:size]) if 0 < size <= len(found) else None
+        goes_on = before is not None and said is not None and said.digest() == before.said
+        if not goes_on:
             size, said = 0, None
-        more = [own_copy(self.codec, message) for message in found[size:]]
+        more = [self.codec.copied(message) for message in found[size:]]
         if more:
             said = self.codec.hash(more, said)
-        return numbers[:size], more, said and said.digest()
-
-    def _save(self, connection: Connection, one: StoredCheckpoint, *, is_new: bool) -> None:
-        entries = {
-            name: [value.refs, value.shape, value.digest, value.said]
-            for name, value in one.channels.items()
-        }
-        run_id = one.metadata.get("run_id")
-        row = {
-            "thread_id": one.address.thread_id,
-            "ns": one.address.ns,
-            "checkpoint_id": one.address.checkpoint_id,
-            "parent_id": one.parent,
-            "session": one.session,
-            "run_id": str(run_id) if run_id else None,
-            "body": self.codec.pack([one.fields, one.metadata, entries]),
-        }
-        if is_new:
-            connection.execute(insert(checkpoints), row)
-        else:
-            connection.execute(update(checkpoints).where(*is_at(one.address)).values(row))
-
-    def _follow(
-        self,
-        connection: Connection,
-        session: Session,
-        before: StoredCheckpoint | None,
-        head: StoredCheckpoint,
-    ) -> tuple[Session, Change | None]:
-        """Let the transcript say what the head says."""
-        name = self.transcript_channel
-        if name is None or name not in head.channels or not self.codec.is_plain:
-            return session, None
-        earlier = before.channels.get(name) if before else None
-        was = earlier.numbers if earlier else []
-        return self.messages.follow(connection, session, was, head.channels[name].numbers)
+        return before.refs if before and goes_on else [], more, said and said.digest()
 
     def put_writes(
         self, at: Address, given: Sequence[tuple[str, Any]], task_id: str, task_path: str
@@ -279,19 +246,12 @@ class CheckpointStore:
         now = datetime.now(UTC)
         with self.database.writing(str(at), at.thread_id) as connection:
             session = find_or_make(connection, thread_session(at.thread_id, at.ns))
-            there = set(connection.execute(WRITTEN, at.named() | {"task_id": task_id}).scalars())
+            writer = MessageWriter(self.messages, connection, session, now)
             rows: dict[int, dict[str, Any]] = {}
             for place, (channel, value) in enumerate(prepared):
                 idx = WRITES_IDX_MAP.get(channel, place)
-                if idx in there and idx >= 0:
-                    continue
-                if idx in there:
-                    own = (writes.c.task_id == task_id, writes.c.idx == idx)
-                    connection.execute(delete(writes).where(*is_at(at, writes), *own))
-                copies = [own_copy(self.codec, message) for message in value.messages]
-                session, numbers = self.messages.store(
-                    connection, session, copies, now, is_main=False
-                )
+                copies = [self.codec.copied(message) for message in value.messages]
+                numbers = writer.store(copies, is_main=False) if copies else []
                 body = [task_path, channel, to_ranges(numbers), value.shape]
                 rows[idx] = {
                     "thread_id": at.thread_id,
@@ -303,10 +263,12 @@ class CheckpointStore:
                     "session": session.id,
                     "value": self.codec.pack(body),
                 }
-            if rows:
-                connection.execute(insert(writes), list(rows.values()))
-                if later(session.active_at, now - _RECENT) != session.active_at:
-                    save(connection, session, active_at=later(session.active_at, now))
+            # A task fails or is interrupted anew; its other writes stay what they were.
+            for statement, is_special in ((KEEP_WRITE, False), (REPLACE_WRITE, True)):
+                if some := [row for idx, row in rows.items() if (idx < 0) == is_special]:
+                    connection.execute(statement, some)
+            if later(session.active_at, now - _RECENT) != session.active_at:
+                save(connection, session, active_at=later(session.active_at, now))
 
     # --- reading
 
@@ -338,8 +300,8 @@ class CheckpointStore:
         Raises:
             CorruptStoreError: When something is damaged or missing.
         """
-        named = {"thread_id": thread_id, "ns": ns, "checkpoint_id": checkpoint_id}
-        own = [checkpoints.c[key] == name for key, name in named.items() if name is not None]
+        names = {"thread_id": thread_id, "ns": ns, "checkpoint_id": checkpoint_id}
+        own = [checkpoints.c[key] == name for key, name in names.items() if name is not None]
         order = (checkpoints.c.checkpoint_id.desc(), checkpoints.c.thread_id, checkpoints.c.ns)
         query = select(checkpoints).where(*own).order_by(*order)
         last, size = (before, None, None), 1  # whoever wants the newest one waits for no other
@@ -391,13 +353,10 @@ class CheckpointStore:
             history["writes"].reverse()
         return found
 
-    def _count(self, connection: Connection, at: Address) -> int:
-        return connection.execute(COUNT, at.named()).scalar_one()
-
     def find(self, connection: Connection, at: Address) -> StoredCheckpoint | None:
         """Return a checkpoint as it is stored, the newest where no id is named; None for none."""
         query = NEWEST if at.checkpoint_id is None else OWN
-        row = connection.execute(query, at.named()).first()
+        row = connection.execute(query, named(at)).first()
         return None if row is None else self.stored(row)
 
     def stored(self, row: Any) -> StoredCheckpoint:
@@ -422,7 +381,7 @@ class CheckpointStore:
                 if among is None or name in among
             }
             pending = []
-            for row in connection.execute(WRITES, one.address.named()):
+            for row in connection.execute(WRITES, named(one.address)):
                 path, channel, refs, shape = self.codec.unpack(row.value)
                 if among is not None and channel not in among:
                     continue

@@ -1,125 +1,32 @@
-"""Values as stored: plain JSON, and values of a state by LangGraph's serializer, held strictly."""
+"""Values of a state as bytes, by LangGraph's serializer, and the messages that they hold."""
 
 from __future__ import annotations
 
-import base64
-import dataclasses
 import hashlib
-import json
 import os
 import threading
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime, time
-from enum import Enum
 from functools import partial
 from operator import attrgetter
 from typing import Any
-from uuid import UUID
 
 import orjson
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, RemoveMessage
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from pydantic import BaseModel
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
+from langgraph.types import Overwrite, Send
 
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
-from langchain_tokenmem.storage.serializer import advice
+from langchain_tokenmem.storage.message_json import STRICT, message_digest
+from langchain_tokenmem.storage.serializer import StateSerializer, advice
 
 Serializer = SerializerProtocol
 """LangGraph's protocol of a serializer."""
-
-_DEEPEST = 100
-"""Levels of nesting that are walked; a value that contains itself ends here, as text."""
-
-_ODD = " "
-"""Begins what the standard library wrote and has to read.
-
-orjson takes integers over 64 bits for floats, and refuses lone surrogates, NaN and infinity.
-"""
-
-_LONGEST_INTEGER = 10_000
-"""Bits; Python refuses to write integers of more than 4,300 digits."""
-
-# orjson would write these in its own way, and no warning could name their types.
-_AS_PLAIN_VALUES = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
-
-
-def to_json(value: Any) -> tuple[str, set[str]]:
-    """Return `value` as JSON text, ASCII wherever a database could stumble.
-
-    Pydantic models and dataclasses become objects, bytes an object with their base64 form, tuples
-    and sets lists, dates and UUIDs strings, keys strings; anything else its `repr`.
-
-    Returns:
-        The text, and the names of the types for which only their `repr` stands.
-    """
-    try:
-        text = orjson.dumps(value, option=_AS_PLAIN_VALUES).decode()
-        # NaN and infinity are `null` to orjson, an enum is its value: look before it is stored.
-        if json.loads(text) == value:
-            return text, set()
-    except (TypeError, RecursionError):
-        # Lone surrogates, integers over 64 bits, and whatever JSON does not know.
-        pass
-    described: set[str] = set()
-    return _ODD + json.dumps(_plain(value, described, 0)), described
-
-
-def from_json(text: str) -> Any:
-    """Return what `to_json` was given."""
-    return json.loads(text) if text.startswith(_ODD) else orjson.loads(text)
-
-
-def _plain(value: Any, described: set[str], depth: int) -> Any:
-    if depth < _DEEPEST:
-        if isinstance(value, Mapping):
-            return {
-                _key(key, described): _plain(item, described, depth + 1)
-                for key, item in value.items()
-            }
-        if isinstance(value, (list, tuple, set, frozenset)):
-            return [_plain(item, described, depth + 1) for item in value]
-        if isinstance(value, BaseModel):
-            # What a model checks or warns about when it dumps itself is not asked here.
-            return _plain({**value.__dict__, **(value.model_extra or {})}, described, depth + 1)
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            fields = {f.name: getattr(value, f.name, None) for f in dataclasses.fields(value)}
-            return _plain(fields, described, depth + 1)
-    return _leaf(value, described)
-
-
-def _leaf(value: Any, described: set[str]) -> Any:
-    if isinstance(value, Enum):
-        value = value.value
-    if value is None or isinstance(value, (bool, float)):
-        return value
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, int) and value.bit_length() <= _LONGEST_INTEGER:
-        return int(value)
-    if isinstance(value, (bytes, bytearray)):
-        return {"base64": base64.b64encode(value).decode()}
-    if isinstance(value, (datetime, date, time, UUID)):
-        return str(value) if isinstance(value, UUID) else value.isoformat()
-    described.add(type(value).__name__)
-    return hex(value) if isinstance(value, int) else _repr(value)
-
-
-def _key(key: Any, described: set[str]) -> str:
-    plain = _leaf(key, described)
-    return plain if isinstance(plain, str) else json.dumps(plain)
-
-
-def _repr(value: Any) -> str:
-    try:
-        return repr(value)
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        return object.__repr__(value)
-
 
 _id_of = attrgetter("id")
 _fields_of = attrgetter("__class__.__name__", "__dict__", "__pydantic_extra__")
@@ -132,19 +39,12 @@ _LENGTH_BYTES = 8
 _BLOCKED = frozenset({"msgpack_blocked", "msgpack_method_blocked"})
 """Events of LangGraph's serializer: it gave raw data in place of a type that is not allowed."""
 
-_STRICT = (
-    orjson.OPT_PASSTHROUGH_DATACLASS
-    | orjson.OPT_PASSTHROUGH_DATETIME
-    | orjson.OPT_PASSTHROUGH_SUBCLASS
-)
-"""Whatever JSON writes like something else is refused, so that no two values look the same."""
-
 
 class Codec:
     """Turns values into bytes and back.
 
     Args:
-        serde: LangGraph's serializer, plain or encrypting, or another one.
+        serde: LangGraph's serializer, plain or encrypting, or another one; None for ours.
 
     Attributes:
         is_plain: Whether what it writes can be read by whoever reads the database.
@@ -154,7 +54,8 @@ class Codec:
         ConfigurationError: When the serializer falls back to pickle.
     """
 
-    def __init__(self, serde: SerializerProtocol) -> None:
+    def __init__(self, serde: SerializerProtocol | None = None) -> None:
+        serde = serde or StateSerializer()
         inner = serde.serde if isinstance(serde, EncryptedSerializer) else serde
         if getattr(inner, "pickle_fallback", False):
             raise ConfigurationError(
@@ -178,7 +79,7 @@ class Codec:
             return None
         fields = list(map(_fields_of, messages))
         try:
-            said = orjson.dumps(fields, option=_STRICT)
+            said = orjson.dumps(fields, option=STRICT)
         except TypeError:
             return None
         found = before.copy() if before else hashlib.blake2b(digest_size=16, key=self._secret)
@@ -231,6 +132,15 @@ class Codec:
             raise RefusedTypeError(refused)
         return value
 
+    def copied(self, message: BaseMessage) -> BaseMessage:
+        """Return a message that nobody else can change."""
+        try:
+            return message.model_copy(deep=True)
+        except (TypeError, ValueError, RecursionError):
+            what = f"Message {message.id}"
+            copy: BaseMessage = self.unpack(self.checked(self.pack(message, what), what))
+            return copy
+
     def checked(self, packed: bytes, what: str = "A value of the state") -> bytes:
         """Return packed bytes that are sure to be read back.
 
@@ -273,31 +183,6 @@ class RefusedTypeError(CorruptStoreError):
         )
 
 
-def message_digest(message: BaseMessage, key: bytes = b"") -> bytes:
-    """Return 16 bytes that name a message with all its fields but its id."""
-    return hashlib.blake2b(_said(message), digest_size=16, key=key).digest()
-
-
-def _said(message: BaseMessage) -> bytes:
-    """Return all that a message says but its id, as bytes that no other message has."""
-    fields = {**message.__dict__, **(message.model_extra or {})}
-    del fields["id"]
-    plain = [type(message).__name__, {k: v for k, v in fields.items() if v is not None}]
-    try:
-        data = orjson.dumps(plain, option=_STRICT)
-        if b"null" not in data:  # NaN and infinity are `null` to it, too
-            return data
-    except TypeError:
-        pass
-    # Msgpack loses lone surrogates, JSON the difference between bytes and their base64 form.
-    text = to_json(fields)[0].encode()
-    try:
-        nameless = message.model_copy(update={"id": None})
-        return text + JsonPlusSerializer().dumps_typed(nameless)[1]
-    except (TypeError, ValueError, RecursionError):
-        return text  # only a transcript can hold it, as this text
-
-
 def _decompressed(data: bytes) -> bytes:
     """Return what was compressed; no more of it than its length says is ever made.
 
@@ -338,3 +223,105 @@ def _unstorable(what: str, error: Exception) -> ConfigurationError:
     return ConfigurationError(
         f"{what} cannot be stored in a checkpoint ({error!r:.200}); keep plain data in the state."
     )
+
+
+# --- messages out of a value, and back
+
+_MARK = "\x00tokenmem"
+"""Key of the object that stands for messages: `{mark: 3}` for one, `{mark: [3, 9]}` for a list."""
+
+LOOKED_INTO = (_DeltaSnapshot, Overwrite, Send)
+"""Objects of LangGraph that may hold messages."""
+
+_PLAIN = frozenset({type(None), bool, int, float, str})
+
+
+class _TakenError(Exception):
+    """A value holds the mark itself."""
+
+
+def detach(value: Any) -> tuple[Any, list[BaseMessage]]:
+    """Return a value with marks in place of its messages, and the messages in order.
+
+    Lists, tuples, dicts, `Send`, `Overwrite` and the snapshots of delta channels are looked
+    through, and copied, for a node may go on with its state meanwhile, and what is checked is what
+    is stored; what other objects hold stays in them. The value itself is not changed.
+    """
+    found: list[BaseMessage] = []
+    try:
+        return _detached(value, found), found
+    except (_TakenError, RecursionError):
+        return value, []
+
+
+def attach(shape: Any, messages: Sequence[BaseMessage]) -> Any:
+    """Return the value that `detach` was given; messages in one that had none are no marks."""
+    return _attached(shape, messages) if messages else shape
+
+
+def _detached(value: Any, found: list[BaseMessage]) -> Any:
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind in {list, tuple}:
+        items = [*value]  # first: what is copied is fast to look at, and nobody changes it
+        if items and all(map(_is_message, set(map(type, items)))):
+            found += items
+            return {_MARK: [len(found) - len(items), len(found)]}
+    if kind is dict and _MARK in value:
+        raise _TakenError
+    if _is_message(kind):
+        found.append(value)
+        return {_MARK: len(found) - 1}
+    return mapped(value, lambda item: _detached(item, found))
+
+
+def _attached(shape: Any, messages: Sequence[BaseMessage]) -> Any:
+    if type(shape) is dict and _MARK in shape:
+        mark = shape[_MARK]
+        return messages[mark] if isinstance(mark, int) else list(messages[mark[0] : mark[1]])
+    return mapped(shape, lambda item: _attached(item, messages))
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a value of values with each of them changed; anything else as it is.
+
+    Looks into lists, tuples, dicts, `Send`, `Overwrite` and the snapshots of delta channels.
+    """
+    kind = type(value)
+    if kind in {list, tuple}:
+        return kind([change(item) for item in [*value]])
+    if kind is dict:
+        return {key: change(item) for key, item in value.copy().items()}
+    if kind in {_DeltaSnapshot, Overwrite}:
+        return kind(change(value.value))
+    if kind is Send:
+        return Send(value.node, change(value.arg), timeout=value.timeout)
+    return value
+
+
+def _is_message(kind: type) -> bool:
+    # What takes a message away is no message of the thread.
+    return issubclass(kind, BaseMessage) and not issubclass(kind, RemoveMessage)
+
+
+def is_bare(shape: Any, messages: Sequence[BaseMessage]) -> bool:
+    """Return whether a value that was taken apart is messages, or None, and nothing beside them."""
+    return shape is None or (bool(messages) and type(shape) is dict and shape.keys() == {_MARK})
+
+
+def is_plain(value: Any) -> bool:
+    """Return whether a value holds nothing but JSON's types and bytes, not nested too deeply."""
+    try:
+        return _is_plain(value)
+    except RecursionError:  # the serializer says what is wrong with it
+        return False
+
+
+def _is_plain(value: Any) -> bool:
+    kind = type(value)
+    if kind in {list, tuple}:
+        return all(map(_is_plain, value))
+    if kind is dict:
+        return all(type(key) in _PLAIN and _is_plain(item) for key, item in value.items())
+    return kind in _PLAIN or kind is bytes

@@ -19,8 +19,7 @@ from langchain_tokenmem.core.search_units import (
     IndexSource,
 )
 from langchain_tokenmem.errors import CorruptStoreError, ScopeError, StoreError
-from langchain_tokenmem.storage.codec import from_json, to_json
-from langchain_tokenmem.storage.message_json import checksum
+from langchain_tokenmem.storage.message_json import checksum, from_json, to_json
 from langchain_tokenmem.storage.sessions import (
     OF_SESSION,
     OF_USER,
@@ -29,7 +28,6 @@ from langchain_tokenmem.storage.sessions import (
     find_or_make,
     later,
     lock_name,
-    save,
 )
 from langchain_tokenmem.storage.tables import messages, sessions
 from langchain_tokenmem.storage.transcripts import next_number
@@ -46,7 +44,8 @@ def put(connection: Connection, sources: Sequence[IndexSource]) -> tuple[Session
         sources: The documents, at least one.
 
     Returns:
-        The documents' session, and the numbers of the documents that were replaced.
+        The documents' session, which its caller saves, and the numbers of the documents that were
+        replaced.
 
     Raises:
         ScopeError: When they name neither session nor user, or the session is another user's.
@@ -85,8 +84,8 @@ def put(connection: Connection, sources: Sequence[IndexSource]) -> tuple[Session
             "message": body,
         }
         connection.execute(insert(messages), row)
-        active_at = later(session.active_at, source.created_at)
-        session = save(connection, session, last_seq=seq, active_at=active_at)
+        session.last_seq = seq
+        session.active_at = later(session.active_at, source.created_at)
     return session, gone
 
 

@@ -8,21 +8,21 @@ from datetime import datetime
 from sqlalchemy import Connection, func, select, tuple_, update
 
 from langchain_tokenmem.errors import StoreError
-from langchain_tokenmem.storage.codec import Codec, message_digest
-from langchain_tokenmem.storage.detached import from_ranges, to_ranges
-from langchain_tokenmem.storage.message_json import EncodedMessage
-from langchain_tokenmem.storage.sessions import Session, has_checkpoints, save
+from langchain_tokenmem.storage.checkpoint_rows import from_ranges, is_at, to_ranges
+from langchain_tokenmem.storage.codec import Codec
+from langchain_tokenmem.storage.message_json import EncodedMessage, message_digest
+from langchain_tokenmem.storage.sessions import Session, has_checkpoints
 from langchain_tokenmem.storage.tables import checkpoints, messages
 from langchain_tokenmem.storage.transcripts import append, hide, read_named, show
 
 
 def edit(
     connection: Connection, session: Session, one: EncodedMessage, codec: Codec, now: datetime
-) -> tuple[Session, list[int]]:
+) -> list[int]:
     """Show a message in other words, and give them to the heads of its thread.
 
     Returns:
-        The session, and the numbers of the messages whose words changed.
+        The numbers of the messages whose words changed; the caller saves the session.
 
     Raises:
         StoreError: When the session has no such message.
@@ -37,20 +37,20 @@ def edit(
     same = messages.c.digest == message_digest(one.stored)
     known = connection.execute(select(messages.c.number).where(*own, same)).scalars().first()
     if known is None:
-        done = append(connection, session, [one], now)
-        session, seqs = done.session, list(done.edited)
+        _, seqs = append(connection, session, [one], now)
     else:  # words that it had before
         show(connection, session, [known])
-        session, seqs = save(connection, session, edits=session.edits + 1), [wordings[0].seq]
+        session.edits += 1
+        seqs = [wordings[0].seq]
     number = connection.execute(
         select(messages.c.number).where(*own, messages.c.is_shown == 1)
     ).scalar_one()
     _give_to_heads(connection, session, {row.number for row in wordings}, number, codec)
-    return session, seqs
+    return seqs
 
 
 def take_out(connection: Connection, session: Session, ids: Collection[str]) -> list[int]:
-    """Hide messages, and return their numbers; they stay as superseded wordings.
+    """Hide messages, and return their numbers; the caller saves the session.
 
     Raises:
         StoreError: When it is a thread with checkpoints, whose graph removes messages itself.
@@ -62,7 +62,7 @@ def take_out(connection: Connection, session: Session, ids: Collection[str]) -> 
         )
     seqs = sorted({row.seq for row in read_named(connection, session, ids) if row.is_shown})
     hide(connection, session, seqs)
-    save(connection, session, edits=session.edits + len(seqs))
+    session.edits += len(seqs)
     return seqs
 
 
@@ -81,10 +81,5 @@ def _give_to_heads(
             if not old.isdisjoint(numbers):
                 new = to_ranges(number if n in old else n for n in numbers)
                 entries[name] = [new, shape, digest, None]
-        at = (
-            here.thread_id == row.thread_id,
-            here.ns == row.ns,
-            here.checkpoint_id == row.checkpoint_id,
-        )
         body = codec.pack([fields, metadata, entries])
-        connection.execute(update(checkpoints).where(*at).values(body=body))
+        connection.execute(update(checkpoints).where(*is_at(row)).values(body=body))

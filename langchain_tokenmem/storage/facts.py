@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from langchain_tokenmem.storage.codec import from_json, to_json
+from langchain_tokenmem.storage.message_json import from_json, to_json
 from langchain_tokenmem.storage.tables import facts
 
 

@@ -16,7 +16,6 @@ from sqlalchemy import Connection, select
 from langchain_tokenmem.core.messages import digest_of, marked, marks_of, role_of
 from langchain_tokenmem.core.thread_names import thread_of
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
-from langchain_tokenmem.storage.codec import from_json, to_json
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.import_sources import SUMMARY, SourceMessage, pages_of
 from langchain_tokenmem.storage.import_summaries import (
@@ -25,7 +24,12 @@ from langchain_tokenmem.storage.import_summaries import (
     carrier_of,
     recognised,
 )
-from langchain_tokenmem.storage.message_json import EncodedMessage, created_at_of
+from langchain_tokenmem.storage.message_json import (
+    EncodedMessage,
+    created_at_of,
+    from_json,
+    to_json,
+)
 from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.sessions import (
     Session,
@@ -114,14 +118,14 @@ class PageWriter:
         self,
         page: Sequence[PageMessage],
         *,
-        prepare: Callable[[Connection, Session], Session] = lambda _, session: session,
-        finish: Callable[[Connection, Session], Session] = lambda _, session: session,
+        prepare: Callable[[Session], None] = lambda _: None,
+        finish: Callable[[Connection, Session], None] = lambda _, __: None,
     ) -> list[PageMessage]:
         """Store a page in one transaction.
 
         Args:
             page: The messages.
-            prepare: Called with the session before, gives the session to begin with.
+            prepare: Called with the session before.
             finish: Called with the session as it is then.
 
         Returns:
@@ -135,14 +139,16 @@ class PageWriter:
         with self._database.writing(f"Session {name!r}", thread_of(name)) as connection:
             session = find_or_make(connection, name, self._user_id)
             _refuse_thread(connection, session)
-            session = prepare(connection, session)
+            prepare(session)
             wanted = _under_free_ids(connection, session, page)
-            rows = [one.row for one in wanted]
-            appended = append(connection, session, rows, self._now, only_new=True)
-            change = self.index.appended(connection, appended.session, appended.rows)
-            finish(connection, appended.session)
+            rows, _ = append(
+                connection, session, [one.row for one in wanted], self._now, only_new=True
+            )
+            change = self.index.appended(connection, session, rows)
+            finish(connection, session)
+            save(connection, session)
         self.index.tell(change)
-        new = {row.message.id for row in appended.rows}
+        new = {row.message.id for row in rows}
         renamed = sum(one.is_renamed and one.message_id in new for one in wanted)
         self.report = replace(
             self.report,
@@ -169,7 +175,7 @@ class PageWriter:
                 return
             is_free = state is not None and session.state is None
             if is_free and state is not None:
-                session = save_state(connection, session, from_json(state))
+                save_state(connection, session, from_json(state))
             save(connection, session, settings=session.settings or settings)
         self.report = replace(self.report, has_summary=is_free)
 

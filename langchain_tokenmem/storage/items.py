@@ -14,8 +14,8 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from langchain_tokenmem.core.stored_items import ItemId, Namespace, StoredItem
 from langchain_tokenmem.core.thread_names import owner_label, session_label
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.storage.codec import from_json, to_json
 from langchain_tokenmem.storage.database import chunks
+from langchain_tokenmem.storage.message_json import from_json, to_json
 from langchain_tokenmem.storage.tables import items
 
 _LONGEST = 2_000

@@ -17,16 +17,14 @@ from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import NO_USER, namespace_label, thread_of
 from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError, TokenMemoryError
 from langchain_tokenmem.storage import facts, items
-from langchain_tokenmem.storage.codec import from_json, to_json
 from langchain_tokenmem.storage.database import Database, chunks, lock_threads
+from langchain_tokenmem.storage.message_json import from_json, to_json
 from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.sessions import (
     MESSAGES,
     OF_USER,
     checked_id,
     find,
-    find_or_make,
-    save,
 )
 from langchain_tokenmem.storage.tables import messages, sessions, user_settings
 from langchain_tokenmem.storage.threads import delete_threads
@@ -439,17 +437,6 @@ def claim_run(connection: Connection, now: datetime, since: datetime | None) -> 
             return False
     facts.put(connection, _LAST_RUN, round(now.timestamp()))
     return True
-
-
-def mark_kept(
-    connection: Connection, session_id: str, user_id: str | None, *, is_kept: bool
-) -> None:
-    """Mark a session, or take its mark back."""
-    known = find(connection, session_id, user_id)
-    if known is None and is_kept:
-        known = find_or_make(connection, session_id, user_id)
-    if known is not None:
-        save(connection, known, is_kept=int(is_kept))
 
 
 def kept_sessions(connection: Connection) -> list[str]:

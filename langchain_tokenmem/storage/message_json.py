@@ -1,12 +1,20 @@
-"""Messages as plain JSON, as a transcript keeps them, and back."""
+"""Any value as plain JSON; messages as a transcript keeps them, and back."""
 
 from __future__ import annotations
 
+import base64
+import dataclasses
+import hashlib
+import json
 import zlib
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time
+from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple
+from uuid import UUID
 
+import orjson
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
@@ -18,6 +26,8 @@ from langchain_core.messages import (
     ToolMessage,
 )
 from langchain_core.messages.utils import message_chunk_to_message
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from pydantic import BaseModel
 
 from langchain_tokenmem.core.messages import (
     digest_of,
@@ -29,7 +39,97 @@ from langchain_tokenmem.core.messages import (
 from langchain_tokenmem.core.thread_names import LONGEST_ID, is_id
 from langchain_tokenmem.core.turn_memory import DERIVED_MARK, MARK
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
-from langchain_tokenmem.storage.codec import from_json, to_json
+
+_DEEPEST = 100
+"""Levels of nesting that are walked; a value that contains itself ends here, as text."""
+
+_ODD = " "
+"""Begins what the standard library wrote and has to read.
+
+orjson takes integers over 64 bits for floats, and refuses lone surrogates, NaN and infinity.
+"""
+
+_LONGEST_INTEGER = 10_000
+"""Bits; Python refuses to write integers of more than 4,300 digits."""
+
+# orjson would write these in its own way, and no warning could name their types.
+_AS_PLAIN_VALUES = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+
+
+def to_json(value: Any) -> tuple[str, set[str]]:
+    """Return `value` as JSON text, ASCII wherever a database could stumble.
+
+    Pydantic models and dataclasses become objects, bytes an object with their base64 form, tuples
+    and sets lists, dates and UUIDs strings, keys strings; anything else its `repr`.
+
+    Returns:
+        The text, and the names of the types for which only their `repr` stands.
+    """
+    try:
+        text = orjson.dumps(value, option=_AS_PLAIN_VALUES).decode()
+        # NaN and infinity are `null` to orjson, an enum is its value: look before it is stored.
+        if json.loads(text) == value:
+            return text, set()
+    except (TypeError, RecursionError):
+        # Lone surrogates, integers over 64 bits, and whatever JSON does not know.
+        pass
+    described: set[str] = set()
+    return _ODD + json.dumps(_plain(value, described, 0)), described
+
+
+def from_json(text: str) -> Any:
+    """Return what `to_json` was given."""
+    return json.loads(text) if text.startswith(_ODD) else orjson.loads(text)
+
+
+def _plain(value: Any, described: set[str], depth: int) -> Any:
+    if depth < _DEEPEST:
+        if isinstance(value, Mapping):
+            return {
+                _key(key, described): _plain(item, described, depth + 1)
+                for key, item in value.items()
+            }
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return [_plain(item, described, depth + 1) for item in value]
+        if isinstance(value, BaseModel):
+            # What a model checks or warns about when it dumps itself is not asked here.
+            return _plain({**value.__dict__, **(value.model_extra or {})}, described, depth + 1)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            fields = {f.name: getattr(value, f.name, None) for f in dataclasses.fields(value)}
+            return _plain(fields, described, depth + 1)
+    return _leaf(value, described)
+
+
+def _leaf(value: Any, described: set[str]) -> Any:
+    if isinstance(value, Enum):
+        value = value.value
+    if value is None or isinstance(value, (bool, float)):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int) and value.bit_length() <= _LONGEST_INTEGER:
+        return int(value)
+    if isinstance(value, (bytes, bytearray)):
+        return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, (datetime, date, time, UUID)):
+        return str(value) if isinstance(value, UUID) else value.isoformat()
+    described.add(type(value).__name__)
+    return hex(value) if isinstance(value, int) else _repr(value)
+
+
+def _key(key: Any, described: set[str]) -> str:
+    plain = _leaf(key, described)
+    return plain if isinstance(plain, str) else json.dumps(plain)
+
+
+def _repr(value: Any) -> str:
+    try:
+        return repr(value)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return object.__repr__(value)
+
+
+# --- messages
 
 # Reading makes messages of these types and of no other, whatever a row says.
 _TYPES: dict[str, type[BaseMessage]] = {
@@ -43,6 +143,12 @@ _TYPES: dict[str, type[BaseMessage]] = {
 
 _KINDS = {name: (kind, frozenset(kind.model_fields)) for name, kind in _TYPES.items()}
 """The same, with the names of their fields."""
+
+_put_dict, _put_names, _put_extra, _put_private = (
+    vars(BaseModel)[name].__set__
+    for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+)
+"""Set the four parts of a Pydantic model."""
 
 _MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
@@ -124,6 +230,8 @@ def created_at_of(message: BaseMessage, now: datetime) -> datetime:
 def decoded_message(text: str) -> BaseMessage:
     """Return a message from its JSON in a row, whose fields were checked when it was stored.
 
+    Its parts are put in place. By `model_construct` 2,000 messages take 20 ms in place of 6.
+
     Raises:
         CorruptStoreError: When the text is no message of a known type.
     """
@@ -131,11 +239,16 @@ def decoded_message(text: str) -> BaseMessage:
         record = from_json(text)
         kind, names = _KINDS[record["type"]]
         data = record["data"]
-        if not data.keys() >= names:  # a newer langchain-core knows a field more
+        if data.keys() != names:  # a newer langchain-core knows a field more, or it has its own
             return kind(**data)
-        return kind.model_construct(set(names), **data)
     except _MALFORMED as error:
         raise _unreadable(error) from error
+    message = object.__new__(kind)
+    _put_dict(message, data)
+    _put_names(message, set(names))
+    _put_extra(message, {})
+    _put_private(message, None)
+    return message
 
 
 def checked_message(text: str) -> BaseMessage:
@@ -250,3 +363,36 @@ class EncodedMessage:
         if self.given.id is None:
             decoded = decoded.model_copy(update={"id": None})
         return type(decoded) is type(self.given) and not text_only and decoded == self.given
+
+
+STRICT = (
+    orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+"""Whatever JSON writes like something else is refused, so that no two values look the same."""
+
+
+def message_digest(message: BaseMessage, key: bytes = b"") -> bytes:
+    """Return 16 bytes that name a message with all its fields but its id."""
+    return hashlib.blake2b(_said(message), digest_size=16, key=key).digest()
+
+
+def _said(message: BaseMessage) -> bytes:
+    """Return all that a message says but its id, as bytes that no other message has."""
+    fields = {**message.__dict__, **(message.model_extra or {})}
+    del fields["id"]
+    plain = [type(message).__name__, {k: v for k, v in fields.items() if v is not None}]
+    try:
+        data = orjson.dumps(plain, option=STRICT)
+        if b"null" not in data:  # NaN and infinity are `null` to it, too
+            return data
+    except TypeError:
+        pass
+    # Msgpack loses lone surrogates, JSON the difference between bytes and their base64 form.
+    text = to_json(fields)[0].encode()
+    try:
+        nameless = message.model_copy(update={"id": None})
+        return text + JsonPlusSerializer().dumps_typed(nameless)[1]
+    except (TypeError, ValueError, RecursionError):
+        return text  # only a transcript can hold it, as this text

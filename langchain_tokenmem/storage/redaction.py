@@ -14,13 +14,18 @@ from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import namespace_label
 from langchain_tokenmem.errors import CorruptStoreError, RedactionError, ScopeError
-from langchain_tokenmem.storage.codec import Codec, from_json, message_digest, to_json
+from langchain_tokenmem.storage.checkpoint_rows import KEEP_VALUE, from_ranges, is_at
+from langchain_tokenmem.storage.codec import Codec
 from langchain_tokenmem.storage.database import Database, chunks, lock_threads
-from langchain_tokenmem.storage.detached import from_ranges
-from langchain_tokenmem.storage.index_terms import forget_from
-from langchain_tokenmem.storage.message_json import checksum, decoded_message
+from langchain_tokenmem.storage.message_json import (
+    checksum,
+    decoded_message,
+    from_json,
+    message_digest,
+    to_json,
+)
 from langchain_tokenmem.storage.redactor import Redactor
-from langchain_tokenmem.storage.search_index import SearchIndex
+from langchain_tokenmem.storage.search_index import SearchIndex, forget, forget_from
 from langchain_tokenmem.storage.sessions import MESSAGES, Session, checked_id, find, save
 from langchain_tokenmem.storage.tables import (
     checkpoints,
@@ -194,8 +199,9 @@ class Redaction:
             at = and_(own, messages.c.number == number)
             connection.execute(update(messages).where(at).values(**new))
         if changes:
-            session = save(connection, session, edits=session.edits + len(changes))
+            session.edits += len(changes)
             self._reindex(connection, session, sorted(seqs - {0}))
+            save(connection, session)
         return set(changes)
 
     def _wording(self, row: Any, session: Session, redactor: Redactor) -> dict[str, Any]:
@@ -231,9 +237,9 @@ class Redaction:
         if session.kind == MESSAGES:
             self.index.edited(connection, session, seqs)
             return
-        self.index.forget(connection, session, seqs)
+        forget(connection, session, seqs)
         forget_from(connection, session, seqs[0])
-        save(connection, session, vectors_from=min(session.vectors_from, seqs[0]))
+        session.vectors_from = min(session.vectors_from, seqs[0])
 
     # --- what refers to messages: states and checkpoints
 
@@ -241,16 +247,13 @@ class Redaction:
         self, connection: Connection, session: Session, redactor: Redactor, changed: Collection[int]
     ) -> None:
         """Redact the state, the checkpoints and the pending writes of a session."""
-        version = session.version + bool(changed)  # a turn under way must look again
-        if session.state is not None:
-            state = from_json(session.state)
-            new = redactor.value(state)
-            if new is not state:
-                self._note("states", session)
-                save(connection, session, state=to_json(new)[0], version=session.version + 1)
-                version = session.version
-        if version != session.version:
-            save(connection, session, version=version)
+        state = None if session.state is None else from_json(session.state)
+        new = redactor.value(state)
+        if new is not state:
+            self._note("states", session)
+            session.state = to_json(new)[0]
+        if changed or new is not state:
+            save(connection, session, version=session.version + 1)  # a turn under way looks again
         own = values.c.session == session.id
         moved: dict[bytes, bytes] = {}
         for row in connection.execute(select(values).where(own)).all():
@@ -261,18 +264,17 @@ class Redaction:
             moved[bytes(row.digest)] = digest
             self._note("checkpoint_values", session)
             connection.execute(delete(values).where(own, values.c.digest == row.digest))
-            if not connection.execute(select(values).where(own, values.c.digest == digest)).first():
-                new_row = {"session": session.id, "digest": digest, "value": packed}
-                connection.execute(values.insert(), new_row)
+            new_row = {"session": session.id, "digest": digest, "value": packed}
+            connection.execute(KEEP_VALUE, new_row)
         self._checkpoints(connection, session, redactor, moved, {*changed})
         for row in connection.execute(select(writes).where(writes.c.session == session.id)).all():
             # task path, channel, references of messages, the rest
             packed = self._packed(row.value, redactor, lambda b: [*b[:3], redactor.value(b[3])])
             if packed is not None:
                 self._note("checkpoint_writes", session)
-                names = ("thread_id", "ns", "checkpoint_id", "task_id", "idx")
-                at = [writes.c[name] == getattr(row, name) for name in names]
-                connection.execute(update(writes).where(*at).values(value=packed))
+                at = (writes.c.task_id == row.task_id, writes.c.idx == row.idx)
+                mine = update(writes).where(*is_at(row, writes), *at)
+                connection.execute(mine.values(value=packed))
 
     def _checkpoints(
         self,
@@ -303,9 +305,7 @@ class Redaction:
                 continue
             if redactor.found > before:
                 self._note("checkpoints", session)
-            names = ("thread_id", "ns", "checkpoint_id")
-            at = [checkpoints.c[name] == getattr(row, name) for name in names]
-            connection.execute(update(checkpoints).where(*at).values(body=packed))
+            connection.execute(update(checkpoints).where(*is_at(row)).values(body=packed))
 
     def _packed(
         self,

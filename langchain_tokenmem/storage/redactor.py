@@ -18,8 +18,8 @@ from langchain_tokenmem.core.edited_words import without_words_of
 from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import MemoryState, SummaryEntry
-from langchain_tokenmem.storage.codec import to_json
-from langchain_tokenmem.storage.detached import LOOKED_INTO, mapped
+from langchain_tokenmem.storage.codec import LOOKED_INTO, mapped
+from langchain_tokenmem.storage.message_json import to_json
 
 _STATE_KEYS = frozenset({"version", "summary", "kept", "cuts", "blocks"})
 _MESSAGE_IDS = frozenset({"id", "type", "tool_call_id", "usage_metadata"})

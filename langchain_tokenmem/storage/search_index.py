@@ -6,29 +6,23 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from langchain_tokenmem.core.search_units import (
     Analyser,
     Change,
+    Entry,
     IndexSource,
     Scope,
     Unindexed,
 )
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage import documents, facts
-from langchain_tokenmem.storage.database import Database, lock_threads
+from langchain_tokenmem.storage.database import Database, chunks, lock_threads
 from langchain_tokenmem.storage.index_reader import IndexReader, sessions_in, source_of
-from langchain_tokenmem.storage.index_terms import (
-    add_terms,
-    delete_where,
-    entries_of,
-    forget,
-    forget_from,
-    recount,
-    start_over,
-)
 from langchain_tokenmem.storage.sessions import (
     MESSAGES,
     Session,
@@ -111,6 +105,8 @@ class SearchIndex(VectorTable):
             connection: In that transaction.
             session: The session with the messages.
             rows: The messages.
+
+        What it changes in the session its caller saves.
         """
         if rows and self._analyser and session.words_from == rows[0].seq:
             self._index(connection, self._analyser, session, rows)
@@ -118,11 +114,9 @@ class SearchIndex(VectorTable):
 
     def edited(self, connection: Connection, session: Session, seqs: Sequence[int]) -> Change:
         """Update the index entries of messages, in the transaction that edits them."""
-        session = find_by_id(connection, session.id) or session  # an append has counted meanwhile
         known = [seq for seq in seqs if seq < session.words_from]
-        forget(connection, session, known)
-        delete_vectors(connection, session.id, seqs)
-        session = save(connection, session, vectors_from=min(session.vectors_from, *seqs))
+        forget(connection, session, seqs)
+        session.vectors_from = min(session.vectors_from, *seqs)
         if known and self._analyser:
             rows = visible(read_at(connection, session, known))
             self._index(connection, self._analyser, session, rows)
@@ -224,7 +218,8 @@ class SearchIndex(VectorTable):
         with self._database.writing("The documents of recall", held) as connection:
             self._check(connection, sources[0].session_id, sources[0].user_id)
             session, old = documents.put(connection, sources)
-            self.forget(connection, session, old)
+            forget(connection, session, old)
+            save(connection, session)
         self.tell(Change("cleared" if old else "added", [session.id]))
         self.make_ready()
         if self._analyser is not None:
@@ -244,7 +239,8 @@ class SearchIndex(VectorTable):
             session, gone = documents.remove(connection, document_id, session_id, user_id)
             if session is None or not gone:
                 return False
-            self.forget(connection, session, gone)
+            forget(connection, session, gone)
+            save(connection, session)
         self._database.forget_deleted()
         self.tell(Change("cleared", [session.id]))
         return True
@@ -261,11 +257,6 @@ class SearchIndex(VectorTable):
         """Return the number of documents."""
         with self._database.reading("The documents of recall") as connection:
             return documents.count(connection, session_id, user_id)
-
-    def forget(self, connection: Connection, session: Session, seqs: Sequence[int]) -> None:
-        """Delete the terms and vectors of some texts."""
-        forget(connection, session, seqs)
-        delete_vectors(connection, session.id, seqs)
 
     def _check(self, connection: Connection, session_id: str | None, user_id: str | None) -> None:
         if session_id is not None:
@@ -320,6 +311,7 @@ class SearchIndex(VectorTable):
             found = sources_from(connection, session, session.words_from, size)
             done_to = found[-1].seq if found else session.last_seq
             add_terms(connection, session, entries_of(analyser, found), done_to)
+            save(connection, session)
             return len(found), done_to < session.last_seq
 
     def make_ready(self) -> None:
@@ -390,6 +382,7 @@ class SearchIndex(VectorTable):
             add_terms(connection, session, entries_of(analyser, found), last)
             if not is_more:
                 recount(connection, session)
+            save(connection, session)
             following = found[-1].seq + 1 if is_more else None
             # The end of a session is the beginning of the next one.
             facts.put(connection, _REBUILT_TO, (number, following) if is_more else (number + 1, 1))
@@ -413,3 +406,89 @@ def sources_from(
     start = max(from_seq, session.first_seq)
     rows = current(read(connection, session, start, start + limit - 1))
     return [source_of(row, session) for row in rows]
+
+
+# --- the inverted index
+
+# psycopg sends one statement for each row of a list.
+_ADD_AT_ONCE = insert(terms).from_select(
+    [*terms.c],
+    select(*(func.unnest(bindparam(column.name, type_=ARRAY(column.type))) for column in terms.c)),
+)
+"""Inserts rows that come as one array for each column, on PostgreSQL."""
+
+
+def entries_of(analyser: Analyser, sources: Sequence[IndexSource]) -> list[tuple[int, Entry]]:
+    """Return what an analyser finds in texts, each with the number of its text."""
+    return [
+        (source.seq, entry)
+        for source in sources
+        if not source.is_hidden
+        for entry in analyser.entries(source)
+    ]
+
+
+def add_terms(
+    connection: Connection, session: Session, found: Sequence[tuple[int, Entry]], last: int
+) -> None:
+    """Store the terms of texts of a session, and count them in it; its caller saves it.
+
+    Args:
+        connection: In a transaction that writes.
+        session: The session.
+        found: What was found in the texts.
+        last: Number of the last one of these texts.
+    """
+    new = [
+        (session.id, term, seq, entry.part, occurrences, entry.length, int(entry.elaborates))
+        for seq, entry in found
+        for term, occurrences in entry.terms.items()
+    ]
+    names = [column.name for column in terms.c]
+    if new and connection.dialect.name == "postgresql":
+        columns = map(list, zip(*new, strict=True))
+        connection.execute(_ADD_AT_ONCE, dict(zip(names, columns, strict=True)))
+    elif new:
+        connection.execute(insert(terms), [dict(zip(names, row, strict=True)) for row in new])
+    session.unit_count += len(found)
+    session.term_count += sum(entry.length for _, entry in found)
+    session.words_from = max(session.words_from, last + 1)
+
+
+def recount(connection: Connection, session: Session) -> None:
+    """Count the units and terms of a session anew."""
+    every = select(terms.c.seq, terms.c.part, terms.c.unit_length)
+    own = every.where(terms.c.session == session.id).distinct().subquery()
+    counted = select(func.count(), func.coalesce(func.sum(own.c.unit_length), 0)).select_from(own)
+    session.unit_count, session.term_count = connection.execute(counted).one()
+
+
+def forget(connection: Connection, session: Session, seqs: Sequence[int]) -> None:
+    """Delete the terms and vectors of some texts."""
+    for some in chunks(seqs):
+        delete_where(connection, session, terms.c.seq.in_(some))
+    delete_vectors(connection, session.id, seqs)
+
+
+def forget_from(connection: Connection, session: Session, seq: int) -> None:
+    """Delete the terms of a message and all later ones, which are then indexed again."""
+    delete_where(connection, session, terms.c.seq >= seq)
+    session.words_from = min(session.words_from, seq)
+
+
+def delete_where(connection: Connection, session: Session, condition: Any) -> None:
+    """Delete the terms of a session that meet a condition, and count without them."""
+    own = and_(terms.c.session == session.id, condition)
+    known = select(terms.c.seq, terms.c.part, terms.c.unit_length).where(own).distinct()
+    lengths = [row.unit_length for row in connection.execute(known)]
+    if lengths:
+        connection.execute(delete(terms).where(own))
+        session.unit_count -= len(lengths)
+        session.term_count -= sum(lengths)
+
+
+def start_over(connection: Connection) -> None:
+    """Delete all terms; every message is indexed again."""
+    new = {"unit_count": 0, "term_count": 0, "words_from": sessions.c.first_seq}
+    connection.execute(update(sessions).values(**new))
+    connection.execute(delete(terms))

@@ -23,7 +23,6 @@ from langchain_tokenmem.errors import (
     StoreError,
 )
 from langchain_tokenmem.state import load_state
-from langchain_tokenmem.storage.codec import from_json, to_json
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.importing import (
     ImportReport,
@@ -31,8 +30,14 @@ from langchain_tokenmem.storage.importing import (
     PageWriter,
     Progress,
 )
-from langchain_tokenmem.storage.message_json import UNDATED, EncodedMessage, checked_message
-from langchain_tokenmem.storage.sessions import Session, find, save
+from langchain_tokenmem.storage.message_json import (
+    UNDATED,
+    EncodedMessage,
+    checked_message,
+    from_json,
+    to_json,
+)
+from langchain_tokenmem.storage.sessions import Session, find
 from langchain_tokenmem.storage.tables import messages
 from langchain_tokenmem.storage.transcripts import add_wordings, hide, read, read_named
 
@@ -253,13 +258,12 @@ def _exported(found: Sequence[tuple[_Wording, str]]) -> _Exported:
 def _store(writer: PageWriter, page: list[_Exported], first: int, now: datetime) -> None:
     """Store a page with its edits; a new session gets the numbers of the exported one."""
 
-    def prepare(connection: Connection, session: Session) -> Session:
-        if session.last_seq or session.state is not None:
-            return session
-        numbers = {"first_seq": first, "last_seq": first - 1, "words_from": first}
-        return save(connection, session, **numbers, vectors_from=first)
+    def prepare(session: Session) -> None:
+        if not session.last_seq and session.state is None:
+            session.first_seq = session.words_from = session.vectors_from = first
+            session.last_seq = first - 1
 
-    def finish(connection: Connection, session: Session) -> Session:
+    def finish(connection: Connection, session: Session) -> None:
         edited = {one.message.message_id: one for one in page if one.others or not one.is_shown}
         rows = read_named(connection, session, edited)
         held = [row.seq for row in rows]
@@ -270,9 +274,8 @@ def _store(writer: PageWriter, page: list[_Exported], first: int, now: datetime)
                 hide(connection, session, [row.seq])
             add_wordings(connection, session, row.seq, one.others, now)
         if changed:
-            session = save(connection, session, edits=session.edits + len(changed))
+            session.edits += len(changed)
             writer.index.edited(connection, session, [row.seq for row in changed])
-        return session
 
     writer.store([one.message for one in page], prepare=prepare, finish=finish)
 

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, exists, insert, select, update
-from sqlalchemy.dialects.postgresql import insert as postgres_insert
+from sqlalchemy import ColumnElement, Connection, bindparam, exists, select, update
+from sqlalchemy.dialects.postgresql import insert
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR, check_characters, thread_of
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.state import MemoryState, load_state
-from langchain_tokenmem.storage.codec import from_json, to_json
+from langchain_tokenmem.storage.message_json import from_json, to_json
 from langchain_tokenmem.storage.tables import checkpoints, sessions, user_settings
 
 MESSAGES, OF_SESSION, OF_USER = "messages", "session_documents", "user_documents"
 """Kinds: a conversation, and the documents of a session or of a user; the name is its id."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Session:
-    """One conversation as it is stored; see `tables.sessions`.
+    """The row of a conversation; see `tables.sessions`. What is changed in it `save` writes.
 
     Attributes:
         id: Its number in every table.
@@ -68,6 +68,9 @@ class Session:
     vectors_from: int = 1
     unit_count: int = 0
     term_count: int = 0
+
+    def __post_init__(self) -> None:
+        self.stored = vars(self).copy()
 
     @property
     def count(self) -> int:
@@ -190,12 +193,9 @@ def find_or_make(
         thread = lock_name(kind, name)
         own = select(sessions.c.user_id).where(sessions.c.thread_id == thread)
         owner = connection.execute(own.where(sessions.c.user_id.is_not(None)).limit(1)).scalar()
-        row = asdict(Session(0, kind, name, thread, owner or user_id))
+        row = {**Session(0, kind, name, thread, owner or user_id).stored}
         del row["id"]
-        if connection.dialect.name == "postgresql":
-            connection.execute(postgres_insert(sessions).values(row).on_conflict_do_nothing())
-        else:
-            connection.execute(insert(sessions).values(row))
+        connection.execute(insert(sessions).on_conflict_do_nothing(), row)
         found = find(connection, name, user_id, kind=kind)
         assert found is not None  # noqa: S101  # it was inserted
     if user_id is not None and found.user_id is None:
@@ -203,7 +203,7 @@ def find_or_make(
         given = {"user_id": user_id, "vectors_from": sessions.c.first_seq}
         nobodys = (sessions.c.thread_id == found.thread_id, sessions.c.user_id.is_(None))
         connection.execute(update(sessions).where(*nobodys).values(given))
-        found = replace(found, user_id=user_id, vectors_from=found.first_seq)
+        found = find(connection, name, user_id, kind=kind) or found
     return found
 
 
@@ -230,17 +230,6 @@ class UserRule:
         self.check(name, user_id, None if found is None else found.user_id)
         return found
 
-    def find_or_make(self, connection: Connection, name: str, user_id: str | None) -> Session:
-        """Return a session that a call may change, as the function of that name does.
-
-        Raises:
-            ScopeError: As in `find`.
-        """
-        found = self.find(connection, name, user_id)
-        if found is None or (found.user_id is None and user_id is not None):
-            return find_or_make(connection, name, user_id)
-        return found
-
     def check(self, name: str, user_id: str | None, owner: str | None) -> None:
         """Raise where a call leaves out the user and may not.
 
@@ -264,10 +253,14 @@ class UserRule:
             )
 
 
-def save(connection: Connection, session: Session, **changes: Any) -> Session:
-    """Change columns of a session, and return it as it is then."""
-    connection.execute(_SAVE, {"number": session.id, **changes})
-    return replace(session, **changes)
+def save(connection: Connection, session: Session, **changes: Any) -> None:
+    """Write what was changed in a session, and further changes."""
+    for name, value in changes.items():
+        setattr(session, name, value)
+    now = {name: value for name, value in vars(session).items() if name != "stored"}
+    if changed := {name: now[name] for name in now if now[name] != session.stored[name]}:
+        connection.execute(_SAVE, {"number": session.id, **changed})
+        session.stored = now
 
 
 def list_sessions(connection: Connection, user_id: str | None) -> list[str]:
@@ -329,9 +322,9 @@ def state_of(session: Session) -> StoredState:
     return StoredState(state, session.version, settings_of(session).budget, edits)
 
 
-def save_state(connection: Connection, session: Session, state: MemoryState) -> Session:
+def save_state(connection: Connection, session: Session, state: MemoryState) -> None:
     """Store the memory of a session; who is about to store another one has to look again."""
-    return save(
+    save(
         connection,
         session,
         version=session.version + 1,
@@ -363,4 +356,4 @@ def save_settings_of_user(connection: Connection, user_id: str, settings: Sessio
     stored = settings.stored()
     if stored is not None:
         row = {"user_id": user_id, "settings": to_json(stored)[0]}
-        connection.execute(insert(user_settings).values(row))
+        connection.execute(insert(user_settings), row)

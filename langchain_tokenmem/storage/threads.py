@@ -17,11 +17,12 @@ from langchain_tokenmem.storage.checkpoint_rows import (
     Address,
     StoredCheckpoint,
     errors_about,
+    from_ranges,
     is_at,
+    time_of,
 )
 from langchain_tokenmem.storage.checkpoints import CheckpointStore
 from langchain_tokenmem.storage.database import chunks, lock_threads
-from langchain_tokenmem.storage.detached import from_ranges
 from langchain_tokenmem.storage.sessions import MESSAGES, find, find_or_make, save
 from langchain_tokenmem.storage.tables import (
     checkpoints,
@@ -277,7 +278,7 @@ def _by_rule(stored: Sequence[StoredCheckpoint], rule: RetentionRule) -> set[str
         return set()
     young = stored if rule.keep_last is None else stored[-rule.keep_last :]
     since = rule.since
-    stays = {one.id for one in young if since is None or (one.written_at or since) >= since}
+    stays = {one.id for one in young if since is None or (time_of(one.fields) or since) >= since}
     return stays | {stored[-1].id}
 
 

@@ -17,31 +17,25 @@ from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.session_settings import ScopedSettings, SessionSettings
 from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
 from langchain_tokenmem.state import MemoryState, load_state
-from langchain_tokenmem.storage.codec import Serializer, from_json, to_json
+from langchain_tokenmem.storage.codec import Codec, Serializer
 from langchain_tokenmem.storage.editing import edit, take_out
-from langchain_tokenmem.storage.message_json import EncodedMessage
+from langchain_tokenmem.storage.message_json import EncodedMessage, from_json, to_json
 from langchain_tokenmem.storage.sessions import (
     Session,
-    StoredState,
     checked_id,
     find_or_make,
     has_checkpoints,
-    save,
     save_settings_of_user,
     save_state,
     settings_of,
     settings_of_user,
-    state_of,
 )
-from langchain_tokenmem.storage.store_base import codec_of
-from langchain_tokenmem.storage.store_reading import ReadableStore
-from langchain_tokenmem.storage.store_removal import ErasableStore
-from langchain_tokenmem.storage.store_transfer import TransferStore
+from langchain_tokenmem.storage.store_maintenance import MaintainedStore
 from langchain_tokenmem.storage.tables import messages, terms, vectors
 from langchain_tokenmem.storage.transcripts import append
 
 
-class TranscriptStore(ReadableStore, ErasableStore, TransferStore):
+class TranscriptStore(MaintainedStore):
     """Append-only transcripts in SQLite or PostgreSQL, with a memory state for each session.
 
     One store may be shared between threads and event loops; several processes may use one
@@ -113,15 +107,14 @@ class TranscriptStore(ReadableStore, ErasableStore, TransferStore):
             checked_id(session_id)
             return []
         self.index.make_ready()
-        with self._writing(session_id) as connection:
-            session = self._users.find_or_make(connection, session_id, user_id)
+        with self._making(session_id, user_id) as (connection, session):
             encoded = [EncodedMessage(message) for message in new]
-            appended = append(connection, session, encoded, now or datetime.now(UTC))
-            change = self.index.appended(connection, appended.session, appended.rows)
-            if appended.edited:
-                change = self.index.edited(connection, appended.session, appended.edited)
+            rows, edited = append(connection, session, encoded, now or datetime.now(UTC))
+            change = self.index.appended(connection, session, rows)
+            if edited:
+                change = self.index.edited(connection, session, edited)
         self.index.tell(change)
-        return [row.message.id or "" for row in appended.rows]
+        return [row.message.id or "" for row in rows]
 
     aadd = in_thread(add)
 
@@ -161,9 +154,8 @@ class TranscriptStore(ReadableStore, ErasableStore, TransferStore):
         """
         (message,) = as_messages([message])
         one = EncodedMessage(message.model_copy(update={"id": message_id}))
-        with self._writing(session_id) as connection:
-            session = self._users.find_or_make(connection, session_id, user_id)
-            session, seqs = edit(connection, session, one, codec_of(serde), datetime.now(UTC))
+        with self._making(session_id, user_id) as (connection, session):
+            seqs = edit(connection, session, one, Codec(serde), datetime.now(UTC))
             change = self.index.edited(connection, session, seqs) if seqs else Change("added")
         self.index.tell(change)
 
@@ -183,12 +175,10 @@ class TranscriptStore(ReadableStore, ErasableStore, TransferStore):
             ScopeError: When the session belongs to another user.
             StoreError: When it is a thread with checkpoints.
         """
-        with self._writing(session_id) as connection:
-            session = self._users.find(connection, session_id, user_id)
+        with self._writing(session_id, user_id) as (connection, session):
             seqs = take_out(connection, session, ids) if session else []
             if session is None or not seqs:
                 return 0
-            session = self._users.find(connection, session_id, user_id) or session
             change = self.index.edited(connection, session, seqs)
         self.index.tell(change)
         return len(seqs)
@@ -204,10 +194,10 @@ class TranscriptStore(ReadableStore, ErasableStore, TransferStore):
             ScopeError: When the session belongs to another user.
             StoreError: When it is a thread with checkpoints, which need its messages.
         """
-        with self._writing(session_id) as connection:
-            session = self._users.find(connection, session_id, user_id)
+        with self._writing(session_id, user_id) as (connection, session):
             if session is None:
                 return 0
+            count = session.count
             if has_checkpoints(connection, session):
                 raise StoreError(
                     f"Session {session_id!r} holds the messages of a thread with checkpoints, "
@@ -216,36 +206,17 @@ class TranscriptStore(ReadableStore, ErasableStore, TransferStore):
                 )
             for table in (messages, terms, vectors):
                 connection.execute(delete(table).where(table.c.session == session.id))
-            first = session.last_seq + 1
-            save(
-                connection,
-                session,
-                first_seq=first,
-                words_from=first,
-                vectors_from=first,
-                unit_count=0,
-                term_count=0,
-                edits=0,
-                is_pinned=0,
-                active_at=None,
-                version=session.version + 1,
-                state=None,
-            )
+            session.first_seq = session.words_from = session.vectors_from = session.last_seq + 1
+            session.unit_count = session.term_count = session.edits = session.is_pinned = 0
+            session.active_at = session.state = None
+            session.version += 1
         self.database.forget_deleted()
         self.index.tell(Change("cleared", [session.id]))
-        return session.count
+        return count
 
     aclear = in_thread(clear)
 
     # --- states, settings, leases
-
-    def state(self, session_id: str, *, user_id: str | None = None) -> StoredState:
-        """Return the memory's state of a session."""
-        with self._reading(session_id) as connection:
-            session = self._users.find(connection, session_id, user_id)
-            return StoredState(None, 0, None) if session is None else state_of(session)
-
-    astate = in_thread(state)
 
     def save_state(
         self,
@@ -260,8 +231,7 @@ class TranscriptStore(ReadableStore, ErasableStore, TransferStore):
         Returns:
             Whether it was stored.
         """
-        with self._writing(session_id) as connection:
-            session = self._users.find(connection, session_id, user_id)
+        with self._writing(session_id, user_id) as (connection, session):
             if (session.version if session else 0) != expected:
                 return False
             save_state(connection, session or find_or_make(connection, session_id, user_id), state)
@@ -315,38 +285,13 @@ class TranscriptStore(ReadableStore, ErasableStore, TransferStore):
                 changed = settings_of_user(connection, user_id).changed(given)
                 save_settings_of_user(connection, user_id, changed)
             return
-        with self._writing(session_id) as connection:
-            session = self._users.find_or_make(connection, session_id, user_id)
+        with self._making(session_id, user_id) as (connection, session):
             stored = settings_of(session).changed(given).stored()
-            text = None if stored is None else to_json(stored)[0]
-            session = save(connection, session, settings=text)
+            session.settings = None if stored is None else to_json(stored)[0]
             if "mode" in given:
                 _forget_chosen_mode(connection, session)
 
     aset_settings = in_thread(set_settings)
-
-    def settings(
-        self, session_id: str | None = None, *, user_id: str | None = None
-    ) -> SessionSettings:
-        """Return the settings of a session, completed by those of its user.
-
-        Args:
-            session_id: The session; without it the user's own settings are returned.
-            user_id: The user, if the session has no owner yet.
-
-        Raises:
-            ScopeError: When the session belongs to another user.
-        """
-        about = f"User {user_id!r}" if session_id is None else f"Session {session_id!r}"
-        with self.database.reading(about) as connection:
-            session = (
-                None if session_id is None else self._users.find(connection, session_id, user_id)
-            )
-            owner = user_id if session is None else session.user_id or user_id
-            own = SessionSettings() if session is None else settings_of(session)
-            return own.over(settings_of_user(connection, owner))
-
-    asettings = in_thread(settings)
 
     def lease(
         self, session_id: str, owner: str, seconds: float, *, user_id: str | None = None
@@ -364,23 +309,21 @@ class TranscriptStore(ReadableStore, ErasableStore, TransferStore):
         Returns:
             Whether this owner holds it now; False while another does, or without a session.
         """
-        with self._writing(session_id) as connection:
-            session = self._users.find(connection, session_id, user_id)
+        with self._writing(session_id, user_id) as (_, session):
             if session is None:
                 return False
             now = time.time()
             until, end = session.leased_until or 0.0, now + seconds
             is_free = session.leased_by in {None, owner} or not now < until <= end
             if is_free:
-                save(connection, session, leased_by=owner, leased_until=end)
+                session.leased_by, session.leased_until = owner, end
             return is_free
 
     def release(self, session_id: str, owner: str, *, user_id: str | None = None) -> None:
         """Release the lease of this owner."""
-        with self._writing(session_id) as connection:
-            session = self._users.find(connection, session_id, user_id)
+        with self._writing(session_id, user_id) as (_, session):
             if session is not None and session.leased_by == owner:
-                save(connection, session, leased_by=None, leased_until=None)
+                session.leased_by = session.leased_until = None
 
 
 def _forget_chosen_mode(connection: Connection, session: Session) -> None:

@@ -24,7 +24,6 @@ from langchain_tokenmem.core.messages import (
 )
 from langchain_tokenmem.core.thread_names import is_id
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.codec import message_digest
 from langchain_tokenmem.storage.database import chunks
 from langchain_tokenmem.storage.message_json import (
     UNDATED,
@@ -32,8 +31,9 @@ from langchain_tokenmem.storage.message_json import (
     checksum,
     created_at_of,
     decoded_message,
+    message_digest,
 )
-from langchain_tokenmem.storage.sessions import Session, later, save
+from langchain_tokenmem.storage.sessions import Session, later
 from langchain_tokenmem.storage.tables import messages
 
 logger = logging.getLogger(__name__)
@@ -218,21 +218,6 @@ def _incomplete(session: Session, what: str) -> CorruptStoreError:
 # --- appending
 
 
-@dataclass(frozen=True)
-class Appended:
-    """What became of a batch of messages.
-
-    Attributes:
-        session: The session afterwards.
-        rows: The messages that are new.
-        edited: Numbers of the messages that are shown in other words.
-    """
-
-    session: Session
-    rows: Sequence[TranscriptRow]
-    edited: Sequence[int] = ()
-
-
 def append(
     connection: Connection,
     session: Session,
@@ -240,7 +225,7 @@ def append(
     now: datetime,
     *,
     only_new: bool = False,
-) -> Appended:
+) -> tuple[list[TranscriptRow], list[int]]:
     """Append what is new of a batch that an application adds.
 
     Words that a message with a known id never had supersede those that it has; words that it had
@@ -252,6 +237,10 @@ def append(
         given: The messages, oldest first.
         now: Time of messages that bring none.
         only_new: Append every message with a new id, and change nothing that is there.
+
+    Returns:
+        The messages that are new, and the numbers of those that are shown in other words; the
+        session has them, and its caller saves it.
 
     Raises:
         ConfigurationError: When one of them cannot be stored.
@@ -291,22 +280,15 @@ def append(
             has_own_id = bool(one.given.id)
             added.append(TranscriptRow(at, one.stored, moment, has_own_id, number=row["number"]))
     if not rows:
-        return Appended(session, [])
+        return [], []
     connection.execute(insert(messages), rows)
+    newest = max(datetime.fromisoformat(row["created_at"]) for row in rows)
+    session.last_seq, session.active_at = seq, later(session.active_at, newest)
+    session.edits += len(edited)
     new_rows = {row.seq for row in added}
-    before = edited - new_rows
-    session = save(
-        connection,
-        session,
-        last_seq=seq,
-        edits=session.edits + len(edited),
-        active_at=later(
-            session.active_at, max(datetime.fromisoformat(r["created_at"]) for r in rows)
-        ),
-    )
     if edited & new_rows:  # edited within one batch
         added = visible(read_at(connection, session, new_rows))
-    return Appended(session, added, sorted(before))
+    return added, sorted(edited - new_rows)
 
 
 def row_of(

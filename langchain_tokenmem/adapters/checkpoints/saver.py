@@ -48,7 +48,7 @@ from langchain_tokenmem.core.argument_checks import (
     checked_several,
 )
 from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
-from langchain_tokenmem.storage.checkpoint_rows import Address, NewCheckpoint
+from langchain_tokenmem.storage.checkpoint_rows import Address
 from langchain_tokenmem.storage.checkpoints import CheckpointStore
 from langchain_tokenmem.storage.codec import Codec
 from langchain_tokenmem.storage.doctor import Examination, examine
@@ -212,15 +212,15 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
         new_versions: ChannelVersions,
     ) -> tuple[RunnableConfig, bool]:
         address = address_of(config)
-        new = NewCheckpoint(
+        count = self._checkpoints.put(
             address,
             checkpoint,
             kept_metadata(config, metadata, self._metadata_keys),
             new_versions,
             is_fork=is_fork(config, metadata),
             user_id=owner_of(config),
+            counts=self._retention.is_set,
         )
-        count = self._checkpoints.put(new, counts=self._retention.is_set)
         stored = config_of(Address(address.thread_id, address.ns, checkpoint["id"]))
         return stored, count > 0 and self._retention.is_due(count)
 

@@ -1,22 +1,27 @@
-"""Removing for good: sessions, words, and what nobody has used for a while."""
+"""The part of a `TranscriptStore` that removes for good, and that imports and exports sessions."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from langchain_tokenmem.background import in_thread
 from langchain_tokenmem.core.search_units import Change
-from langchain_tokenmem.storage.codec import Serializer
+from langchain_tokenmem.storage.codec import Codec, Serializer
+from langchain_tokenmem.storage.importing import (
+    HistoryImport,
+    ImportReport,
+    PageWriter,
+    Progress,
+    Source,
+)
 from langchain_tokenmem.storage.lifecycle import (
     Expiry,
     ExpiryPolicy,
     ExpiryReport,
     claim_run,
     erase,
-    kept_sessions,
-    mark_kept,
 )
 from langchain_tokenmem.storage.redaction import (
     Redaction,
@@ -25,12 +30,13 @@ from langchain_tokenmem.storage.redaction import (
     purge_superseded,
 )
 from langchain_tokenmem.storage.redactor import Redactor
-from langchain_tokenmem.storage.sessions import checked_id
-from langchain_tokenmem.storage.store_base import StoreBase, codec_of
+from langchain_tokenmem.storage.session_files import Line, export_lines, import_lines
+from langchain_tokenmem.storage.sessions import find_or_make, save
+from langchain_tokenmem.storage.store_reading import ReadableStore
 
 
-class ErasableStore(StoreBase):
-    """The methods of a store that remove something for good, or mark what expiry keeps."""
+class MaintainedStore(ReadableStore):
+    """The methods of a store for who runs it: erase, redact, expire, import and export."""
 
     def erase(
         self, session_id: str | None = None, user_id: str | None = None, *, dry_run: bool = False
@@ -54,8 +60,7 @@ class ErasableStore(StoreBase):
             StoreError: When the session is that of a sub-graph, which is deleted with its thread.
                 Nothing was deleted.
         """
-        if session_id is not None:
-            self._check_user(session_id, user_id)
+        self._check_user(session_id, user_id)
         with self.database.writing("Erasing", undo=dry_run) as connection:
             counts, gone = erase(connection, session_id, user_id)
         if dry_run:
@@ -117,9 +122,8 @@ class ErasableStore(StoreBase):
 
         redactor()
         scope = RedactionScope(session_id, user_id, everywhere)
-        if session_id is not None:
-            self._check_user(session_id, user_id)
-        codec = codec_of(serde)
+        self._check_user(session_id, user_id)
+        codec = Codec(serde)
         return Redaction(self.database, self.index, codec, scope, redactor, dry_run=dry_run).run()
 
     aredact = in_thread(redact)
@@ -147,9 +151,8 @@ class ErasableStore(StoreBase):
             CorruptStoreError: When a checkpoint cannot be read.
         """
         scope = RedactionScope(session_id, user_id, everywhere)
-        if session_id is not None:
-            self._check_user(session_id, user_id)
-        return purge_superseded(self.database, codec_of(serde), scope)
+        self._check_user(session_id, user_id)
+        return purge_superseded(self.database, Codec(serde), scope)
 
     apurge_superseded = in_thread(purge_superseded)
 
@@ -217,15 +220,114 @@ class ErasableStore(StoreBase):
         Raises:
             ScopeError: When the session belongs to another user.
         """
-        with self._writing(checked_id(session_id)) as connection:
-            self._users.find(connection, session_id, user_id)
-            mark_kept(connection, session_id, user_id, is_kept=keep)
+        with self._writing(session_id, user_id) as (connection, session):
+            if session is not None:
+                session.is_kept = int(keep)
+            elif keep:
+                save(connection, find_or_make(connection, session_id, user_id), is_kept=1)
 
     akeep_session = in_thread(keep_session)
 
-    def kept_sessions(self) -> list[str]:
-        """Return the ids of the sessions that are marked, in alphabetical order."""
-        with self.database.reading("Marks of sessions") as connection:
-            return kept_sessions(connection)
+    # --- import and export
 
-    akept_sessions = in_thread(kept_sessions)
+    def import_history(
+        self,
+        source: Source,
+        session_id: str,
+        *,
+        user_id: str | None = None,
+        summary: str | None = None,
+        summary_covers: int = 0,
+        now: datetime | None = None,
+        progress: Progress | None = None,
+    ) -> ImportReport:
+        """Import the messages of a chat history, page by page.
+
+        It can be repeated at any time: only what is new is appended, and an interrupted import
+        continues. Messages keep their ids; one without an id gets one from its position and
+        content, and one whose id belongs to another message gets a new id. Messages keep their
+        times; one without a time has that of the message before it.
+
+        A summary at its beginning, as `SummarizationMiddleware` leaves it, becomes the first entry
+        of a new session's summary.
+
+        Args:
+            source: Any `BaseChatMessageHistory`, or messages in any form that LangChain takes. A
+                `SQLChatMessageHistory` is read from its table in pages.
+            session_id: Session to import into.
+            user_id: Its owner.
+            summary: Text of the summary that a `ConversationSummaryMemory` has.
+            summary_covers: How many messages of the source `summary` covers, without system
+                messages; 0 if they are not in the source.
+            now: Time of the messages before the first one with a time; default: the current time.
+            progress: Called after each page with the number of imported messages.
+
+        Raises:
+            ScopeError: When the session belongs to another user.
+            ConfigurationError: When the source has no messages.
+            HistoryImportError: When a message cannot be imported; it names the place.
+            StoreError: When the session is a thread with checkpoints.
+
+        Example:
+            >>> from langchain_tokenmem import TranscriptStore
+            >>> with TranscriptStore("sqlite://") as store:
+            ...     [store.import_history([("human", "hi")], "s1").added for _ in range(2)]
+            [1, 0]
+        """
+        moment = now or datetime.now(UTC)
+        writer = self._page_writer(session_id, user_id, moment)
+        one = HistoryImport(writer, now=moment, summary=summary, covers=summary_covers)
+        return one.run(source, progress)
+
+    aimport_history = in_thread(import_history)
+
+    def export_session(self, session_id: str, *, user_id: str | None = None) -> Iterator[str]:
+        """Yield a session as lines of JSON, read in pages.
+
+        The first line has owner, budget and memory state, each other one a message with id, time
+        and edits. `import_session` creates the same session from them.
+
+        Args:
+            session_id: The session.
+            user_id: The user who asks; the session must belong to them.
+
+        Raises:
+            ScopeError: When there is no such session, or it belongs to another user.
+            CorruptStoreError: When a part of it is damaged.
+        """
+        self._check_user(session_id, user_id)
+        return export_lines(self.database, session_id, user_id)
+
+    def import_session(
+        self,
+        lines: Iterable[Line],
+        session_id: str | None = None,
+        *,
+        user_id: str | None = None,
+        progress: Progress | None = None,
+    ) -> ImportReport:
+        """Create a session from the lines of `export_session`.
+
+        Known messages stay as they are; the state is imported if the session has none.
+
+        Args:
+            lines: The lines of one session, or pairs of a place, which errors name, and the line.
+            session_id: Another id for it.
+            user_id: Another owner.
+            progress: Called after each page with the number of imported messages.
+
+        Raises:
+            HistoryImportError: When a line is invalid; the error names it, and how many messages
+                are stored.
+            ScopeError: When the session belongs to another user.
+            StoreError: When the session is a thread with checkpoints.
+        """
+        return import_lines(
+            self._page_writer, lines, session_id, user_id=user_id, progress=progress
+        )
+
+    aimport_session = in_thread(import_session)
+
+    def _page_writer(self, session_id: str, user_id: str | None, now: datetime) -> PageWriter:
+        self._check_user(session_id, user_id)
+        return PageWriter(self.database, self.index, session_id, user_id=user_id, now=now)
