@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -13,7 +14,7 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, select
 
-from langchain_tokenmem.core.messages import digest_of, marked, marks_of, role_of
+from langchain_tokenmem.core.messages import marked, marks_of, role_of
 from langchain_tokenmem.core.thread_names import thread_of
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
 from langchain_tokenmem.storage.database import Database
@@ -40,7 +41,7 @@ from langchain_tokenmem.storage.sessions import (
     save_state,
 )
 from langchain_tokenmem.storage.tables import messages
-from langchain_tokenmem.storage.transcripts import append, hashes_of
+from langchain_tokenmem.storage.transcripts import add_wordings, append, hashes_of, hide, read_named
 
 Progress = Callable[[int], None]
 """Called after each page with the number of messages that are done."""
@@ -76,18 +77,25 @@ class PageMessage:
     """A message that is to be stored.
 
     Attributes:
-        row: The message; without an id of its own where that is made up.
-        message_id: The id under which it is stored.
+        row: The message; without an id where that is made up.
         position: Its place in the source, from which ids are made up.
         is_first_only: Whether it belongs at the beginning of a new session, or nowhere.
         is_renamed: Whether another message has its id.
+        is_shown: Whether these words are shown.
+        others: Its other wordings in order, each with whether it is shown.
     """
 
     row: EncodedMessage
-    message_id: str
     position: str
     is_first_only: bool = False
     is_renamed: bool = False
+    is_shown: bool = True
+    others: Sequence[tuple[EncodedMessage, bool]] = ()
+
+    @property
+    def id(self) -> str:
+        """The id under which it is stored."""
+        return self.row.stored.id or ""
 
 
 class PageWriter:
@@ -99,6 +107,7 @@ class PageWriter:
         session_id: Names the session.
         user_id: Its owner.
         now: Time of messages that bring none.
+        first: Number of the first message, where the session is new; None for any.
     """
 
     def __init__(
@@ -109,52 +118,41 @@ class PageWriter:
         *,
         user_id: str | None,
         now: datetime,
+        first: int | None = None,
     ) -> None:
         index.make_ready()
-        self._database, self.index, self._user_id, self._now = database, index, user_id, now
+        self._database, self._index, self._user_id, self._now = database, index, user_id, now
+        self._first = first
         self.report = ImportReport(checked_id(session_id))
 
-    def store(
-        self,
-        page: Sequence[PageMessage],
-        *,
-        prepare: Callable[[Session], None] = lambda _: None,
-        finish: Callable[[Connection, Session], None] = lambda _, __: None,
-    ) -> list[PageMessage]:
-        """Store a page in one transaction.
-
-        Args:
-            page: The messages.
-            prepare: Called with the session before.
-            finish: Called with the session as it is then.
-
-        Returns:
-            The messages of the page that the session has now.
+    def store(self, page: Sequence[PageMessage]) -> list[PageMessage]:
+        """Store a page in one transaction; return the messages that the session has now.
 
         Raises:
             ScopeError: When the session belongs to another user.
             StoreError: When it is a thread with checkpoints.
         """
-        name = self.report.session_id
-        with self._database.writing(f"Session {name!r}", thread_of(name)) as connection:
-            session = find_or_make(connection, name, self._user_id)
-            _refuse_thread(connection, session)
-            prepare(session)
+        with self._session() as (connection, session):
+            if has_checkpoints(connection, session):
+                raise StoreError(
+                    f"Session {session.name!r} is a thread with checkpoints; import into a session "
+                    f"of another name, or give the messages to the graph: graph.update_state."
+                )
+            if self._first and not session.last_seq and session.state is None:
+                session.first_seq = session.words_from = session.vectors_from = self._first
+                session.last_seq = self._first - 1
             wanted = _under_free_ids(connection, session, page)
-            rows, _ = append(
-                connection, session, [one.row for one in wanted], self._now, only_new=True
-            )
-            change = self.index.appended(connection, session, rows)
-            finish(connection, session)
-            save(connection, session)
-        self.index.tell(change)
-        new = {row.message.id for row in rows}
-        renamed = sum(one.is_renamed and one.message_id in new for one in wanted)
+            rows = [one.row for one in wanted]
+            added, _ = append(connection, session, rows, self._now, only_new=True)
+            change = self._index.appended(connection, session, added)
+            self._edit(connection, session, wanted)
+        self._index.tell(change)
+        new = {row.message.id for row in added}
         self.report = replace(
             self.report,
             added=self.report.added + len(new),
             known=self.report.known + len(page) - len(new),
-            renamed=self.report.renamed + renamed,
+            renamed=self.report.renamed + sum(one.is_renamed and one.id in new for one in wanted),
         )
         return wanted
 
@@ -166,9 +164,7 @@ class PageWriter:
             state: The state as JSON.
             settings: The settings as JSON.
         """
-        name = self.report.session_id
-        with self._database.writing(f"Session {name!r}", thread_of(name)) as connection:
-            session = find_or_make(connection, name, self._user_id)
+        with self._session() as (connection, session):
             own = (messages.c.session == session.id, messages.c.seq == session.first_seq)
             there = connection.execute(select(messages.c.message_id).where(*own)).scalar()
             if there != first_id:
@@ -176,17 +172,33 @@ class PageWriter:
             is_free = state is not None and session.state is None
             if is_free and state is not None:
                 save_state(connection, session, from_json(state))
-            save(connection, session, settings=session.settings or settings)
+            session.settings = session.settings or settings
         self.report = replace(self.report, has_summary=is_free)
 
+    @contextmanager
+    def _session(self) -> Iterator[tuple[Connection, Session]]:
+        name = self.report.session_id
+        with self._database.writing(f"Session {name!r}", thread_of(name)) as connection:
+            session = find_or_make(connection, name, self._user_id)
+            yield connection, session
+            save(connection, session)
 
-def _refuse_thread(connection: Connection, session: Session) -> None:
-    """Raise if a session is a thread: its checkpoints would not name what is imported."""
-    if has_checkpoints(connection, session):
-        raise StoreError(
-            f"Session {session.name!r} is a thread with checkpoints; import into a session of "
-            f"another name, or give the messages to the graph: graph.update_state."
-        )
+    def _edit(
+        self, connection: Connection, session: Session, wanted: Sequence[PageMessage]
+    ) -> None:
+        """Give messages their other wordings; those that were edited here stay as they are."""
+        edited = {one.id: one for one in wanted if one.others or not one.is_shown}
+        rows = read_named(connection, session, edited)
+        held = [row.seq for row in rows]
+        changed = [row for row in rows if held.count(row.seq) == 1 and row.is_shown]
+        for row in changed:
+            one = edited[row.message.id or ""]
+            if not one.is_shown:
+                hide(connection, session, [row.seq])
+            add_wordings(connection, session, row.seq, one.others, self._now)
+        if changed:
+            session.edits += len(changed)
+            self._index.edited(connection, session, [row.seq for row in changed])
 
 
 def _under_free_ids(
@@ -196,28 +208,25 @@ def _under_free_ids(
 
     Some model servers give all of their answers one id. An import only adds, and loses nothing.
     """
-    stored = hashes_of(connection, session, [one.message_id for one in page])
+    stored = hashes_of(connection, session, [one.id for one in page])
     wanted: list[PageMessage] = []
     for one in page:
         digest = one.row.digest
-        if one.is_first_only and session.count and digest not in stored.get(one.message_id, ()):
+        if one.is_first_only and session.count and digest not in stored.get(one.id, ()):
             continue  # the session has begun
-        if digest in stored.setdefault(one.message_id, {digest}):
-            wanted.append(one)
-        else:
-            wanted.append(renamed(one))
+        is_free = digest in stored.setdefault(one.id, {digest})
+        wanted.append(one if is_free else renamed(one))
     return wanted
 
 
 def renamed(one: PageMessage) -> PageMessage:
     """Return a message under an id that the same message at the same place always gets."""
-    message = one.row.given
-    name = f"{one.position}\n{digest_of(message)}"
-    made_up = f"imported-{hashlib.blake2b(name.encode(), digest_size=12).hexdigest()}"
-    given = message.model_copy(update={"id": None}) if message.id else message
     before = one.row
+    name = f"{one.position}\n{before.digest}"
+    made_up = f"imported-{hashlib.blake2b(name.encode(), digest_size=12).hexdigest()}"
+    given = before.given.model_copy(update={"id": None})
     row = EncodedMessage(given, made_up, created_at=before.created_at, is_dated=before.is_dated)
-    return replace(one, row=row, message_id=made_up, is_renamed=True)
+    return PageMessage(row, one.position, one.is_first_only, is_renamed=True)
 
 
 _NAMES = ("created_at", "timestamp", "created")
@@ -334,7 +343,7 @@ class HistoryImport:
         if encoded[0].is_first_only and encoded[0] not in stored:
             self._summary = None  # a session that has begun keeps its own beginning
         for one in stored:
-            self._covered.see(one.row.stored, one.message_id)
+            self._covered.see(one.row.stored, one.id)
 
     def _encoded(self, one: SourceMessage) -> PageMessage:
         """Return a message with its time, under its own id or a made-up one.
@@ -348,8 +357,8 @@ class HistoryImport:
                 self._time = created_at_of(marked(one.message, created_at=time), self._now)
             row = EncodedMessage(one.message, created_at=self._time, is_dated=time is not None)
             is_summary = one.position == SUMMARY
-            found = PageMessage(row, row.stored.id or "", one.position, is_first_only=is_summary)
-            if not found.message_id:
+            found = PageMessage(row, one.position, is_first_only=is_summary)
+            if not found.id:
                 found = replace(renamed(found), is_renamed=False)
             _ = found.row.encoding
         except (ConfigurationError, AttributeError, TypeError) as error:

@@ -80,21 +80,14 @@ def erase(
         raise ScopeError("Nothing is erased without a scope: name session_id= or user_id=.")
     lock_threads(connection, threads)
     notes = _erase_notes(connection, threads, session_id, user_id)
-    counts, gone = _erase_threads(connection, threads, quotes=session_id is not None)
+    if session_id is not None:
+        _forget_quotes(connection, threads)
+    counts, gone = delete_threads(connection, threads)
     counts["items"] = notes
     if session_id is None and user_id is not None:
         own = user_settings.c.user_id == user_id
         counts["user_settings"] = connection.execute(delete(user_settings).where(own)).rowcount
     return dict(counts), gone
-
-
-def _erase_threads(
-    connection: Connection, threads: Collection[str], *, quotes: bool = True
-) -> tuple[Counter[str], list[int]]:
-    """Delete threads, and the memory blocks of other sessions that quote them."""
-    if quotes:
-        _forget_quotes(connection, threads)
-    return delete_threads(connection, threads)
 
 
 def _erase_notes(
@@ -231,68 +224,58 @@ class _Thread:
         return self.is_pinned or self.is_kept
 
 
-@dataclass
-class Expiry:
-    """One run over all sessions of a database.
+def expire_inactive(
+    database: Database,
+    index: SearchIndex,
+    since: datetime,
+    *,
+    dry_run: bool = False,
+    goes_on: Callable[[], bool] = lambda: True,
+    progress: Callable[[int], None] = lambda _: None,
+) -> ExpiryReport:
+    """Delete the sessions of a database that are inactive, or only say which they are.
 
     Args:
         database: The database.
         index: Whose listeners are told.
         since: Sessions that were active then or later stay.
+        dry_run: Whether nothing is deleted.
         goes_on: Asked before each batch.
         progress: Called after each batch with the number of sessions that are gone.
     """
-
-    database: Database
-    index: SearchIndex
-    since: datetime
-    goes_on: Callable[[], bool] = lambda: True
-    progress: Callable[[int], None] = lambda _: None
-
-    def run(self, *, dry_run: bool) -> ExpiryReport:
-        """Delete what is inactive, or only say what that is."""
-        with self.database.reading(_ABOUT) as connection:
-            found = inactive_threads(connection, self.since)
-        staying = {one.id: one for one in found if one.stays}
-        expired: list[str] = []
-        counts: Counter[str] = Counter()
-        for batch in _batches([one for one in found if not one.stays]):
-            if not self.goes_on():
-                break
-            if dry_run:
-                expired += [one.id for one in batch]
-                counts["messages"] += sum(one.messages for one in batch)
-            else:
-                again, more = self._delete([one.id for one in batch])
-                expired += [one.id for one in again if not one.stays]
-                staying |= {one.id: one for one in again if one.stays}
-                counts.update(more)
-            self.progress(len(expired))
-        kept = sum(one.is_kept for one in staying.values())
-        return ExpiryReport(
-            tuple(expired), dict(counts), len(staying) - kept, kept, is_dry_run=dry_run
-        )
-
-    def _delete(self, threads: Sequence[str]) -> tuple[list[_Thread], Mapping[str, int]]:
-        """Delete threads, but for those that were active, pinned or marked meanwhile.
-
-        Returns:
-            Those that are inactive still, and how many rows of each kind were deleted.
-        """
-        with self.database.writing(_ABOUT, *threads) as connection:
-            found = inactive_threads(connection, self.since, threads)
-            going = [one.id for one in found if not one.stays]
-            notes = _erase_notes(connection, going, None, None)
-            counts, numbers = _erase_threads(connection, going)
-            counts["items"] += notes
-        if going:
-            self.database.forget_deleted()
-            self.index.tell(Change("erased", numbers))
-        return found, counts
+    with database.reading(_ABOUT) as connection:
+        found = inactive_threads(connection, since)
+    staying = {one.id: one for one in found if one.stays}
+    expired: list[str] = []
+    counts: Counter[str] = Counter()
+    for batch in _batches([one for one in found if not one.stays]):
+        if not goes_on():
+            break
+        threads = [one.id for one in batch]
+        if dry_run:
+            counts["messages"] += sum(one.messages for one in batch)
+            expired += threads
+        else:
+            with database.writing(_ABOUT, *threads) as connection:
+                # Some were active, pinned or marked meanwhile.
+                again = inactive_threads(connection, since, threads)
+                going = [one.id for one in again if not one.stays]
+                counts["items"] += _erase_notes(connection, going, None, None)
+                _forget_quotes(connection, going)
+                more, numbers = delete_threads(connection, going)
+            if going:
+                database.forget_deleted()
+                index.tell(Change("erased", numbers))
+            counts.update(more)
+            expired += going
+            staying |= {one.id: one for one in again if one.stays}
+        progress(len(expired))
+    kept = sum(one.is_kept for one in staying.values())
+    return ExpiryReport(tuple(expired), dict(counts), len(staying) - kept, kept, is_dry_run=dry_run)
 
 
 class AutomaticExpiry:
-    """Runs `Expiry` behind commits of a store, at most once in the policy's `expire_every`.
+    """Runs `expire_inactive` behind commits of a store, at most once in the policy's `expire_every`.
 
     Args:
         policy: When sessions expire; nothing is started where it is off.
@@ -331,7 +314,10 @@ class AutomaticExpiry:
 
         What this process stores itself proves nothing; how long it runs is measured otherwise.
         """
-        seen = newest_activity(connection, self._opened_at) or self._opened_at
+        # Sessions do not tell it: who is active now has no earlier time there.
+        own = messages.c.created_at <= _text_of(self._opened_at)
+        found = connection.execute(select(func.max(messages.c.created_at)).where(own)).scalar()
+        seen = datetime.fromisoformat(found) if found else self._opened_at
         if now - seen <= timedelta(seconds=time.monotonic() - self._opened_on) + _MOST_AHEAD:
             return False
         logger.warning(
@@ -350,9 +336,10 @@ class AutomaticExpiry:
             with self._database.writing("Expiring sessions") as connection:
                 if self._is_ahead(connection, now) or not claim_run(connection, now, now - every):
                     return
-            expiry = Expiry(self._database, self._index, self._policy.since(now))
-            expiry.goes_on = lambda: not self._is_closing
-            report = expiry.run(dry_run=False)
+            since = self._policy.since(now)
+            report = expire_inactive(
+                self._database, self._index, since, goes_on=lambda: not self._is_closing
+            )
         except TokenMemoryError as error:
             logger.warning("Inactive sessions did not expire: %s", error)
             return
@@ -410,16 +397,6 @@ def _batches(found: Sequence[_Thread]) -> Iterable[list[_Thread]]:
         yield batch
 
 
-def newest_activity(connection: Connection, before: datetime) -> datetime | None:
-    """Return the time of the newest message that is not after `before`.
-
-    Sessions do not tell it: who is active now has no earlier time there.
-    """
-    own = messages.c.created_at <= _text_of(before)
-    found = connection.execute(select(func.max(messages.c.created_at)).where(own)).scalar()
-    return None if found is None else datetime.fromisoformat(found)
-
-
 def claim_run(connection: Connection, now: datetime, since: datetime | None) -> bool:
     """Note that a run begins; return False where one has begun after `since`, in any process.
 
@@ -431,10 +408,8 @@ def claim_run(connection: Connection, now: datetime, since: datetime | None) -> 
         since: None to claim it in any case.
     """
     last: Any = facts.get(connection, _LAST_RUN, lock=True)
-    if since is not None and last is not None:
-        until = now.timestamp() + (now - since).total_seconds()
-        if since.timestamp() < last < until:
-            return False
+    if since and last and since.timestamp() < last < (now + (now - since)).timestamp():
+        return False
     facts.put(connection, _LAST_RUN, round(now.timestamp()))
     return True
 

@@ -146,7 +146,9 @@ _KINDS = {name: (kind, frozenset(kind.model_fields)) for name, kind in _TYPES.it
 
 _put_dict, _put_names, _put_extra, _put_private = (
     vars(BaseModel)[name].__set__
-    for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+    for name in (
+        *("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__"),
+    )
 )
 """Set the four parts of a Pydantic model."""
 

@@ -17,11 +17,11 @@ from langchain_tokenmem.storage.importing import (
     Source,
 )
 from langchain_tokenmem.storage.lifecycle import (
-    Expiry,
     ExpiryPolicy,
     ExpiryReport,
     claim_run,
     erase,
+    expire_inactive,
 )
 from langchain_tokenmem.storage.redaction import (
     Redaction,
@@ -198,12 +198,15 @@ class MaintainedStore(ReadableStore):
         """
         policy = self.policy if inactive_for is None else ExpiryPolicy(inactive_for=inactive_for)
         moment = (now or datetime.now(UTC)).astimezone(UTC)
-        expiry = Expiry(self.database, self.index, policy.since(moment))
-        expiry.progress = progress or expiry.progress
+        since = policy.since(moment)
         if not dry_run:
             with self.database.writing("Expiring sessions") as connection:
                 claim_run(connection, moment, None)
-        return expiry.run(dry_run=dry_run)
+        return expire_inactive(
+            *(self.database, self.index, since),
+            dry_run=dry_run,
+            progress=progress or (lambda _: None),
+        )
 
     aexpire = in_thread(expire)
 
@@ -328,6 +331,10 @@ class MaintainedStore(ReadableStore):
 
     aimport_session = in_thread(import_session)
 
-    def _page_writer(self, session_id: str, user_id: str | None, now: datetime) -> PageWriter:
+    def _page_writer(
+        self, session_id: str, user_id: str | None, now: datetime, first: int | None = None
+    ) -> PageWriter:
         self._check_user(session_id, user_id)
-        return PageWriter(self.database, self.index, session_id, user_id=user_id, now=now)
+        return PageWriter(
+            self.database, self.index, session_id, user_id=user_id, now=now, first=first
+        )

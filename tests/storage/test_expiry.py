@@ -191,7 +191,7 @@ def test_an_automatic_run_that_fails_is_logged_and_fails_no_turn(path, monkeypat
     def fail(*_args, **_kwargs):
         raise StoreError("the database is away")
 
-    monkeypatch.setattr(expiring.Expiry, "run", fail)
+    monkeypatch.setattr(expiring, "expire_inactive", fail)
     policy = {"inactive_for": MONTH, "expire_every": timedelta(hours=1)}
     with TranscriptStore(path, **policy) as store:
         assert store.add("s", [HumanMessage("hi", id="h")]) == ["h"]
