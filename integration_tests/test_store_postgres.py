@@ -14,8 +14,8 @@ from store_worker import turn
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.errors import StoreError
-from langchain_tokenmem.storage.database import schema_sql
 from langchain_tokenmem.storage.sessions import page_of_sessions
+from langchain_tokenmem.storage.tables import schema_sql
 
 
 @pytest.fixture

@@ -66,6 +66,11 @@ class ForkSafeLock:
         self._held.release()
 
 
+def renew_after_fork(each: _Renewable) -> None:
+    """Have something renewed in the child of a fork, as long as it is there."""
+    _RENEWED.add(each)
+
+
 def _renew_all() -> None:
     for each in list(_RENEWED):
         each.renew()

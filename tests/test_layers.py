@@ -45,7 +45,7 @@ SAME_ROW = {
 FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "storage": (
         ("",),
-        ("import_sources", "import_summaries"),
+        ("import_sources",),
         ("importing",),
         ("session_files",),
         ("store_maintenance",),

@@ -135,7 +135,7 @@ def schema(
     ] = "postgresql",
 ) -> None:
     """Print the SQL that creates the tables, for databases where no program may create any."""
-    from langchain_tokenmem.storage.database import schema_sql
+    from langchain_tokenmem.storage.tables import schema_sql
 
     sys.stdout.write(schema_sql(database))
 

@@ -295,11 +295,11 @@ class _EntryList:
 
     def is_there(self) -> bool:
         """Return whether the list exists."""
-        return self._store.get_property(self._name) is not None
+        return self._name in self._store.properties(self._name)
 
     def begin(self) -> None:
         """Start the list."""
-        self._store.set_property(self._name, {})
+        self._store.update_property(self._name, lambda _: {})
 
     def end(self) -> None:
         """Delete the list."""
@@ -320,7 +320,7 @@ class _EntryList:
         """Return the entries that are missing or changed, and the units of the changed ones."""
         listed: Page = {}
         for key, _ in self._by_page(texts):
-            listed |= self._store.get_property(key) or {}
+            listed |= self._store.properties(key).get(key) or {}
         new = {unit: text for unit, text in texts.items() if listed.get(str(unit)) != _digest(text)}
         return new, [unit for unit in new if str(unit) in listed]
 

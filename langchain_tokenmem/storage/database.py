@@ -12,32 +12,27 @@ from typing import Any, TypeVar
 
 from sqlalchemy import (
     Connection,
+    Delete,
     Engine,
+    Select,
+    Update,
     create_engine,
-    create_mock_engine,
     event,
     func,
-    insert,
-    inspect,
     select,
 )
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from langchain_tokenmem.background import seconds_left
+from langchain_tokenmem.background import renew_after_fork, seconds_left
 from langchain_tokenmem.errors import (
     ConfigurationError,
     CorruptStoreError,
     StoreError,
     TokenMemoryError,
 )
-from langchain_tokenmem.storage.database_url import SYNC_DRIVERS, about_async, parsed
-from langchain_tokenmem.storage.tables import facts, metadata
-
-SCHEMA_VERSION = 2
-
-_APPLICATION_ID = 0x746F6B6D
-"""Marks a SQLite file as ours in its header (the letters `tokm`)."""
+from langchain_tokenmem.storage.database_url import about_async, parsed
+from langchain_tokenmem.storage.tables import APPLICATION_ID, set_up
 
 BUSY_SECONDS = 30
 """Seconds that a writer waits for another one before it gives up."""
@@ -97,7 +92,7 @@ class Database:
         self._file: tuple[str, int, int] | None = None
         self.closings = 0
         self._writers, self._opening = threading.Lock(), threading.Lock()
-        self._process = os.getpid()
+        renew_after_fork(self)
 
     @contextmanager
     def reading(self, about: str) -> Iterator[Connection]:
@@ -224,13 +219,10 @@ class Database:
     @contextmanager
     def _only_writer(self, about: str) -> Iterator[None]:
         """Let the writers of this process queue up; SQLite itself has them ask again and again."""
-        with self._opening:
-            self._reset_after_fork()
-            lock = self._writers
         if not self.is_sqlite:
             yield
             return
-        wait_s = _busy_seconds()
+        lock, wait_s = self._writers, _busy_seconds()
         if not lock.acquire(timeout=wait_s):
             raise StoreError(
                 f"{about}: something in this process has been writing for {wait_s:.3g} s, and "
@@ -244,7 +236,6 @@ class Database:
 
     def _open(self, about: str) -> Engine:
         with self._opening:
-            self._reset_after_fork()
             if self._engine is None:
                 self._engine = self._opened()
         self._check_file(about)
@@ -267,7 +258,7 @@ class Database:
         try:
             begin = "BEGIN" if self._is_read_only else "BEGIN IMMEDIATE"
             with self._transaction(engine, begin) as connection:
-                _set_up(connection, self._path)
+                set_up(connection, self._path)
                 self._file = _open_file(connection) if self.is_sqlite else None
         except BaseException:
             if self._given is None:
@@ -292,12 +283,12 @@ class Database:
                 f"use opens what is there then."
             )
 
-    def _reset_after_fork(self) -> None:
-        """In a forked child, open everything anew; the parent's connections are not its own."""
-        if self._process != os.getpid():
-            if self._engine is not None:
-                self._engine.dispose(close=False)
-            self._engine, self._writers, self._process = None, threading.Lock(), os.getpid()
+    def renew(self) -> None:
+        """Open everything anew, in the child of a fork: the parent's connections are not its."""
+        if self._engine is not None:
+            self._engine.dispose(close=False)
+        self._engine = None
+        self._writers, self._opening = threading.Lock(), threading.Lock()
 
     @contextmanager
     def _errors(self, about: str) -> Iterator[None]:
@@ -355,6 +346,25 @@ def chunks(keys: Iterable[Key]) -> Iterator[list[Key]]:
     return (found[start : start + _AT_ONCE] for start in range(0, len(found), _AT_ONCE))
 
 
+def rows_with(
+    connection: Connection, query: Select[Any], column: Any, keys: Iterable[Any]
+) -> list[Any]:
+    """Return the rows of a query that have one of some keys in a column, however many these are."""
+    found: list[Any] = []
+    for some in chunks(keys):
+        found += connection.execute(query.where(column.in_(some)))
+    return found
+
+
+def change_with(
+    connection: Connection, statement: Update | Delete, column: Any, keys: Iterable[Any]
+) -> int:
+    """Change or delete the rows that have one of some keys in a column; return how many."""
+    return sum(
+        connection.execute(statement.where(column.in_(some))).rowcount for some in chunks(keys)
+    )
+
+
 def _driver(connection: Connection) -> sqlite3.Connection:
     driver: Any = connection.connection.dbapi_connection
     return driver  # type: ignore[no-any-return]
@@ -375,7 +385,7 @@ def _configured_for(*, read_only: bool) -> Any:
             connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("application_id", "page_count")
         )
-        if not read_only and (owner == _APPLICATION_ID or pages == 0):
+        if not read_only and (owner == APPLICATION_ID or pages == 0):
             # It stays with the file, and the file of another program is none of ours to change.
             _use_write_ahead_log(connection)
         for pragma in (
@@ -426,66 +436,3 @@ def _checked_engine(engine: Any) -> Engine:
             f'by its URL: TranscriptStore("sqlite:///memory.db").'
         )
     return engine
-
-
-def schema_sql(dialect: str) -> str:
-    """Return the statements that create the tables in an empty database, and its version.
-
-    Args:
-        dialect: `postgresql` or `sqlite`.
-
-    Raises:
-        ConfigurationError: When it is another one.
-    """
-    if dialect not in SYNC_DRIVERS:
-        raise ConfigurationError(
-            f"{dialect} is not supported; use {' or '.join(sorted(SYNC_DRIVERS))}."
-        )
-    statements: list[str] = []
-
-    def write(statement: Any, *_parameters: object) -> None:
-        statements.append(str(statement.compile(dialect=engine.dialect)).strip())
-
-    engine = create_mock_engine(f"{dialect}://", write)
-    metadata.create_all(engine, checkfirst=False)
-    if dialect == "sqlite":
-        statements.insert(0, f"PRAGMA application_id = {_APPLICATION_ID}")
-    version = f"VALUES ('schema_version', '{SCHEMA_VERSION}')"
-    statements.append(f"INSERT INTO {facts.name} (name, value) {version}")
-    return "".join(f"{statement};\n\n" for statement in statements)
-
-
-def _set_up(connection: Connection, path: str) -> None:
-    """Create the tables in a new database, or check those that are there.
-
-    Raises:
-        CorruptStoreError: When the database is another program's, damaged, or of another version.
-    """
-    is_sqlite = connection.dialect.name == "sqlite"
-    if not is_sqlite:
-        connection.execute(select(func.pg_advisory_xact_lock(_APPLICATION_ID)))
-    schema = connection.get_execution_options().get("schema_translate_map", {}).get(None)
-    names = set(inspect(connection).get_table_names(schema=schema))
-    if is_sqlite:
-        owner = connection.exec_driver_sql("PRAGMA application_id").scalar()
-        if owner != _APPLICATION_ID and (names or owner):
-            raise CorruptStoreError(
-                f"{path} is no file of langchain-tokenmem, or its header is damaged. Give the "
-                f"memory a file of its own, or restore a backup."
-            )
-    if facts.name not in names and not names & metadata.tables.keys():
-        if is_sqlite:
-            connection.exec_driver_sql(f"PRAGMA application_id = {_APPLICATION_ID}")
-        metadata.create_all(connection, checkfirst=False)
-        version = {"name": "schema_version", "value": str(SCHEMA_VERSION)}
-        connection.execute(insert(facts), version)
-        return
-    if missing := ", ".join(sorted(metadata.tables.keys() - names)):
-        # Made anew, they would turn damage into silently empty histories.
-        raise CorruptStoreError(f"The database lacks the tables {missing}; restore a backup.")
-    own = select(facts.c.value).where(facts.c.name == "schema_version")
-    if (found := connection.execute(own).scalar()) != str(SCHEMA_VERSION):
-        raise CorruptStoreError(
-            f"The database has schema version {found}, this package reads {SCHEMA_VERSION}. Use "
-            f"the version of langchain-tokenmem that wrote it, or restore a backup."
-        )

@@ -18,11 +18,13 @@ from langchain_tokenmem.core.messages import marked, marks_of, role_of
 from langchain_tokenmem.core.thread_names import thread_of
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
 from langchain_tokenmem.storage.database import Database
-from langchain_tokenmem.storage.import_sources import SUMMARY, SourceMessage, pages_of
-from langchain_tokenmem.storage.import_summaries import (
+from langchain_tokenmem.storage.import_sources import (
+    SUMMARY,
     CoveredMessages,
     OldSummary,
+    SourceMessage,
     carrier_of,
+    pages_of,
     recognised,
 )
 from langchain_tokenmem.storage.message_json import (

@@ -21,7 +21,7 @@ from langchain_tokenmem.core.search_units import (
     unpack_unit,
 )
 from langchain_tokenmem.storage import documents
-from langchain_tokenmem.storage.database import chunks
+from langchain_tokenmem.storage.database import chunks, rows_with
 from langchain_tokenmem.storage.sessions import (
     MESSAGES,
     OF_USER,
@@ -177,12 +177,8 @@ class IndexReader(VectorsReader):
 
     def counts(self, words: Sequence[str]) -> dict[str, int]:
         """Return in how many units in scope each term occurs; terms that do not are left out."""
-        found: dict[str, int] = {}
-        for some in chunks(words):
-            query = select(terms.c.term, func.count()).where(self._mine(), terms.c.term.in_(some))
-            rows = self._connection.execute(query.group_by(terms.c.term))
-            found |= {row[0]: row[1] for row in rows}
-        return found
+        query = select(terms.c.term, func.count()).where(self._mine()).group_by(terms.c.term)
+        return {row[0]: row[1] for row in rows_with(self._connection, query, terms.c.term, words)}
 
     def postings(self, words: Sequence[str], most: int) -> dict[str, Postings]:
         """Return the rows of terms: all of several, the newest `most` of a single one."""
@@ -192,22 +188,18 @@ class IndexReader(VectorsReader):
             rows = self._connection.execute(query.order_by(*order).limit(most))
             return {words[0]: list(rows)}
         found: dict[str, Postings] = {term: [] for term in words}
-        for some in chunks(words):
-            query = _POSTING.add_columns(terms.c.term).where(self._mine(), terms.c.term.in_(some))
-            for *row, term in self._connection.execute(query):
-                found[term].append(row)
+        query = _POSTING.add_columns(terms.c.term).where(self._mine())
+        for *row, term in rows_with(self._connection, query, terms.c.term, words):
+            found[term].append(row)
         return found
 
     def postings_of(self, words: Sequence[str], units: Sequence[int]) -> dict[str, Postings]:
         """Return the rows of terms in some units."""
         found: dict[str, Postings] = {term: [] for term in words}
         query = _POSTING.add_columns(terms.c.term).where(self._is_of_time())
-        places = [
-            (number, some) for number, seqs in _by_session(units).items() for some in chunks(seqs)
-        ]
-        for (number, some), few in product(places, [*chunks(words)]):
-            own = (terms.c.session == number, terms.c.term.in_(few), terms.c.seq.in_(some))
-            for *row, term in self._connection.execute(query.where(*own)):
+        for (number, seqs), few in product(_by_session(units).items(), [*chunks(words)]):
+            own = query.where(terms.c.session == number, terms.c.term.in_(few))
+            for *row, term in rows_with(self._connection, own, terms.c.seq, seqs):
                 found[term].append(row)
         wanted = set(units)
         return {term: [row for row in rows if row[0] in wanted] for term, rows in found.items()}
@@ -237,33 +229,31 @@ class IndexReader(VectorsReader):
         """Return session and seq of the units that are of a time that may be found."""
         found: set[tuple[int, int]] = set()
         for number, seqs in _by_session(units).items():
-            for some in chunks(seqs):
-                own = (messages.c.session == number, messages.c.seq.in_(some))
-                query = select(messages.c.seq).where(*own, *self._said_in_time())
-                found |= {(number, seq) for seq in self._connection.execute(query).scalars()}
+            own = (messages.c.session == number, *self._said_in_time())
+            rows = rows_with(
+                self._connection, select(messages.c.seq).where(*own), messages.c.seq, seqs
+            )
+            found |= {(number, row.seq) for row in rows}
         return found
 
     def _names(self, units: Iterable[int]) -> dict[tuple[int, int], str]:
         """Return the ids of the messages of some units; documents are left out."""
         found: dict[tuple[int, int], str] = {}
         wanted = _by_session(units)
+        query = select(messages.c.seq, messages.c.message_id)
         for session in self._sessions(wanted):
-            number, seqs = session.id, wanted[session.id]
-            if session.kind != MESSAGES:
-                continue
-            for some in chunks(seqs):
-                own = (messages.c.session == number, messages.c.seq.in_(some))
-                query = select(messages.c.seq, messages.c.message_id).where(*own)
-                rows = self._connection.execute(query)
-                found |= {(number, seq): name or "" for seq, name in rows}
+            if session.kind == MESSAGES:
+                own = query.where(messages.c.session == session.id)
+                rows = rows_with(self._connection, own, messages.c.seq, wanted[session.id])
+                found |= {(session.id, seq): name or "" for seq, name in rows}
         return found
 
     def _sessions(self, numbers: Iterable[int]) -> list[Session]:
         """Return the sessions with some numbers, in order; each is read once."""
         wanted = sorted(numbers)
-        for some in chunks([number for number in wanted if number not in self._held]):
-            query = select(sessions).where(sessions.c.id.in_(some))
-            self._held |= {row.id: Session(*row) for row in self._connection.execute(query)}
+        missing = [number for number in wanted if number not in self._held]
+        rows = rows_with(self._connection, select(sessions), sessions.c.id, missing)
+        self._held |= {row.id: Session(*row) for row in rows}
         return [self._held[number] for number in wanted if number in self._held]
 
     def sources(self, units: Iterable[int]) -> dict[tuple[int, int], IndexSource]:

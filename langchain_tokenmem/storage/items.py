@@ -8,13 +8,12 @@ from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, or_, select, true
-from sqlalchemy.dialects.postgresql import insert as postgres_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.dialects.postgresql import insert
 
 from langchain_tokenmem.core.stored_items import ItemId, Namespace, StoredItem
 from langchain_tokenmem.core.thread_names import owner_label, session_label
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.storage.database import chunks
+from langchain_tokenmem.storage.database import change_with, rows_with
 from langchain_tokenmem.storage.message_json import from_json, to_json
 from langchain_tokenmem.storage.tables import items
 
@@ -76,21 +75,15 @@ def delete_of_sessions(
         owners: Labels of the owners whose notes are meant; None for all.
     """
     whose = true() if owners is None else items.c.owner.in_(owners)
-    return sum(
-        connection.execute(delete(items).where(items.c.session.in_(some), whose)).rowcount
-        for some in chunks(set(labels))
-    )
+    return change_with(connection, delete(items).where(whose), items.c.session, set(labels))
 
 
 def sessions_changed_since(
     connection: Connection, labels: Iterable[str], since: datetime
 ) -> set[str]:
     """Return the labels of the sessions with a note that is as new as a time, or newer."""
-    found: set[str] = set()
-    for some in chunks(labels):
-        own = (items.c.session.in_(some), items.c.updated_at >= _time(since))
-        found.update(connection.execute(select(items.c.session).where(*own).distinct()).scalars())
-    return found
+    own = select(items.c.session).where(items.c.updated_at >= _time(since)).distinct()
+    return {row.session for row in rows_with(connection, own, items.c.session, labels)}
 
 
 def _text(namespace: Namespace) -> str:
@@ -158,10 +151,6 @@ def _upsert(connection: Connection, item_id: ItemId, value: str, now: str) -> No
         "updated_at": now,
         "value": value,
     }
-    is_postgres = connection.dialect.name == "postgresql"
-    insert = postgres_insert(items) if is_postgres else sqlite_insert(items)
-    connection.execute(
-        insert.values(columns).on_conflict_do_update(
-            index_elements=("namespace", "key"), set_={"updated_at": now, "value": value}
-        )
-    )
+    changed = {"updated_at": now, "value": value}
+    upsert = insert(items).on_conflict_do_update(index_elements=("namespace", "key"), set_=changed)
+    connection.execute(upsert, columns)

@@ -16,8 +16,8 @@ from langchain_tokenmem.background import BackgroundRunner, wait_at_exit, wait_f
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import NO_USER, namespace_label, thread_of
 from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError, TokenMemoryError
-from langchain_tokenmem.storage import facts, items
-from langchain_tokenmem.storage.database import Database, chunks, lock_threads
+from langchain_tokenmem.storage import items
+from langchain_tokenmem.storage.database import Database, lock_threads, rows_with
 from langchain_tokenmem.storage.message_json import from_json, to_json
 from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.sessions import (
@@ -26,7 +26,7 @@ from langchain_tokenmem.storage.sessions import (
     checked_id,
     find,
 )
-from langchain_tokenmem.storage.tables import messages, sessions, user_settings
+from langchain_tokenmem.storage.tables import fact, messages, sessions, set_fact, user_settings
 from langchain_tokenmem.storage.threads import delete_threads
 
 logger = logging.getLogger(__name__)
@@ -95,11 +95,8 @@ def _erase_notes(
 ) -> int:
     """Delete the notes of sessions, and without a session id all of the user's."""
     names = {session_id} if session_id is not None else set()
-    for some in chunks(threads):
-        own = select(sessions.c.name).where(
-            sessions.c.thread_id.in_(some), sessions.c.kind != OF_USER
-        )
-        names.update(connection.execute(own).scalars())
+    own = select(sessions.c.name).where(sessions.c.kind != OF_USER)
+    names |= {row.name for row in rows_with(connection, own, sessions.c.thread_id, threads)}
     owners = None if user_id is None else [NO_USER, namespace_label(user_id)]
     count = items.delete_of_sessions(connection, map(namespace_label, names), owners)
     if session_id is None and user_id is not None:
@@ -112,15 +109,12 @@ def _forget_quotes(connection: Connection, threads: Collection[str]) -> None:
 
     Nobody else's session can have recalled them.
     """
-    quoted: set[str] = set()
-    owners: set[str] = set()
-    for some in chunks(threads):
-        of_threads = select(sessions.c.id).where(sessions.c.thread_id.in_(some))
-        own = select(messages.c.message_id).where(messages.c.session.in_(of_threads))
-        quoted.update(filter(None, connection.execute(own).scalars()))
-        users = select(sessions.c.user_id).where(sessions.c.thread_id.in_(some)).distinct()
-        owners.update(filter(None, connection.execute(users).scalars()))
-    for owner in owners:
+    own = select(sessions.c.id, sessions.c.user_id)
+    erased = rows_with(connection, own, sessions.c.thread_id, threads)
+    ids = select(messages.c.message_id).where(messages.c.message_id.is_not(None))
+    texts = rows_with(connection, ids, messages.c.session, [row.id for row in erased])
+    quoted = {row.message_id for row in texts}
+    for owner in {row.user_id for row in erased} - {None}:
         others = select(sessions.c.id, sessions.c.state, sessions.c.version).where(
             sessions.c.user_id == owner, sessions.c.state.is_not(None)
         )
@@ -275,7 +269,7 @@ def expire_inactive(
 
 
 class AutomaticExpiry:
-    """Runs `expire_inactive` behind commits of a store, at most once in the policy's `expire_every`.
+    """Runs `expire_inactive` behind commits of a store, once in `expire_every`.
 
     Args:
         policy: When sessions expire; nothing is started where it is off.
@@ -369,11 +363,10 @@ def inactive_threads(
     if among is None:  # by the index of times: the groups of all sessions take longer
         old = select(sessions.c.thread_id).where(sessions.c.active_at < _text_of(since))
         query = query.where(sessions.c.thread_id.in_(old))
-    found: list[_Thread] = []
-    for some in [None] if among is None else chunks(among):
-        own = query if some is None else query.where(sessions.c.thread_id.in_(some))
-        rows = connection.execute(own.order_by(sessions.c.thread_id)).all()
-        found += [_Thread(row[0], int(row[1]), bool(row[2]), bool(row[3])) for row in rows]
+        rows: Sequence[Any] = connection.execute(query).all()
+    else:
+        rows = rows_with(connection, query, sessions.c.thread_id, among)
+    found = [_Thread(row[0], int(row[1]), bool(row[2]), bool(row[3])) for row in sorted(rows)]
     with_notes = items.sessions_changed_since(
         connection, [namespace_label(one.id) for one in found], since
     )
@@ -407,10 +400,10 @@ def claim_run(connection: Connection, now: datetime, since: datetime | None) -> 
         now: The current time.
         since: None to claim it in any case.
     """
-    last: Any = facts.get(connection, _LAST_RUN, lock=True)
+    last: Any = fact(connection, _LAST_RUN, lock="update")
     if since and last and since.timestamp() < last < (now + (now - since)).timestamp():
         return False
-    facts.put(connection, _LAST_RUN, round(now.timestamp()))
+    set_fact(connection, _LAST_RUN, round(now.timestamp()))
     return True
 
 

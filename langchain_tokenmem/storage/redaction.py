@@ -16,7 +16,7 @@ from langchain_tokenmem.core.thread_names import namespace_label
 from langchain_tokenmem.errors import CorruptStoreError, RedactionError, ScopeError
 from langchain_tokenmem.storage.checkpoint_rows import KEEP_VALUE, from_ranges, is_at
 from langchain_tokenmem.storage.codec import Codec
-from langchain_tokenmem.storage.database import Database, chunks, lock_threads
+from langchain_tokenmem.storage.database import Database, change_with, lock_threads, rows_with
 from langchain_tokenmem.storage.message_json import (
     checksum,
     decoded_message,
@@ -343,11 +343,8 @@ class Redaction:
 
     def _notes(self, connection: Connection, threads: Collection[str]) -> None:
         redactor = self.redactor()
-        names: list[str] = []
-        for some in chunks(threads):
-            query = select(sessions.c.name).where(sessions.c.thread_id.in_(some))
-            names += connection.execute(query).scalars()
-        own = self.scope.notes(names)
+        rows = rows_with(connection, select(sessions.c.name), sessions.c.thread_id, threads)
+        own = self.scope.notes([row.name for row in rows])
         columns = (items.c.namespace, items.c.key, items.c.value)
         for row in connection.execute(select(*columns).where(own)).all():
             if redactor.holds(row.key) or redactor.holds(row.namespace):
@@ -381,9 +378,9 @@ def purge_superseded(database: Database, codec: Codec, scope: RedactionScope) ->
                 old = _superseded(connection, session)
                 kept = old & _held(connection, session, codec) if old else set()
                 held += len(kept)
-                for some in chunks(old - kept):
-                    at = (messages.c.session == session.id, messages.c.number.in_(some))
-                    count = connection.execute(delete(messages).where(*at)).rowcount
+                if unused := old - kept:
+                    whole = delete(messages).where(messages.c.session == session.id)
+                    count = change_with(connection, whole, messages.c.number, unused)
                     purged[session.name] += count
     unreached = [f"{held:,} wordings that older checkpoints have: prune the thread"] if held else []
     if left := database.rewrite():

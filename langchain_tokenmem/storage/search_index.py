@@ -20,7 +20,7 @@ from langchain_tokenmem.core.search_units import (
     Unindexed,
 )
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage import documents, facts
+from langchain_tokenmem.storage import documents
 from langchain_tokenmem.storage.database import Database, chunks, lock_threads
 from langchain_tokenmem.storage.index_reader import IndexReader, sessions_in, source_of
 from langchain_tokenmem.storage.sessions import (
@@ -31,7 +31,7 @@ from langchain_tokenmem.storage.sessions import (
     find_by_id,
     save,
 )
-from langchain_tokenmem.storage.tables import sessions, terms
+from langchain_tokenmem.storage.tables import fact, sessions, set_fact, terms
 from langchain_tokenmem.storage.transcripts import (
     TranscriptRow,
     current,
@@ -321,9 +321,9 @@ class SearchIndex(VectorTable):
             return
         with self._lock, self._database.writing(_ABOUT) as connection:
             lock_threads(connection, [_ANALYSER])  # processes that start at once do it once
-            if facts.get(connection, _ANALYSER) != analyser.version:
+            if fact(connection, _ANALYSER) != analyser.version:
                 start_over(connection)
-                facts.put(connection, _ANALYSER, analyser.version)
+                set_fact(connection, _ANALYSER, analyser.version)
         self._is_ready = True
 
     def rebuild_lexical(self) -> Iterator[tuple[int, int, int]]:
@@ -341,7 +341,7 @@ class SearchIndex(VectorTable):
             return
         self.make_ready()
         with self._database.reading(_ABOUT) as connection:
-            number, start = facts.get(connection, _REBUILT_TO) or (0, 1)
+            number, start = fact(connection, _REBUILT_TO) or (0, 1)
             columns = (sessions.c.id, sessions.c.first_seq, sessions.c.last_seq)
             query = select(*columns).where(sessions.c.id >= number).order_by(sessions.c.id)
             left = [
@@ -385,13 +385,13 @@ class SearchIndex(VectorTable):
             save(connection, session)
             following = found[-1].seq + 1 if is_more else None
             # The end of a session is the beginning of the next one.
-            facts.put(connection, _REBUILT_TO, (number, following) if is_more else (number + 1, 1))
+            set_fact(connection, _REBUILT_TO, (number, following) if is_more else (number + 1, 1))
             return len(found), following
 
     def finish_rebuild(self) -> None:
         """Let the next rebuild begin with the first session."""
         with self._database.writing(_ABOUT) as connection:
-            facts.put(connection, _REBUILT_TO, None)
+            set_fact(connection, _REBUILT_TO, None)
 
 
 # --- texts

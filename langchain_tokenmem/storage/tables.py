@@ -1,12 +1,16 @@
-"""The ten tables of a database. What belongs to a session goes with its row."""
+"""The ten tables of a database, how they are made, and the facts in one of them.
+
+What belongs to a session goes with its row.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import (
     BigInteger,
     Column,
+    Connection,
     Float,
     ForeignKey,
     Index,
@@ -17,11 +21,24 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    create_mock_engine,
+    delete,
+    func,
+    inspect,
+    select,
     text,
 )
+from sqlalchemy.dialects.postgresql import insert
 
-PREFIX = "tokenmem_"
-"""Begins the names of all our tables."""
+from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
+from langchain_tokenmem.storage.message_json import from_json, to_json
+
+SCHEMA_VERSION = 2
+
+APPLICATION_ID = 0x746F6B6D
+"""Marks a SQLite file as ours in its header (the letters `tokm`)."""
+
+DIALECTS = ("postgresql", "sqlite")
 
 metadata = MetaData()
 
@@ -207,3 +224,101 @@ user_settings = Table(
     Column("user_id", Text, primary_key=True),
     Column("settings", Text, nullable=False),
 )
+
+
+# --- making them
+
+
+def schema_sql(dialect: str) -> str:
+    """Return the statements that create the tables in an empty database, and its version.
+
+    Args:
+        dialect: `postgresql` or `sqlite`.
+
+    Raises:
+        ConfigurationError: When it is another one.
+    """
+    if dialect not in DIALECTS:
+        raise ConfigurationError(f"{dialect} is not supported; use {' or '.join(DIALECTS)}.")
+    statements: list[str] = []
+
+    def write(statement: Any, *_parameters: object) -> None:
+        statements.append(str(statement.compile(dialect=engine.dialect)).strip())
+
+    engine = create_mock_engine(f"{dialect}://", write)
+    metadata.create_all(engine, checkfirst=False)
+    if dialect == "sqlite":
+        statements.insert(0, f"PRAGMA application_id = {APPLICATION_ID}")
+    version = f"VALUES ('schema_version', '{SCHEMA_VERSION}')"
+    statements.append(f"INSERT INTO {facts.name} (name, value) {version}")
+    return "".join(f"{statement};\n\n" for statement in statements)
+
+
+def set_up(connection: Connection, path: str) -> None:
+    """Create the tables in a new database, or check those that are there.
+
+    Raises:
+        CorruptStoreError: When the database is another program's, damaged, or of another version.
+    """
+    is_sqlite = connection.dialect.name == "sqlite"
+    if not is_sqlite:
+        connection.execute(select(func.pg_advisory_xact_lock(APPLICATION_ID)))
+    schema = connection.get_execution_options().get("schema_translate_map", {}).get(None)
+    names = set(inspect(connection).get_table_names(schema=schema))
+    if is_sqlite:
+        owner = connection.exec_driver_sql("PRAGMA application_id").scalar()
+        if owner != APPLICATION_ID and (names or owner):
+            raise CorruptStoreError(
+                f"{path} is no file of langchain-tokenmem, or its header is damaged. Give the "
+                f"memory a file of its own, or restore a backup."
+            )
+    if facts.name not in names and not names & metadata.tables.keys():
+        if is_sqlite:
+            connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+        metadata.create_all(connection, checkfirst=False)
+        version = {"name": "schema_version", "value": str(SCHEMA_VERSION)}
+        connection.execute(insert(facts), version)
+        return
+    if missing := ", ".join(sorted(metadata.tables.keys() - names)):
+        # Made anew, they would turn damage into silently empty histories.
+        raise CorruptStoreError(f"The database lacks the tables {missing}; restore a backup.")
+    own = select(facts.c.value).where(facts.c.name == "schema_version")
+    if (found := connection.execute(own).scalar()) != str(SCHEMA_VERSION):
+        raise CorruptStoreError(
+            f"The database has schema version {found}, this package reads {SCHEMA_VERSION}. Use "
+            f"the version of langchain-tokenmem that wrote it, or restore a backup."
+        )
+
+
+# --- facts: what concerns the whole database, by name, as plain JSON
+
+
+def fact(
+    connection: Connection, name: str, *, lock: Literal["share", "update"] | None = None
+) -> Any:
+    """Return a fact; None when it is not set.
+
+    Locked, it stays as it is until the transaction ends.
+    """
+    query = select(facts.c.value).where(facts.c.name == name)
+    if lock:
+        query = query.with_for_update(read=lock == "share")
+    value = connection.execute(query).scalar()
+    return None if value is None else from_json(value)
+
+
+def facts_named(connection: Connection, prefix: str) -> dict[str, Any]:
+    """Return the facts whose names begin with a prefix, by their names."""
+    own = facts.c.name.startswith(prefix, autoescape=True)
+    query = select(facts.c.name, facts.c.value).where(own)
+    return {name: from_json(value) for name, value in connection.execute(query)}
+
+
+def set_fact(connection: Connection, name: str, value: Any) -> None:
+    """Set a fact; None deletes it."""
+    if value is None:
+        connection.execute(delete(facts).where(facts.c.name == name))
+        return
+    new = {"value": to_json(value)[0]}
+    upsert = insert(facts).on_conflict_do_update(index_elements=["name"], set_=new)
+    connection.execute(upsert, {"name": name, **new})

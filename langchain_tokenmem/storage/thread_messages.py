@@ -1,9 +1,9 @@
-"""Messages of checkpoints: each is a row of its thread's session, and stored once."""
+"""Messages of threads: each is a row of its session, stored once, and edited in its heads, too."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -11,19 +11,38 @@ from uuid import uuid4
 from zlib import crc32
 
 from langchain_core.messages import BaseMessage
-from sqlalchemy import Connection, Select, bindparam, func, insert, or_, select, text, update
+from sqlalchemy import (
+    Connection,
+    Select,
+    bindparam,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    tuple_,
+    update,
+)
 
 from langchain_tokenmem.core.argument_checks import BeforeStore, as_kept
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import is_id
-from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
+from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, StoreError
+from langchain_tokenmem.storage.checkpoint_rows import from_ranges, is_at, to_ranges
 from langchain_tokenmem.storage.codec import Codec
-from langchain_tokenmem.storage.database import chunks
-from langchain_tokenmem.storage.message_json import EncodedMessage, decoded_message
+from langchain_tokenmem.storage.database import chunks, rows_with
+from langchain_tokenmem.storage.message_json import EncodedMessage, decoded_message, message_digest
 from langchain_tokenmem.storage.search_index import SearchIndex
-from langchain_tokenmem.storage.sessions import Session, later
-from langchain_tokenmem.storage.tables import messages
-from langchain_tokenmem.storage.transcripts import TranscriptRow, hide, row_of, show
+from langchain_tokenmem.storage.sessions import Session, has_checkpoints, later
+from langchain_tokenmem.storage.tables import checkpoints, messages
+from langchain_tokenmem.storage.transcripts import (
+    TranscriptRow,
+    append,
+    hide,
+    read_named,
+    row_of,
+    show,
+)
 
 _Key = tuple[bytes, str | None]
 """Digest of a message, and its id if it brought one."""
@@ -247,12 +266,84 @@ class MessageWriter:
 
     def _seqs_of(self, numbers: Collection[int]) -> set[int]:
         """Return the places in the transcript of some messages."""
-        found: set[int] = set()
-        for some in chunks(numbers):
-            own = (messages.c.session == self._session.id, messages.c.number.in_(some))
-            query = select(messages.c.seq).where(*own, messages.c.seq.is_not(None))
-            found.update(self._connection.execute(query).scalars())
-        return found
+        own = (messages.c.session == self._session.id, messages.c.seq.is_not(None))
+        query = select(messages.c.seq).where(*own)
+        return {row.seq for row in rows_with(self._connection, query, messages.c.number, numbers)}
+
+
+# --- edits by the application
+
+
+def edit(
+    connection: Connection, session: Session, one: EncodedMessage, codec: Codec, now: datetime
+) -> list[int]:
+    """Show a message in other words, and give them to the heads of its thread.
+
+    Returns:
+        The numbers of the messages whose words changed; the caller saves the session.
+
+    Raises:
+        StoreError: When the session has no such message.
+    """
+    named = messages.c.message_id == one.stored.id
+    own = (messages.c.session == session.id, named, messages.c.seq.is_not(None))
+    wordings = read_named(connection, session, [one.stored.id or ""])
+    if not wordings:
+        raise StoreError(
+            f"Session {session.name!r} has no message {one.stored.id!r}, and nothing was edited."
+        )
+    same = messages.c.digest == message_digest(one.stored)
+    known = connection.execute(select(messages.c.number).where(*own, same)).scalars().first()
+    if known is None:
+        _, seqs = append(connection, session, [one], now)
+    else:  # words that it had before
+        show(connection, session, [known])
+        session.edits += 1
+        seqs = [wordings[0].seq]
+    number = connection.execute(
+        select(messages.c.number).where(*own, messages.c.is_shown == 1)
+    ).scalar_one()
+    _give_to_heads(connection, session, {row.number for row in wordings}, number, codec)
+    return seqs
+
+
+def take_out(connection: Connection, session: Session, ids: Collection[str]) -> list[int]:
+    """Hide messages, and return their numbers; the caller saves the session.
+
+    Raises:
+        StoreError: When it is a thread with checkpoints, whose graph removes messages itself.
+    """
+    if has_checkpoints(connection, session):
+        raise StoreError(
+            f"Session {session.name!r} holds the messages of a thread with checkpoints. Nothing "
+            f"was removed; put a RemoveMessage into the graph's state."
+        )
+    seqs = sorted({row.seq for row in read_named(connection, session, ids) if row.is_shown})
+    hide(connection, session, seqs)
+    session.edits += len(seqs)
+    return seqs
+
+
+def _give_to_heads(
+    connection: Connection, session: Session, old: set[int], number: int, codec: Codec
+) -> None:
+    """Let the newest checkpoint of each namespace have another wording in place of old ones."""
+    here = checkpoints.c
+    place = (here.thread_id, here.ns)
+    newest = select(*place, func.max(here.checkpoint_id)).group_by(*place)
+    heads = tuple_(*place, here.checkpoint_id).in_(newest.where(here.session == session.id))
+    for row in connection.execute(select(checkpoints).where(heads)).all():
+        fields, metadata, entries = codec.unpack(row.body)
+        for name, (refs, shape, digest, _said) in entries.items():
+            numbers = from_ranges(refs)
+            if not old.isdisjoint(numbers):
+                new = to_ranges(number if n in old else n for n in numbers)
+                entries[name] = [new, shape, digest, None]
+        body = codec.pack([fields, metadata, entries])
+        connection.execute(update(checkpoints).where(*is_at(row)).values(body=body))
+
+
+# --- statements
 
 
 def _lookups() -> tuple[Select[Any], Select[Any], Select[Any]]:
@@ -281,17 +372,15 @@ _ADOPT = update(messages).where(
 _NEAR, _SAME, _HIDDEN = _lookups()
 
 
-def _rows(connection: Connection, session: int, numbers: set[int]) -> Iterator[Any]:
-    """Give number, text, checksum, exact form of these messages, and whether they have an id."""
+def _rows(connection: Connection, session: int, numbers: set[int]) -> Iterable[Any]:
+    """Return number, text, checksum, exact form of these messages, and whether they have an id."""
     names = ("number", "message", "checksum", "exact", "has_own_id")
     query = select(*(messages.c[name] for name in names)).where(messages.c.session == session)
     if numbers and max(numbers) - min(numbers) < 2 * len(numbers):  # nearly all of a range
         own = messages.c.number.between(min(numbers), max(numbers))
         rows = connection.execute(query.where(own)).all()
-        yield from rows if len(rows) == len(numbers) else (r for r in rows if r[0] in numbers)
-        return
-    for some in chunks(numbers):
-        yield from connection.execute(query.where(messages.c.number.in_(some))).all()
+        return rows if len(rows) == len(numbers) else (r for r in rows if r[0] in numbers)
+    return rows_with(connection, query, messages.c.number, numbers)
 
 
 def _name_of(message: BaseMessage) -> str | None:

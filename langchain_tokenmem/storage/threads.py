@@ -1,18 +1,20 @@
-"""Whole threads: deleted, copied, and thinned out to the checkpoints that are still wanted."""
+"""Whole threads: deleted, copied, thinned out to what is still wanted, and examined."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, delete, exists, insert, literal, select
+from sqlalchemy.exc import SQLAlchemyError
 
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import check_thread_id
-from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
+from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, StoreError
 from langchain_tokenmem.storage.checkpoint_rows import (
     Address,
     StoredCheckpoint,
@@ -22,7 +24,7 @@ from langchain_tokenmem.storage.checkpoint_rows import (
     time_of,
 )
 from langchain_tokenmem.storage.checkpoints import CheckpointStore
-from langchain_tokenmem.storage.database import chunks, lock_threads
+from langchain_tokenmem.storage.database import change_with, chunks, lock_threads
 from langchain_tokenmem.storage.sessions import MESSAGES, find, find_or_make, save
 from langchain_tokenmem.storage.tables import (
     checkpoints,
@@ -33,6 +35,7 @@ from langchain_tokenmem.storage.tables import (
     vectors,
     writes,
 )
+from langchain_tokenmem.storage.transcripts import read
 
 _STRAY = timedelta(hours=1)
 """Age from which pending writes without a checkpoint belong to a run that was refused or died."""
@@ -244,15 +247,15 @@ def _delete_unused(
     for session in connection.execute(ids).scalars().all():
         beside = (messages.c.session == session, messages.c.seq.is_(None))
         known = set(connection.execute(select(messages.c.number).where(*beside)).scalars())
-        for some in chunks(known - numbers[session]):
-            connection.execute(delete(messages).where(*beside, messages.c.number.in_(some)))
+        unused = known - numbers[session]
+        change_with(connection, delete(messages).where(*beside), messages.c.number, unused)
         own = values.c.session == session
         stored = connection.execute(select(values.c.digest).where(own)).scalars()
         held = {bytes(digest) for digest in stored}
         if not held >= digests[session]:
             raise CorruptStoreError("the value of a channel is missing")
-        for unused in chunks(held - digests[session]):
-            connection.execute(delete(values).where(own, values.c.digest.in_(unused)))
+        unused_values = held - digests[session]
+        change_with(connection, delete(values).where(own), values.c.digest, unused_values)
 
 
 def _kept(there: _Stored, rule: RetentionRule) -> dict[str, set[str]]:
@@ -317,3 +320,80 @@ def _ancestors(stored: Sequence[StoredCheckpoint], kept: Iterable[str]) -> set[s
                 # What stays can be read, and so it needs all of its own channels.
                 waiting.append(one.id)
     return needed
+
+
+# --- examining
+
+Progress = Callable[[int, int], None]
+"""Called with how many checkpoints were looked at, and how many there are."""
+
+_MOST_LINES = 20
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        thread: Id of the thread or session; empty where it is the file.
+        checkpoint: Id of the checkpoint; empty when it is not about a single one.
+        what: What is wrong.
+    """
+
+    thread: str
+    checkpoint: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Examination:
+    """Result of an examination.
+
+    Attributes:
+        sessions: Sessions, threads among them.
+        checkpoints: Checkpoints.
+        findings: What is wrong.
+    """
+
+    sessions: int
+    checkpoints: int
+    findings: tuple[Finding, ...]
+
+
+def examine(store: CheckpointStore, progress: Progress = lambda _, __: None) -> Examination:
+    """Read every message and every checkpoint, and say what cannot be read; nothing is changed.
+
+    Raises:
+        CorruptStoreError: When the database cannot even be opened as one of this package.
+    """
+    database, findings = store.database, list[Finding]()
+    names: list[str] = []
+    keys: list[tuple[str, str, str]] = []
+    with database.reading("The database") as connection:
+        if database.is_sqlite:
+            check = connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST_LINES})").scalars()
+            findings += [Finding("", "", f"the file: {line}") for line in check if line != "ok"]
+        with _noting(findings, "", ""):
+            own = select(sessions.c.name).where(sessions.c.kind == MESSAGES)
+            names = list(connection.execute(own).scalars())
+            columns = (checkpoints.c.thread_id, checkpoints.c.ns, checkpoints.c.checkpoint_id)
+            keys = [(t, ns, name) for t, ns, name in connection.execute(select(*columns))]
+    for name in names:
+        with _noting(findings, name, ""), database.reading(f"Session {name!r}") as connection:
+            session = find(connection, name)
+            if session is not None:
+                read(connection, session, session.first_seq)
+    for done, key in enumerate(keys, 1):
+        with _noting(findings, key[0], key[2]):
+            store.get(Address(*key))
+        progress(done, len(keys))
+    return Examination(len(names), len(keys), tuple(findings))
+
+
+@contextmanager
+def _noting(findings: list[Finding], thread: str, checkpoint: str) -> Iterator[None]:
+    """Note what cannot be read."""
+    try:
+        yield
+    except (StoreError, SQLAlchemyError) as error:
+        findings.append(Finding(thread, checkpoint, str(error)))

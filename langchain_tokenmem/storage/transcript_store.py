@@ -18,7 +18,6 @@ from langchain_tokenmem.core.session_settings import ScopedSettings, SessionSett
 from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
 from langchain_tokenmem.state import MemoryState, load_state
 from langchain_tokenmem.storage.codec import Codec, Serializer
-from langchain_tokenmem.storage.editing import edit, take_out
 from langchain_tokenmem.storage.message_json import EncodedMessage, from_json, to_json
 from langchain_tokenmem.storage.sessions import (
     Session,
@@ -32,6 +31,7 @@ from langchain_tokenmem.storage.sessions import (
 )
 from langchain_tokenmem.storage.store_maintenance import MaintainedStore
 from langchain_tokenmem.storage.tables import messages, terms, vectors
+from langchain_tokenmem.storage.thread_messages import edit, take_out
 from langchain_tokenmem.storage.transcripts import append
 
 

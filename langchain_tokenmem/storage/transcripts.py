@@ -24,7 +24,7 @@ from langchain_tokenmem.core.messages import (
 )
 from langchain_tokenmem.core.thread_names import is_id
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.database import chunks
+from langchain_tokenmem.storage.database import change_with, rows_with
 from langchain_tokenmem.storage.message_json import (
     UNDATED,
     EncodedMessage,
@@ -131,7 +131,7 @@ def read(
     if first > last:
         return []
     own = (messages.c.session == session.id, messages.c.seq.between(first, last))
-    found = _rows(connection, session, select(*_COLUMNS).where(*own))
+    found = _decoded(session, connection.execute(select(*_COLUMNS).where(*own)))
     if {row.seq for row in found} != {*range(first, last + 1)}:
         raise _incomplete(session, f"messages {first} to {last} should be there, some are missing")
     return found
@@ -139,21 +139,16 @@ def read(
 
 def read_named(connection: Connection, session: Session, ids: Iterable[str]) -> list[TranscriptRow]:
     """Return all wordings of the messages with these ids that there are, in order."""
-    found: list[TranscriptRow] = []
-    for some in chunks({name for name in ids if is_id(name)}):
-        own = (messages.c.session == session.id, messages.c.message_id.in_(some))
-        query = select(*_COLUMNS).where(*own, messages.c.seq.is_not(None))
-        found += _rows(connection, session, query)
-    return sorted(found, key=_order)
+    own = (messages.c.session == session.id, messages.c.seq.is_not(None))
+    names = {name for name in ids if is_id(name)}
+    rows = rows_with(connection, select(*_COLUMNS).where(*own), messages.c.message_id, names)
+    return _decoded(session, rows)
 
 
 def read_at(connection: Connection, session: Session, seqs: Iterable[int]) -> list[TranscriptRow]:
     """Return all wordings of the messages with these numbers that there are, in order."""
-    found: list[TranscriptRow] = []
-    for some in chunks(sorted(set(seqs))):
-        own = (messages.c.session == session.id, messages.c.seq.in_(some))
-        found += _rows(connection, session, select(*_COLUMNS).where(*own))
-    return sorted(found, key=_order)
+    query = select(*_COLUMNS).where(messages.c.session == session.id)
+    return _decoded(session, rows_with(connection, query, messages.c.seq, set(seqs)))
 
 
 def read_last(
@@ -185,9 +180,10 @@ def _shows_groups(rows: Sequence[TranscriptRow], n: int) -> bool:
     return any(one != "ai" and two == "ai" for one, two in pairwise(roles))
 
 
-def _rows(connection: Connection, session: Session, query: Any) -> list[TranscriptRow]:
-    order = (messages.c.seq, messages.c.is_shown, messages.c.number)
-    return [_row(session, found) for found in connection.execute(query.order_by(*order))]
+def _decoded(session: Session, rows: Iterable[Any]) -> list[TranscriptRow]:
+    """Return messages in order, of each the wordings that are not shown first."""
+    found = [_row(session, row) for row in rows]
+    return sorted(found, key=lambda row: (row.seq, row.is_shown, row.number))
 
 
 def _row(session: Session, found: Any) -> TranscriptRow:
@@ -203,10 +199,6 @@ def _row(session: Session, found: Any) -> TranscriptRow:
         is_shown=bool(found.is_shown),
         number=found.number,
     )
-
-
-def _order(row: TranscriptRow) -> tuple[int, bool, int]:
-    return row.seq, row.is_shown, row.number
 
 
 def _incomplete(session: Session, what: str) -> CorruptStoreError:
@@ -326,25 +318,24 @@ def wordings_of(
     found: dict[str, tuple[int, set[bytes]]] = {}
     kept = case((messages.c.exact.is_not(None), messages.c.message))
     columns = (messages.c.message_id, messages.c.seq, messages.c.digest, kept)
-    for some in chunks(set(ids)):
-        own = (messages.c.session == session.id, messages.c.message_id.in_(some))
-        query = select(*columns).where(*own, messages.c.seq.is_not(None))
-        for name, seq, digest, text in connection.execute(query):
-            said = found.setdefault(name, (seq, set()))[1]
-            said.add(bytes(digest))
-            if text is not None:  # the transcript says it in other words than the checkpoint
-                said.add(message_digest(decoded_message(text)))
+    own = (messages.c.session == session.id, messages.c.seq.is_not(None))
+    rows = rows_with(connection, select(*columns).where(*own), messages.c.message_id, set(ids))
+    for name, seq, digest, text in rows:
+        said = found.setdefault(name, (seq, set()))[1]
+        said.add(bytes(digest))
+        if text is not None:  # the transcript says it in other words than the checkpoint
+            said.add(message_digest(decoded_message(text)))
     return found
 
 
 def hashes_of(connection: Connection, session: Session, ids: Iterable[str]) -> dict[str, set[str]]:
     """Return the hashes of the content of messages in the transcript, in all wordings, by id."""
     found: dict[str, set[str]] = defaultdict(set)
-    for some in chunks({name for name in ids if is_id(name)}):
-        own = (messages.c.session == session.id, messages.c.message_id.in_(some))
-        query = select(messages.c.message_id, messages.c.content_hash)
-        for name, content in connection.execute(query.where(*own, messages.c.seq.is_not(None))):
-            found[name].add(content)
+    own = (messages.c.session == session.id, messages.c.seq.is_not(None))
+    query = select(messages.c.message_id, messages.c.content_hash).where(*own)
+    names = {name for name in ids if is_id(name)}
+    for name, content in rows_with(connection, query, messages.c.message_id, names):
+        found[name].add(content)
     return dict(found)
 
 
@@ -382,20 +373,18 @@ def next_number(connection: Connection, session: Session) -> int:
 
 def hide(connection: Connection, session: Session, seqs: Iterable[int]) -> None:
     """Show no wording of some messages."""
-    for some in chunks(seqs):
-        own = (messages.c.session == session.id, messages.c.seq.in_(some))
-        connection.execute(update(messages).where(*own).values(is_shown=0))
+    own = update(messages).where(messages.c.session == session.id)
+    change_with(connection, own.values(is_shown=0), messages.c.seq, seqs)
 
 
 def show(connection: Connection, session: Session, numbers: Iterable[int]) -> None:
     """Show these wordings in the place of others of the same messages."""
-    for some in chunks(numbers):
-        own = (messages.c.session == session.id, messages.c.seq.is_not(None))
-        seqs = select(messages.c.seq).where(*own, messages.c.number.in_(some))
-        hide_others = update(messages).where(*own, messages.c.seq.in_(seqs))
-        connection.execute(hide_others.values(is_shown=0))
-        chosen = update(messages).where(*own, messages.c.number.in_(some))
-        connection.execute(chosen.values(is_shown=1))
+    chosen = list(numbers)
+    own = (messages.c.session == session.id, messages.c.seq.is_not(None))
+    seqs = rows_with(connection, select(messages.c.seq).where(*own), messages.c.number, chosen)
+    hide(connection, session, [row.seq for row in seqs])
+    shown = update(messages).where(*own).values(is_shown=1)
+    change_with(connection, shown, messages.c.number, chosen)
 
 
 def _is_repeated(connection: Connection, session: Session, one: EncodedMessage) -> bool:

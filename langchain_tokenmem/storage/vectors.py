@@ -13,10 +13,22 @@ from langchain_tokenmem.core.search_units import (
     pack_unit,
     unpack_unit,
 )
-from langchain_tokenmem.storage import facts
-from langchain_tokenmem.storage.database import Database, chunks, lock_threads
+from langchain_tokenmem.storage.database import (
+    Database,
+    change_with,
+    chunks,
+    lock_threads,
+    rows_with,
+)
 from langchain_tokenmem.storage.sessions import Session, find_by_id, save
-from langchain_tokenmem.storage.tables import messages, sessions, vectors
+from langchain_tokenmem.storage.tables import (
+    fact,
+    facts_named,
+    messages,
+    sessions,
+    set_fact,
+    vectors,
+)
 
 _ABOUT = "The index of recall"
 _RANGES = 50
@@ -70,18 +82,16 @@ class VectorTable:
             if session is None or session.edits != edits:
                 return
             seqs = {unpack_unit(unit)[1] for unit in given}
-            there: set[int] = set()
-            for some in chunks(seqs):
-                own = (messages.c.session == number, messages.c.seq.in_(some))
-                there.update(connection.execute(select(messages.c.seq).where(*own)).scalars())
+            own = select(messages.c.seq).where(messages.c.session == number)
+            there = {row.seq for row in rows_with(connection, own, messages.c.seq, seqs)}
             kept = {u: vector for u, vector in given.items() if unpack_unit(u)[1] in there}
             old = delete(vectors).where(vectors.c.session == number, vectors.c.model == model)
-            for units in chunks(kept):
-                connection.execute(old.where(vectors.c.unit.in_(units)))
-                rows = [
-                    {"session": number, "model": model, "unit": unit, "vector": kept[unit]}
-                    for unit in units
-                ]
+            change_with(connection, old, vectors.c.unit, kept)
+            rows = [
+                {"session": number, "model": model, "unit": unit, "vector": vector}
+                for unit, vector in kept.items()
+            ]
+            if rows:
                 connection.execute(insert(vectors), rows)
 
     def acknowledge_vectors(
@@ -131,45 +141,37 @@ class VectorTable:
     def start_collection(self, collection: Mapping[str, Any]) -> None:
         """Set another collection (JSON with `name`), and mark all vectors as not indexed."""
         with self._database.writing(_ABOUT) as connection:
-            facts.put(connection, _COLLECTION, collection)
+            set_fact(connection, _COLLECTION, collection)
             connection.execute(update(sessions).values(vectors_from=sessions.c.first_seq))
 
     def update_collection(self, collection: Mapping[str, Any]) -> None:
         """Replace the description of the collection, unless another one has been set."""
         with self._database.writing(_ABOUT) as connection:
             if _is_set(connection, collection["name"]):
-                facts.put(connection, _COLLECTION, collection)
-
-    def set_property(self, name: str, value: Any) -> None:
-        """Set a property."""
-        with self._database.writing(_ABOUT) as connection:
-            facts.put(connection, _PREFIX + name, value)
-
-    def get_property(self, name: str) -> Any:
-        """Return a property of the index (JSON); None when it is not set."""
-        with self._database.reading(_ABOUT) as connection:
-            return facts.get(connection, _PREFIX + name)
+                set_fact(connection, _COLLECTION, collection)
 
     def properties(self, prefix: str) -> dict[str, Any]:
         """Return the properties whose names begin with a prefix, by their names."""
         with self._database.reading(_ABOUT) as connection:
-            found = facts.named(connection, _PREFIX + prefix)
+            found = facts_named(connection, _PREFIX + prefix)
             return {name.removeprefix(_PREFIX): value for name, value in found.items()}
 
     def delete_properties(self, prefix: str) -> None:
         """Delete the properties whose names begin with a prefix."""
         with self._database.writing(_ABOUT) as connection:
-            facts.drop(connection, _PREFIX + prefix)
+            for name in facts_named(connection, _PREFIX + prefix):
+                set_fact(connection, name, None)
 
     def update_property(self, name: str, change: Callable[[Any], Any]) -> None:
         """Replace a property by the result of a function of it; None deletes it."""
         with self._database.writing(_ABOUT) as connection:
-            facts.change(connection, _PREFIX + name, change)
+            known = fact(connection, _PREFIX + name, lock="update")
+            set_fact(connection, _PREFIX + name, change(known))
 
 
 def _is_set(connection: Connection, collection: str) -> bool:
     """Return whether a collection is the present one, until the transaction ends."""
-    found = facts.get(connection, _COLLECTION, lock=True)
+    found = fact(connection, _COLLECTION, lock="share")
     return found is not None and found["name"] == collection
 
 
@@ -201,16 +203,13 @@ class VectorsReader:
     def vectors(self, model: str, units: Sequence[int]) -> dict[int, bytes]:
         """Return the vectors in scope of some units, by unit."""
         found: dict[int, bytes] = {}
+        query = select(vectors.c.unit, vectors.c.vector).where(*self._of_model(model))
         for some in chunks(units):
-            numbers = sorted({unpack_unit(unit)[0] for unit in some})
-            own = (*self._of_model(model), vectors.c.session.in_(numbers))
-            found |= self._read(*own, vectors.c.unit.in_(some))
+            numbers = {unpack_unit(unit)[0] for unit in some}
+            own = (vectors.c.session.in_(numbers), vectors.c.unit.in_(some))
+            rows = self._connection.execute(query.where(*own))
+            found |= {unit: bytes(vector) for unit, vector in rows}
         return found
-
-    def _read(self, *conditions: Any) -> dict[int, bytes]:
-        query = select(vectors.c.unit, vectors.c.vector).where(*conditions)
-        rows = self._connection.execute(query.order_by(vectors.c.unit))
-        return {unit: bytes(vector) for unit, vector in rows}
 
     def vector_units(
         self, model: str, *, partition: int | None = None, limit: int | None = None
@@ -246,7 +245,7 @@ class VectorsReader:
 
     def collection(self) -> Any:
         """Return the present collection (JSON), as it was set; None where there is none."""
-        return facts.get(self._connection, _COLLECTION)
+        return fact(self._connection, _COLLECTION)
 
     def _of_model(self, model: str) -> list[Any]:
         own: list[Any] = [vectors.c.model == model]

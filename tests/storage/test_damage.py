@@ -15,8 +15,8 @@ import pytest
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import CorruptStoreError, StoreError
 from langchain_tokenmem.storage.codec import Codec
-from langchain_tokenmem.storage.database import SCHEMA_VERSION
 from langchain_tokenmem.storage.serializer import StateSerializer
+from langchain_tokenmem.storage.tables import SCHEMA_VERSION
 from tests.storage.samples import state, turn
 
 

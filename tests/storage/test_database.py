@@ -23,9 +23,9 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.storage import database
-from langchain_tokenmem.storage.database import schema_sql
 from langchain_tokenmem.storage.database_url import parsed
 from langchain_tokenmem.storage.sessions import page_of_sessions
+from langchain_tokenmem.storage.tables import schema_sql
 from tests.storage.samples import turn
 
 # --- the connection that writes

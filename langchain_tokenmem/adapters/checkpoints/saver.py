@@ -51,10 +51,16 @@ from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConf
 from langchain_tokenmem.storage.checkpoint_rows import Address
 from langchain_tokenmem.storage.checkpoints import CheckpointStore
 from langchain_tokenmem.storage.codec import Codec
-from langchain_tokenmem.storage.doctor import Examination, examine
 from langchain_tokenmem.storage.serializer import StateSerializer
 from langchain_tokenmem.storage.thread_messages import ThreadMessages
-from langchain_tokenmem.storage.threads import copy_thread, delete_for_runs, delete_thread, prune
+from langchain_tokenmem.storage.threads import (
+    Examination,
+    copy_thread,
+    delete_for_runs,
+    delete_thread,
+    examine,
+    prune,
+)
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 logger = logging.getLogger(__name__)
