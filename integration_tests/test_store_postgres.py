@@ -14,7 +14,7 @@ from store_worker import turn
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.errors import StoreError
-from langchain_tokenmem.storage.sessions import page_of_sessions
+from langchain_tokenmem.storage.sessions import find, page_of_sessions, save
 from langchain_tokenmem.storage.tables import schema_sql
 
 
@@ -129,3 +129,25 @@ def test_a_lost_connection_is_a_clear_error_and_the_next_call_works(postgres, lo
         assert [hit.text for hit in recall.search("the key", session_id="s")] == [said.content]
     assert not [one for one in caplog.records if one.name.startswith("langchain_tokenmem")]
     admin.dispose()
+
+
+def test_who_waited_for_a_thread_reads_its_row_as_it_is_by_then(postgres):
+    with TranscriptStore(postgres) as one, TranscriptStore(postgres) as other:
+        one.add("s", [HumanMessage("first", id="1")])
+        seen: list[int] = []
+
+        def wait():
+            with other.database.writing("here") as connection:
+                found = find(connection, "s", lock=True)
+                seen.append(found.last_seq if found else 0)
+
+        waiting = threading.Thread(target=wait)
+        with one.database.writing("here") as connection:
+            session = find(connection, "s", lock=True)
+            waiting.start()
+            waiting.join(0.5)
+            assert waiting.is_alive()
+            assert session is not None
+            save(connection, session, last_seq=7)
+        waiting.join(10)
+    assert seen == [7]

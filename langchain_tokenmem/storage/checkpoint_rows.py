@@ -105,9 +105,8 @@ class StoredCheckpoint:
 
 
 def _at(table: Any) -> tuple[Any, ...]:
-    """Return the conditions of the rows of a checkpoint that is named by bound values."""
-    names = {"thread_id": "thread_id", "ns": "ns", "checkpoint_id": "id"}
-    return tuple(table.c[column] == bindparam(name) for column, name in names.items())
+    """Return the conditions of the rows of a checkpoint; `vars` of its address are the values."""
+    return tuple(table.c[name] == bindparam(name) for name in ("thread_id", "ns", "checkpoint_id"))
 
 
 def _around() -> Select[Any]:
@@ -116,7 +115,7 @@ def _around() -> Select[Any]:
     in_namespace = (other.thread_id == bindparam("thread_id"), other.ns == bindparam("ns"))
     newest = select(func.max(other.checkpoint_id)).where(*in_namespace).scalar_subquery()
     has_child = exists().where(*in_namespace, other.parent_id == parent).label("has_child")
-    wanted = here.checkpoint_id.in_([parent, bindparam("id"), newest])
+    wanted = here.checkpoint_id.in_([parent, bindparam("checkpoint_id"), newest])
     return select(checkpoints, has_child).where(*_at(checkpoints)[:2], wanted)
 
 
@@ -143,11 +142,6 @@ VALUE = select(values.c.value).where(
     values.c.session == bindparam("of"), values.c.digest == bindparam("digest")
 )
 KEEP_VALUE = insert(values).on_conflict_do_nothing()
-
-
-def named(at: Address) -> dict[str, str | None]:
-    """Return an address by the names that statements have for its parts."""
-    return {"thread_id": at.thread_id, "ns": at.ns, "id": at.checkpoint_id}
 
 
 def is_at(row: Any, table: Any = checkpoints) -> tuple[Any, ...]:

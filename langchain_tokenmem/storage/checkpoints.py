@@ -33,7 +33,6 @@ from langchain_tokenmem.storage.checkpoint_rows import (
     behind,
     errors_about,
     is_at,
-    named,
     says,
     time_of,
     to_ranges,
@@ -118,11 +117,12 @@ class CheckpointStore:
         }
         change: Change | None = None
         self.messages.index.make_ready()
-        with self.database.writing(str(at), at.thread_id) as connection:
-            session = find_or_make(connection, thread_session(at.thread_id, at.ns))
+        with self.database.writing(str(at)) as connection:
+            session = find_or_make(connection, thread_session(at.thread_id, at.ns), lock=True)
             if session.user_id is None and user_id:
                 session = find_or_make(connection, session.name, user_id)
-            around = {**named(at), "id": name, "parent": at.checkpoint_id}
+            own = at.of(name)
+            around = {**vars(own), "parent": at.checkpoint_id}
             rows = connection.execute(AROUND, around).all()
             there = {row.checkpoint_id: row for row in rows}
             head, is_new = max(there, default=None), name not in there
@@ -142,9 +142,7 @@ class CheckpointStore:
             }
             run_id = metadata.get("run_id")
             row = {
-                "thread_id": at.thread_id,
-                "ns": at.ns,
-                "checkpoint_id": name,
+                **vars(own),
                 "parent_id": at.checkpoint_id,
                 "session": session.id,
                 "run_id": str(run_id) if run_id else None,
@@ -153,7 +151,7 @@ class CheckpointStore:
             if is_new:
                 connection.execute(insert(checkpoints), row)
             else:
-                connection.execute(update(checkpoints).where(*is_at(at.of(name))).values(row))
+                connection.execute(update(checkpoints).where(*is_at(own)).values(row))
             main = channels.get(self.transcript_channel or "")
             if main and self.codec.is_plain and (head is None or name >= head):
                 is_branch = head is not None and head != at.checkpoint_id
@@ -167,7 +165,7 @@ class CheckpointStore:
             save(connection, session, active_at=later(session.active_at, datetime.now(UTC)))
             count = 0
             if is_new and counts:
-                count = connection.execute(COUNT, named(at)).scalar_one()
+                count = connection.execute(COUNT, vars(at)).scalar_one()
         self.messages.index.tell(change or Change("added"))
         return count
 
@@ -244,8 +242,8 @@ class CheckpointStore:
         """Store pending writes of a checkpoint; what a task wrote before stays."""
         prepared = [(channel, self._prepared(channel, value)) for channel, value in given]
         now = datetime.now(UTC)
-        with self.database.writing(str(at), at.thread_id) as connection:
-            session = find_or_make(connection, thread_session(at.thread_id, at.ns))
+        with self.database.writing(str(at)) as connection:
+            session = find_or_make(connection, thread_session(at.thread_id, at.ns), lock=True)
             writer = MessageWriter(self.messages, connection, session, now)
             rows: dict[int, dict[str, Any]] = {}
             for place, (channel, value) in enumerate(prepared):
@@ -254,9 +252,7 @@ class CheckpointStore:
                 numbers = writer.store(copies, is_main=False) if copies else []
                 body = [task_path, channel, to_ranges(numbers), value.shape]
                 rows[idx] = {
-                    "thread_id": at.thread_id,
-                    "ns": at.ns,
-                    "checkpoint_id": at.checkpoint_id,
+                    **vars(at),
                     "task_id": task_id,
                     "idx": idx,
                     "written_at": round(now.timestamp()),
@@ -356,7 +352,7 @@ class CheckpointStore:
     def find(self, connection: Connection, at: Address) -> StoredCheckpoint | None:
         """Return a checkpoint as it is stored, the newest where no id is named; None for none."""
         query = NEWEST if at.checkpoint_id is None else OWN
-        row = connection.execute(query, named(at)).first()
+        row = connection.execute(query, vars(at)).first()
         return None if row is None else self.stored(row)
 
     def stored(self, row: Any) -> StoredCheckpoint:
@@ -381,7 +377,7 @@ class CheckpointStore:
                 if among is None or name in among
             }
             pending = []
-            for row in connection.execute(WRITES, named(one.address)):
+            for row in connection.execute(WRITES, vars(one.address)):
                 path, channel, refs, shape = self.codec.unpack(row.value)
                 if among is not None and channel not in among:
                     continue

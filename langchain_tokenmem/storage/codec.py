@@ -312,16 +312,12 @@ def is_bare(shape: Any, messages: Sequence[BaseMessage]) -> bool:
 
 def is_plain(value: Any) -> bool:
     """Return whether a value holds nothing but JSON's types and bytes, not nested too deeply."""
+    kind = type(value)
     try:
-        return _is_plain(value)
+        if kind in {list, tuple}:
+            return all(map(is_plain, value))
+        if kind is dict:
+            return all(type(key) in _PLAIN and is_plain(item) for key, item in value.items())
     except RecursionError:  # the serializer says what is wrong with it
         return False
-
-
-def _is_plain(value: Any) -> bool:
-    kind = type(value)
-    if kind in {list, tuple}:
-        return all(map(_is_plain, value))
-    if kind is dict:
-        return all(type(key) in _PLAIN and _is_plain(item) for key, item in value.items())
     return kind in _PLAIN or kind is bytes

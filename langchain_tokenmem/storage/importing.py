@@ -15,7 +15,6 @@ from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, select
 
 from langchain_tokenmem.core.messages import marked, marks_of, role_of
-from langchain_tokenmem.core.thread_names import thread_of
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.import_sources import (
@@ -180,8 +179,8 @@ class PageWriter:
     @contextmanager
     def _session(self) -> Iterator[tuple[Connection, Session]]:
         name = self.report.session_id
-        with self._database.writing(f"Session {name!r}", thread_of(name)) as connection:
-            session = find_or_make(connection, name, self._user_id)
+        with self._database.writing(f"Session {name!r}") as connection:
+            session = find_or_make(connection, name, self._user_id, lock=True)
             yield connection, session
             save(connection, session)
 

@@ -15,6 +15,7 @@ from langchain_tokenmem.core.thread_names import owner_label, session_label
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.database import change_with, rows_with
 from langchain_tokenmem.storage.message_json import from_json, to_json
+from langchain_tokenmem.storage.sessions import time_text
 from langchain_tokenmem.storage.tables import items
 
 _LONGEST = 2_000
@@ -46,7 +47,7 @@ def put(connection: Connection, values: Mapping[ItemId, str | None]) -> None:
     Raises:
         ConfigurationError: When a namespace or a key is too long.
     """
-    now = _time(datetime.now(UTC))
+    now = time_text(datetime.now(UTC))
     for item_id, value in sorted(values.items()):
         if value is None:
             connection.execute(delete(items).where(_is_item(item_id)))
@@ -82,7 +83,7 @@ def sessions_changed_since(
     connection: Connection, labels: Iterable[str], since: datetime
 ) -> set[str]:
     """Return the labels of the sessions with a note that is as new as a time, or newer."""
-    own = select(items.c.session).where(items.c.updated_at >= _time(since)).distinct()
+    own = select(items.c.session).where(items.c.updated_at >= time_text(since)).distinct()
     return {row.session for row in rows_with(connection, own, items.c.session, labels)}
 
 
@@ -123,11 +124,6 @@ def _under(prefix: Namespace) -> ColumnElement[bool]:
 def _is_item(item_id: ItemId) -> ColumnElement[bool]:
     namespace, key = item_id
     return and_(items.c.namespace == _text(namespace), items.c.key == _key_text(key))
-
-
-def _time(at: datetime) -> str:
-    """Return a time as text that is ordered as times are."""
-    return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def _item(row: Any) -> StoredItem:

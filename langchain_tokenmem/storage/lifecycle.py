@@ -25,6 +25,7 @@ from langchain_tokenmem.storage.sessions import (
     OF_USER,
     checked_id,
     find,
+    time_text,
 )
 from langchain_tokenmem.storage.tables import fact, messages, sessions, set_fact, user_settings
 from langchain_tokenmem.storage.threads import delete_threads
@@ -309,7 +310,7 @@ class AutomaticExpiry:
         What this process stores itself proves nothing; how long it runs is measured otherwise.
         """
         # Sessions do not tell it: who is active now has no earlier time there.
-        own = messages.c.created_at <= _text_of(self._opened_at)
+        own = messages.c.created_at <= time_text(self._opened_at)
         found = connection.execute(select(func.max(messages.c.created_at)).where(own)).scalar()
         seen = datetime.fromisoformat(found) if found else self._opened_at
         if now - seen <= timedelta(seconds=time.monotonic() - self._opened_on) + _MOST_AHEAD:
@@ -359,9 +360,9 @@ def inactive_threads(
     counted = func.sum(sessions.c.last_seq - sessions.c.first_seq + 1)
     marks = (func.max(sessions.c.is_pinned), func.max(sessions.c.is_kept))
     query = select(sessions.c.thread_id, counted, *marks).where(sessions.c.kind != OF_USER)
-    query = query.group_by(sessions.c.thread_id).having(newest < _text_of(since))
+    query = query.group_by(sessions.c.thread_id).having(newest < time_text(since))
     if among is None:  # by the index of times: the groups of all sessions take longer
-        old = select(sessions.c.thread_id).where(sessions.c.active_at < _text_of(since))
+        old = select(sessions.c.thread_id).where(sessions.c.active_at < time_text(since))
         query = query.where(sessions.c.thread_id.in_(old))
         rows: Sequence[Any] = connection.execute(query).all()
     else:
@@ -371,10 +372,6 @@ def inactive_threads(
         connection, [namespace_label(one.id) for one in found], since
     )
     return [one for one in found if namespace_label(one.id) not in with_notes]
-
-
-def _text_of(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def _batches(found: Sequence[_Thread]) -> Iterable[list[_Thread]]:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime, time
 from enum import Enum
 from functools import cached_property
@@ -377,24 +378,17 @@ STRICT = (
 
 def message_digest(message: BaseMessage, key: bytes = b"") -> bytes:
     """Return 16 bytes that name a message with all its fields but its id."""
-    return hashlib.blake2b(_said(message), digest_size=16, key=key).digest()
-
-
-def _said(message: BaseMessage) -> bytes:
-    """Return all that a message says but its id, as bytes that no other message has."""
-    fields = {**message.__dict__, **(message.model_extra or {})}
+    fields = _fields(message)
     del fields["id"]
     plain = [type(message).__name__, {k: v for k, v in fields.items() if v is not None}]
     try:
-        data = orjson.dumps(plain, option=STRICT)
-        if b"null" not in data:  # NaN and infinity are `null` to it, too
-            return data
+        said = orjson.dumps(plain, option=STRICT)
     except TypeError:
-        pass
-    # Msgpack loses lone surrogates, JSON the difference between bytes and their base64 form.
-    text = to_json(fields)[0].encode()
-    try:
-        nameless = message.model_copy(update={"id": None})
-        return text + JsonPlusSerializer().dumps_typed(nameless)[1]
-    except (TypeError, ValueError, RecursionError):
-        return text  # only a transcript can hold it, as this text
+        said = b"null"
+    if b"null" in said:  # it stands for NaN and infinity, too
+        # Msgpack loses lone surrogates, JSON the difference between bytes and their base64 form.
+        said = to_json(fields)[0].encode()
+        with suppress(TypeError, ValueError, RecursionError):  # only a transcript can hold it then
+            nameless = message.model_copy(update={"id": None})
+            said += JsonPlusSerializer().dumps_typed(nameless)[1]
+    return hashlib.blake2b(said, digest_size=16, key=key).digest()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, exists, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, select, true, update
 from sqlalchemy.dialects.postgresql import insert
 
 from langchain_tokenmem.core.budget import TokenBudget
@@ -14,6 +14,7 @@ from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR, check_characters, thread_of
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.storage.database import lock_threads
 from langchain_tokenmem.storage.message_json import from_json, to_json
 from langchain_tokenmem.storage.tables import checkpoints, sessions, user_settings
 
@@ -116,6 +117,10 @@ def checked_id(name: Any, what: str = "session_id") -> str:
 _FIND = select(sessions).where(
     sessions.c.kind == bindparam("of_kind"), sessions.c.name == bindparam("named")
 )
+_HELD = select(func.pg_advisory_xact_lock(func.hashtextextended(bindparam("thread"), 0))).cte()
+_FIND_HELD = _FIND.join(_HELD, true()).with_for_update(key_share=True, of=sessions)
+"""Takes the lock of a thread, and then reads a session's row as it is by then, on PostgreSQL."""
+
 _OF_NAME = (
     select(sessions)
     .where(sessions.c.kind.in_((MESSAGES, OF_SESSION)), sessions.c.name == bindparam("named"))
@@ -130,14 +135,27 @@ def lock_name(kind: str, name: str) -> str:
 
 
 def find(
-    connection: Connection, name: str, user_id: str | None = None, *, kind: str = MESSAGES
+    connection: Connection,
+    name: str,
+    user_id: str | None = None,
+    *,
+    kind: str = MESSAGES,
+    lock: bool = False,
 ) -> Session | None:
     """Return a session; None when there never was one.
+
+    With `lock` its thread is held against other writers until the transaction ends.
 
     Raises:
         ScopeError: When an id is none, or the session belongs to another user.
     """
-    row = connection.execute(_FIND, {"of_kind": kind, "named": checked_id(name)}).first()
+    row, named = None, {"of_kind": kind, "named": checked_id(name)}
+    thread = lock_name(kind, name)
+    if lock and connection.dialect.name == "postgresql":
+        row = connection.execute(_FIND_HELD, {**named, "thread": thread}).first()
+        if row is None:  # without a row there may be no lock
+            lock_threads(connection, [thread])
+    row = row or connection.execute(_FIND, named).first()
     session = None if row is None else Session(*row)
     check_owner(session, user_id)
     return session
@@ -175,7 +193,12 @@ def find_by_id(connection: Connection, number: int) -> Session | None:
 
 
 def find_or_make(
-    connection: Connection, name: str, user_id: str | None = None, *, kind: str = MESSAGES
+    connection: Connection,
+    name: str,
+    user_id: str | None = None,
+    *,
+    kind: str = MESSAGES,
+    lock: bool = False,
 ) -> Session:
     """Return a session; it belongs to the first user who is named for its thread.
 
@@ -184,11 +207,12 @@ def find_or_make(
         name: Its id.
         user_id: Whose it is.
         kind: Of a conversation, or of documents.
+        lock: Whether its thread is locked by this.
 
     Raises:
         ScopeError: When an id is none, or the session belongs to another user.
     """
-    found = find(connection, name, user_id, kind=kind)
+    found = find(connection, name, user_id, kind=kind, lock=lock)
     if found is None:
         thread = lock_name(kind, name)
         own = select(sessions.c.user_id).where(sessions.c.thread_id == thread)
@@ -219,14 +243,16 @@ class UserRule:
     require_user: bool = False
     shared: bool = True
 
-    def find(self, connection: Connection, name: str, user_id: str | None = None) -> Session | None:
+    def find(
+        self, connection: Connection, name: str, user_id: str | None = None, *, lock: bool = False
+    ) -> Session | None:
         """Return a session that a call may see; None when there never was one.
 
         Raises:
             ScopeError: When an id is none, the session belongs to another user, or no user is named
                 and one has to be.
         """
-        found = find(connection, name, user_id)
+        found = find(connection, name, user_id, lock=lock)
         self.check(name, user_id, None if found is None else found.user_id)
         return found
 
@@ -300,9 +326,14 @@ def page_of_sessions(
     return [Session(*row) for row in connection.execute(query)]
 
 
+def time_text(moment: datetime) -> str:
+    """Return a time as text that is ordered as times are: ISO 8601, UTC."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
 def later(one: str | None, moment: datetime) -> str:
-    """Return the later of two times in ISO 8601, UTC."""
-    other = moment.astimezone(UTC).isoformat(timespec="microseconds")
+    """Return the later of two times."""
+    other = time_text(moment)
     return other if one is None else max(one, other)
 
 

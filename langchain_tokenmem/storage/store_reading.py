@@ -13,7 +13,6 @@ from sqlalchemy import Connection, Engine
 from langchain_tokenmem.background import Closeable, in_thread
 from langchain_tokenmem.core.messages import marks_of, role_of
 from langchain_tokenmem.core.session_settings import SessionSettings
-from langchain_tokenmem.core.thread_names import thread_of
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.lifecycle import AutomaticExpiry, ExpiryPolicy, kept_sessions
@@ -22,7 +21,6 @@ from langchain_tokenmem.storage.sessions import (
     Session,
     StoredState,
     UserRule,
-    checked_id,
     find_or_make,
     list_sessions,
     save,
@@ -93,9 +91,8 @@ class ReadableStore(Closeable):
         self, session_id: str, user_id: str | None
     ) -> Iterator[tuple[Connection, Session | None]]:
         """Give a session, and save in the end what was changed in it."""
-        thread = thread_of(checked_id(session_id))
-        with self.database.writing(f"Session {session_id!r}", thread) as connection:
-            session = self._users.find(connection, session_id, user_id)
+        with self.database.writing(f"Session {session_id!r}") as connection:
+            session = self._users.find(connection, session_id, user_id, lock=True)
             yield connection, session
             if session is not None:
                 save(connection, session)

@@ -49,15 +49,11 @@ _Key = tuple[bytes, str | None]
 
 
 class _Place(NamedTuple):
-    """Number of a message in its session and in the transcript, and whether that hides it."""
+    """Number of a message in its session and in the transcript, and whether that shows it."""
 
     number: int
     seq: int | None
-    is_hidden: bool
-
-
-def _place(number: int, seq: int | None, is_shown: int) -> _Place:
-    return _Place(number, seq, is_hidden=seq is not None and not is_shown)
+    is_shown: int
 
 
 @dataclass
@@ -154,14 +150,14 @@ class MessageWriter:
                 last += 1
                 row = self._columns(message, key, last, is_transcript=is_transcript)
                 rows.append(row)
-                there.append(_place(last, row["seq"], row["is_shown"]))
+                there.append(_Place(last, row["seq"], row["is_shown"]))
             elif there[at].seq is None and is_transcript:
                 # A message that only a checkpoint had gets a place in the transcript.
                 number = there[at].number
                 row = self._columns(message, key, number, is_transcript=True)
                 self._connection.execute(_ADOPT, {"of": self._session.id, "at": number, **row})
-                there[at] = _place(number, row["seq"], row["is_shown"])
-            self._is_any_hidden |= there[at].is_hidden
+                there[at] = _Place(number, row["seq"], row["is_shown"])
+            self._is_any_hidden |= there[at].seq is not None and not there[at].is_shown
             numbers.append(there[at].number)
         if rows:
             self._connection.execute(insert(messages), rows)
@@ -222,7 +218,7 @@ class MessageWriter:
         self._seqs = {}
         for _, row in sorted(rows.items()):
             key = bytes(row.digest), row.message_id if row.has_own_id else None
-            places[key].append(_place(row.number, row.seq, row.is_shown))
+            places[key].append(_Place(row.number, row.seq, row.is_shown))
             if row.seq is not None:
                 self._seqs[row.message_id] = row.seq
         return places, max(rows, default=0)
