@@ -100,7 +100,10 @@ class Codec:
         try:
             kind, data = self.serde.dumps_typed(value)
         except (TypeError, ValueError, RecursionError) as error:
-            raise _unstorable(what, error) from error
+            raise ConfigurationError(
+                f"{what} cannot be stored in a checkpoint ({error!r:.200}); keep plain data in the "
+                f"state."
+            ) from error
         length = len(data).to_bytes(_LENGTH_BYTES, "big")
         return kind.encode() + b"\0" + length + zlib.compress(data, 5)
 
@@ -217,12 +220,6 @@ def refused_types(*, in_any_thread: bool = False) -> Iterator[set[str]]:
         yield refused
     finally:
         forget()
-
-
-def _unstorable(what: str, error: Exception) -> ConfigurationError:
-    return ConfigurationError(
-        f"{what} cannot be stored in a checkpoint ({error!r:.200}); keep plain data in the state."
-    )
 
 
 # --- messages out of a value, and back

@@ -139,8 +139,6 @@ class Database:
                 yield connection
                 if undo:
                     connection.rollback()
-                    if self.is_sqlite:
-                        _driver(connection).rollback()
             self._check_file(about)  # never acknowledged into a file that is gone
 
     def close(self) -> None:
@@ -197,19 +195,16 @@ class Database:
 
     @contextmanager
     def _transaction(self, engine: Engine, begin: str) -> Iterator[Connection]:
-        with engine.connect() as connection:
+        with engine.begin() as connection:
             if self.is_sqlite:  # a listener would do it, too, and slow down every statement
-                _driver(connection).execute(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
-                _driver(connection).execute(begin)
+                driver = _driver(connection)
+                driver.execute(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
+                driver.execute(begin)
             try:
                 yield connection
-                connection.commit()
-                if self.is_sqlite:
-                    _driver(connection).commit()
             except BaseException:
                 with suppress(SQLAlchemyError, sqlite3.Error):
-                    if self.is_sqlite:
-                        _driver(connection).rollback()
+                    connection.rollback()
                     if not self._is_memory:
                         # As long as somebody holds the error, it may hold a cursor with rows left,
                         # and the connection would go on with what it saw then.

@@ -176,8 +176,6 @@ def _home(session_id: str | None, user_id: str | None) -> tuple[str, str]:
 
 def _find(connection: Connection, session_id: str | None, user_id: str | None) -> Session | None:
     kind, name = _home(session_id, user_id)
-    if kind == OF_SESSION:
-        find(connection, name, user_id)  # raises where it is another user's
     return find(connection, name, user_id, kind=kind)
 
 

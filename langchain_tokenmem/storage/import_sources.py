@@ -280,35 +280,20 @@ class CoveredMessages:
     """
 
     wanted: int
-    covered: int = 0
-    _first: str = ""
-    _told: str = ""
-    _first_human: str | None = None
-    _last_ids: list[str] = field(default_factory=list)
+    first: str = ""
+    covered: list[str] = field(default_factory=list)
     _system: list[str] = field(default_factory=list)
+    _human: list[str] = field(default_factory=list)
     _is_done: bool = False
 
     def see(self, message: BaseMessage, message_id: str) -> None:
         """Take the next message of the source, with the id under which it is stored."""
         role = role_of(message)
-        self._first = self._first or message_id
-        is_result = role in {"tool", "function"}
-        self._is_done |= self.covered >= self.wanted and not is_result
-        if self._is_done:
-            return
-        if role == "system":
-            self._system.append(message_id)
-            return
-        self.covered += 1
-        self._told = self._told or message_id
-        self._last_ids = [message_id, *self._last_ids][:_LAST_IDS]
-        if role == "human" and self._first_human is None:
-            self._first_human = message_id
-
-    @property
-    def first(self) -> str:
-        """Id of the first message of the source."""
-        return self._first
+        self.first = self.first or message_id
+        self._is_done |= len(self.covered) >= self.wanted and role not in {"tool", "function"}
+        if not self._is_done:
+            (self._system if role == "system" else self.covered).append(message_id)
+            self._human += [message_id] if role == "human" else []
 
     def state(self, summary: OldSummary, now: datetime, *, is_carried: bool) -> MemoryState | None:
         """Return the state that begins with the summary; None where nothing is covered.
@@ -318,19 +303,18 @@ class CoveredMessages:
             now: When it was imported.
             is_carried: Whether the last covered message is only there to hold the summary.
         """
-        if not self._last_ids:
+        if not self.covered:
             return None
-        kept = list(self._system)
-        if self._first_human and not is_carried:
-            kept.append(self._first_human)
+        last_ids = self.covered[: -_LAST_IDS - 1 : -1]
+        kept = [*self._system, *([] if is_carried else self._human[:1])]
         entry: SummaryEntry = {
             "id": hashlib.blake2b(ascii(summary.text).encode(), digest_size=8).hexdigest(),
             "text": summary.text,
-            "first": reference(self._told),
-            "covered": self.covered,
+            "first": reference(self.covered[0]),
+            "covered": len(self.covered),
             "since": None,
             "until": None,
-            "last_ids": list(self._last_ids),
+            "last_ids": last_ids,
             "tokens": -(-len(summary.text.encode("utf-8", "replace")) // _BYTES_A_TOKEN),
             "model": summary.model,
             "prompt_version": IMPORTED,
@@ -340,7 +324,7 @@ class CoveredMessages:
         }
         log: RunningSummary = {
             "entries": [entry],
-            "covers_to": self._last_ids[0],
-            "covered": self.covered,
+            "covers_to": last_ids[0],
+            "covered": len(self.covered),
         }
         return {**new_state(), "kept": kept, "summary": log}

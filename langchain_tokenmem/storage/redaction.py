@@ -26,7 +26,14 @@ from langchain_tokenmem.storage.message_json import (
 )
 from langchain_tokenmem.storage.redactor import Redactor
 from langchain_tokenmem.storage.search_index import SearchIndex, forget, forget_from
-from langchain_tokenmem.storage.sessions import MESSAGES, Session, checked_id, find, save
+from langchain_tokenmem.storage.sessions import (
+    MESSAGES,
+    Session,
+    checked_id,
+    find,
+    save,
+    sessions_of_thread,
+)
 from langchain_tokenmem.storage.tables import (
     checkpoints,
     items,
@@ -159,8 +166,7 @@ class Redaction:
 
     def _thread(self, connection: Connection, thread: str) -> None:
         redactor = self.redactor()
-        own = select(sessions).where(sessions.c.thread_id == thread).order_by(sessions.c.id)
-        found = [Session(*row) for row in connection.execute(own)]
+        found = sessions_of_thread(connection, thread)
         changed = {one.id: self._messages(connection, one, redactor) for one in found}
         for one in found:
             self._derived(connection, one, redactor, changed[one.id])
@@ -373,8 +379,7 @@ def purge_superseded(database: Database, codec: Codec, scope: RedactionScope) ->
         threads = scope.threads(connection)
     for thread in threads:
         with database.writing("Deleting old wordings", thread) as connection:
-            own = select(sessions).where(sessions.c.thread_id == thread)
-            for session in [Session(*row) for row in connection.execute(own)]:
+            for session in sessions_of_thread(connection, thread):
                 old = _superseded(connection, session)
                 kept = old & _held(connection, session, codec) if old else set()
                 held += len(kept)

@@ -170,12 +170,9 @@ class SearchIndex(VectorTable):
     def backlog(self) -> dict[str, int]:
         """Return the number of sessions that are not fully indexed, by index."""
         with self._database.reading(_ABOUT) as connection:
-            return {
-                name: connection.execute(
-                    select(func.count()).where(sessions.c.last_seq >= column)
-                ).scalar_one()
-                for name, column in _FIRST_MISSING.items()
-            }
+            late = [func.count().filter(sessions.c.last_seq >= c) for c in _FIRST_MISSING.values()]
+            counts = connection.execute(select(*late).select_from(sessions)).one()
+            return dict(zip(_FIRST_MISSING, counts, strict=True))
 
     def sources_from(
         self, partition: int, from_seq: int, limit: int
@@ -200,9 +197,9 @@ class SearchIndex(VectorTable):
             if session is None:
                 return []
             end = session.last_seq + 1 if before is None else before
-            rows = read(connection, session, end - limit, end - 1)
-            chosen = with_superseded(rows) if include_superseded else current(rows)
-            return [source_of(row, session) for row in chosen]
+            chosen = with_superseded if include_superseded else current
+            rows = chosen(read(connection, session, end - limit, end - 1))
+            return [source_of(row, session) for row in rows]
 
     # --- documents
 
@@ -256,6 +253,7 @@ class SearchIndex(VectorTable):
     def count_documents(self, session_id: str | None, user_id: str | None) -> int:
         """Return the number of documents."""
         with self._database.reading("The documents of recall") as connection:
+            self._check(connection, session_id, user_id)
             return documents.count(connection, session_id, user_id)
 
     def _check(self, connection: Connection, session_id: str | None, user_id: str | None) -> None:

@@ -171,6 +171,12 @@ def sessions_of_name(connection: Connection, name: str) -> list[Session]:
     return [Session(*row) for row in rows]
 
 
+def sessions_of_thread(connection: Connection, thread_id: str) -> list[Session]:
+    """Return the session of a thread, those of its sub-graphs and of its documents."""
+    own = select(sessions).where(sessions.c.thread_id == thread_id).order_by(sessions.c.id)
+    return [Session(*row) for row in connection.execute(own)]
+
+
 def check_owner(session: Session | None, user_id: str | None) -> None:
     """Check that a session is nobody's, or the user's.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from langchain_tokenmem.background import in_thread
 from langchain_tokenmem.core.search_units import Change
@@ -116,11 +117,8 @@ class MaintainedStore(ReadableStore):
             ...     receipt.counts, store.messages("s1")[0].content
             ({'messages': 1}, 'My card is [redacted].')
         """
-
-        def redactor() -> Redactor:
-            return Redactor(what, replacement)
-
-        redactor()
+        redactor = partial(Redactor, what, replacement)
+        redactor()  # raises where it is none
         scope = RedactionScope(session_id, user_id, everywhere)
         self._check_user(session_id, user_id)
         codec = Codec(serde)

@@ -25,7 +25,13 @@ from langchain_tokenmem.storage.checkpoint_rows import (
 )
 from langchain_tokenmem.storage.checkpoints import CheckpointStore
 from langchain_tokenmem.storage.database import change_with, chunks, lock_threads
-from langchain_tokenmem.storage.sessions import MESSAGES, find, find_or_make, save
+from langchain_tokenmem.storage.sessions import (
+    MESSAGES,
+    find,
+    find_or_make,
+    save,
+    sessions_of_thread,
+)
 from langchain_tokenmem.storage.tables import (
     checkpoints,
     messages,
@@ -39,6 +45,12 @@ from langchain_tokenmem.storage.transcripts import read
 
 _STRAY = timedelta(hours=1)
 """Age from which pending writes without a checkpoint belong to a run that was refused or died."""
+
+_COPIED = (
+    *("first_seq", "last_seq", "edits", "active_at", "is_pinned", "words_from"),
+    *("unit_count", "term_count"),
+)
+"""What a copied session has of the first one."""
 
 _Stored = Mapping[str, Sequence[StoredCheckpoint]]
 """The checkpoints of a thread by their namespace, oldest first."""
@@ -120,23 +132,20 @@ def copy_thread(store: CheckpointStore, source: str, target: str) -> None:
         for stored in there.values():
             for one in stored:
                 store.loaded(connection, one)  # raises where something is missing
-        own = sessions.c.thread_id == source
-        for row in connection.execute(select(sessions).where(own)).all():
-            name = target + row.name.removeprefix(source)
-            known = find(connection, name, kind=row.kind)
-            if known is not None and known.count:
+        for own in sessions_of_thread(connection, source):
+            name = target + own.name.removeprefix(source)
+            copy = find_or_make(connection, name, own.user_id, kind=own.kind)
+            if copy.count:
                 raise ConfigurationError(
                     f"Session {name!r} has messages of its own; copy to a new thread."
                 )
-            copy = find_or_make(connection, name, row.user_id, kind=row.kind)
-            columns = ("first_seq", "last_seq", "edits", "active_at", "is_pinned", "words_from")
-            counts = ("unit_count", "term_count")
-            kept = {column: getattr(row, column) for column in (*columns, *counts)}
-            save(connection, copy, **kept, vectors_from=row.first_seq)
+            for column in _COPIED:
+                setattr(copy, column, getattr(own, column))
+            save(connection, copy, vectors_from=own.first_seq)
             for table in (messages, values, checkpoints, writes, terms):
                 new: dict[str, Any] = {"session": literal(copy.id), "thread_id": literal(target)}
                 chosen = [new.get(c.name, c).label(c.name) for c in table.c]
-                rows = select(*chosen).where(table.c.session == row.id)
+                rows = select(*chosen).where(table.c.session == own.id)
                 connection.execute(insert(table).from_select([c.name for c in table.c], rows))
     store.messages.index.tell(Change("added"))
 

