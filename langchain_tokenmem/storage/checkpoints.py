@@ -37,7 +37,7 @@ from langchain_tokenmem.storage.checkpoint_rows import (
     time_of,
     to_ranges,
 )
-from langchain_tokenmem.storage.codec import Codec, attach, detach, is_bare, is_plain
+from langchain_tokenmem.storage.codec import MARK, Codec, attach, detach, is_plain
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.sessions import find_or_make, later, save
 from langchain_tokenmem.storage.tables import checkpoints
@@ -208,7 +208,7 @@ class CheckpointStore:
 
     def _prepared(self, channel: str, value: Any) -> _Prepared:
         shape, found = detach(value)
-        if is_bare(shape, found):
+        if shape is None or (found and type(shape) is dict and shape.keys() == {MARK}):
             return _Prepared(shape, found, None)
         what = f"Channel {channel!r}"
         packed = self.codec.pack(shape, what)

@@ -224,7 +224,7 @@ def refused_types(*, in_any_thread: bool = False) -> Iterator[set[str]]:
 
 # --- messages out of a value, and back
 
-_MARK = "\x00tokenmem"
+MARK = "\x00tokenmem"
 """Key of the object that stands for messages: `{mark: 3}` for one, `{mark: [3, 9]}` for a list."""
 
 LOOKED_INTO = (_DeltaSnapshot, Overwrite, Send)
@@ -264,18 +264,18 @@ def _detached(value: Any, found: list[BaseMessage]) -> Any:
         items = [*value]  # first: what is copied is fast to look at, and nobody changes it
         if items and all(map(_is_message, set(map(type, items)))):
             found += items
-            return {_MARK: [len(found) - len(items), len(found)]}
-    if kind is dict and _MARK in value:
+            return {MARK: [len(found) - len(items), len(found)]}
+    if kind is dict and MARK in value:
         raise _TakenError
     if _is_message(kind):
         found.append(value)
-        return {_MARK: len(found) - 1}
+        return {MARK: len(found) - 1}
     return mapped(value, lambda item: _detached(item, found))
 
 
 def _attached(shape: Any, messages: Sequence[BaseMessage]) -> Any:
-    if type(shape) is dict and _MARK in shape:
-        mark = shape[_MARK]
+    if type(shape) is dict and MARK in shape:
+        mark = shape[MARK]
         return messages[mark] if isinstance(mark, int) else list(messages[mark[0] : mark[1]])
     return mapped(shape, lambda item: _attached(item, messages))
 
@@ -300,11 +300,6 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 def _is_message(kind: type) -> bool:
     # What takes a message away is no message of the thread.
     return issubclass(kind, BaseMessage) and not issubclass(kind, RemoveMessage)
-
-
-def is_bare(shape: Any, messages: Sequence[BaseMessage]) -> bool:
-    """Return whether a value that was taken apart is messages, or None, and nothing beside them."""
-    return shape is None or (bool(messages) and type(shape) is dict and shape.keys() == {_MARK})
 
 
 def is_plain(value: Any) -> bool:

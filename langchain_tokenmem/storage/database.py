@@ -135,7 +135,8 @@ class Database:
             if self._is_read_only:
                 raise StoreError(f"{about}: {self._path} is opened read-only; nothing was stored.")
             with self._transaction(engine, "BEGIN IMMEDIATE") as connection:
-                lock_threads(connection, threads)
+                if threads:
+                    lock_threads(connection, threads)
                 yield connection
                 if undo:
                     connection.rollback()

@@ -89,7 +89,8 @@ def sessions_in(connection: Connection, scope: Scope, users: UserRule) -> InScop
     if scope.session_id or not scope.whole_user:
         own = sessions_of_name(connection, scope.session_id)
         session = next((one for one in own if one.kind == MESSAGES), None)
-        check_owner(session, scope.user_id)
+        if scope.user_id is not None:
+            check_owner(session, scope.user_id)
         users.check(scope.session_id, scope.user_id, session.user_id if session else None)
     if not scope.whole_user:
         if not own:

@@ -142,8 +142,8 @@ _TYPES: dict[str, type[BaseMessage]] = {
     "chat": ChatMessage,
 }
 
-_KINDS = {name: (kind, frozenset(kind.model_fields)) for name, kind in _TYPES.items()}
-"""The same, with the names of their fields."""
+_KINDS = {name: (kind, tuple(kind.model_fields)) for name, kind in _TYPES.items()}
+"""The same, with the names of their fields in order."""
 
 _put_dict, _put_names, _put_extra, _put_private = (
     vars(BaseModel)[name].__set__
@@ -239,10 +239,10 @@ def decoded_message(text: str) -> BaseMessage:
         CorruptStoreError: When the text is no message of a known type.
     """
     try:
-        record = from_json(text)
-        kind, names = _KINDS[record["type"]]
+        record = json.loads(text) if text[0] == _ODD else orjson.loads(text)
         data = record["data"]
-        if data.keys() != names:  # a newer langchain-core knows a field more, or it has its own
+        kind, names = _KINDS[record["type"]]
+        if tuple(data) != names:  # a newer langchain-core knows a field more, or it has its own
             return kind(**data)
     except _MALFORMED as error:
         raise _unreadable(error) from error

@@ -150,14 +150,15 @@ def find(
         ScopeError: When an id is none, or the session belongs to another user.
     """
     row, named = None, {"of_kind": kind, "named": checked_id(name)}
-    thread = lock_name(kind, name)
     if lock and connection.dialect.name == "postgresql":
+        thread = lock_name(kind, name)
         row = connection.execute(_FIND_HELD, {**named, "thread": thread}).first()
         if row is None:  # without a row there may be no lock
             lock_threads(connection, [thread])
     row = row or connection.execute(_FIND, named).first()
     session = None if row is None else Session(*row)
-    check_owner(session, user_id)
+    if user_id is not None:
+        check_owner(session, user_id)
     return session
 
 
@@ -177,15 +178,14 @@ def sessions_of_thread(connection: Connection, thread_id: str) -> list[Session]:
     return [Session(*row) for row in connection.execute(own)]
 
 
-def check_owner(session: Session | None, user_id: str | None) -> None:
+def check_owner(session: Session | None, user_id: str) -> None:
     """Check that a session is nobody's, or the user's.
 
     Raises:
         ScopeError: When it belongs to another user, or the user's id is none.
     """
-    if user_id is not None:
-        checked_id(user_id, "user_id")
-    if session is not None and user_id is not None and session.user_id not in {None, user_id}:
+    checked_id(user_id, "user_id")
+    if session is not None and session.user_id not in {None, user_id}:
         raise ScopeError(
             f"Session {session.name!r} belongs to another user than {user_id!r}; use a session id "
             f"of this user's own."

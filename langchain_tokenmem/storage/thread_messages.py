@@ -135,7 +135,12 @@ class MessageWriter:
         """
         # What is encrypted has no place in a transcript that everybody can read.
         is_transcript = is_main and self._codec.is_plain
-        keys = [(self._codec.digest(message), _name_of(message)) for message in given]
+        names = [str(message.id) if message.id else "" for message in given]
+        # None for an id that a column cannot hold.
+        keys = [
+            (self._codec.digest(message), name if name and is_id(name) else None)
+            for message, name in zip(given, names, strict=True)
+        ]
         places, last = self._known(keys, near)
         repeats = Counter[_Key]()
         numbers: list[int] = []
@@ -377,9 +382,3 @@ def _rows(connection: Connection, session: int, numbers: set[int]) -> Iterable[A
         rows = connection.execute(query.where(own)).all()
         return rows if len(rows) == len(numbers) else (r for r in rows if r[0] in numbers)
     return rows_with(connection, query, messages.c.number, numbers)
-
-
-def _name_of(message: BaseMessage) -> str | None:
-    """Return the id of a message, None where it has none that a column can hold."""
-    name = message.id and str(message.id)
-    return name if name and is_id(name) else None
