@@ -35,7 +35,7 @@ from langchain_tokenmem.cli.measures import plain, said, text_of
 from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.summarize.model import ModelSummarizer
-from langchain_tokenmem.tokens.resolve import counter_for
+from langchain_tokenmem.tokens.counters import counter_for
 from langchain_tokenmem.types import Shares
 
 History = Sequence[BaseMessage]

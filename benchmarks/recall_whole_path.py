@@ -58,7 +58,7 @@ from langchain_tokenmem.recall.text_parts import (
     rough_tokens,
     sentences_of,
 )
-from langchain_tokenmem.tokens.resolve import counter_for
+from langchain_tokenmem.tokens.counters import counter_for
 
 SUMMARIZING = ("LangChain", "LangChain 80-30", "LangMem")
 """Systems of `price.py` that are compared, where they are installed."""

@@ -26,7 +26,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.measures import reference_counter, text_of
 from langchain_tokenmem.cli.replay import lengths_at_calls
-from langchain_tokenmem.tokens.resolve import counter_for
+from langchain_tokenmem.tokens.counters import counter_for
 
 FOLDS = (10, 50)
 NAMES = ("ledger", "harbour", "invoice", "quota")

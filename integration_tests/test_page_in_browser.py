@@ -11,8 +11,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TranscriptStore
-from langchain_tokenmem.cli.page import session_page
-from langchain_tokenmem.cli.serving import PageServer
+from langchain_tokenmem.cli.page import PageServer, session_page
 from langchain_tokenmem.cli.stored_sessions import StoredSessions, opened
 
 RECORDED = Path(__file__).parents[1] / "examples" / "recorded_agent.jsonl"

@@ -12,10 +12,10 @@ from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.measures import reference_counter
 from langchain_tokenmem.cli.replay import (
     RecordedConversation,
+    ReplayTotals,
     load_conversations,
     replay_conversation,
 )
-from langchain_tokenmem.cli.report import ReplayTotals
 from langchain_tokenmem.types import RequestRules
 from tests.golden.recordings import SHARED
 from tests.providers import CHECKS, RefusedError, StrictModel

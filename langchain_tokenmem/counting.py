@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from langchain_tokenmem.tokens.counters import TokenCount, TokenCounter
+from langchain_tokenmem.tokens.counters import TokenCount, TokenCounter, counter_for
 from langchain_tokenmem.tokens.provider_counter import ProviderCounter
-from langchain_tokenmem.tokens.resolve import counter_for
 
 __all__ = [
     "ProviderCounter",

@@ -51,7 +51,7 @@ FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("store_maintenance",),
         ("transcript_store",),
     ),
-    "notes": (("item_store", "json_folder"), ("json_store", "sql_store"), ("",)),
+    "notes": (("item_store",), ("json_store", "sql_store"), ("",)),
     "summarize": (
         ("base", "whole_pieces"),
         ("tool_calls",),
@@ -205,7 +205,7 @@ def test_every_folder_has_a_place_in_the_order():
         ("core.view", "from ..tokens import base"),
         ("core.view", "def f():\n    import langgraph.graph"),
         ("core.planning", "from langchain_tokenmem import TokenMemory"),
-        ("tokens.cache", "from langchain_tokenmem.storage.tables import sessions"),
+        ("tokens.counters", "from langchain_tokenmem.storage.tables import sessions"),
         ("memory.engine", "import sqlalchemy as sa"),
         ("turns.turn", "from langchain_tokenmem.adapters.chains import history"),
         ("adapters.chains.history", "from langchain_tokenmem.adapters.graphs import nodes"),

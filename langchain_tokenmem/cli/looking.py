@@ -300,7 +300,7 @@ def serve(
     window: Window = None,
 ) -> None:
     """Serve the pages of all sessions on this machine until Ctrl+C; no session is changed."""
-    from langchain_tokenmem.cli.serving import PageServer
+    from langchain_tokenmem.cli.page import PageServer
     from langchain_tokenmem.cli.stored_sessions import opened
 
     with opened(source) as found, PageServer(found, port, window) as server:

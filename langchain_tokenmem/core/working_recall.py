@@ -23,7 +23,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.edited_words import digest_of_words
-from langchain_tokenmem.core.facts.literals import words_of
+from langchain_tokenmem.core.facts.sentences import identifiers_in
 from langchain_tokenmem.core.facts.tool_results import unescaped
 from langchain_tokenmem.core.inserted_text import LINES_FENCE, without_fences
 from langchain_tokenmem.core.messages import (
@@ -220,7 +220,7 @@ def _read(said: str) -> tuple[_Read, ...]:
     """
     pieces = (piece for line in said.splitlines() for piece in _pieces(line.strip()))
     told = (piece for piece in pieces if not _MARKUP.fullmatch(piece))
-    read = ((piece, frozenset(words_of(piece))) for piece in told)
+    read = ((piece, frozenset(identifiers_in(piece))) for piece in told)
     return tuple(_Read(piece, words, _names(words)) for piece, words in read if words)
 
 

@@ -70,8 +70,7 @@ from langchain_tokenmem.memory.working_notes import WorkingNotes, with_covered_n
 from langchain_tokenmem.notes.kept_notes import without_void_notes
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.summarize.base import Summarizer
-from langchain_tokenmem.tokens.counters import TokenCounter
-from langchain_tokenmem.tokens.resolve import counter_for
+from langchain_tokenmem.tokens.counters import TokenCounter, counter_for
 
 
 @dataclass(frozen=True)

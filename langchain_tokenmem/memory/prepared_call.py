@@ -19,8 +19,7 @@ from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View, build_view
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
 from langchain_tokenmem.state import MemoryState, Sent
-from langchain_tokenmem.tokens.cache import request_digest
-from langchain_tokenmem.tokens.counters import TokenCounter
+from langchain_tokenmem.tokens.counters import TokenCounter, request_digest
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import in_own_thread
-from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_tool
-from langchain_tokenmem.core.facts.literals import words_of
-from langchain_tokenmem.core.facts.sentences import terms
+from langchain_tokenmem.core.facts.sentences import identifiers_in, terms
+from langchain_tokenmem.core.facts.tool_results import CallKind, kind_of_tool
 from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.log_lines import Kind, Line, Piece, lines_of
@@ -190,7 +189,7 @@ class _Shown:
 
 def _loses_names(shown: _Shown) -> bool:
     """Return whether the next shorter form of a piece lacks an identifier of this one."""
-    return not words_of(shown.piece.forms[shown.form]) <= words_of(
+    return not identifiers_in(shown.piece.forms[shown.form]) <= identifiers_in(
         shown.piece.forms[shown.form - 1]
     )
 

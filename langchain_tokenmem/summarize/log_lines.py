@@ -15,8 +15,13 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from langchain_tokenmem.core.facts.literals import find_identifiers, words_of
-from langchain_tokenmem.core.facts.sentences import cues, message_text, prose
+from langchain_tokenmem.core.facts.sentences import (
+    cues,
+    find_identifiers,
+    identifiers_in,
+    message_text,
+    prose,
+)
 from langchain_tokenmem.core.messages import call_ids, reference, result_id, role_of
 from langchain_tokenmem.core.todos import todos_in
 from langchain_tokenmem.summarize.tool_calls import LENGTHS, MOST_READ, ToolCall, words_passed
@@ -107,7 +112,7 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
         role = role_of(message)
         if role in {"human", "ai"}:
             text = prose(message_text(message))
-            used |= words_of(text[:MOST_READ])
+            used |= identifiers_in(text[:MOST_READ])
             calls = _calls_of(message, place) if isinstance(message, AIMessage) else []
             if piece := _spoken(text, role, place, has_calls=bool(calls)):
                 pieces.append(piece)

@@ -12,15 +12,18 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from langchain_tokenmem.core.facts.call_kinds import (
+from langchain_tokenmem.core.facts.sentences import find_identifiers, identifiers_in
+from langchain_tokenmem.core.facts.tool_results import (
     CallKind,
     command_of,
+    ends_of,
+    failure_of,
     kind_of_command,
     kind_of_tool,
     path_of,
+    unwrapped,
+    without_frame,
 )
-from langchain_tokenmem.core.facts.literals import find_identifiers, words_of
-from langchain_tokenmem.core.facts.tool_results import ends_of, failure_of, unwrapped, without_frame
 from langchain_tokenmem.core.tool_failures import plain_result
 from langchain_tokenmem.summarize.whole_pieces import (
     beginning_of,
@@ -163,7 +166,7 @@ class ToolCall:
         if self.failure or not self.result:
             return
         for key, text in self.pairs or ():
-            names = words_of(text)
+            names = identifiers_in(text)
             is_used = not (names or {text}).isdisjoint(used)
             if is_used or len(text.split()) <= _FEW_WORDS:
                 yield (f"{key}={text}" if key else text), is_used
@@ -299,4 +302,5 @@ def _leaves(value: Any, key: str, depth: int) -> Iterator[tuple[str, str]]:
 def words_passed(args: Mapping[str, Any]) -> set[str]:
     """Return the identifiers of a call's arguments, and its short texts."""
     short = {text for _, text in scalars_in(args) if len(text) >= _FEWEST_CHARACTERS}
-    return {text for text in short if not text.isalpha()} | words_of(_compact(args)[:MOST_READ])
+    named = identifiers_in(_compact(args)[:MOST_READ])
+    return {text for text in short if not text.isalpha()} | named

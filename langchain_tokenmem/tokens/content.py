@@ -1,4 +1,6 @@
-"""Token count of one message, by documented rules.
+"""Token counts of messages, tool schemas and response formats, by documented rules.
+
+A message:
 
 ```
 3                                   frame (OpenAI cookbook)
@@ -19,22 +21,150 @@ is text for the model, however it begins.
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from langchain_core.messages import BaseMessage
+from pydantic import TypeAdapter
 
-from langchain_tokenmem.core.block_types import CALL_BLOCKS, REASONING, TEXT
-from langchain_tokenmem.tokens import blocks, media
-from langchain_tokenmem.tokens.blocks import (
-    as_list,
-    as_mapping,
-    first_of,
-    inline_data,
-    reported_reasoning,
-)
+from langchain_tokenmem.core.block_types import CALL_BLOCKS, REASONING, TEXT, UNSEEN_KEYS
+from langchain_tokenmem.tokens import media
 from langchain_tokenmem.tokens.media import ImageRule
-from langchain_tokenmem.tokens.schemas import compact_json
+
+if TYPE_CHECKING:
+    from langchain_tokenmem.tokens.counters import TokenCounter
+
+
+_UNSEEN = UNSEEN_KEYS | {"thoughtSignature", "thought_signature", "cachePoint"}
+"""Keys that are never shown to the model as text."""
+
+
+def kind_of(block: Mapping[str, Any]) -> str | None:
+    """Return the type of a block; a name for the shapes that come without one."""
+    kind = block.get("type")
+    if kind in ("media", "image_url", "file", "document") or kind is None:
+        major = mime_type_of(block).partition("/")[0]
+        if major in ("image", "audio", "video"):
+            return major
+        if kind == "media":
+            return "file"
+    if isinstance(kind, str):
+        return kind
+    # Bedrock's Converse API and Gemini's parts name the block by its only key.
+    return next((name for key, name in _UNTYPED.items() if key in block), None)
+
+
+_UNTYPED = {
+    "text": "text",
+    "image": "image",
+    "image_url": "image",
+    "document": "document",
+    "video": "video",
+    "audio": "audio",
+    "toolUse": "tool_use",
+    "toolResult": "tool_result",
+    "reasoning_content": "reasoning",
+    "reasoningContent": "reasoning",
+    "inline_data": "file",
+    "inlineData": "file",
+    "file_data": "file",
+}
+
+
+def mime_type_of(block: Mapping[str, Any]) -> str:
+    """Return the MIME type that a block states, in any of its usual places."""
+    for place in _places(block):
+        kind = first_of(place, "mime_type", "media_type", "mimeType")
+        if isinstance(kind, str):
+            return kind
+    data = inline_data(block)
+    if isinstance(data, str) and data.startswith("data:"):
+        return data[5:105].partition(",")[0].partition(";")[0]
+    return ""
+
+
+def inline_data(block: Mapping[str, Any]) -> str | bytes | None:
+    """Return the inline data of a block; None where it only names a place."""
+    for place in _places(block):
+        for key in ("data", "base64", "bytes", "file_data", "b64_json", *_URLS):
+            value = place.get(key)
+            if isinstance(value, bytes | bytearray):
+                return bytes(value)
+            if isinstance(value, str) and (key not in _URLS or value.startswith("data:")):
+                return value
+    return None
+
+
+_URLS = ("url", "image_url", "file_url", "audio_url", "video_url")
+_NESTS = ("source", "inline_data", "inlineData", "image_url", "input_audio", "audio_url", "file")
+_MEDIA_KEYS = (
+    *("data", "base64", "bytes", "file_data", "b64_json", *_URLS, "s3Location"),
+    *("file_uri", "fileUri", "uri", "video", "path"),
+)
+_MEDIA_NAMES = ("id", "file_id", "fileId")
+# Files and sound may come as their words, which then are what is counted.
+_WORDS = ("text", "content", "transcript")
+_IMAGES = ("image", "image_url", "input_image", "computer_screenshot")
+_PICTURES = (*_IMAGES, "video", "video_url", "input_video")
+_OTHER_MEDIA = (
+    *("audio", "input_audio", "audio_url"),
+    *("file", "document", "input_file", "file_url"),
+)
+_HOLDERS = ("_result", "_output")
+_MORE_NESTS = ("image", "document", "video", "video_url", "audio", "file_url")
+
+
+def _places(block: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    places = [block]
+    for key in (*_NESTS, *_MORE_NESTS):
+        if isinstance(nested := block.get(key), Mapping):
+            places.append(nested)
+            if isinstance(source := nested.get("source"), Mapping):
+                places.append(source)
+    return places
+
+
+def has_media(block: Mapping[str, Any]) -> bool:
+    """Return whether a block of media holds any, or names its place."""
+    kind = block.get("type")
+    keys = _MEDIA_KEYS if kind is None else (*_MEDIA_KEYS, *_MEDIA_NAMES)
+    if kind_of(block) not in _PICTURES:
+        keys = (*keys, *_WORDS)
+    return any(place.get(key) for place in _places(block) for key in keys)
+
+
+def may_hold_media(block: Mapping[str, Any]) -> bool:
+    """Return whether a provider takes media inside a block: a tool's result, or LangChain's own."""
+    kind = block.get("type")
+    return isinstance(kind, str) and (kind.endswith(_HOLDERS) or kind == "non_standard")
+
+
+def first_of(block: Mapping[str, Any], *keys: str) -> Any:
+    """Return the first value under one of the keys that is not None."""
+    return next((block[key] for key in keys if block.get(key) is not None), None)
+
+
+def reported_reasoning(fields: Mapping[str, Any]) -> int | None:
+    """Return the reasoning tokens in a message's usage, None where the provider counted none."""
+    details = as_mapping(as_mapping(fields.get("usage_metadata")).get("output_token_details"))
+    reported = details.get("reasoning")
+    # Servers that do not count reasoning report 0 beside visible reasoning text.
+    return reported if isinstance(reported, int) and reported > 0 else None
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Return a value that is a mapping, else an empty one."""
+    # Asked for every message: `dict` and None spare the dearer test of the abstract class.
+    is_mapping = value is not None and isinstance(value, (dict, Mapping))
+    return value if is_mapping else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list or tuple as a list, else an empty one."""
+    return list(value) if isinstance(value, list | tuple) else []
+
 
 # OpenAI cookbook, "How to count tokens with tiktoken": tokens_per_message, tokens_per_name.
 MESSAGE_FRAME = 3
@@ -118,9 +248,9 @@ class _MessageCounter:
             return 0
         if isinstance(block, list | tuple):
             return sum(self._block(part, depth + 1) for part in block)
-        kind = blocks.kind_of(block) if isinstance(block, Mapping) else None
+        kind = kind_of(block) if isinstance(block, Mapping) else None
         rule: Callable[..., int] = self._RULES.get(kind, _MessageCounter._unknown)
-        is_empty = kind in self._MEDIA and not blocks.has_media(block)
+        is_empty = kind in self._MEDIA and not has_media(block)
         return self._unknown(block, depth) if is_empty else rule(self, block, depth)
 
     def _plain(self, block: Mapping[str, Any], depth: int) -> int:
@@ -164,7 +294,7 @@ class _MessageCounter:
             return title + self._block(first_of(source, "data", "content"), depth + 1)
         if isinstance(plain := block.get("text"), str):
             return title + self._text(plain)
-        return title + media.file_tokens(inline_data(block), blocks.mime_type_of(block))
+        return title + media.file_tokens(inline_data(block), mime_type_of(block))
 
     def _reasoning(self, value: Any, depth: int) -> int:
         """Count what the provider reported, once; else what can be read, or a bounded guess.
@@ -225,22 +355,22 @@ class _MessageCounter:
         if isinstance(value, list | tuple | set | frozenset):
             return sum(self._nested(part, depth + 1, has_media=has_media) for part in value)
         if isinstance(value, Mapping):
-            has_media = has_media or blocks.may_hold_media(value)
+            has_media = has_media or may_hold_media(value)
             return sum(
                 max(1, self._text(str(key))) + self._nested(part, depth + 1, has_media=has_media)
                 for key, part in value.items()
-                if key not in blocks.UNSEEN
+                if key not in _UNSEEN
             )
         return self._text(str(value))
 
     def _nested(self, value: Any, depth: int, *, has_media: bool) -> int:
         # Tool results hold blocks that have rules of their own.
-        kind = blocks.kind_of(value) if isinstance(value, Mapping) else None
+        kind = kind_of(value) if isinstance(value, Mapping) else None
         if kind is None or (kind in self._MEDIA and not has_media):
             return self._unknown(value, depth, has_media=has_media)
         return self._block(value, depth)
 
-    _MEDIA: ClassVar = frozenset([*blocks.PICTURES, *blocks.OTHER_MEDIA])
+    _MEDIA: ClassVar = frozenset([*_PICTURES, *_OTHER_MEDIA])
     _RULES: ClassVar[Mapping[str | None, Callable[..., int]]] = {
         **dict.fromkeys(TEXT | {"summary_text", "reasoning_text"}, _plain),
         **dict.fromkeys(REASONING | {"thought"}, _reasoning),
@@ -248,7 +378,7 @@ class _MessageCounter:
         **dict.fromkeys(["tool_result", "server_tool_result"], _result),
         **dict.fromkeys(["function_call_output", "custom_tool_call_output"], _result),
         **dict.fromkeys(["computer_call_output"], _result),
-        **dict.fromkeys(blocks.IMAGES, _image),
+        **dict.fromkeys(_IMAGES, _image),
         "image_generation_call": _generated_image,
         "compaction": _compaction,
         **dict.fromkeys(["audio", "input_audio", "audio_url"], _audio),
@@ -260,3 +390,133 @@ class _MessageCounter:
 def _role(fields: Mapping[str, Any]) -> str:
     kind = str(fields.get("role") or fields.get("type") or "").lower().removesuffix("messagechunk")
     return _ROLES.get(kind, kind)
+
+
+# Tools: the formula of the OpenAI cookbook ("How to count tokens with tiktoken", part 7, for
+# GPT-4o): a constant per function, per property and per enum value, plus the tokens of names, types
+# and descriptions. It stops at the first level; here nested objects, arrays and alternatives are
+# counted by the same rule, and keywords that the formula leaves out count as text, so that no
+# description is ever free.
+FUNCTION_START = 7
+PROPERTIES_START = 3
+PROPERTY = 3
+ENUM_START = -3
+ENUM_ITEM = 3
+FUNCTIONS_END = 12
+"""Added once per request that has tools."""
+
+_DEEPEST_SCHEMA = 40
+# Keywords that hold named schemas, one schema, or a list of them.
+_MAPS = ("properties", "$defs", "definitions")
+_NESTED = ("items", "additionalProperties")
+_ALTERNATIVES = ("anyOf", "oneOf", "allOf", "prefixItems")
+# Counted elsewhere by the formula, or not shown to the model.
+_OTHERS = ("type", "description", "enum", "required", "strict", "$schema")
+_STRUCTURE = frozenset([*_MAPS, *_NESTED, *_ALTERNATIVES, *_OTHERS])
+
+
+def tool_tokens(tool: Any, text: Callable[[str], int]) -> int:
+    """Return the tokens of one tool's schema, without the constant per request.
+
+    Args:
+        tool: Whatever `bind_tools` takes: a tool, a function, a Pydantic class or a dict. A dict
+            that no rule knows (a provider's built-in tool) counts as compact JSON.
+        text: Counts the tokens of a text.
+
+    Returns:
+        Tokens.
+    """
+    converted = openai_tool(tool)
+    function = as_mapping(converted).get("function")
+    if not isinstance(function, Mapping):
+        return FUNCTION_START + text(compact_json(converted))
+    head = f"{function.get('name', '')}:{_sentence(function.get('description'))}"
+    return FUNCTION_START + text(head) + _inside(as_mapping(function.get("parameters")), text, 0)
+
+
+def openai_tool(tool: Any) -> Any:
+    """Return a tool in OpenAI's form; itself where LangChain cannot convert it."""
+    # Imported here: it pulls in Pydantic's v1 and v2 machinery, and most callers have no tools.
+    from langchain_core.utils.function_calling import convert_to_openai_tool  # noqa: PLC0415
+
+    try:
+        return convert_to_openai_tool(tool)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return tool
+
+
+def compact_json(value: Any) -> str:
+    """Return JSON without blanks; what JSON does not know is written as its `str`."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    except (TypeError, ValueError, RecursionError):  # keys that are no strings, cycles, depth
+        return str(value)
+
+
+def _sentence(description: Any) -> str:
+    return str(description or "").rstrip(".")
+
+
+def _inside(schema: Mapping[str, Any], text: Callable[[str], int], depth: int) -> int:
+    """Return what a schema holds beyond its own type and description."""
+    if depth > _DEEPEST_SCHEMA:
+        return text(compact_json(schema))
+    nested: list[tuple[str, Any]] = [
+        *((str(name), v) for key in _MAPS for name, v in as_mapping(schema.get(key)).items()),
+        *((key, schema[key]) for key in _NESTED if isinstance(schema.get(key), Mapping)),
+        *(("", option) for key in _ALTERNATIVES for option in as_list(schema.get(key))),
+    ]
+    tokens = sum(_property(name, inner, text, depth) for name, inner in nested)
+    if as_mapping(schema.get("properties")):
+        tokens += PROPERTIES_START
+    if choices := as_list(schema.get("enum")):
+        tokens += max(0, ENUM_START + sum(ENUM_ITEM + text(str(choice)) for choice in choices))
+    rest = {key: value for key, value in schema.items() if key not in _STRUCTURE}
+    return tokens + (text(compact_json(rest)) if rest else 0)
+
+
+def _property(name: str, schema: Any, text: Callable[[str], int], depth: int) -> int:
+    if not isinstance(schema, Mapping):
+        return PROPERTY + text(f"{name}:{compact_json(schema)}")
+    line = f"{name}:{schema.get('type', '')}:{_sentence(schema.get('description'))}"
+    return PROPERTY + text(line) + _inside(schema, text, depth + 1)
+
+
+_WIRE_TYPES = frozenset({"text", "json_object", "json_schema"})
+"""Values of `type` by which OpenAI's `response_format` is told from a JSON schema."""
+
+
+def format_tokens(response_format: Any, counter: TokenCounter) -> int:
+    """Return the tokens of a response format, of `create_agent` or bound to a model; 0 for none.
+
+    A format in OpenAI's own form is counted as the JSON that is sent, and a schema that is offered
+    as a tool like a tool. Where it is not known yet which it will be, it is counted as a tool:
+    that is more.
+    """
+    if response_format is None:
+        return 0
+    if isinstance(response_format, dict) and response_format.get("type") in _WIRE_TYPES:
+        return counter.text(_json(response_format))
+    spec = getattr(response_format, "schema_spec", None)
+    if spec is not None:
+        return counter.text(_json(response_format.to_model_kwargs()))
+    specs = getattr(response_format, "schema_specs", None)
+    if specs is not None:
+        return counter.tools([_as_tool(s.name, s.description, s.json_schema) for s in specs])
+    schema = getattr(response_format, "schema", response_format)
+    plain = schema if isinstance(schema, dict) else _schema_of(schema)
+    return counter.tools([_as_tool(str(plain.get("title", "response")), "", plain)])
+
+
+def _as_tool(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    function = {"name": name, "description": description, "parameters": schema}
+    return {"type": "function", "function": function}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False)
+
+
+@lru_cache(maxsize=64)
+def _schema_of(schema: Any) -> dict[str, Any]:
+    return TypeAdapter(schema).json_schema()

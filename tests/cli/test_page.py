@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.cli.app import app
-from langchain_tokenmem.cli.page import policy
-from langchain_tokenmem.cli.serving import PageServer
+from langchain_tokenmem.cli.page import PageServer, policy
 from langchain_tokenmem.cli.stored_sessions import StoredSessions
 
 RUN = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"})

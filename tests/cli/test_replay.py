@@ -9,8 +9,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem.cli.measures import ReferenceCounter
-from langchain_tokenmem.cli.replay import replay_conversation
-from langchain_tokenmem.cli.report import ReplayTotals
+from langchain_tokenmem.cli.replay import ReplayTotals, replay_conversation
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.state import new_state

@@ -12,7 +12,7 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.tokens.resolve import counter_for
+from langchain_tokenmem.tokens.counters import counter_for
 from langchain_tokenmem.types import Shares
 
 SENTENCE = "The parcel with the two lamps goes to Bonn and not to Cologne. "

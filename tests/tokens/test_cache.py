@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from langchain_tokenmem.tokens.cache import CountCache, message_key
+from langchain_tokenmem.tokens.counters import CountCache, message_key
 
 WORDS = "the parcel from Lund is late " * 40
 CALL = {"name": "look_up", "args": {"what": WORDS}, "id": "c1"}

@@ -15,7 +15,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from langchain_tokenmem.tokens.resolve import counter_for
+from langchain_tokenmem.tokens.counters import counter_for
 
 COUNTER = counter_for("gpt-4o")
 BLOB = "gAAAAAB" + "aB3dE5gH1jK7mN9pQ2rS4tU6vW8x" * 400  # 11 kB, as OpenAI's encrypted reasoning

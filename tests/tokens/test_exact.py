@@ -13,9 +13,8 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.tokens import encodings
-from langchain_tokenmem.tokens.counters import TiktokenCounter
+from langchain_tokenmem.tokens.counters import TiktokenCounter, counter_for
 from langchain_tokenmem.tokens.encodings import count_tokens, find_encoding
-from langchain_tokenmem.tokens.resolve import counter_for
 from tests.strategies import conversations, texts
 
 O200K = find_encoding("o200k_base")

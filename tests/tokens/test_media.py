@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem.tokens import media
-from langchain_tokenmem.tokens.resolve import counter_for
+from langchain_tokenmem.tokens.counters import counter_for
 from tests.tokens import pictures
 from tests.tokens.pictures import data_url, encoded
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from langchain_core.tools import StructuredTool, tool
 from pydantic import BaseModel, Field
 
-from langchain_tokenmem.tokens.resolve import counter_for
+from langchain_tokenmem.tokens.counters import counter_for
 
 COUNTER = counter_for("gpt-4o")
 

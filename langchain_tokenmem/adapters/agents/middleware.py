@@ -73,7 +73,7 @@ from langchain_tokenmem.notes.notebook import Notebook
 from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
-from langchain_tokenmem.tokens.schemas import format_tokens
+from langchain_tokenmem.tokens.content import format_tokens
 from langchain_tokenmem.turns.conversation import Snapshot, TurnRequest, TurnResult
 from langchain_tokenmem.turns.turn import (
     Turn,

@@ -6,9 +6,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_command, path_of
 from langchain_tokenmem.core.facts.sentences import any_of, one_line
-from langchain_tokenmem.core.facts.tool_results import error_lines, failure_of_call
+from langchain_tokenmem.core.facts.tool_results import (
+    CallKind,
+    error_lines,
+    failure_of_call,
+    kind_of_command,
+    path_of,
+)
 from langchain_tokenmem.core.todos import DONE, todos_in
 from langchain_tokenmem.core.working_notes.notes_draft import NotesDraft, find, newest
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolEffect, plain_path

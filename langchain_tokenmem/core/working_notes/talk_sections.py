@@ -7,11 +7,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from langchain_tokenmem.core.facts.literals import capitalises_nouns
 from langchain_tokenmem.core.facts.sentences import (
     NOT_NAMES,
     STOP_WORDS,
     any_of,
+    capitalises_nouns,
     strip_bullet,
     words_of,
 )

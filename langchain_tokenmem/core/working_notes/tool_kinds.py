@@ -13,7 +13,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 
 from langchain_tokenmem.core.argument_checks import checked, checked_choice, described
-from langchain_tokenmem.core.facts.call_kinds import TABLES, CallKind, kind_of_tool, path_of
+from langchain_tokenmem.core.facts.tool_results import TABLES, CallKind, kind_of_tool, path_of
 from langchain_tokenmem.core.messages import MARKS, Group, call_ids, marks_of
 from langchain_tokenmem.core.tool_calls import uniform_calls
 from langchain_tokenmem.core.tool_failures import exit_code_of, is_refused

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from langchain_tokenmem.core.facts.literals import words_of as words_in
 from langchain_tokenmem.core.facts.sentences import (
     any_of,
     cues,
+    identifiers_in,
     one_line,
     prose,
     prose_lines,
@@ -191,7 +191,7 @@ def _content(sentence: str) -> frozenset[str]:
     for words in (cues("greeting"), pattern("acknowledgement"), cues("request")):
         sentence = words.sub(" ", sentence)
     found = terms(sentence)
-    return found if len(found) >= _POINTING else found | words_in(sentence)
+    return found if len(found) >= _POINTING else found | identifiers_in(sentence)
 
 
 def _without_salutation(sentence: str) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from pydantic import TypeAdapter
 
-from langchain_tokenmem.core.facts.literals import words_of
+from langchain_tokenmem.core.facts.sentences import identifiers_in
 from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.core.working_notes.mode_profiles import MODES, SECTIONS, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import MAX_READ_TO
@@ -106,7 +106,7 @@ def test_no_item_holds_a_literal_that_its_source_lacks(messages: list[BaseMessag
             for text in shown:
                 held = text.partition(": ")[2] if section == "constraints" else text
                 held = held.removeprefix("Fixed: ")
-                for literal in words_of(held) | {*_FACTS.findall(held)}:
+                for literal in identifiers_in(held) | {*_FACTS.findall(held)}:
                     assert literal in said, (section, item)
 
 
