@@ -35,32 +35,11 @@ _MAX_KEPT = 1_024
 """Summaries and reply times that are kept, those used last; a summary of 8,000 tokens is 32 kB."""
 
 
-class Origin(NamedTuple):
-    """Scope in which a summary is found again.
-
-    Attributes:
-        owner: The user; the thread where no user is named.
-        thread: The thread. In it a summary is found although the system text has changed since: it
-            is part of the same conversation. None without a thread.
-        read: Digest of what a summarizer may read beside the conversation: system text, tools ...
-            None where it read recalled text, which no other request has.
-    """
-
-    owner: Hashable
-    thread: str | None
-    read: bytes | None
-
-    def places(self) -> list[Hashable]:
-        """Return the scopes in which its summaries are found, the nearest first."""
-        named = (("thread", self.thread), ("read", self.read))
-        return [(self.owner, *place) for place in named if place[1] is not None]
-
-
 class _Key(NamedTuple):
     """Names a summary that is found again.
 
     Attributes:
-        place: Scope in which it is found; see `Origin.places`.
+        place: Scope in which it is found; see `GraphThread`.
         entries: Ids of the log's entries that it began with.
         size: How many messages it covers beyond these.
         covered: Digest of their words, in order.
@@ -246,7 +225,7 @@ class FinishedSummaries:
         after: MemoryState,
         *,
         key: Hashable = None,
-        origin: Origin | None = None,
+        places: Sequence[Hashable] = (),
         agent: Hashable = None,
     ) -> None:
         """Keep the summary that a compaction of `messages` under `before` has given.
@@ -256,7 +235,7 @@ class FinishedSummaries:
             before: The state that the compaction began with.
             after: The state that it gave.
             key: Names the conversation whose next call takes it; None for none.
-            origin: Scope in which it is found again; None where only that call takes it.
+            places: Scopes in which it is found again; none where only that call takes it.
             agent: Thread and sub-graphs in which it was made.
         """
         finished = _FinishedSummary.of(messages, before or new_state(), after)
@@ -266,7 +245,7 @@ class FinishedSummaries:
         with self._lock:
             if key is not None:
                 self._kept["waiting", key] = finished
-            for place in origin.places() if origin else ():
+            for place in places:
                 name = _Key(place, finished.entries, finished.size, covered)
                 self._kept[name] = finished, agent
 
@@ -295,18 +274,18 @@ class FinishedSummaries:
         return finished.applied_to(messages, state) if finished else None
 
     def find(
-        self, origin: Origin, messages: Sequence[BaseMessage], now: MemoryState
+        self, places: Sequence[Hashable], messages: Sequence[BaseMessage], now: MemoryState
     ) -> tuple[MemoryState, Hashable] | None:
         """Return the state with all known summaries of the conversation; None for none.
 
         With it, the thread and sub-graphs in which the last one was made.
 
         Args:
-            origin: Scope of the conversation.
+            places: Scopes of the conversation, the nearest first.
             messages: The conversation, oldest first, under any ids.
             now: Its state.
         """
-        places, found = {*origin.places()}, None
+        found = None
         with self._lock:
             kept = [key for key in self._kept if isinstance(key, _Key) and key.place in places]
         if not kept:
@@ -320,7 +299,7 @@ class FinishedSummaries:
             keys = (
                 _Key(place, entries, size, _digest_of_all(rest[:size]))
                 for size in sorted(sizes, reverse=True)
-                for place in origin.places()
+                for place in places
             )
             with self._lock:
                 same = next(filter(None, (self._kept.get(key) for key in keys)), None)

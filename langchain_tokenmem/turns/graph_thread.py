@@ -25,7 +25,6 @@ from langchain_tokenmem.memory.current_words import (
     noted_ids,
     with_current_words,
 )
-from langchain_tokenmem.memory.finished_summaries import Origin
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope, question_without_block
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
@@ -227,15 +226,20 @@ class GraphThread:
         if snapshot.request.instruction is not None:
             return
         messages, before = snapshot.messages, snapshot.state
-        origin = self._origin(before, snapshot.request, after)
+        places = self._places(before, snapshot.request, after)
         self.memory.finished_summaries.put(
-            messages, before, after, key=key, origin=origin, agent=(self.thread, self.subgraph)
+            messages, before, after, key=key, places=places, agent=(self.thread, self.subgraph)
         )
 
-    def _origin(
+    def _places(
         self, state: MemoryState, request: TurnRequest, after: MemoryState | None = None
-    ) -> Origin:
-        """Return the scope in which summaries of this conversation are found again.
+    ) -> list[Hashable]:
+        """Return the scopes in which summaries of this conversation are found again, nearest first.
+
+        That is its owner's same thread, although the system text may have changed since: it is part
+        of the same conversation. In another thread of the owner all that a summarizer may read
+        beside the conversation has to be the same; recalled text, which no other request has, is
+        in none.
 
         Args:
             state: The state before the summary.
@@ -256,7 +260,8 @@ class GraphThread:
         summarizer = str(id(self.memory.summarizer))
         read = request_digest(shown, options.get("tools"), summarizer, *around)
         owner = ("thread", self.thread) if self.user_id is None else ("user", self.user_id)
-        return Origin(owner, self.thread, None if hidden else read)
+        near: list[Hashable] = [] if self.thread is None else [(owner, "thread", self.thread)]
+        return near if hidden else [*near, (owner, "read", read)]
 
     def _owned(self, state: MemoryState) -> MemoryState:
         """Return the state of a thread that belongs to the user of the run."""
@@ -287,7 +292,7 @@ class GraphThread:
         known, engine = self.memory.finished_summaries, self.memory.engine
         if known.is_empty:
             return None
-        found = known.find(self._origin(state, request), self.messages, state)
+        found = known.find(self._places(state, request), self.messages, state)
         if found is None:
             return None
         # A plan counts every message: it is made last.
