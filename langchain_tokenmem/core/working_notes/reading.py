@@ -6,31 +6,53 @@ answer. So they follow forks and edits like anything else that is read from mess
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.facts.sentences import message_text
+from langchain_tokenmem.core.facts.sentences import any_of, message_text, one_line
+from langchain_tokenmem.core.facts.tool_results import (
+    CallKind,
+    error_lines,
+    failure_of_call,
+    kind_of_command,
+    path_of,
+)
 from langchain_tokenmem.core.messages import reference, result_ids, role_of
-from langchain_tokenmem.core.working_notes.code_sections import (
-    read_call,
-    read_named_files,
-    read_pasted_errors,
-    read_task,
+from langchain_tokenmem.core.todos import DONE, todos_in
+from langchain_tokenmem.core.working_notes.name_rules import (
+    ASSUMPTIONS,
+    SUBGOALS,
+    facts_in,
+    listed_under,
+    lists_a_plan,
+    names_in,
+    phase_in,
+    topics_in,
 )
-from langchain_tokenmem.core.working_notes.notes_draft import NotesDraft
-from langchain_tokenmem.core.working_notes.talk_sections import (
-    read_choices,
-    read_facts,
-    read_names,
-    read_names_again,
-    read_plan,
-    read_user_words,
-    set_objective,
+from langchain_tokenmem.core.working_notes.sentence_rules import (
+    MAX_ITEM,
+    Decision,
+    as_item,
+    assumption_in,
+    constraints_in,
+    decision_in,
+    may_choose,
+    note_sentences,
+    objective_in,
+    reported_problem,
+    request_in,
 )
-from langchain_tokenmem.core.working_notes.tool_kinds import ToolEffect, ToolKinds, effects_of
-from langchain_tokenmem.core.working_notes.word_rules import may_choose, note_sentences
-from langchain_tokenmem.notes_state import ModesState
+from langchain_tokenmem.core.working_notes.tool_kinds import (
+    ToolEffect,
+    ToolKinds,
+    effects_of,
+    plain_path,
+)
+from langchain_tokenmem.notes_state import ModesState, NoteItem, NoteSource
 
 MAX_READ_TO = 8
 """Ids of read messages that are kept: edits and removals rarely take all of them."""
@@ -67,7 +89,7 @@ def read_groups(
     unread = _unread(state["read_to"], list(groups))
     if not unread:
         return state
-    draft = NotesDraft(state, limits)
+    draft = _Draft(state, limits)
     new: list[str] = []
     for group, first_new in unread:
         for message in group[first_new:]:
@@ -99,7 +121,7 @@ def _unread(
     return unread[::-1]
 
 
-def _read_message(draft: NotesDraft, message: BaseMessage, root: str | None) -> None:
+def _read_message(draft: _Draft, message: BaseMessage, root: str | None) -> None:
     role, source = role_of(message), reference(message.id)
     if role == "human" and not result_ids(message):
         draft.modes["turn"] += 1
@@ -108,28 +130,296 @@ def _read_message(draft: NotesDraft, message: BaseMessage, root: str | None) -> 
     elif role == "ai":
         text = message_text(message)
         if may_choose(text):
-            read_choices(draft, [*note_sentences(text)], source, by_user=False)
-        read_names_again(draft, text, source)
+            _read_choices(draft, [*note_sentences(text)], source, by_user=False)
+        _read_names_again(draft, text, source)
     else:
         return
-    read_plan(draft, text, source)
-    read_named_files(draft, text, source, root)
+    _read_plan(draft, text, source)
+    _read_named_files(draft, text, source, root)
 
 
-def _read_user(draft: NotesDraft, text: str, source: str) -> None:
+class _Draft:
+    """A copy of a state that readers of sections change; the state itself stays.
+
+    Args:
+        state: The state so far.
+        limits: Items of a section that are kept at most, by its name.
+    """
+
+    def __init__(self, state: ModesState, limits: Mapping[str, int]) -> None:
+        self.limits = limits
+        self.modes: ModesState = {
+            **state,
+            "sections": {**state["sections"]},
+            "changed": {**state["changed"]},
+            "names": {**state["names"]},
+        }
+
+    def items(self, section: str) -> Sequence[NoteItem]:
+        """Return the items of a section, oldest first."""
+        return self.modes["sections"].get(section, ())
+
+    def texts(self, section: str) -> list[str]:
+        """Return the texts of a section."""
+        return [one["text"] for one in self.items(section)]
+
+    def set_items(self, section: str, items: Iterable[NoteItem]) -> None:
+        """Give a section its items; it counts as changed where a reader sees a difference."""
+        before, after = self.items(section), list(items)
+        if [*map(_shown, before)] != [*map(_shown, after)]:
+            self.modes["changed"][section] = max(1, self.modes["turn"])
+        if after or section in self.modes["sections"]:
+            self.modes["sections"][section] = after
+
+    def item(self, text: str, source: str, by: NoteSource = "rule", key: str = "") -> NoteItem:
+        """Return a new item of this turn."""
+        item: NoteItem = {
+            "text": text,
+            "turn": max(1, self.modes["turn"]),
+            "source": source,
+            "by": by,
+        }
+        return {**item, "key": key} if key else item
+
+    def replace(
+        self, section: str, texts: Sequence[str], source: str, by: NoteSource = "rule"
+    ) -> bool:
+        """Give a section new texts; return whether they differ from those that it has."""
+        is_new = [*texts] != self.texts(section)
+        if is_new:
+            self.set_items(section, [self.item(text, source, by) for text in texts])
+        return is_new
+
+    def add(self, section: str, item: NoteItem) -> None:
+        """Add an item; one with its key is replaced, its very text is not said twice.
+
+        Where a section has too many items, the oldest goes.
+        """
+        items = list(self.items(section))
+        same = _place_of(item, items)
+        if same is None:
+            items.append(item)
+        elif _shown(items[same]) == _shown(item):
+            return
+        else:
+            items[same] = item
+        self.set_items(section, _newest(items, self.limits[section]))
+
+    def put_last(self, section: str, item: NoteItem) -> None:
+        """Put an item at the end, in place of the one with its key, or with its very text."""
+        rest = [one for one in self.items(section) if _key(one) != _key(item)]
+        self.set_items(section, _newest([*rest, item], self.limits[section]))
+
+    def add_decision(
+        self, decision: Decision, source: str, by: NoteSource = "rule", key: str = ""
+    ) -> None:
+        """Add a decision under the next number; one that stands there already keeps its own."""
+        item = self.item(decision.text, source, by, key)
+        if decision.rationale:
+            item["rationale"] = decision.rationale
+        if rejected := list(decision.rejected[: self.limits["alternatives"]]):
+            item["rejected"] = rejected
+        items = self.items("decisions")
+        same = _place_of(item, items)
+        if same is None:
+            item["number"] = self.modes["next_number"]
+            self.modes["next_number"] += 1
+        else:
+            item = {**items[same], **item, "number": items[same]["number"]}
+        self.add("decisions", item)
+
+
+_SHOWN = ("text", "verb", "number", "rationale", "rejected")
+"""Keys of an item that a reader sees; a section has changed where one of them has."""
+
+
+def _shown(item: NoteItem) -> list[object]:
+    return [item.get(key) for key in _SHOWN]
+
+
+def _key(item: NoteItem) -> str:
+    return item.get("key") or item["text"]
+
+
+def _place_of(item: NoteItem, items: Sequence[NoteItem]) -> int | None:
+    """Return the place of the item of the same key, or, where there is none, of the same words."""
+    key, text = item.get("key"), item["text"].casefold()
+    if key:
+        return _find(items, lambda one: one.get("key") == key)
+    return _find(items, lambda one: one["text"].casefold() == text)
+
+
+def _find(items: Sequence[NoteItem], matches: Callable[[NoteItem], bool]) -> int | None:
+    """Return the place of the first item that matches; None where none does."""
+    return next((place for place, one in enumerate(items) if matches(one)), None)
+
+
+def _newest(items: Sequence[NoteItem], limit: int) -> list[NoteItem]:
+    """Return the last items, as many as are kept."""
+    return list(items[-limit:]) if limit else []
+
+
+# --- what is said
+
+_ADDED: Mapping[str, Callable[[str], Iterable[tuple[str, str]]]] = {
+    "constraints": constraints_in,
+    "facts": facts_in,
+}
+"""Sections to which every sentence of a user may add, with the rule that yields text and key."""
+
+
+def _read_user(draft: _Draft, text: str, source: str) -> None:
     sentences = list(note_sentences(text))
-    task = read_task(draft, sentences, source)
-    if task and not draft.items("objective"):
-        set_objective(draft, task.rstrip(" ."), source)
-    read_user_words(draft, sentences, source)
-    read_choices(draft, sentences, source, by_user=True)
-    read_facts(draft, sentences, source)
-    read_names(draft, sentences, source)
-    read_pasted_errors(draft, text, source)
+    task = request_in(sentences)
+    if task is None and not draft.items("task"):
+        task = reported_problem(sentences)
+    if task and draft.replace("task", [task], source):
+        draft.set_items("progress", [])
+        if not draft.items("objective"):
+            draft.replace("objective", [task.rstrip(" .")], source)
+    for sentence in sentences:
+        if goal := objective_in(sentence):
+            draft.replace("objective", [goal], source)
+        for section, rule in _ADDED.items():
+            for found, key in rule(sentence):
+                draft.add(section, draft.item(found, source, key=key))
+    _read_choices(draft, sentences, source, by_user=True)
+    _read_names(draft, "\n".join(sentences), source)
+    for line in list(dict.fromkeys(error_lines(text[-_READ:])))[-_PASTED_ERRORS:]:
+        draft.add("errors", draft.item(line, source))
+
+
+_READ = 6_000
+"""Characters of a message that are read for files and errors."""
+_PASTED_ERRORS = 3
+"""Errors that a user pastes and that are kept, the last ones of a message."""
+_REASON = re.compile(rf"{any_of('reason_heading')} ?: ?(.+)", re.IGNORECASE)
+_REJECTED = re.compile(rf"{any_of('rejected_heading')} ?: ?(.+)", re.IGNORECASE)
+
+
+def _read_choices(draft: _Draft, sentences: Sequence[str], source: str, *, by_user: bool) -> None:
+    """Read decisions and assumptions, whoever says them."""
+    told: Decision | None = None
+    for sentence in sentences:
+        may_tell = may_choose(sentence)
+        if may_tell and (text := assumption_in(sentence)):
+            draft.add("assumptions", draft.item(text, source))
+        more = told and _with_addition(told, sentence)
+        if more is None and (may_tell or by_user):
+            more = decision_in(sentence, by_user=by_user)
+        if more is not None:
+            told = more
+            draft.add_decision(told, source)
+
+
+def _with_addition(told: Decision, sentence: str) -> Decision | None:
+    """Return a decision with the reason, or the alternatives, that the next line gives for it."""
+    if reason := _REASON.match(sentence):
+        return replace(told, rationale=as_item(reason[1]))
+    if rejected := _REJECTED.match(sentence):
+        parts = map(as_item, re.split(r"[;,]", rejected[1]))
+        return replace(told, rejected=tuple(filter(None, parts)))
+    return None
+
+
+def _read_plan(draft: _Draft, text: str, source: str) -> None:
+    """Read sub-goals, the phase and assumptions where they are listed under their names."""
+    if not lists_a_plan(text):
+        return
+    if phase := phase_in(text):
+        draft.replace("phase", [phase], source)
+    for assumed in listed_under(ASSUMPTIONS, text):
+        draft.add("assumptions", draft.item(assumed, source))
+    goals = list(dict.fromkeys(listed_under(SUBGOALS, text)))[: draft.limits["subgoals"]]
+    if goals:
+        draft.replace("subgoals", goals, source)
+
+
+_READ_FOR_NAMES = 4_000
+"""Characters of a message that are read for names."""
+_OFTEN = {"entities": 2, "topics": 3}
+"""Messages that say a name or a phrase before it is one of the section."""
+_MOST_NAMES = 30
+"""Names and phrases of one message that are counted."""
+MAX_NAMES = 50
+"""Names and phrases that are counted at once."""
+
+
+def _read_names(draft: _Draft, text: str, source: str) -> None:
+    """Count the names and phrases of the user; those said often enough are topics and entities."""
+    text = text[:_READ_FOR_NAMES]
+    for name in list(dict.fromkeys((*names_in(text), *topics_in(text))))[:_MOST_NAMES]:
+        _count(draft, name, source)
+    names = draft.modes["names"]
+    while len(names) > MAX_NAMES:  # the rarest goes, of those the one said longest ago
+        names.pop(min(names, key=names.__getitem__))
+
+
+def _read_names_again(draft: _Draft, text: str, source: str) -> None:
+    """Count the names and phrases of the user that an assistant's message says again.
+
+    New names come from the user only: an assistant's headings are full of capitals.
+    """
+    text = text[:_READ_FOR_NAMES]
+    known = [*draft.modes["names"], *(one for section in _OFTEN for one in draft.texts(section))]
+    for name in [name for name in known if name in text]:
+        _count(draft, name, source)
+
+
+def _count(draft: _Draft, name: str, source: str) -> None:
+    """Count a name; said often enough, it takes the place of one that is said less often."""
+    section = "entities" if name[:1].isupper() and name[1:2].islower() else "topics"
+    items = list(draft.items(section))
+    place = _find(items, lambda one: one["text"] == name)
+    if place is not None:
+        items[place] = {**items[place], "count": items[place].get("count", 0) + 1}
+        draft.set_items(section, items)
+        return
+    names, limit = draft.modes["names"], draft.limits[section]
+    count = names.pop(name, 0) + 1
+    if count >= _OFTEN[section] and limit:
+        if len(items) >= limit:
+            rarest = min(range(len(items)), key=lambda at: items[at].get("count", 0))
+            if items[rarest].get("count", 0) > count:
+                names[name] = count
+                return
+            del items[rarest]
+        draft.set_items(section, [*items, {**draft.item(name, source), "count": count}])
+    else:
+        names[name] = count
+
+
+# --- files, and what tools did
+
+_FILE = re.compile(
+    rf"(?<![\w/.:@~-])(?:~?/|\./)?(?:[\w@+-][\w.@+-]{{0,80}}/){{0,12}}[\w+-][\w.+-]{{0,80}}"
+    rf"\.{any_of('extension')}(?![\w(/-])"
+)
+# "Node.js" is a product, `process.env` and `self.db` are attributes.
+_NO_FILE = re.compile(r"[A-Z]\w*\.js|[\w.]+\.(?:env|db|lock|c|h)", re.ASCII)
+_COMMAND_PARTS = re.compile(r"&&|\|\||[;|\n]")
+_WRITTEN = re.compile(r"(?<![0-9&<>])>{1,2}\s*$")
+_VERBS = {CallKind.READ: "read", CallKind.SEARCH: "read", CallKind.EDIT: "changed"}
+_STRENGTH = {None: 0, "read": 1, "ran": 2, "changed": 3}
+_NAMED_FILES = 10
+"""Files that one message names in words and that are kept."""
+MAX_COMMAND = 120
+"""Characters of the longest command that is kept; longer ones are scripts, rarely run again."""
+_MAX_CALL, _MAX_KEY = 120, 200
+"""Characters of a call, and of the key by which it is known."""
+
+
+def _read_named_files(draft: _Draft, text: str, source: str, root: str | None) -> None:
+    """Add the files that a message names; those that were touched stay where they are."""
+    named = dict.fromkeys(match[0] for match in _FILE.finditer(text[:_READ]))
+    for name in [one for one in named if not _NO_FILE.fullmatch(one)][:_NAMED_FILES]:
+        path = plain_path(name, root)
+        if path and path not in draft.texts("files"):
+            _add_file(draft, draft.item(path, source), None)
 
 
 def _read_calls(
-    draft: NotesDraft,
+    draft: _Draft,
     group: Sequence[BaseMessage],
     first_new: int,
     tools: ToolKinds,
@@ -145,7 +435,7 @@ def _read_calls(
         own, call = effect.result.id, source_of(effect.call)
         if not own or own in old:
             continue
-        read_call(draft, effect, (call, source_of(own)), root)
+        _read_call(draft, effect, (call, source_of(own)), root)
         if effect.result.status != "error":
             if effect.tool == RECORD_DECISION:
                 _note_decision(draft, effect, call)
@@ -153,23 +443,132 @@ def _read_calls(
                 _note_goal(draft, effect, call)
 
 
-def _note_decision(draft: NotesDraft, effect: ToolEffect, source: str) -> None:
+def _note_decision(draft: _Draft, effect: ToolEffect, source: str) -> None:
     args, key = effect.args, f"call {effect.result.tool_call_id}"
-    text, rationale = _line(args.get("decision")), _line(args.get("rationale"))
-    if not text or any(item.get("key") == key for item in draft.items("decisions")):
+    text = _line(args.get("decision"))
+    if not text or key in map(_key, draft.items("decisions")):
         return
     rejected = args.get("rejected") or []
     texts = map(_line, [rejected] if isinstance(rejected, str) else rejected)
-    item = draft.decided(draft.item(text, source, "model"), rationale, [*filter(None, texts)])
-    draft.add_decision({**item, "key": key})
+    decision = Decision(text, _line(args.get("rationale")), tuple(filter(None, texts)))
+    draft.add_decision(decision, source, "model", key)
 
 
-def _note_goal(draft: NotesDraft, effect: ToolEffect, source: str) -> None:
+def _note_goal(draft: _Draft, effect: ToolEffect, source: str) -> None:
     text, key = _line(effect.args.get("goal")), f"call {effect.result.tool_call_id}"
-    if text and all(item.get("key") != key for item in draft.items("objective")):
-        draft.set_items("objective", [{**draft.item(text, source, "model"), "key": key}])
+    if text and key not in map(_key, draft.items("objective")):
+        draft.set_items("objective", [draft.item(text, source, "model", key)])
 
 
 def _line(value: object) -> str:
     """Return a text on one line, of at most 400 characters; empty for anything else."""
     return " ".join(value.split())[:_MOST_CHARACTERS] if isinstance(value, str) else ""
+
+
+def _read_call(
+    draft: _Draft, effect: ToolEffect, sources: tuple[str, str], root: str | None
+) -> None:
+    """Read one call with its result: files, errors, progress.
+
+    Args:
+        draft: The sections.
+        effect: The effect of the call.
+        sources: References of the message that made the call, and of its result.
+        root: Folder that paths are relative to.
+    """
+    failure = failure_of_call(effect.result, effect.command, effect.exit_code)
+    told, key = _call_name(effect)
+    if failure is None or effect.command:
+        _touch_files(draft, effect, sources[0], root, failed=failure is not None)
+    if failure is not None:
+        draft.put_last("errors", draft.item(f"{told} → {failure}", sources[1], "tool", key))
+        return
+    _add_command(draft, effect, sources[0])
+    _resolve(draft, key, told, sources[1])
+    _read_todos(draft, effect.args, sources[0])
+
+
+def _call_name(effect: ToolEffect) -> tuple[str, str]:
+    """Return a call on one line, and the key by which it is known when it is made again.
+
+    A command is known by its first part before a pipe, a call about a file by tool and file, any
+    other by tool and arguments.
+    """
+    if effect.command:
+        key = effect.command.partition(" | ")[0].replace("2>&1", "").strip()
+        return one_line(effect.command, _MAX_CALL), f"{effect.tool}: {key}"[:_MAX_KEY]
+    path = path_of(effect.args)
+    about = path or json.dumps(effect.args, ensure_ascii=False, default=str, sort_keys=True)
+    told = one_line(f"{effect.tool} {about}" if effect.args else effect.tool, _MAX_CALL)
+    return told, one_line(f"{effect.tool}: {about}", _MAX_KEY)
+
+
+def _add_command(draft: _Draft, effect: ToolEffect, source: str) -> None:
+    """Put a command at the end: short ones are run again; those of several lines are scripts."""
+    command = effect.command
+    is_script = any(isinstance(one, str) and "\n" in one.strip() for one in effect.args.values())
+    if command and not is_script and len(command) <= MAX_COMMAND:
+        draft.put_last("commands", draft.item(command, source, "tool"))
+
+
+def _resolve(draft: _Draft, key: str, told: str, source: str) -> None:
+    """Take off the error of a call that succeeds now; that is progress."""
+    rest = [one for one in draft.items("errors") if one.get("key") != key]
+    if len(rest) < len(draft.items("errors")):
+        draft.set_items("errors", rest)
+        _add_progress(draft, f"Fixed: {told}", source)
+
+
+def _add_progress(draft: _Draft, text: str, source: str) -> None:
+    draft.add("progress", draft.item(one_line(text, MAX_ITEM), source, "tool"))
+
+
+def _touch_files(
+    draft: _Draft, effect: ToolEffect, source: str, root: str | None, *, failed: bool
+) -> None:
+    touched: dict[str, str] = {}
+    for path, verb in (
+        *((path, "read") for path in effect.read),
+        *_files_of_command(effect.command or "", root),
+        *((path, "changed") for path in effect.changed),
+    ):
+        if path.strip("/.") and (verb == "ran" or not failed):
+            touched[path] = max(verb, touched.get(path, verb), key=_STRENGTH.__getitem__)
+    for path, verb in touched.items():
+        _add_file(draft, draft.item(path, source, "tool"), verb)
+
+
+def _files_of_command(command: str, root: str | None) -> Iterator[tuple[str, str]]:
+    """Yield the files that a command names, each with what it does to it."""
+    for part in _COMMAND_PARTS.split(command.partition("<<")[0]):
+        verb = _VERBS.get(kind_of_command(part.strip().partition(">")[0]), "ran")
+        for match in _FILE.finditer(part):
+            if path := plain_path(match[0], root):
+                yield path, "changed" if _WRITTEN.search(part[: match.start()]) else verb
+
+
+def _add_file(draft: _Draft, item: NoteItem, verb: str | None) -> None:
+    """Put a file at the end; where there are too many, the oldest that was only read goes."""
+    items = list(draft.items("files"))
+    place = _find(items, lambda one: one["text"] == item["text"])
+    before = items.pop(place) if place is not None else None
+    strongest = max(verb, before.get("verb") if before else None, key=_STRENGTH.__getitem__)
+    if strongest:
+        item["verb"] = strongest
+    items.append(item)
+    while len(items) > draft.limits["files"]:
+        only_read = _find(items, lambda one: _STRENGTH[one.get("verb")] <= _STRENGTH["read"])
+        del items[only_read or 0]
+    draft.set_items("files", items)
+
+
+def _read_todos(draft: _Draft, args: Mapping[str, object], source: str) -> None:
+    """Read a list of to-dos: what is done is progress, the rest are sub-goals."""
+    todos = next(filter(None, map(todos_in, args.values())), None)
+    if todos is None:
+        return
+    for text, status in todos:
+        if status in DONE:
+            _add_progress(draft, text, source)
+    pending = [one_line(text, MAX_ITEM) for text, status in todos if status not in DONE]
+    draft.replace("subgoals", pending[: draft.limits["subgoals"]], source, "tool")
