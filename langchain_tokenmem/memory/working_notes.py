@@ -26,7 +26,7 @@ from langchain_tokenmem.core.working_notes.mode_profiles import (
     new_modes_state,
 )
 from langchain_tokenmem.core.working_notes.reading import read_groups
-from langchain_tokenmem.core.working_notes.rendering import RenderedNotes, render_notes
+from langchain_tokenmem.core.working_notes.sections import RenderedNotes, render_notes
 from langchain_tokenmem.events import MemoryEvent
 from langchain_tokenmem.notes_state import ModesState
 from langchain_tokenmem.state import Block, MemoryState, RunningSummary

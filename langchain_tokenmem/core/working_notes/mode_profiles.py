@@ -7,47 +7,11 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
 from langchain_tokenmem.core.argument_checks import checked
+from langchain_tokenmem.core.working_notes.sections import LIMITS, SECTIONS
 from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes_state import ModesState
 from langchain_tokenmem.state import MemoryState
-
-SECTIONS = (
-    "topics",
-    "entities",
-    "facts",
-    "task",
-    "progress",
-    "files",
-    "commands",
-    "errors",
-    "objective",
-    "subgoals",
-    "phase",
-    "constraints",
-    "decisions",
-    "assumptions",
-)
-"""Names of all sections; those of every mode are read, whichever mode is on."""
-
-LIMITS: Mapping[str, int] = MappingProxyType(
-    {
-        "topics": 10,
-        "entities": 20,
-        "facts": 20,
-        "progress": 10,
-        "files": 20,
-        "commands": 6,
-        "errors": 5,
-        "subgoals": 10,
-        "constraints": 20,
-        "decisions": 20,
-        "alternatives": 10,
-        "assumptions": 10,
-    }
-)
-"""Items that are kept at most, by section; `alternatives` are the rejected ones of a decision. The
-numbers of decisions go on."""
 
 
 @dataclass(frozen=True)

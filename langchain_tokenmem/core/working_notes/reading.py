@@ -33,6 +33,7 @@ from langchain_tokenmem.core.working_notes.name_rules import (
     phase_in,
     topics_in,
 )
+from langchain_tokenmem.core.working_notes.sections import NotesDraft, find, key_of
 from langchain_tokenmem.core.working_notes.sentence_rules import (
     MAX_ITEM,
     Decision,
@@ -52,7 +53,7 @@ from langchain_tokenmem.core.working_notes.tool_kinds import (
     effects_of,
     plain_path,
 )
-from langchain_tokenmem.notes_state import ModesState, NoteItem, NoteSource
+from langchain_tokenmem.notes_state import ModesState, NoteItem
 
 MAX_READ_TO = 8
 """Ids of read messages that are kept: edits and removals rarely take all of them."""
@@ -89,7 +90,7 @@ def read_groups(
     unread = _unread(state["read_to"], list(groups))
     if not unread:
         return state
-    draft = _Draft(state, limits)
+    draft = NotesDraft(state, limits)
     new: list[str] = []
     for group, first_new in unread:
         for message in group[first_new:]:
@@ -121,7 +122,7 @@ def _unread(
     return unread[::-1]
 
 
-def _read_message(draft: _Draft, message: BaseMessage, root: str | None) -> None:
+def _read_message(draft: NotesDraft, message: BaseMessage, root: str | None) -> None:
     role, source = role_of(message), reference(message.id)
     if role == "human" and not result_ids(message):
         draft.modes["turn"] += 1
@@ -138,127 +139,6 @@ def _read_message(draft: _Draft, message: BaseMessage, root: str | None) -> None
     _read_named_files(draft, text, source, root)
 
 
-class _Draft:
-    """A copy of a state that readers of sections change; the state itself stays.
-
-    Args:
-        state: The state so far.
-        limits: Items of a section that are kept at most, by its name.
-    """
-
-    def __init__(self, state: ModesState, limits: Mapping[str, int]) -> None:
-        self.limits = limits
-        self.modes: ModesState = {
-            **state,
-            "sections": {**state["sections"]},
-            "changed": {**state["changed"]},
-            "names": {**state["names"]},
-        }
-
-    def items(self, section: str) -> Sequence[NoteItem]:
-        """Return the items of a section, oldest first."""
-        return self.modes["sections"].get(section, ())
-
-    def texts(self, section: str) -> list[str]:
-        """Return the texts of a section."""
-        return [one["text"] for one in self.items(section)]
-
-    def set_items(self, section: str, items: Iterable[NoteItem]) -> None:
-        """Give a section its items; it counts as changed where a reader sees a difference."""
-        before, after = self.items(section), list(items)
-        if [*map(_shown, before)] != [*map(_shown, after)]:
-            self.modes["changed"][section] = max(1, self.modes["turn"])
-        if after or section in self.modes["sections"]:
-            self.modes["sections"][section] = after
-
-    def item(self, text: str, source: str, by: NoteSource = "rule", key: str = "") -> NoteItem:
-        """Return a new item of this turn."""
-        item: NoteItem = {
-            "text": text,
-            "turn": max(1, self.modes["turn"]),
-            "source": source,
-            "by": by,
-        }
-        return {**item, "key": key} if key else item
-
-    def replace(
-        self, section: str, texts: Sequence[str], source: str, by: NoteSource = "rule"
-    ) -> bool:
-        """Give a section new texts; return whether they differ from those that it has."""
-        is_new = [*texts] != self.texts(section)
-        if is_new:
-            self.set_items(section, [self.item(text, source, by) for text in texts])
-        return is_new
-
-    def add(self, section: str, item: NoteItem) -> None:
-        """Add an item; one with its key is replaced, its very text is not said twice.
-
-        Where a section has too many items, the oldest goes.
-        """
-        items = list(self.items(section))
-        same = _place_of(item, items)
-        if same is None:
-            items.append(item)
-        elif _shown(items[same]) == _shown(item):
-            return
-        else:
-            items[same] = item
-        self.set_items(section, _newest(items, self.limits[section]))
-
-    def put_last(self, section: str, item: NoteItem) -> None:
-        """Put an item at the end, in place of the one with its key, or with its very text."""
-        rest = [one for one in self.items(section) if _key(one) != _key(item)]
-        self.set_items(section, _newest([*rest, item], self.limits[section]))
-
-    def add_decision(
-        self, decision: Decision, source: str, by: NoteSource = "rule", key: str = ""
-    ) -> None:
-        """Add a decision under the next number; one that stands there already keeps its own."""
-        item = self.item(decision.text, source, by, key)
-        if decision.rationale:
-            item["rationale"] = decision.rationale
-        if rejected := list(decision.rejected[: self.limits["alternatives"]]):
-            item["rejected"] = rejected
-        items = self.items("decisions")
-        same = _place_of(item, items)
-        if same is None:
-            item["number"] = self.modes["next_number"]
-            self.modes["next_number"] += 1
-        else:
-            item = {**items[same], **item, "number": items[same]["number"]}
-        self.add("decisions", item)
-
-
-_SHOWN = ("text", "verb", "number", "rationale", "rejected")
-"""Keys of an item that a reader sees; a section has changed where one of them has."""
-
-
-def _shown(item: NoteItem) -> list[object]:
-    return [item.get(key) for key in _SHOWN]
-
-
-def _key(item: NoteItem) -> str:
-    return item.get("key") or item["text"]
-
-
-def _place_of(item: NoteItem, items: Sequence[NoteItem]) -> int | None:
-    """Return the place of the item of the same key, or, where there is none, of the same words."""
-    key, text = item.get("key"), item["text"].casefold()
-    if key:
-        return _find(items, lambda one: one.get("key") == key)
-    return _find(items, lambda one: one["text"].casefold() == text)
-
-
-def _find(items: Sequence[NoteItem], matches: Callable[[NoteItem], bool]) -> int | None:
-    """Return the place of the first item that matches; None where none does."""
-    return next((place for place, one in enumerate(items) if matches(one)), None)
-
-
-def _newest(items: Sequence[NoteItem], limit: int) -> list[NoteItem]:
-    """Return the last items, as many as are kept."""
-    return list(items[-limit:]) if limit else []
-
-
 # --- what is said
 
 _ADDED: Mapping[str, Callable[[str], Iterable[tuple[str, str]]]] = {
@@ -268,7 +148,7 @@ _ADDED: Mapping[str, Callable[[str], Iterable[tuple[str, str]]]] = {
 """Sections to which every sentence of a user may add, with the rule that yields text and key."""
 
 
-def _read_user(draft: _Draft, text: str, source: str) -> None:
+def _read_user(draft: NotesDraft, text: str, source: str) -> None:
     sentences = list(note_sentences(text))
     task = request_in(sentences)
     if task is None and not draft.items("task"):
@@ -297,7 +177,9 @@ _REASON = re.compile(rf"{any_of('reason_heading')} ?: ?(.+)", re.IGNORECASE)
 _REJECTED = re.compile(rf"{any_of('rejected_heading')} ?: ?(.+)", re.IGNORECASE)
 
 
-def _read_choices(draft: _Draft, sentences: Sequence[str], source: str, *, by_user: bool) -> None:
+def _read_choices(
+    draft: NotesDraft, sentences: Sequence[str], source: str, *, by_user: bool
+) -> None:
     """Read decisions and assumptions, whoever says them."""
     told: Decision | None = None
     for sentence in sentences:
@@ -322,7 +204,7 @@ def _with_addition(told: Decision, sentence: str) -> Decision | None:
     return None
 
 
-def _read_plan(draft: _Draft, text: str, source: str) -> None:
+def _read_plan(draft: NotesDraft, text: str, source: str) -> None:
     """Read sub-goals, the phase and assumptions where they are listed under their names."""
     if not lists_a_plan(text):
         return
@@ -345,7 +227,7 @@ MAX_NAMES = 50
 """Names and phrases that are counted at once."""
 
 
-def _read_names(draft: _Draft, text: str, source: str) -> None:
+def _read_names(draft: NotesDraft, text: str, source: str) -> None:
     """Count the names and phrases of the user; those said often enough are topics and entities."""
     text = text[:_READ_FOR_NAMES]
     for name in list(dict.fromkeys((*names_in(text), *topics_in(text))))[:_MOST_NAMES]:
@@ -355,7 +237,7 @@ def _read_names(draft: _Draft, text: str, source: str) -> None:
         names.pop(min(names, key=names.__getitem__))
 
 
-def _read_names_again(draft: _Draft, text: str, source: str) -> None:
+def _read_names_again(draft: NotesDraft, text: str, source: str) -> None:
     """Count the names and phrases of the user that an assistant's message says again.
 
     New names come from the user only: an assistant's headings are full of capitals.
@@ -366,11 +248,11 @@ def _read_names_again(draft: _Draft, text: str, source: str) -> None:
         _count(draft, name, source)
 
 
-def _count(draft: _Draft, name: str, source: str) -> None:
+def _count(draft: NotesDraft, name: str, source: str) -> None:
     """Count a name; said often enough, it takes the place of one that is said less often."""
     section = "entities" if name[:1].isupper() and name[1:2].islower() else "topics"
     items = list(draft.items(section))
-    place = _find(items, lambda one: one["text"] == name)
+    place = find(items, lambda one: one["text"] == name)
     if place is not None:
         items[place] = {**items[place], "count": items[place].get("count", 0) + 1}
         draft.set_items(section, items)
@@ -409,7 +291,7 @@ _MAX_CALL, _MAX_KEY = 120, 200
 """Characters of a call, and of the key by which it is known."""
 
 
-def _read_named_files(draft: _Draft, text: str, source: str, root: str | None) -> None:
+def _read_named_files(draft: NotesDraft, text: str, source: str, root: str | None) -> None:
     """Add the files that a message names; those that were touched stay where they are."""
     named = dict.fromkeys(match[0] for match in _FILE.finditer(text[:_READ]))
     for name in [one for one in named if not _NO_FILE.fullmatch(one)][:_NAMED_FILES]:
@@ -419,7 +301,7 @@ def _read_named_files(draft: _Draft, text: str, source: str, root: str | None) -
 
 
 def _read_calls(
-    draft: _Draft,
+    draft: NotesDraft,
     group: Sequence[BaseMessage],
     first_new: int,
     tools: ToolKinds,
@@ -443,10 +325,10 @@ def _read_calls(
                 _note_goal(draft, effect, call)
 
 
-def _note_decision(draft: _Draft, effect: ToolEffect, source: str) -> None:
+def _note_decision(draft: NotesDraft, effect: ToolEffect, source: str) -> None:
     args, key = effect.args, f"call {effect.result.tool_call_id}"
     text = _line(args.get("decision"))
-    if not text or key in map(_key, draft.items("decisions")):
+    if not text or key in map(key_of, draft.items("decisions")):
         return
     rejected = args.get("rejected") or []
     texts = map(_line, [rejected] if isinstance(rejected, str) else rejected)
@@ -454,9 +336,9 @@ def _note_decision(draft: _Draft, effect: ToolEffect, source: str) -> None:
     draft.add_decision(decision, source, "model", key)
 
 
-def _note_goal(draft: _Draft, effect: ToolEffect, source: str) -> None:
+def _note_goal(draft: NotesDraft, effect: ToolEffect, source: str) -> None:
     text, key = _line(effect.args.get("goal")), f"call {effect.result.tool_call_id}"
-    if text and key not in map(_key, draft.items("objective")):
+    if text and key not in map(key_of, draft.items("objective")):
         draft.set_items("objective", [draft.item(text, source, "model", key)])
 
 
@@ -466,7 +348,7 @@ def _line(value: object) -> str:
 
 
 def _read_call(
-    draft: _Draft, effect: ToolEffect, sources: tuple[str, str], root: str | None
+    draft: NotesDraft, effect: ToolEffect, sources: tuple[str, str], root: str | None
 ) -> None:
     """Read one call with its result: files, errors, progress.
 
@@ -503,7 +385,7 @@ def _call_name(effect: ToolEffect) -> tuple[str, str]:
     return told, one_line(f"{effect.tool}: {about}", _MAX_KEY)
 
 
-def _add_command(draft: _Draft, effect: ToolEffect, source: str) -> None:
+def _add_command(draft: NotesDraft, effect: ToolEffect, source: str) -> None:
     """Put a command at the end: short ones are run again; those of several lines are scripts."""
     command = effect.command
     is_script = any(isinstance(one, str) and "\n" in one.strip() for one in effect.args.values())
@@ -511,7 +393,7 @@ def _add_command(draft: _Draft, effect: ToolEffect, source: str) -> None:
         draft.put_last("commands", draft.item(command, source, "tool"))
 
 
-def _resolve(draft: _Draft, key: str, told: str, source: str) -> None:
+def _resolve(draft: NotesDraft, key: str, told: str, source: str) -> None:
     """Take off the error of a call that succeeds now; that is progress."""
     rest = [one for one in draft.items("errors") if one.get("key") != key]
     if len(rest) < len(draft.items("errors")):
@@ -519,12 +401,12 @@ def _resolve(draft: _Draft, key: str, told: str, source: str) -> None:
         _add_progress(draft, f"Fixed: {told}", source)
 
 
-def _add_progress(draft: _Draft, text: str, source: str) -> None:
+def _add_progress(draft: NotesDraft, text: str, source: str) -> None:
     draft.add("progress", draft.item(one_line(text, MAX_ITEM), source, "tool"))
 
 
 def _touch_files(
-    draft: _Draft, effect: ToolEffect, source: str, root: str | None, *, failed: bool
+    draft: NotesDraft, effect: ToolEffect, source: str, root: str | None, *, failed: bool
 ) -> None:
     touched: dict[str, str] = {}
     for path, verb in (
@@ -547,22 +429,22 @@ def _files_of_command(command: str, root: str | None) -> Iterator[tuple[str, str
                 yield path, "changed" if _WRITTEN.search(part[: match.start()]) else verb
 
 
-def _add_file(draft: _Draft, item: NoteItem, verb: str | None) -> None:
+def _add_file(draft: NotesDraft, item: NoteItem, verb: str | None) -> None:
     """Put a file at the end; where there are too many, the oldest that was only read goes."""
     items = list(draft.items("files"))
-    place = _find(items, lambda one: one["text"] == item["text"])
+    place = find(items, lambda one: one["text"] == item["text"])
     before = items.pop(place) if place is not None else None
     strongest = max(verb, before.get("verb") if before else None, key=_STRENGTH.__getitem__)
     if strongest:
         item["verb"] = strongest
     items.append(item)
     while len(items) > draft.limits["files"]:
-        only_read = _find(items, lambda one: _STRENGTH[one.get("verb")] <= _STRENGTH["read"])
+        only_read = find(items, lambda one: _STRENGTH[one.get("verb")] <= _STRENGTH["read"])
         del items[only_read or 0]
     draft.set_items("files", items)
 
 
-def _read_todos(draft: _Draft, args: Mapping[str, object], source: str) -> None:
+def _read_todos(draft: NotesDraft, args: Mapping[str, object], source: str) -> None:
     """Read a list of to-dos: what is done is progress, the rest are sub-goals."""
     todos = next(filter(None, map(todos_in, args.values())), None)
     if todos is None:

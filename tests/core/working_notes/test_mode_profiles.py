@@ -6,12 +6,8 @@ from typing import Any
 
 import pytest
 
-from langchain_tokenmem.core.working_notes.mode_profiles import (
-    MODES,
-    SECTIONS,
-    ModeProfile,
-    mode_named,
-)
+from langchain_tokenmem.core.working_notes.mode_profiles import MODES, ModeProfile, mode_named
+from langchain_tokenmem.core.working_notes.sections import SECTIONS
 from langchain_tokenmem.errors import ConfigurationError
 
 

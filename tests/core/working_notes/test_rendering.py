@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langchain_tokenmem.core.working_notes.mode_profiles import CODE, REASONING, new_modes_state
-from langchain_tokenmem.core.working_notes.rendering import render_notes
+from langchain_tokenmem.core.working_notes.sections import render_notes
 from langchain_tokenmem.modes import ModeProfile
 from tests.fakes import CharCounter
 

@@ -1,0 +1,311 @@
+"""The sections of working notes: their table, their items while messages are read, their text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from langchain_tokenmem.core.inserted_text import NOTES_FENCE, fenced
+from langchain_tokenmem.notes_state import ModesState, NoteItem, NoteSource
+
+if TYPE_CHECKING:
+    from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
+    from langchain_tokenmem.core.working_notes.sentence_rules import Decision
+
+
+class Section(NamedTuple):
+    """A section of working notes.
+
+    Attributes:
+        name: Its name.
+        limit: Items that are kept at most; None for one, or as many as a message lists.
+        title: Its title in a request; default: its name.
+        is_list: Whether each item has its own line.
+        is_lasting: Whether it is shown however long ago it changed. A resolved error is no item.
+    """
+
+    name: str
+    limit: int | None = None
+    title: str = ""
+    is_list: bool = False
+    is_lasting: bool = False
+
+
+_SECTIONS: Mapping[str, Section] = {
+    one.name: one
+    for one in (
+        Section("topics", 10),
+        Section("entities", 20),
+        Section("facts", 20, "About the user"),
+        Section("task"),
+        Section("progress", 10),
+        Section("files", 20),
+        Section("commands", 6, is_list=True),
+        Section("errors", 5, is_list=True, is_lasting=True),
+        Section("objective", is_lasting=True),
+        Section("subgoals", 10, "Sub-goals"),
+        Section("phase"),
+        Section("constraints", 20, is_lasting=True),
+        Section("decisions", 20, is_list=True),
+        Section("assumptions", 10),
+    )
+}
+
+SECTIONS = tuple(_SECTIONS)
+"""Names of all sections; those of every mode are read, whichever mode is on."""
+
+LIMITS: Mapping[str, int] = MappingProxyType(
+    {name: one.limit for name, one in _SECTIONS.items() if one.limit} | {"alternatives": 10}
+)
+"""Items that are kept at most, by section; `alternatives` are the rejected ones of a decision. The
+numbers of decisions go on."""
+
+
+class NotesDraft:
+    """A copy of a state that readers of sections change; the state itself stays.
+
+    Args:
+        state: The state so far.
+        limits: Items of a section that are kept at most, by its name.
+    """
+
+    def __init__(self, state: ModesState, limits: Mapping[str, int]) -> None:
+        self.limits = limits
+        self.modes: ModesState = {
+            **state,
+            "sections": {**state["sections"]},
+            "changed": {**state["changed"]},
+            "names": {**state["names"]},
+        }
+
+    def items(self, section: str) -> Sequence[NoteItem]:
+        """Return the items of a section, oldest first."""
+        return self.modes["sections"].get(section, ())
+
+    def texts(self, section: str) -> list[str]:
+        """Return the texts of a section."""
+        return [one["text"] for one in self.items(section)]
+
+    def set_items(self, section: str, items: Iterable[NoteItem]) -> None:
+        """Give a section its items; it counts as changed where a reader sees a difference."""
+        before, after = self.items(section), list(items)
+        if [*map(_shown, before)] != [*map(_shown, after)]:
+            self.modes["changed"][section] = max(1, self.modes["turn"])
+        if after or section in self.modes["sections"]:
+            self.modes["sections"][section] = after
+
+    def item(self, text: str, source: str, by: NoteSource = "rule", key: str = "") -> NoteItem:
+        """Return a new item of this turn."""
+        item: NoteItem = {
+            "text": text,
+            "turn": max(1, self.modes["turn"]),
+            "source": source,
+            "by": by,
+        }
+        return {**item, "key": key} if key else item
+
+    def replace(
+        self, section: str, texts: Sequence[str], source: str, by: NoteSource = "rule"
+    ) -> bool:
+        """Give a section new texts; return whether they differ from those that it has."""
+        is_new = [*texts] != self.texts(section)
+        if is_new:
+            self.set_items(section, [self.item(text, source, by) for text in texts])
+        return is_new
+
+    def add(self, section: str, item: NoteItem) -> None:
+        """Add an item; one with its key is replaced, its very text is not said twice.
+
+        Where a section has too many items, the oldest goes.
+        """
+        items = list(self.items(section))
+        same = _place_of(item, items)
+        if same is None:
+            items.append(item)
+        elif _shown(items[same]) == _shown(item):
+            return
+        else:
+            items[same] = item
+        self.set_items(section, newest(items, self.limits[section]))
+
+    def put_last(self, section: str, item: NoteItem) -> None:
+        """Put an item at the end, in place of the one with its key, or with its very text."""
+        rest = [one for one in self.items(section) if key_of(one) != key_of(item)]
+        self.set_items(section, newest([*rest, item], self.limits[section]))
+
+    def add_decision(
+        self, decision: Decision, source: str, by: NoteSource = "rule", key: str = ""
+    ) -> None:
+        """Add a decision under the next number; one that stands there already keeps its own."""
+        item = self.item(decision.text, source, by, key)
+        if decision.rationale:
+            item["rationale"] = decision.rationale
+        if rejected := list(decision.rejected[: self.limits["alternatives"]]):
+            item["rejected"] = rejected
+        items = self.items("decisions")
+        same = _place_of(item, items)
+        if same is None:
+            item["number"] = self.modes["next_number"]
+            self.modes["next_number"] += 1
+        else:
+            item = {**items[same], **item, "number": items[same]["number"]}
+        self.add("decisions", item)
+
+
+_SHOWN = ("text", "verb", "number", "rationale", "rejected")
+"""Keys of an item that a reader sees; a section has changed where one of them has."""
+
+
+def _shown(item: NoteItem) -> list[object]:
+    return [item.get(key) for key in _SHOWN]
+
+
+def key_of(item: NoteItem) -> str:
+    """Return what an item is known by: its key, or its words."""
+    return item.get("key") or item["text"]
+
+
+def _place_of(item: NoteItem, items: Sequence[NoteItem]) -> int | None:
+    """Return the place of the item of the same key, or, where there is none, of the same words."""
+    key, text = item.get("key"), item["text"].casefold()
+    if key:
+        return find(items, lambda one: one.get("key") == key)
+    return find(items, lambda one: one["text"].casefold() == text)
+
+
+def find(items: Sequence[NoteItem], matches: Callable[[NoteItem], bool]) -> int | None:
+    """Return the place of the first item that matches; None where none does."""
+    return next((place for place, one in enumerate(items) if matches(one)), None)
+
+
+def newest(items: Sequence[NoteItem], limit: int) -> list[NoteItem]:
+    """Return the last items, as many as are kept."""
+    return list(items[-limit:]) if limit else []
+
+
+# --- what a request shows
+
+ABOUT = "Kept from this conversation."
+
+_VERBS = ("changed", "ran", "read", "named")
+"""Actions on files, in the order in which they are shown."""
+
+_MOST_NAMED = 5
+"""Files that were only named and are shown: the latest."""
+
+
+@dataclass(frozen=True)
+class RenderedNotes:
+    """Working notes as a request shows them.
+
+    Attributes:
+        text: The notes with their fences; empty for none.
+        sections: The text of each section in it, by name.
+    """
+
+    text: str = ""
+    sections: Mapping[str, str] = field(default_factory=dict)
+
+
+def render_notes(
+    modes: ModesState,
+    profile: ModeProfile,
+    most: int,
+    count_text: Callable[[str], int],
+    live: Mapping[str, str] | None = None,
+) -> RenderedNotes:
+    """Return the notes of a mode within their share; empty sections are left out.
+
+    A section is shown where it changed within `prefix_max_stale_turns`, but for those that always
+    are. Where all together are too long, the oldest items of the longest section go first, and
+    the newest item of each section last.
+
+    Args:
+        modes: What was read.
+        profile: The mode that is on.
+        most: Tokens that the notes may have.
+        count_text: Counts the tokens of a text.
+        live: Sections that the request shows already, by name; one that reads the same is left out.
+    """
+    shown = {
+        name: list(items)
+        for name in profile.sections
+        if (items := modes["sections"].get(name)) and _is_fresh(modes, profile, name)
+    }
+    while shown:
+        texts = {name: section_text(name, items) for name, items in shown.items()}
+        new = {name: text for name, text in texts.items() if text != (live or {}).get(name)}
+        if not new:
+            return RenderedNotes()
+        whole = _fenced(new, profile.name)
+        excess = count_text(whole) - most
+        if excess <= 0:
+            return RenderedNotes(whole, new)
+        _leave_out(shown, new, excess)
+    return RenderedNotes()
+
+
+def section_text(name: str, items: Sequence[NoteItem]) -> str:
+    """Return the text of a section, with its title.
+
+    Args:
+        name: Name of the section.
+        items: Its items, oldest first.
+    """
+    section = _SECTIONS[name]
+    title = section.title or name.capitalize()
+    if name == "files":
+        return f"{title}: {_files(items)}"
+    texts = [_decision(item) if name == "decisions" else item["text"] for item in items]
+    if section.is_list:
+        return "\n".join([f"{title}:", *texts])
+    return f"{title}: {'; '.join(texts)}"
+
+
+def _is_fresh(modes: ModesState, profile: ModeProfile, name: str) -> bool:
+    age = modes["turn"] - modes["changed"].get(name, 0)
+    return _SECTIONS[name].is_lasting or age <= profile.prefix_max_stale_turns
+
+
+def _fenced(texts: Mapping[str, str], mode: str) -> str:
+    return fenced("\n".join(texts.values()), NOTES_FENCE, ABOUT, f' mode="{mode}"')
+
+
+def _leave_out(shown: dict[str, list[NoteItem]], texts: Mapping[str, str], excess: int) -> None:
+    """Take old items out of the longest section: a character for each token too many.
+
+    The newest item of a section goes only where no section has more: those that always are shown
+    last of all.
+    """
+    several = [name for name in texts if len(shown[name]) > 1]
+    fleeting = [name for name in texts if not _SECTIONS[name].is_lasting]
+    names = several or fleeting or list(texts)
+    longest = max(names, key=lambda name: len(texts[name]))
+    items, size = shown[longest], len(texts[longest])
+    fewest = 1 if several else 0
+    while len(items) > fewest and size - len(section_text(longest, items)) < excess:
+        items.pop(0)
+    if not items:
+        del shown[longest]
+
+
+def _files(items: Sequence[NoteItem]) -> str:
+    """Return files by what was done with them, the one touched last at the end."""
+    by_verb: dict[str, list[str]] = {}
+    for item in items:
+        by_verb.setdefault(item.get("verb", "named"), []).append(item["text"])
+    by_verb["named"] = by_verb.get("named", [])[-_MOST_NAMED:]
+    known = [verb for verb in _VERBS if by_verb.get(verb)]
+    return "; ".join(f"{verb} {', '.join(by_verb[verb])}" for verb in known)
+
+
+def _decision(item: NoteItem) -> str:
+    """Return a decision on one line: its number, its reason, what was rejected for it."""
+    parts = [f"#{item.get('number', 0)} {item['text'].rstrip('.')}."]
+    if rationale := item.get("rationale"):
+        parts.append(f"Rationale: {rationale}.")
+    if rejected := item.get("rejected"):
+        parts.append(f"Rejected: {', '.join(rejected)}.")
+    return " ".join(parts).removesuffix(".")
