@@ -61,13 +61,13 @@ class FileSession:
 
     Attributes:
         name: The name that the file gives it, if it does.
-        messages: Its messages; None where it is an export.
+        messages: Its messages as `SourceMessage`s, or its history; none where it is an export.
         lines: Its lines with their places, where it is an export of this package.
         tools: Schemas of its tools, if the file gives them, in OpenAI's format.
     """
 
     name: str | None
-    messages: Iterator[SourceMessage] | None = None
+    messages: Any = ()
     lines: Iterator[tuple[str, str]] | None = None
     tools: tuple[dict[str, Any], ...] = ()
 

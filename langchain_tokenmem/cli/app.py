@@ -28,11 +28,11 @@ from langchain_tokenmem.cli.transfer import (
     import_sessions,
     many,
     migrate,
-    our_saver,
     printable,
     progress_bar,
     write_json,
 )
+from langchain_tokenmem.errors import ConfigurationError, TokenMemoryError
 
 _FEW = 12
 """Up to so many conversations are listed without `--verbose`: they fit on a screen."""
@@ -47,8 +47,6 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
-        from langchain_tokenmem.errors import TokenMemoryError
-
         try:
             return super().invoke(ctx)
         except (TokenMemoryError, OSError) as error:
@@ -146,6 +144,8 @@ def doctor(store: Store, *, allow: Allow = None, as_json: AsJson = False) -> Non
 
     Leaves with 1 when something is wrong: restore a backup, or delete the thread.
     """
+    from langchain_tokenmem.cli.stored_sessions import our_saver
+
     console = Console()
     with our_saver(store, allow=allow or ()) as saver, progress_bar() as show:
         found = saver.examine(lambda done, total: show("doctor", done, total))
@@ -190,6 +190,8 @@ def expire(
 
     Pinned and marked ones stay. Run it again after an interruption: it goes on where it stopped.
     """
+    from langchain_tokenmem.cli.stored_sessions import our_saver
+
     url, inactive_for = _by_settings(store, inactive_days)
     console = Console()
     with our_saver(url) as saver, Console(stderr=True).status("expire") as status:
@@ -218,8 +220,6 @@ def expire(
 
 def _by_settings(url: str | None, inactive_days: float | None) -> tuple[str, timedelta]:
     """Return the store and the age that were given, else those of the settings."""
-    from langchain_tokenmem.errors import ConfigurationError
-
     try:
         age = None if inactive_days is None else timedelta(days=inactive_days)
     except (OverflowError, ValueError) as error:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from langchain_tokenmem.cli.transfer import Allow, Store, our_saver, printable
+from langchain_tokenmem.cli.transfer import Allow, Store, printable
+from langchain_tokenmem.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from langchain_tokenmem.storage.redaction import RemovalReceipt
@@ -52,7 +53,7 @@ def redact(
     Asks before it does. An argument stays in the history of the shell: `-` reads the words from
     stdin. Run it again after an interruption.
     """
-    from langchain_tokenmem.errors import ConfigurationError
+    from langchain_tokenmem.cli.stored_sessions import our_saver
 
     text = sys.stdin.read().rstrip("\r\n") if words == "-" else words
     try:
@@ -91,6 +92,7 @@ def erase(
 
     Asks before it does.
     """
+    from langchain_tokenmem.cli.stored_sessions import our_saver
     from langchain_tokenmem.storage.redaction import RemovalReceipt
 
     with our_saver(store) as saver:

@@ -69,7 +69,7 @@ def load_conversations(path: Path) -> list[RecordedConversation]:
     """
     found = []
     for number, session in enumerate(sessions_in_file(path), 1):
-        if session.messages is None:
+        if session.lines is not None:
             raise ConfigurationError(f"{path} is an export; replay plays messages.")
         name = session.name or f"conversation {number}"
         messages = numbered(one.message for one in session.messages)

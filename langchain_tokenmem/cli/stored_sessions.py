@@ -1,4 +1,4 @@
-"""One reader of sessions: of our store, a checkpointer's database, an export or a recording.
+"""What STORE, FROM and TO name: our store, a checkpointer's database, an export, a recording.
 
 Everything that is not our store is read into one in memory first, so there is one way to look.
 """
@@ -17,26 +17,30 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.adapters.migration import langgraph_saver, migrate_checkpoints
-from langchain_tokenmem.cli.measures import ReferenceCounter, reference_counter, text_of
-from langchain_tokenmem.cli.transfer import (
-    SourceKind,
-    as_url,
-    check_file,
-    kind_of,
-    named_sessions,
-    printable,
-    sessions_of,
+from langchain_tokenmem.adapters.importing import (
+    MESSAGE_STORE,
+    FileSession,
+    sessions_in_file,
+    sql_histories,
 )
+from langchain_tokenmem.adapters.migration import (
+    langgraph_saver,
+    migrate_checkpoints,
+    new_langgraph_saver,
+)
+from langchain_tokenmem.cli.measures import ReferenceCounter, reference_counter, text_of
+from langchain_tokenmem.cli.transfer import SourceKind, SourceTables, TargetTables, printable
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR, is_subgraph_session
-from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.state import MemoryState, load_state, new_state
-from langchain_tokenmem.storage.database_url import parsed
+from langchain_tokenmem.storage.database_url import of_file, parsed
 from langchain_tokenmem.storage.import_sources import history_engine, tables_in
+from langchain_tokenmem.storage.serializer import StateSerializer
 from langchain_tokenmem.storage.sessions import Session, page_of_sessions
 from langchain_tokenmem.storage.transcripts import TranscriptRow, read, visible
 
+_SQLITE_MAGIC = b"SQLite format 3\x00"
 _TITLE = 200
 """Characters of a title."""
 _TYPED_SEPARATOR = "\N{SYMBOL FOR UNIT SEPARATOR}"
@@ -205,39 +209,167 @@ def opened(source: str, session: str | None = None) -> Iterator[StoredSessions]:
         ConfigurationError: When it is none of these.
         OSError: When a file cannot be read.
     """
-    if _is_ours(source):
-        with TranscriptStore(as_url(source), shared=True) as store:
+    if is_database(source) and "tokenmem_sessions" in tables_of(source):
+        with TranscriptStore(address_of(source), shared=True) as store:
             yield StoredSessions(store, is_store=True)
         return
-    kind = kind_of(source, "message_store")
+    kind = kind_of(source)
     with TranscriptStore("sqlite://", shared=True) as store:
         found = StoredSessions(store)
-        if kind is SourceKind.messages:
-            _read_file(Path(source), found)
-        elif kind is SourceKind.sql:
-            for name, history, _ in sessions_of(kind, source, "message_store", session):
-                store.import_history(history, name or "")
-        else:
+        if kind == "checkpoints":
             ours = TokenMemorySaver(store)
-            with langgraph_saver(parsed(as_url(source)), ours.serde) as theirs:
+            with langgraph_saver(address_of(source), ours.serde) as theirs:
                 if theirs is not None:
                     migrate_checkpoints(theirs, ours, threads=session and [session])
+        else:
+            only = session if kind == "sql" else None
+            for name, one in sessions_of(kind, source, session=only):
+                if one.lines is not None:
+                    store.import_session(one.lines, name)
+                else:
+                    store.import_history(one.messages, name)
+                    found.tools[name] = one.tools
         yield found
 
 
-def _read_file(file: Path, found: StoredSessions) -> None:
-    for one, called in named_sessions(file, None):
-        if one.lines is not None:
-            found.store.import_session(one.lines, called)
-        elif one.messages is not None:
-            name = called or file.name
-            found.store.import_history(one.messages, name)
-            found.tools[name] = one.tools
+# --- what STORE, FROM and TO name
 
 
-def _is_ours(source: str) -> bool:
-    if "://" not in source and kind_of(source, None) is SourceKind.messages:
-        return False
+def address_of(given: str) -> Any:
+    """Return the address of a database; a path is a SQLite file."""
+    return parsed(given) if "://" in given else of_file(given)
+
+
+def sqlite_file(given: str) -> Path | None:
+    """Return the file of a SQLite database; None for any other one."""
+    address = address_of(given)
+    name = address.database if address.get_backend_name() == "sqlite" else None
+    return None if not name or "uri" in address.query or name == ":memory:" else Path(name)
+
+
+def check_file(given: str) -> None:
+    """Raise if a SQLite file is not there; opening it would make one."""
+    file = sqlite_file(given)
+    if file is not None and not file.is_file():
+        raise ConfigurationError(f"There is no file {file}.")
+
+
+def is_database(source: str) -> bool:
+    """Return whether a source is a database, not a file of messages; by its first bytes."""
+    if "://" in source:
+        return True
+    with Path(source).open("rb") as file:
+        return file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
+
+
+def tables_of(source: str) -> set[str]:
+    """Return the names of the tables of a database, which is only read."""
     check_file(source)
-    with history_engine(parsed(as_url(source))) as engine:
-        return "tokenmem_sessions" in tables_in(engine)
+    with history_engine(address_of(source)) as engine:
+        return tables_in(engine)
+
+
+def kind_of(source: str, table: str = MESSAGE_STORE) -> SourceKind:
+    """Return what a source is; `table` is that of a database's chat histories."""
+    if not is_database(source):
+        return "messages"
+    tables = tables_of(source)
+    if table in tables:
+        return "sql"
+    if {"checkpoints", "tokenmem_checkpoints"} & tables:
+        return "checkpoints"
+    raise ConfigurationError(
+        f"The database has neither a table {table!r} of histories (--table names another one) nor "
+        f"checkpoints. There are: {', '.join(sorted(tables)) or 'none'}."
+    )
+
+
+def sessions_of(
+    kind: SourceKind, source: str, table: str = MESSAGE_STORE, session: str | None = None
+) -> Iterator[tuple[str, FileSession]]:
+    """Yield the sessions of a file, or of a table of histories, each with the name that it gets.
+
+    One of a file that has no name is called like the file; several of them are numbered.
+
+    Args:
+        kind: `messages` for a file, `sql` for a table.
+        source: The file, or the database.
+        table: The table.
+        session: Of a file the name of the first session, of a table the only one that is read.
+    """
+    if kind == "sql":
+        with history_engine(address_of(source)) as engine:
+            for name, history in sql_histories(engine, table, session):
+                yield name, FileSession(name, history)
+        return
+    file, nameless = Path(source), 0
+    base = session or file.name.partition(".")[0] or file.name
+    for place, one in enumerate(sessions_in_file(file)):
+        if one.name is None:
+            nameless += 1
+            yield base if nameless == 1 else f"{base}-{nameless}", one
+        else:
+            yield session if session and not place else one.name, one
+
+
+@contextmanager
+def our_saver(
+    url: str, *, allow: Sequence[str] = (), is_new: bool = False
+) -> Iterator[TokenMemorySaver]:
+    """Open a saver on a store.
+
+    Args:
+        url: URL of the store, or the path of a SQLite file.
+        allow: Further types that the state may hold, each as `module:Class`.
+        is_new: Whether to create the SQLite file if it does not exist.
+    """
+    if not is_new:
+        check_file(url)
+    types = _types(allow)
+    with TranscriptStore(address_of(url), shared=True) as store:
+        saver: Any = TokenMemorySaver(store)
+        yield saver.with_allowlist(types) if types else saver
+
+
+@contextmanager
+def target_saver(url: str, tables: TargetTables, *, allow: Sequence[str]) -> Iterator[Any]:
+    """Open the saver to copy into; its file and its tables are created if they do not exist."""
+    if tables == "tokenmem":
+        with our_saver(url, allow=allow, is_new=True) as saver:
+            yield saver
+        return
+    with new_langgraph_saver(address_of(url), StateSerializer(_types(allow))) as saver:
+        yield saver
+
+
+@contextmanager
+def source_saver(
+    url: str, tables: SourceTables, *, serde: Any, allow: Sequence[str]
+) -> Iterator[Any]:
+    """Open the saver to copy from; where both are in a database, LangGraph's own is meant."""
+    if tables != "tokenmem":
+        check_file(url)
+        # Values are read as strictly as the target reads them.
+        with langgraph_saver(address_of(url), serde) as found:
+            if found is not None:
+                yield found
+                return
+        if tables == "langgraph":
+            raise ConfigurationError(
+                "There are no tables of a LangGraph checkpointer in the source."
+            )
+    with our_saver(url, allow=allow) as saver:
+        yield saver
+
+
+def _types(allow: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the module and the name of each type that is allowed."""
+    types = []
+    for given in allow:
+        module, _, name = given.partition(":")
+        if not (module and name):
+            raise ConfigurationError(
+                f"--allow {given!r}: it is module:Class, such as my_app.state:Plan."
+            )
+        types.append((module, name))
+    return types

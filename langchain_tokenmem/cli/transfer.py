@@ -1,4 +1,4 @@
-"""Commands that move sessions and threads in and out, and how every command opens a store."""
+"""Commands that move sessions and threads in and out, and what every command needs."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-if TYPE_CHECKING:
-    from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-    from langchain_tokenmem.adapters.importing import FileSession
-    from langchain_tokenmem.storage.importing import ImportReport
+from langchain_tokenmem.errors import ConfigurationError
 
-_SQLITE_MAGIC = b"SQLite format 3\x00"
+if TYPE_CHECKING:
+    from langchain_tokenmem import TranscriptStore
+    from langchain_tokenmem.storage.importing import ImportReport
 
 Allow = Annotated[
     list[str] | None,
@@ -29,38 +27,10 @@ Allow = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over a file that is there.")]
+SourceKind = Literal["auto", "messages", "sql", "checkpoints"]
+SourceTables = Literal["auto", "langgraph", "tokenmem"]
+TargetTables = Literal["tokenmem", "langgraph"]
 Store = Annotated[str, typer.Argument(metavar="STORE", help="URL of the store, or its file.")]
-
-
-class SourceKind(StrEnum):
-    """Kinds of sources of an import."""
-
-    auto = "auto"
-    messages = "messages"
-    sql = "sql"
-    checkpoints = "checkpoints"
-
-
-class SourceTables(StrEnum):
-    """Layouts of the tables of a checkpointer."""
-
-    auto = "auto"
-    langgraph = "langgraph"
-    tokenmem = "tokenmem"
-
-
-class TargetTables(StrEnum):
-    """Layouts of the tables that a migration writes."""
-
-    tokenmem = "tokenmem"
-    langgraph = "langgraph"
-
-
-class ExportFormat(StrEnum):
-    """Forms of an export."""
-
-    jsonl = "jsonl"
-    json = "json"
 
 
 def export_sessions(
@@ -71,8 +41,9 @@ def export_sessions(
     user: Annotated[str | None, typer.Option(help="Only sessions of this user.")] = None,
     out: Annotated[Path | None, typer.Option(help="File to write; default: the output.")] = None,
     form: Annotated[
-        ExportFormat, typer.Option("--format", help="One message a line, or indented JSON.")
-    ] = ExportFormat.jsonl,
+        Literal["jsonl", "json"],
+        typer.Option("--format", help="One message a line, or indented JSON."),
+    ] = "jsonl",
     *,
     force: Force = False,
 ) -> None:
@@ -81,13 +52,14 @@ def export_sessions(
     `tokenmem import` makes the same sessions of it.
     """
     from langchain_tokenmem import TranscriptStore
+    from langchain_tokenmem.cli.stored_sessions import address_of, check_file, sqlite_file
 
     check_file(store)
     if out is not None:
         check_output(out, force=force, store=sqlite_file(store))
-    with TranscriptStore(as_url(store), shared=True) as opened:
+    with TranscriptStore(address_of(store), shared=True) as opened:
         names = session or opened.sessions(user_id=user)
-        written = _lines if form is ExportFormat.jsonl else _readable
+        written = _lines if form == "jsonl" else _readable
         lines = (f"{line}\n" for line in written(opened, names, user))
         if out is None:
             sys.stdout.writelines(lines)
@@ -134,7 +106,7 @@ def import_sessions(
     target: Annotated[str, typer.Argument(metavar="TO", help="URL of the store to import into.")],
     kind: Annotated[
         SourceKind, typer.Option("--from", help="What FROM is; `auto` looks into it.")
-    ] = SourceKind.auto,
+    ] = "auto",
     session: Annotated[
         str | None,
         typer.Option(help="Name of the session; of a database: only this session or thread."),
@@ -165,37 +137,37 @@ def import_sessions(
     """
     from langchain_tokenmem import TranscriptStore
     from langchain_tokenmem.adapters.importing import by_pattern, session_and_owner
-    from langchain_tokenmem.errors import ConfigurationError
+    from langchain_tokenmem.cli.stored_sessions import address_of, kind_of, sessions_of
 
     if user is not None and owner_pattern is not None:
         raise ConfigurationError("Give --user or --owner-pattern: each session has one owner.")
     session_of = by_pattern(owner_pattern) if owner_pattern else None
-    kind = kind_of(source, table) if kind is SourceKind.auto else kind
-    if kind is SourceKind.checkpoints and (user or owner_pattern or summary is not None):
+    kind = kind_of(source, table) if kind == "auto" else kind
+    if kind == "checkpoints" and (user or owner_pattern or summary is not None):
         raise ConfigurationError(
             "--user, --owner-pattern and --summary are for messages, not for checkpoints."
         )
-    if kind is SourceKind.sql and summary is not None and session is None:
+    if kind == "sql" and summary is not None and session is None:
         raise ConfigurationError("--summary is about one session; name it with --session.")
-    if kind is SourceKind.checkpoints:
+    if kind == "checkpoints":
         migrate(source, target, thread=None if session is None else [session], as_json=as_json)
         return
     reports: list[ImportReport] = []
-    with TranscriptStore(as_url(target), shared=True) as store, progress_bar() as show:
-        for called, history, lines in sessions_of(kind, source, table, session):
-            if summary is not None and (lines is not None or reports):
+    with TranscriptStore(address_of(target), shared=True) as store, progress_bar() as show:
+        for called, one in sessions_of(kind, source, table, session):
+            if summary is not None and (one.lines is not None or reports):
                 raise ConfigurationError(
                     "--summary is about one session; FROM has several, or is an export."
                 )
 
-            name, owner = session_and_owner(called or "", session_of)
+            name, owner = session_and_owner(called, session_of)
 
             def progress(done: int, name: str = name) -> None:
                 show(name, done, done)
 
-            if lines is None:
+            if one.lines is None:
                 done = store.import_history(
-                    history,
+                    one.messages,
                     name,
                     user_id=owner or user,
                     summary=summary,
@@ -203,7 +175,9 @@ def import_sessions(
                     progress=progress,
                 )
             else:
-                done = store.import_session(lines, name, user_id=owner or user, progress=progress)
+                done = store.import_session(
+                    one.lines, name, user_id=owner or user, progress=progress
+                )
             reports.append(done)
     if as_json:
         write_json(list(map(asdict, reports)))
@@ -224,65 +198,6 @@ def _print_imported(reports: Sequence[ImportReport]) -> None:
     console.print(f"{many(len(reports), 'session')}: {many(added, 'message')}.")
 
 
-def kind_of(source: str, table: str | None) -> SourceKind:
-    """Return what a source is, by its first bytes or its tables; without `table` by the bytes."""
-    from langchain_tokenmem.errors import ConfigurationError
-    from langchain_tokenmem.storage.database_url import parsed
-    from langchain_tokenmem.storage.import_sources import history_engine, tables_in
-
-    if "://" not in source:
-        with Path(source).open("rb") as file:
-            if file.read(len(_SQLITE_MAGIC)) != _SQLITE_MAGIC:
-                return SourceKind.messages
-    if table is None:
-        return SourceKind.auto
-    check_file(source)
-    with history_engine(parsed(as_url(source))) as engine:
-        tables = tables_in(engine)
-    if table in tables:
-        return SourceKind.sql
-    if {"checkpoints", "tokenmem_checkpoints"} & {*tables}:
-        return SourceKind.checkpoints
-    raise ConfigurationError(
-        f"The database has neither a table {table!r} of histories (--table names another one) nor "
-        f"checkpoints. There are: {', '.join(sorted(tables)) or 'none'}."
-    )
-
-
-def sessions_of(
-    kind: SourceKind, source: str, table: str, session: str | None
-) -> Iterator[tuple[str | None, Any, Iterator[tuple[str, str]] | None]]:
-    """Yield the name of each session with its history, or with the lines of an export."""
-    if kind is SourceKind.sql:
-        from langchain_tokenmem.adapters.importing import sql_histories
-        from langchain_tokenmem.storage.database_url import parsed
-        from langchain_tokenmem.storage.import_sources import history_engine
-
-        with history_engine(parsed(as_url(source))) as engine:
-            for name, history in sql_histories(engine, table, session):
-                yield name, history, None
-    else:
-        for one, called in named_sessions(Path(source), session):
-            yield called, one.messages, one.lines
-
-
-def named_sessions(file: Path, session: str | None) -> Iterator[tuple[FileSession, str | None]]:
-    """Yield the sessions of a file with their names; those of an export keep theirs.
-
-    One that has no name is called like the file; several of them are numbered.
-    """
-    from langchain_tokenmem.adapters.importing import sessions_in_file
-
-    base = session or file.name.partition(".")[0]
-    number = 0
-    for place, one in enumerate(sessions_in_file(file)):
-        if one.name is None:
-            number += 1
-            yield one, base if number == 1 else f"{base}-{number}"
-        else:
-            yield one, session if session and not place else one.name
-
-
 def migrate(
     source: Annotated[
         str, typer.Argument(metavar="FROM", help="SQLite file, sqlite:/// or postgresql:// URL.")
@@ -292,11 +207,11 @@ def migrate(
     ],
     tables: Annotated[
         SourceTables, typer.Option("--from", help="Whose tables FROM has; `auto` looks into it.")
-    ] = SourceTables.auto,
+    ] = "auto",
     new_tables: Annotated[
         TargetTables,
         typer.Option("--to", help="Whose tables TO gets; `langgraph` is the way back."),
-    ] = TargetTables.tokenmem,
+    ] = "tokenmem",
     thread: Annotated[
         list[str] | None, typer.Option(help="Only this thread; may be given again.")
     ] = None,
@@ -311,13 +226,15 @@ def migrate(
     SqliteSaver (file) or a PostgresSaver (URL).
     """
     from langchain_tokenmem.adapters.migration import migrate_checkpoints
+    from langchain_tokenmem.cli.stored_sessions import source_saver, tables_of, target_saver
 
     types = allow or ()
-    if new_tables is TargetTables.langgraph and tables is SourceTables.auto:
-        tables = _tables_to_leave(source)
+    if new_tables == "langgraph" and tables == "auto":
+        is_ours = "tokenmem_checkpoints" in tables_of(source)
+        tables = "tokenmem" if is_ours else "langgraph"
     with (
-        _target_saver(target, new_tables, allow=types) as copies,
-        _source_saver(source, tables, serde=copies.serde, allow=types) as originals,
+        target_saver(target, new_tables, allow=types) as copies,
+        source_saver(source, tables, serde=copies.serde, allow=types) as originals,
         progress_bar() as show,
     ):
         report = migrate_checkpoints(originals, copies, threads=thread, progress=show)
@@ -336,130 +253,17 @@ def migrate(
         console.print(text, markup=False)
 
 
-def _tables_to_leave(url: str) -> SourceTables:
-    """Return which tables to copy back to LangGraph: ours, if the database has both kinds."""
-    from langchain_tokenmem.storage.database_url import parsed
-    from langchain_tokenmem.storage.import_sources import history_engine, tables_in
-
-    check_file(url)
-    with history_engine(parsed(as_url(url))) as engine:
-        is_ours = "tokenmem_checkpoints" in tables_in(engine)
-    return SourceTables.tokenmem if is_ours else SourceTables.langgraph
-
-
-@contextmanager
-def _target_saver(url: str, tables: TargetTables, *, allow: Sequence[str]) -> Iterator[Any]:
-    """Open the saver to copy into; its file and its tables are created if they do not exist."""
-    from langchain_tokenmem.adapters.migration import new_langgraph_saver
-    from langchain_tokenmem.storage.database_url import parsed
-    from langchain_tokenmem.storage.serializer import StateSerializer
-
-    if tables is TargetTables.tokenmem:
-        with our_saver(url, allow=allow, is_new=True) as saver:
-            yield saver
-        return
-    with new_langgraph_saver(parsed(as_url(url)), StateSerializer(_types(allow))) as saver:
-        yield saver
-
-
-@contextmanager
-def _source_saver(
-    url: str, tables: SourceTables, *, serde: Any, allow: Sequence[str]
-) -> Iterator[Any]:
-    """Open the saver to copy from; where both are in a database, LangGraph's own is meant."""
-    from langchain_tokenmem.adapters.migration import langgraph_saver
-    from langchain_tokenmem.errors import ConfigurationError
-    from langchain_tokenmem.storage.database_url import parsed
-
-    if tables is not SourceTables.tokenmem:
-        check_file(url)
-        # Values are read as strictly as the target reads them.
-        with langgraph_saver(parsed(as_url(url)), serde) as found:
-            if found is not None:
-                yield found
-                return
-        if tables is SourceTables.langgraph:
-            raise ConfigurationError(
-                "There are no tables of a LangGraph checkpointer in the source."
-            )
-    with our_saver(url, allow=allow) as saver:
-        yield saver
-
-
-# --- stores and files
-
-
-def as_url(given: str) -> Any:
-    """Return the URL of a database; a path is a SQLite file."""
-    from langchain_tokenmem.storage.database_url import of_file
-
-    return given if "://" in given else of_file(given)
-
-
-def sqlite_file(url: str) -> Path | None:
-    """Return the file of a SQLite database; None for any other one."""
-    from langchain_tokenmem.storage.database_url import parsed
-
-    address = parsed(as_url(url))
-    name = address.database if address.get_backend_name() == "sqlite" else None
-    return None if not name or "uri" in address.query or name == ":memory:" else Path(name)
-
-
-def check_file(url: str) -> None:
-    """Raise if a SQLite file is not there; opening it would make one."""
-    from langchain_tokenmem.errors import ConfigurationError
-
-    file = sqlite_file(url)
-    if file is not None and not file.is_file():
-        raise ConfigurationError(f"There is no file {file}.")
+# --- what every command needs
 
 
 def check_output(file: Path, *, force: bool, store: Path | None = None) -> None:
     """Raise if a file must not be written: it is there, or is the store that is read."""
-    from langchain_tokenmem.errors import ConfigurationError
-
     if not file.exists():
         return
     if store is not None and file.samefile(store):
         raise ConfigurationError(f"{file} is the store itself; write to another file.")
     if not force:
         raise ConfigurationError(f"{file} is there already; --force writes over it.")
-
-
-@contextmanager
-def our_saver(
-    url: str, *, allow: Sequence[str] = (), is_new: bool = False
-) -> Iterator[TokenMemorySaver]:
-    """Open a saver on a store.
-
-    Args:
-        url: URL of the store, or the path of a SQLite file.
-        allow: Further types that the state may hold, each as `module:Class`.
-        is_new: Whether to create the SQLite file if it does not exist.
-    """
-    from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-
-    if not is_new:
-        check_file(url)
-    types = _types(allow)
-    with TranscriptStore(as_url(url), shared=True) as store:
-        saver: Any = TokenMemorySaver(store)
-        yield saver.with_allowlist(types) if types else saver
-
-
-def _types(allow: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the module and the name of each type that is allowed."""
-    from langchain_tokenmem.errors import ConfigurationError
-
-    types = []
-    for given in allow:
-        module, _, name = given.partition(":")
-        if not (module and name):
-            raise ConfigurationError(
-                f"--allow {given!r}: it is module:Class, such as my_app.state:Plan."
-            )
-        types.append((module, name))
-    return types
 
 
 def write_json(value: Any) -> None:
