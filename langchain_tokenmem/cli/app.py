@@ -111,7 +111,7 @@ def config(
     the one that `TOKENMEM_CONFIG` names).
     """
     from langchain_tokenmem import TokenMemorySettings
-    from langchain_tokenmem.settings.reference import example_file, in_force
+    from langchain_tokenmem.settings.token_memory_settings import example_file, in_force
 
     if example:
         sys.stdout.write(example_file())

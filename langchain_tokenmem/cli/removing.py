@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -61,22 +63,15 @@ def redact(
     except re.error as error:
         raise ConfigurationError(f"The pattern is invalid: {error}.") from None
     with our_saver(store, allow=allow or ()) as saver:
-
-        def work(*, dry_run: bool) -> RemovalReceipt:
-            return saver.store.redact(
-                *(what, replacement),
-                session_id=session,
-                user_id=user,
-                everywhere=everywhere,
-                dry_run=dry_run,
-                serde=saver.serde,
-            )
-
-        found = work(dry_run=True)
-        if found.counts and not dry_run:
-            _ask(found, yes=yes)
-            found = work(dry_run=False)
-        _print(found, "redacted", as_json=as_json)
+        work = partial(
+            saver.store.redact,
+            *(what, replacement),
+            session_id=session,
+            user_id=user,
+            everywhere=everywhere,
+            serde=saver.serde,
+        )
+        _remove(work, "redacted", dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 def erase(
@@ -105,22 +100,19 @@ def erase(
             found = {name: count for name, count in counts.items() if count}
             return RemovalReceipt(found, names, (left,) if left else (), dry_run)
 
-        found = work(dry_run=True)
-        if found.counts and not dry_run:
-            _ask(found, yes=yes)
-            found = work(dry_run=False)
-        _print(found, "erased", as_json=as_json)
+        _remove(work, "erased", dry_run=dry_run, yes=yes, as_json=as_json)
 
 
-def _ask(found: RemovalReceipt, *, yes: bool) -> None:
-    """Ask whether to go on; leave with 1 for no."""
-    if not yes:
-        typer.confirm(
-            f"Found: {_counts(found)}; of sessions {len(found.sessions):,}. Go on?", abort=True
-        )
-
-
-def _print(found: RemovalReceipt, done: str, *, as_json: bool) -> None:
+def _remove(
+    work: Callable[..., RemovalReceipt], done: str, *, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    """Count what would go, ask whether to go on, remove it, and print the receipt."""
+    found = work(dry_run=True)
+    if found.counts and not dry_run:
+        if not yes:
+            what = f"Found: {_counts(found)}; of sessions {len(found.sessions):,}. Go on?"
+            typer.confirm(what, abort=True)
+        found = work(dry_run=False)
     found = replace(found, unreached=(*found.unreached, _ELSEWHERE))
     if as_json:
         sys.stdout.write(json.dumps(asdict(found), ensure_ascii=False) + "\n")

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenMemorySettings
 from langchain_tokenmem.cli.app import app
-from langchain_tokenmem.settings.reference import example_file, in_force, settings_table
 from langchain_tokenmem.settings.sources import settings_in
+from langchain_tokenmem.settings.token_memory_settings import example_file, in_force, settings_table
 from langchain_tokenmem.storage.database_url import shown_url
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"

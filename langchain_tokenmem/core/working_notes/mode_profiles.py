@@ -59,35 +59,25 @@ class ModeProfile:
         limits = checked(self.limits, dict, "limits", 'ModeProfile(..., limits={"files": 20})')
         numbers = {one.name: getattr(self, one.name) for one in fields(self) if one.type == "int"}
         for name, value in {**numbers, **limits}.items():
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise ConfigurationError(
-                    f"ModeProfile({self.name!r}, {name}={value!r}): a whole number from 0 on "
-                    "belongs there."
-                )
-        if unknown := [name for name in limits if name not in LIMITS]:
-            raise ConfigurationError(
-                f"ModeProfile({self.name!r}, limits=...): there is no limit "
-                f"{', '.join(map(repr, unknown))}; there are {', '.join(LIMITS)}."
-            )
-        object.__setattr__(self, "limits", {**LIMITS, **limits})
+            if type(value) is not int or value < 0:
+                raise self._refusal(f"{name}={value!r}", "a whole number from 0 on belongs there")
         if not isinstance(self.share, int | float) or not 0 < self.share <= 1:
-            raise ConfigurationError(
-                f"ModeProfile({self.name!r}, share={self.share!r}): a fraction, over 0 up to 1, "
-                "belongs there."
+            raise self._refusal(
+                f"share={self.share!r}", "a fraction, over 0 up to 1, belongs there"
             )
         for texts in ("sections", "summary_sections", "tools"):
             given = getattr(self, texts)
             if isinstance(given, str) or not all(isinstance(one, str) for one in given):
-                raise ConfigurationError(
-                    f"ModeProfile({self.name!r}, {texts}={given!r}): a tuple of texts belongs "
-                    "there."
-                )
+                raise self._refusal(f"{texts}={given!r}", "a tuple of texts belongs there")
             object.__setattr__(self, texts, tuple(given))
-        if unknown := [name for name in self.sections if name not in SECTIONS]:
-            raise ConfigurationError(
-                f"ModeProfile({self.name!r}, sections=...): no section is called "
-                f"{', '.join(map(repr, unknown))}; there are {', '.join(SECTIONS)}."
-            )
+        for what, names, known in (("limit", limits, LIMITS), ("section", self.sections, SECTIONS)):
+            if unknown := ", ".join(repr(name) for name in names if name not in known):
+                there = f"there is no {what} {unknown}; there are {', '.join(known)}"
+                raise self._refusal(f"{what}s=...", there)
+        object.__setattr__(self, "limits", {**LIMITS, **limits})
+
+    def _refusal(self, argument: str, reason: str) -> ConfigurationError:
+        return ConfigurationError(f"ModeProfile({self.name!r}, {argument}): {reason}.")
 
 
 CONVERSATION = ModeProfile(

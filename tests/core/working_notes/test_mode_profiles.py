@@ -34,7 +34,7 @@ def test_the_modes_show_every_section_once() -> None:
         ({"limits": {"colours": 3}}, "no limit 'colours'"),
         ({"recall_k": True}, "recall_k=True"),
         ({"sections": "facts"}, "a tuple of texts"),
-        ({"sections": ("facts", "mood")}, "no section is called 'mood'"),
+        ({"sections": ("facts", "mood")}, "no section 'mood'"),
         ({"tools": (1,)}, "tools="),
     ],
 )
