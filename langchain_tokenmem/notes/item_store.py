@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from langgraph.store.base import (
@@ -96,8 +97,7 @@ class ItemStore(BaseStore):
         """Return the result of an operation that reads; None for a put."""
         if isinstance(op, GetOp):
             item = self._find((tuple(op.namespace), op.key))
-            found = [] if item is None else [item]
-            return next((Item(**fields) for fields in map(_fields, found, _values(found))), None)
+            return None if item is None else Item(**_fields(item))
         if isinstance(op, SearchOp):
             return self._searched(op)
         if isinstance(op, ListNamespacesOp):
@@ -109,12 +109,8 @@ class ItemStore(BaseStore):
     def _searched(self, op: SearchOp) -> list[SearchItem]:
         end = op.offset + op.limit
         items = self._items_under(tuple(op.namespace_prefix), None if op.filter else end)
-        found = [
-            (item, value)
-            for item, value in zip(items, _values(items), strict=True)
-            if matches_filter(value, op.filter)
-        ]
-        return [SearchItem(**_fields(item, value)) for item, value in found[op.offset : end]]
+        found = (each for each in map(_fields, items) if matches_filter(each["value"], op.filter))
+        return [SearchItem(**fields) for fields in islice(found, op.offset, end)]
 
     def _listed(self, op: ListNamespacesOp) -> list[Namespace]:
         conditions = op.match_conditions or ()
@@ -130,19 +126,14 @@ class ItemStore(BaseStore):
         return sorted(found)[op.offset : op.offset + op.limit]
 
 
-def _values(items: Sequence[StoredItem]) -> list[Any]:
-    """Return the values of items; read as one text, which takes half the time of a thousand."""
+def _fields(item: StoredItem) -> dict[str, Any]:
     try:
-        values: list[Any] = json.loads(f"[{','.join([item.value for item in items])}]")
+        value = json.loads(item.value)
     except ValueError as error:
         raise CorruptStoreError(
             f"Items: a stored value cannot be read ({error}). Nothing was returned; restore a "
             f"backup, or put or delete the item."
         ) from error
-    return values
-
-
-def _fields(item: StoredItem, value: dict[str, Any]) -> dict[str, Any]:
     return {
         "namespace": item.namespace,
         "key": item.key,

@@ -21,7 +21,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
 from filelock import FileLock, Timeout
 
 from langchain_tokenmem.background import (
@@ -59,8 +58,6 @@ _LOCK_S = 60.0
 
 _POLL_S = 0.01
 """Seconds between two looks whether they have done; a write takes a few milliseconds."""
-
-_INDENTED = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
 
 Items = Mapping[ItemId, StoredItem]
 ItemChanges = Mapping[ItemId, StoredItem | None]
@@ -280,12 +277,9 @@ def _encoded(root: Namespace, items: Iterable[StoredItem]) -> bytes:
         "namespace": [*root],
         "items": [_block(root, item) for item in ordered],
     }
-    try:  # 11 ms for 1,600 notes, 40 with json; others wait for the file meanwhile
-        return orjson.dumps(content, option=_INDENTED)
-    except orjson.JSONEncodeError:  # a lone surrogate, or a number of more than 64 bits
-        text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False)
-        # UTF-8 has no form for a lone surrogate; it becomes the escape that JSON has for it.
-        return f"{text}\n".encode("utf-8", "backslashreplace")
+    text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False)
+    # UTF-8 has no form for a lone surrogate; it becomes the escape that JSON has for it.
+    return f"{text}\n".encode("utf-8", "backslashreplace")
 
 
 def _block(root: Namespace, item: StoredItem) -> dict[str, Any]:

@@ -12,7 +12,12 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 
-from langchain_tokenmem.core.argument_checks import checked, checked_choice, described
+from langchain_tokenmem.core.argument_checks import (
+    checked,
+    checked_choice,
+    checked_several,
+    described,
+)
 from langchain_tokenmem.core.facts.tool_results import TABLES, CallKind, kind_of_tool, path_of
 from langchain_tokenmem.core.messages import MARKS, Group, call_ids, marks_of
 from langchain_tokenmem.core.tool_calls import uniform_calls
@@ -69,14 +74,15 @@ class ToolKinds:
     reads: Collection[str] = ()
 
     def __post_init__(self) -> None:
-        writes, commands = _checked(self.writes, "writes"), _checked(self.commands, "commands")
-        reads = _checked_names(self.reads)
+        writes = _checked_table(self.writes, "writes")
+        commands = _checked_table(self.commands, "commands")
+        reads = frozenset(checked_several(self.reads, str, "reads", _LINE))
         for name in reads & (writes.keys() | commands.keys()):
             raise ConfigurationError(
                 f"The tool {name!r} stands in reads and in writes or commands; one of them holds."
             )
-        object.__setattr__(self, "writes", _without(reads, TABLES["writing_tools"]) | writes)
-        object.__setattr__(self, "commands", _without(reads, TABLES["running_tools"]) | commands)
+        object.__setattr__(self, "writes", _usual("writing_tools", reads) | writes)
+        object.__setattr__(self, "commands", _usual("running_tools", reads) | commands)
         object.__setattr__(self, "reads", reads)
 
     def written_argument(self, tool: str) -> str | None:
@@ -127,29 +133,20 @@ def _suffixes(tool: str) -> Iterator[str]:
         yield "_".join(words[start:])
 
 
-def _checked(table: Any, name: str) -> dict[str, str]:
-    if not isinstance(table, Mapping):
-        raise ConfigurationError(f"{name} is {described(table)}; a dict belongs there: {_LINE}.")
-    for key, value in table.items():
-        if not (isinstance(key, str) and isinstance(value, str) and key and value):
+def _checked_table(table: Any, name: str) -> dict[str, str]:
+    given = dict(table) if isinstance(table, Mapping) else table
+    for key, argument in checked(given, dict, name, _LINE).items():
+        if not (isinstance(key, str) and isinstance(argument, str) and key and argument):
             raise ConfigurationError(
-                f"{name} holds {described(key)} with {described(value)}; names of tools with names "
-                f"of arguments belong there: {_LINE}."
+                f"{name} holds {described(key)} with {described(argument)}; names of tools with "
+                f"names of arguments belong there: {_LINE}."
             )
-    return dict(table)
+    return given
 
 
-def _checked_names(names: Any) -> frozenset[str]:
-    if isinstance(names, str | bytes) or not isinstance(names, Collection):
-        raise ConfigurationError(f"reads is {described(names)}; a set belongs there: {_LINE}.")
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise ConfigurationError(f"reads holds {described(name)}; it holds names: {_LINE}.")
-    return frozenset(names)
-
-
-def _without(names: Collection[str], table: Mapping[str, str]) -> dict[str, str]:
-    return {name: argument for name, argument in table.items() if name not in names}
+def _usual(table: str, reads: Collection[str]) -> dict[str, str]:
+    """Return the usual tools of a table, without those that only read."""
+    return {name: argument for name, argument in TABLES[table].items() if name not in reads}
 
 
 _ARGUMENTS, _FILE_ARGUMENTS = TABLES["write_arguments"], TABLES["arguments"]["file"]
