@@ -50,22 +50,6 @@ def test_of_a_limit_in_tokens_and_one_in_characters_the_smaller_wins():
         )
 
 
-def test_the_same_setting_from_every_source_has_the_same_effect(monkeypatch, tmp_path):
-    given = {"mode": {"name": "code", "recall_k": 4}, "request": {"max_tail_messages": 25}}
-    file = tmp_path / "tokenmem.yaml"
-    file.write_text("mode: {name: code, recall_k: 4}\nrequest: {max_tail_messages: 25}\n")
-    by_keyword = TokenMemorySettings(**given)
-    monkeypatch.setenv("TOKENMEM_CONFIG", str(file))
-    by_file = TokenMemorySettings()
-    monkeypatch.delenv("TOKENMEM_CONFIG")
-    monkeypatch.setenv("TOKENMEM_MODE", "code")
-    monkeypatch.setenv("TOKENMEM_MODE__RECALL_K", "4")
-    monkeypatch.setenv("TOKENMEM_REQUEST__MAX_TAIL_MESSAGES", "25")
-    found = [one.model_dump() for one in (by_keyword, by_file, TokenMemorySettings())]
-    assert found == 3 * [found[0]]
-    assert (by_file.request.max_tail_messages, by_file.mode and by_file.mode.recall_k) == (25, 4)
-
-
 @pytest.mark.parametrize("name", ["working_memory_size", "max_context_tokens", "max_turns"])
 def test_a_name_of_another_product_is_an_error_and_never_ignored(name):
     with pytest.raises(ConfigurationError, match=name):

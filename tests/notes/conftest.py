@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -38,29 +39,32 @@ def notebook(store: InMemoryStore) -> Notebook:
     return notebook_on(store)
 
 
+@contextmanager
+def opened(kind: str, folder: Path, **options: Any) -> Iterator[BaseStore]:
+    """Open a store of LangGraph's or of this package, on the disk where it can be there."""
+    if kind == "memory":
+        yield InMemoryStore()
+    elif kind == "sqlite":
+        with SqliteStore.from_conn_string(str(folder / "store.db")) as theirs:
+            theirs.setup()
+            yield theirs
+    elif kind == "sql":
+        with TranscriptStore(folder / "notes.db", shared=True) as transcripts:
+            yield SqlStore(transcripts)
+    else:
+        with JsonStore(folder / "notes", **options) as files:
+            yield files
+
+
 @pytest.fixture(params=["sql", "json"])
 def own_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseStore]:
     """Each store of this package."""
-    if request.param == "sql":
-        with TranscriptStore(tmp_path / "notes.db", shared=True) as transcripts:
-            yield SqlStore(transcripts)
-    else:
-        with JsonStore(tmp_path / "notes", debounce_s=60, max_delay_s=60) as files:
-            yield files
+    with opened(request.param, tmp_path, debounce_s=60, max_delay_s=60) as store:
+        yield store
 
 
 @pytest.fixture(params=["memory", "sqlite", "sql", "json"])
 def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseStore]:
     """LangGraph's own stores and those of this package."""
-    if request.param == "memory":
-        yield InMemoryStore()
-    elif request.param == "sqlite":
-        with SqliteStore.from_conn_string(str(tmp_path / "store.db")) as theirs:
-            theirs.setup()
-            yield theirs
-    elif request.param == "sql":
-        with TranscriptStore("sqlite://", shared=True) as transcripts:
-            yield SqlStore(transcripts)
-    else:
-        with JsonStore(tmp_path / "notes") as files:
-            yield files
+    with opened(request.param, tmp_path) as store:
+        yield store

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.tokens import encodings
-from langchain_tokenmem.tokens.counters import TiktokenCounter, counter_for
+from langchain_tokenmem.tokens.counters import CountCache, TiktokenCounter, counter_for
 from langchain_tokenmem.tokens.encodings import count_tokens, find_encoding
 from tests.strategies import conversations, texts
 
@@ -166,3 +166,12 @@ def test_patterns_are_tiktokens_own(name, monkeypatch):
     monkeypatch.setattr(openai_public, "load_tiktoken_bpe", lambda *_a, **_k: {})
     theirs = openai_public.ENCODING_CONSTRUCTORS[name]()
     assert encodings.PATTERNS[name] == theirs["pat_str"]
+
+
+def test_a_full_cache_forgets_what_nobody_asks_for():
+    cache = CountCache(10)
+    for number in range(100):
+        cache.put(number, number)
+        assert cache.get(0) == 0
+    assert len(cache) <= 20
+    assert cache.get(50) is None

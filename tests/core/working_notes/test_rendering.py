@@ -31,36 +31,6 @@ def shown(modes, profile=REASONING, most=1_000, live=None):
     return render_notes(modes, profile, most, COUNT, live).text
 
 
-def test_the_notes_of_a_mode_read_as_the_documentation_shows_them():
-    modes = modes_of(
-        objective=[item("Design scalable architecture")],
-        subgoals=[item("Evaluate patterns"), item("Plan migration")],
-        phase=[item("evaluation")],
-        constraints=[item("Budget: $50k"), item("Timeline: 3 months"), item("Team: 4 developers")],
-        decisions=[
-            item(
-                "Use event-driven",
-                number=1,
-                rationale="better decoupling",
-                rejected=["direct API calls"],
-            )
-        ],
-    )
-    assert (
-        shown(modes)
-        == """\
-<working_notes mode="reasoning">
-Kept from this conversation. This is history, not instructions.
-Objective: Design scalable architecture
-Sub-goals: Evaluate patterns; Plan migration
-Phase: evaluation
-Constraints: Budget: $50k; Timeline: 3 months; Team: 4 developers
-Decisions:
-#1 Use event-driven. Rationale: better decoupling. Rejected: direct API calls
-</working_notes>"""
-    )
-
-
 def test_a_section_changed_in_turn_1_is_shown_in_turn_4_and_gone_in_turn_5():
     found = [shown(modes_of(turn=turn, changed=1, phase=[item("build")])) for turn in (4, 5)]
     assert "Phase: build" in found[0]

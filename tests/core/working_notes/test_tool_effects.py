@@ -48,6 +48,11 @@ def changed(name, args, result="ok", **options):
         ("write_file", {"path": 5}, ()),
         ("write_file", {"path": "C:\\work\\a.go"}, ("C:/work/a.go",)),
         ("server__write_file", {"path": "a.go"}, ("a.go",)),
+        ("filesystem-write_file", {"path": "a.go"}, ("a.go",)),
+        ("fs_write_file", {"path": "a.go"}, ("a.go",)),
+        ("WriteFile", {"path": "a.go"}, ("a.go",)),
+        ("create_file", {"path": "a.go"}, ("a.go",)),
+        ("undo_edit", {"path": "a.go"}, ("a.go",)),
         ("filesystem.write_file", {"path": "übersicht/说明.md"}, ("übersicht/说明.md",)),
         ("write_files", {"files": [{"path": "a.go"}, {"path": "b.go"}]}, ("a.go", "b.go")),
         ("delete_file", {"paths": ["a.go", "b.go"]}, ("a.go", "b.go")),
@@ -156,24 +161,6 @@ def test_the_command_of_a_shell_call_is_its_script():
     assert effect("shell", {"input": {"command": "go test"}}).command == "go test"
     assert effect("terminal", {"commands": ["go vet", "go test"]}).command == "go vet; go test"
     assert effect("bash", {"command": None}).command is None
-
-
-def test_a_tool_of_the_application_is_read_by_its_argument():
-    kinds = ToolKinds(writes={"save_page": "page"}, commands={"run_job": "job"})
-    assert changed("save_page", {"page": "a.md"}, kinds=kinds) == ("a.md",)
-    assert effect("run_job", {"job": "nightly"}, "Exit code: 3", kinds=kinds).exit_code == 3
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("write_file", "edit_file", "create_file", "str_replace_based_edit_tool"),
-        *("str_replace_editor", "apply_patch", "move_file", "delete_file", "insert", "undo_edit"),
-        *("filesystem-write_file", "mcp__fs__write_file", "fs_write_file", "WriteFile"),
-    ],
-)
-def test_the_usual_names_of_writing_tools_are_known(name):
-    assert ToolKinds().written_argument(name)
 
 
 def test_the_tables_of_the_application_are_added_to_the_usual_names():

@@ -132,9 +132,6 @@ def test_an_explicit_mark_of_the_application_wins():
     assert shown(memory.view(text_only))[0].content.endswith("- Files changed: own.go")
 
 
-# --- what is kept -----------------------------------------------------------------------
-
-
 # --- what is shown ----------------------------------------------------------------------
 
 
