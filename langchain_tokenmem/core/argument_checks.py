@@ -160,7 +160,7 @@ def as_messages(given: Any) -> Sequence[BaseMessage]:
     several = [given] if is_one else list(given)
     try:
         return convert_to_messages(several)
-    except (ValueError, TypeError, NotImplementedError, AttributeError, KeyError) as error:
+    except (ValueError, TypeError, RuntimeError, AttributeError, KeyError) as error:
         kinds = ", ".join(sorted({described(item) for item in several}))
         raise ConfigurationError(
             f"messages holds {kinds}, of which no message can be made "

@@ -9,13 +9,10 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
 from langchain_tokenmem.cli import replay as replaying
-from langchain_tokenmem.cli.app import app
 from langchain_tokenmem.cli.replay import replay_conversation
-
-RUN = CliRunner(env={"COLUMNS": "200"})
+from tests.cli.command import ran
 
 
 def turns(count):
@@ -44,9 +41,8 @@ def recording(tmp_path):
 @pytest.mark.slow
 def test_replay_prints_the_numbers_and_writes_them(recording, tmp_path):
     out = tmp_path / "out"
-    done = RUN.invoke(app, ["replay", str(recording), "--window", "2000", "--out", str(out)])
-    assert done.exit_code == 0, done.output
-    assert "conversation 2" in done.output
+    output = ran("replay", recording, "--window", 2_000, "--out", out)
+    assert "conversation 2" in output
     long, short = map(json.loads, (out / "replay.jsonl").read_text("utf-8").splitlines())
     assert long["name"] == "long"
     assert (len(long["calls"]), len(short["calls"])) == (24, 4)
@@ -59,7 +55,7 @@ def test_replay_prints_the_numbers_and_writes_them(recording, tmp_path):
     assert short["totals"]["price"] == 1
     assert 0 < long["totals"]["price"] < 1
     for line in ("price", "sent again", "coverage", "far coverage", "fresh results whole"):
-        assert re.search(rf"^ *{line} +[\d.-]+", done.output, re.MULTILINE), line
+        assert re.search(rf"^ *{line} +[\d.-]+", output, re.MULTILINE), line
 
 
 @pytest.mark.slow
@@ -70,10 +66,9 @@ def test_a_broken_promise_ends_with_1(recording, monkeypatch):
         return type(report)(**{**vars(report), "calls": calls})
 
     monkeypatch.setattr(replaying, "replay_conversation", spoiled)
-    done = RUN.invoke(app, ["replay", str(recording), "--window", "2000"])
-    assert done.exit_code == 1
-    assert "before m2: planted" in done.output
-    assert "... and 8 more" in done.output
+    output = ran("replay", recording, "--window", 2_000, code=1)
+    assert "before m2: planted" in output
+    assert "... and 8 more" in output
 
 
 @pytest.mark.parametrize(
@@ -88,10 +83,7 @@ def test_wrong_use_ends_with_2_and_one_line(tmp_path, content, window, error):
     path = tmp_path / "said.json"
     if content:
         path.write_text(content, encoding="utf-8")
-    done = RUN.invoke(app, ["replay", str(path), "--window", window])
-    assert done.exit_code == 2
-    assert error in done.output
-    assert "Traceback" not in done.output
+    assert error in ran("replay", path, "--window", window, code=2)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,6 @@ from langchain_core.prompts import ChatPromptTemplate
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import Field
-from typer.testing import CliRunner
 
 from langchain_tokenmem import (
     Recall,
@@ -26,17 +26,12 @@ from langchain_tokenmem import (
     TranscriptStore,
     with_token_memory,
 )
-from langchain_tokenmem.cli.app import app
-
-RUN = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"})
+from tests.cli.command import ran as at_full_width
 
 RECORDED = Path(__file__).parents[2] / "examples" / "recorded_agent.jsonl"
 
 
-def ran(*args, code=0):
-    done = RUN.invoke(app, [*map(str, args)])
-    assert done.exit_code == code, done.output
-    return done.output
+ran = partial(at_full_width, COLUMNS="80")
 
 
 def chat(saver, thread):
@@ -340,21 +335,17 @@ def test_calls_whose_summaries_a_model_wrote_are_played_again_without_it(tmp_pat
     ],
     ids=lambda args: args[0],
 )
-def test_every_command_prints_json_and_nothing_else(store, tmp_path, args, monkeypatch):
-    monkeypatch.delenv("TOKENMEM_DATA", raising=False)  # the recordings of integration_tests
+def test_every_command_prints_json_and_nothing_else(store, tmp_path, args):
     saver_file = tmp_path / "theirs.db"
     with SqliteSaver.from_conn_string(str(saver_file)) as saver:
         chat(saver, "t1")
     named = {"STORE": store, "NEW": f"sqlite:///{tmp_path}/new.db", "SAVER": saver_file}
-    done = RUN.invoke(app, [*(str(named.get(one, one)) for one in args), "--json"])
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)
+    assert json.loads(ran(*(named.get(one, one) for one in args), "--json"))
 
 
 @pytest.mark.slow
 def test_a_replay_prints_its_totals_as_json():
-    done = RUN.invoke(app, ["replay", str(RECORDED), "--window", "8000", "--json"])
-    found = json.loads(done.stdout)
+    found = json.loads(ran("replay", RECORDED, "--window", 8_000, "--json"))
     assert found["totals"]["illegal"] == 0
     assert found["totals"]["calls"] == 24
     assert [one["name"] for one in found["conversations"]] == ["recorded-agent"]

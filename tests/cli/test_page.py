@@ -11,14 +11,12 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from pytest_socket import enable_socket
-from typer.testing import CliRunner
 
 from langchain_tokenmem import TranscriptStore
-from langchain_tokenmem.cli.app import app
 from langchain_tokenmem.cli.page import PageServer, policy
 from langchain_tokenmem.cli.stored_sessions import StoredSessions
+from tests.cli.command import ran
 
-RUN = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"})
 RECORDED = Path(__file__).parents[2] / "examples" / "recorded_agent.jsonl"
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & <!-- \u2028"
 
@@ -38,9 +36,8 @@ def data_of(page):
 @pytest.mark.slow
 def test_the_page_has_every_call_and_every_message_once(tmp_path):
     file = tmp_path / "out.html"
-    args = ["show", str(RECORDED), "recorded-agent", "-w", "6000", "--html", str(file)]
-    done = RUN.invoke(app, args)
-    assert done.exit_code == 0, done.output
+    args = ("show", RECORDED, "recorded-agent", "-w", 6_000, "--html", file)
+    ran(*args)
     page = file.read_text(encoding="utf-8")
     data = data_of(page)
     assert (len(data["messages"]), len(data["calls"])) == (56, 25)
@@ -60,7 +57,7 @@ def test_the_page_has_every_call_and_every_message_once(tmp_path):
     assert data["levels"]["target"] < data["levels"]["compact"] < data["levels"]["summarize"]
     assert len(page) < 200_000
     assert not re.search(r"""(src|href)=["']?(https?:)?//""", page)
-    assert RUN.invoke(app, args).exit_code == 2  # the file is there
+    ran(*args, code=2)  # the file is there
 
 
 def served(found):

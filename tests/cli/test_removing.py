@@ -1,18 +1,16 @@
-"""`tokenmem redact` and `tokenmem erase` from outside."""
+"""`tokenmem redact`, `tokenmem erase` and `tokenmem expire` from outside."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from langchain_core.messages import HumanMessage
-from typer.testing import CliRunner
 
 from langchain_tokenmem import TranscriptStore
-from langchain_tokenmem.cli.app import app
+from tests.cli.command import ran
 
-# TOKENMEM_DATA is where recordings are, for integration_tests; no setting
-RUN = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TOKENMEM_DATA": None})
 CARD = "4111 [b] 1111"
 
 
@@ -30,48 +28,91 @@ def said(path):
         return [store.messages(name, user_id=name[:3])[0].content for name in store.sessions()]
 
 
-def run(*given, **options):
-    return RUN.invoke(app, [*map(str, given)], **options)
-
-
 @pytest.mark.slow
 def test_redact_asks_first_and_prints_a_receipt(path):
-    before = said(path)
-    assert (
-        "Would be redacted: messages 1."
-        in run("redact", path, CARD, "--user", "ann", "--dry-run").output
-    )
-    assert run("redact", path, CARD, "--user", "ann", input="n\n").exit_code == 1
+    before, redact = said(path), ("redact", path, CARD, "--user", "ann")
+    assert "Would be redacted: messages 1." in ran(*redact, "--dry-run")
+    ran(*redact, answer="n\n", code=1)
     assert said(path) == before
-    done = run("redact", path, CARD, "--user", "ann", input="y\n")
-    assert "Found: messages 1; of sessions 1. Go on?" in done.output
-    assert "Redacted: messages 1." in done.output
+    done = ran(*redact, answer="y\n")
+    assert "Found: messages 1; of sessions 1. Go on?" in done
+    assert "Redacted: messages 1." in done
     assert said(path) == ["ann: [redacted]", before[1]]
-    assert "Redacted: nothing." in run("redact", path, CARD, "--user", "ann", "--yes").output
+    assert "Redacted: nothing." in ran(*redact, "--yes")
 
 
 @pytest.mark.slow
 def test_words_from_stdin_and_patterns_are_redacted_everywhere_as_json(path):
-    done = run("redact", path, "-", "--everywhere", "-y", "--json", input=f"bob: {CARD}\n")
-    receipt = json.loads(done.stdout)
+    receipt = json.loads(
+        ran("redact", path, "-", "--everywhere", "-y", "--json", answer=f"bob: {CARD}\n")
+    )
     assert (receipt["counts"], receipt["sessions"]) == ({"messages": 1}, ["bob-1"])
-    assert run("redact", path, r"\d{4}", "--pattern", "--everywhere", "-y").exit_code == 0
+    ran("redact", path, r"\d{4}", "--pattern", "--everywhere", "-y")
     assert said(path) == ["ann: [redacted] [b] [redacted]", "[redacted]"]
-    wrong = run("redact", path, "(", "--pattern", "--everywhere", "-y")
-    assert wrong.exit_code == 2
-    assert run("redact", path, CARD, "-y").exit_code == 2
+    ran("redact", path, "(", "--pattern", "--everywhere", "-y", code=2)
+    ran("redact", path, CARD, "-y", code=2)
 
 
 @pytest.mark.slow
 def test_erase_counts_asks_and_erases_a_session_or_a_user(path):
-    done = run("erase", path, "--user", "ann", "--dry-run", "--json")
-    assert json.loads(done.stdout)["counts"] == {"sessions": 1, "messages": 1}
+    erase = ("erase", path, "--user", "ann")
+    counts = json.loads(ran(*erase, "--dry-run", "--json"))["counts"]
+    assert counts == {"sessions": 1, "messages": 1}
+    ran(*erase, answer="n\n", code=1)
     assert len(said(path)) == 2
-    assert run("erase", path, "--user", "ann", input="n\n").exit_code == 1
-    assert len(said(path)) == 2
-    assert "Erased: sessions 1, messages 1." in run("erase", path, "--user", "ann", "--yes").output
+    assert "Erased: sessions 1, messages 1." in ran(*erase, "--yes")
     assert said(path) == [f"bob: {CARD}"]
-    run("erase", path, "--thread", "bob-1", "--yes")
+    ran("erase", path, "--thread", "bob-1", "--yes")
     assert said(path) == []
     assert CARD.encode() not in path.read_bytes()
-    assert run("erase", path, "--yes").exit_code == 2
+    ran("erase", path, "--yes", code=2)
+
+
+# --- expire
+
+
+@pytest.fixture
+def aged(tmp_path):
+    path = tmp_path / "aged.db"
+    with TranscriptStore(path) as store:
+        for name in ("old [b]", "kept"):
+            store.add(name, [HumanMessage("hi")], now=datetime(2020, 1, 31, tzinfo=UTC))
+        store.keep_session("kept")
+        store.add("new", [HumanMessage("hi")])
+    return path
+
+
+def left(path):
+    with TranscriptStore(path) as store:
+        return store.sessions()
+
+
+def test_inactive_sessions_are_named_by_a_dry_run_then_deleted_and_counted(aged):
+    expire = ("expire", aged, "--inactive-days", "30")
+    assert ran(*expire, "--dry-run").splitlines() == [
+        "old [b]",
+        "1 session would expire: 1 message.",
+        "Inactive and kept: 0 pinned, 1 marked.",
+    ]
+    assert len(left(aged)) == 3
+    assert "1 session expired: 1 session, 1 message." in ran(*expire)
+    assert left(aged) == ["kept", "new"]
+    assert "0 sessions expired." in ran(*expire)
+
+
+def test_the_settings_tell_the_store_and_the_age(aged):
+    given = {"TOKENMEM_STORE__URL": str(aged), "TOKENMEM_STORE__INACTIVE_FOR": "P30D"}
+    assert "1 session expired" in ran("expire", **given)
+    assert {*left(aged)} == {"kept", "new"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "--inactive-days 30, or store.inactive_for"),
+        (["--inactive-days", "0"], "tokenmem expire: "),
+        (["--inactive-days", "1e12"], "tokenmem expire: "),
+    ],
+)
+def test_without_an_age_or_with_a_wrong_one_nothing_expires(aged, options, said):
+    assert said in ran("expire", aged, *options, code=2)

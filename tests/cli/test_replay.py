@@ -1,7 +1,8 @@
-"""What replay measures, on memories whose behaviour is known beforehand."""
+"""What replay reads and measures, on memories whose behaviour is known beforehand."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -9,9 +10,9 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem.cli.measures import ReferenceCounter
-from langchain_tokenmem.cli.replay import ReplayTotals, replay_conversation
+from langchain_tokenmem.cli.replay import ReplayTotals, load_conversations, replay_conversation
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.errors import BudgetExceededError
+from langchain_tokenmem.errors import BudgetExceededError, TokenMemoryError
 from langchain_tokenmem.state import new_state
 from tests.storage.samples import state
 
@@ -141,3 +142,33 @@ def test_coverage_is_of_what_the_answer_needs_and_the_request_holds():
     found = ReplayTotals([play(Scripted(), said)])
     assert (found.coverage, found.far, found.having_far) == (1, 1, 1)
     assert (found.fresh_whole, found.with_results) == (1, 1)
+
+
+# --- recordings: every form of message file is read in tests/adapters/migration
+
+TOOL = {"type": "function", "function": {"name": "read_file"}}
+RECORDED = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi."}]
+
+
+def load(tmp_path, text):
+    path = tmp_path / "said.jsonl"
+    path.write_text(text, encoding="utf-8")
+    return load_conversations(path)
+
+
+def test_a_recording_has_a_name_ids_by_place_and_its_tools(tmp_path):
+    named = {"id": 7, "messages": RECORDED, "tools": [TOOL, "odd"]}
+    first, second = load(tmp_path, f"{json.dumps(RECORDED)}\n\n{json.dumps(named)}\n")
+    assert (first.name, second.name) == ("conversation 1", "7")
+    assert [type(message) for message in second.messages] == [SystemMessage, HumanMessage]
+    assert [message.id for message in second.messages] == ["m0", "m1"]
+    assert (first.tools, second.tools) == ((), (TOOL,))
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [('{"messages": []}', "no messages"), ('{"tokenmem_export": 1}', "is an export")],
+)
+def test_what_cannot_be_played_is_said(tmp_path, text, error):
+    with pytest.raises(TokenMemoryError, match=error):
+        load(tmp_path, text)

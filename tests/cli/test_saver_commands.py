@@ -9,12 +9,9 @@ from decimal import Decimal
 import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base.id import uuid6
-from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.cli.app import app
-
-RUN = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
+from tests.cli.command import ran
 
 
 def put(saver, parent, count):
@@ -63,10 +60,11 @@ def change(path, statement, *given):
     assert count > 0
 
 
+SOUND = "2 sessions, 10 checkpoints: nothing is wrong."
+
+
 def test_doctor_finds_nothing_in_a_sound_store(file):
-    done = RUN.invoke(app, ["doctor", str(file)])
-    assert done.exit_code == 0, done.output
-    assert "2 sessions, 10 checkpoints: nothing is wrong." in done.output
+    assert SOUND in ran("doctor", file)
 
 
 DAMAGES = {
@@ -82,57 +80,47 @@ DAMAGES = {
 def test_doctor_lists_what_is_damaged_and_changes_nothing(file, damage):
     head = ids(file, "ann")[0]
     change(file, DAMAGES[damage], head)
-    found = RUN.invoke(app, ["doctor", str(file)])
-    assert found.exit_code == 1, found.output
-    assert head in found.output
-    assert "bob" not in found.output
-    again = RUN.invoke(app, ["doctor", str(file)])
-    assert again.output == found.output
+    found = ran("doctor", file, code=1)
+    assert head in found
+    assert "bob" not in found
+    assert ran("doctor", file, code=1) == found
     assert len(ids(file, "bob")) == 5
 
 
-@pytest.mark.parametrize("command", [["doctor"], ["migrate-checkpoints"]])
+@pytest.mark.parametrize("command", ["doctor", "migrate-checkpoints"])
 def test_a_file_that_is_none_is_said_and_not_made(tmp_path, command):
-    missing = tmp_path / "missing.db"
-    target = [str(tmp_path / "new.db")] if command[0] != "doctor" else []
-    done = RUN.invoke(app, [*command, str(missing), *target])
-    assert done.exit_code == 2
-    assert not missing.exists()
-    text = tmp_path / "text.db"
+    missing, text = tmp_path / "missing.db", tmp_path / "text.db"
     text.write_text("no database at all " * 100)
-    assert RUN.invoke(app, [*command, str(text), *target]).exit_code == 2
+    target = [tmp_path / "new.db"] if command != "doctor" else []
+    for wrong in (missing, text):
+        ran(command, wrong, *target, code=2)
+    assert not missing.exists()
 
 
 @pytest.mark.slow
 def test_migration_from_a_store_to_another_one(file, tmp_path):
     target = tmp_path / "new.db"
-    done = RUN.invoke(app, ["migrate-checkpoints", str(file), f"sqlite:///{target}"])
-    assert done.exit_code == 0, done.output
-    assert "2 threads: 10 checkpoints with 10 pending writes copied" in done.output
+    migrate = ("migrate-checkpoints", file)
+    copied = "2 threads: 10 checkpoints with 10 pending writes copied"
+    assert copied in ran(*migrate, f"sqlite:///{target}")
     assert ids(target, "ann") == ids(file, "ann")
-    again = RUN.invoke(app, ["migrate-checkpoints", str(file), str(target), "--thread", "bob"])
-    assert "0 checkpoints" in again.output
-    assert "5 were there already" in again.output
+    again = ran(*migrate, target, "--thread", "bob")
+    assert "0 checkpoints" in again
+    assert "5 were there already" in again
     for wrong in (["--from", "langgraph"], ["--allow", "nonsense"], ["--thread", "bop"]):
-        command = ["migrate-checkpoints", str(file), str(target), *wrong]
-        assert RUN.invoke(app, command).exit_code == 2
+        ran(*migrate, target, *wrong, code=2)
 
 
 @pytest.mark.slow
 def test_migration_back_to_langgraph(file, tmp_path):
-    back = tmp_path / "back.db"
-    command = ["migrate-checkpoints", str(file), str(back), "--to", "langgraph"]
-    done = RUN.invoke(app, command)
-    assert done.exit_code == 0, done.output
-    assert "2 threads: 10 checkpoints with 10 pending writes copied" in done.output
-    assert "10 were there already" in RUN.invoke(app, command).output
+    back, whole = tmp_path / "back.db", "2 threads: 10 checkpoints"
+    command = ("migrate-checkpoints", file, back, "--to", "langgraph")
+    assert f"{whole} with 10 pending writes copied" in ran(*command)
+    assert "10 were there already" in ran(*command)
     # A database may have both; what is meant by default is not what it is copied into.
-    both = RUN.invoke(app, ["migrate-checkpoints", str(file), str(file), "--to", "langgraph"])
-    assert "2 threads: 10 checkpoints" in both.output
-    again = RUN.invoke(app, ["migrate-checkpoints", str(file), str(tmp_path / "new.db")])
-    assert "2 threads: 10 checkpoints" in again.output
-    between = ["migrate-checkpoints", str(back), str(tmp_path / "b.db"), "--to", "langgraph"]
-    assert "2 threads: 10 checkpoints" in RUN.invoke(app, between).output
+    assert whole in ran("migrate-checkpoints", file, file, "--to", "langgraph")
+    assert whole in ran("migrate-checkpoints", file, tmp_path / "new.db")
+    assert whole in ran("migrate-checkpoints", back, tmp_path / "b.db", "--to", "langgraph")
 
 
 @pytest.mark.slow
@@ -140,9 +128,8 @@ def test_a_target_that_is_no_database_is_an_error(file, tmp_path):
     text = tmp_path / "text.db"
     text.write_text("no database at all " * 100)
     for target in (text, tmp_path / "no" / "folder.db"):
-        done = RUN.invoke(app, ["migrate-checkpoints", str(file), str(target), "--to", "langgraph"])
-        assert done.exit_code == 2
-        assert "The database: the target cannot store it" in done.output
+        said = ran("migrate-checkpoints", file, target, "--to", "langgraph", code=2)
+        assert "The database: the target cannot store it" in said
 
 
 class Plan(Decimal):
@@ -154,12 +141,9 @@ def test_a_type_is_allowed_in_both_stores(file, tmp_path):
     with TranscriptStore(f"sqlite:///{file}") as store:
         saver = TokenMemorySaver(store, allowed_types=[Plan])
         saver.put_writes(saver.get_tuple(at("bob")).config, [("plan", Plan(1))], "other")
-    command = ["migrate-checkpoints", str(file), str(tmp_path / "new.db")]
-    refused = RUN.invoke(app, command)
-    assert refused.exit_code == 2
-    assert f"--allow {__name__}:Plan" in " ".join(refused.output.split())
-    done = RUN.invoke(app, [*command, "--allow", f"{__name__}:Plan"])
-    assert done.exit_code == 0, done.output
+    command = ("migrate-checkpoints", file, tmp_path / "new.db")
+    assert f"--allow {__name__}:Plan" in " ".join(ran(*command, code=2).split())
+    ran(*command, "--allow", f"{__name__}:Plan")
     with TranscriptStore(f"sqlite:///{tmp_path / 'new.db'}") as store:
         saver = TokenMemorySaver(store, allowed_types=[Plan])
         written = saver.get_tuple(at("bob")).pending_writes
@@ -170,7 +154,5 @@ def test_a_type_is_allowed_in_both_stores(file, tmp_path):
 def test_a_path_may_hold_any_sign(file, tmp_path):
     source, target = tmp_path / "a#? %41b.db", tmp_path / "new#? %41b.db"
     shutil.copy(file, source)
-    done = RUN.invoke(app, ["migrate-checkpoints", str(source), str(target)])
-    assert done.exit_code == 0, done.output
-    found = RUN.invoke(app, ["doctor", str(target)])
-    assert "2 sessions, 10 checkpoints: nothing is wrong." in found.output
+    ran("migrate-checkpoints", source, target)
+    assert SOUND in ran("doctor", target)

@@ -6,17 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenMemorySettings
-from langchain_tokenmem.cli.app import app
 from langchain_tokenmem.settings.sources import settings_in
 from langchain_tokenmem.settings.token_memory_settings import example_file, in_force, settings_table
 from langchain_tokenmem.storage.database_url import shown_url
+from tests.cli.command import ran
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 TABLE = re.compile(r"(<!-- begin of the table.*?-->\n).*?(<!-- end of the table -->)", re.DOTALL)
-RUN = CliRunner()
 
 
 def with_table(page):
@@ -31,7 +29,7 @@ def test_the_table_of_the_docs_is_that_of_the_settings():
 @pytest.mark.slow
 @pytest.mark.parametrize("is_given", [False, True])
 def test_the_example_file_loads_as_it_is_and_with_every_setting_given(is_given, tmp_path):
-    text = RUN.invoke(app, ["config", "--example"]).output
+    text = ran("config", "--example")
     assert text == example_file()
     if is_given:
         lines = text.splitlines()[3:]
@@ -47,24 +45,21 @@ def test_the_example_file_loads_as_it_is_and_with_every_setting_given(is_given, 
 def test_config_prints_what_is_in_force_and_where_it_comes_from(tmp_path, monkeypatch):
     (tmp_path / "tokenmem.yaml").write_text("# one\nmax_wait_s: 3\n", encoding="utf-8")
     monkeypatch.setenv("TOKENMEM_MODE", "code")
-    monkeypatch.setenv("COLUMNS", "200")
     rows = {name: (value, place) for name, value, place in in_force(TokenMemorySettings())}
     assert rows["max_wait_s"] == ("3.0", "tokenmem.yaml")
     assert rows["mode.name"] == ("code", "variable TOKENMEM_MODE")
     assert rows["budget.target"] == ("0.4", "default")
     assert rows["recall"] == ("none", "default")
-    printed = RUN.invoke(app, ["config"])
-    assert printed.exit_code == 0
-    assert "tokenmem.yaml" in printed.output
-    assert "budget.target" in printed.output
-    assert "budget.target" not in RUN.invoke(app, ["config", "--given"]).output
+    printed = ran("config")
+    assert "tokenmem.yaml" in printed
+    assert "budget.target" in printed
+    assert "budget.target" not in ran("config", "--given")
 
 
 def test_config_hides_secrets(monkeypatch):
     monkeypatch.setenv("TOKENMEM_STORE", "postgresql+psycopg://ann:hush@db/x?sslpassword=hush")
     monkeypatch.setenv("TOKENMEM_RECALL__CHROMA__HEADERS", '{"Authorization": "hush"}')
-    monkeypatch.setenv("COLUMNS", "200")
-    printed = RUN.invoke(app, ["config"]).output
+    printed = ran("config")
     assert "ann:***@db" in printed
     assert "hush" not in printed
 

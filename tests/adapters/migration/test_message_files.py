@@ -75,12 +75,21 @@ def test_openai_messages_are_read_with_ids_calls_and_times(tmp_path, indent):
         assert (row.message.id, row.created_at.isoformat()) == ("h", "2024-05-01T10:00:00+00:00")
 
 
-def test_arguments_that_are_no_json_are_an_invalid_call(tmp_path):
+@pytest.mark.parametrize(
+    ("arguments", "args", "invalid"),
+    [
+        *((given, None, given) for given in ("{a", "[1, 2]", '"text"', "[" * 100_000)),
+        *((given, given or {}, None) for given in (None, {"a": 1})),
+    ],
+    ids=["cut", "list", "text", "deep", "none", "parsed"],
+)
+def test_arguments_that_are_no_object_are_an_invalid_call(tmp_path, arguments, args, invalid):
     file = tmp_path / "chat.jsonl"
-    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{a"}}
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
     file.write_text(lines([{"role": "assistant", "content": None, "tool_calls": [call]}]))
     ((_, (message,)),) = read(file)
-    assert message.invalid_tool_calls[0]["args"] == "{a"
+    assert [one["args"] for one in message.invalid_tool_calls] == ([invalid] if invalid else [])
+    assert [one["args"] for one in message.tool_calls] == ([] if invalid else [args])
 
 
 def test_a_line_may_be_a_conversation(tmp_path):
