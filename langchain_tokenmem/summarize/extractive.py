@@ -6,7 +6,8 @@ It writes whole entries, and the tool calls behind the notes of a model.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from langchain_core.messages import BaseMessage
@@ -16,7 +17,7 @@ from langchain_tokenmem.core.facts.sentences import identifiers_in, terms
 from langchain_tokenmem.core.facts.tool_results import CallKind, kind_of_tool
 from langchain_tokenmem.core.messages import text_of
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
-from langchain_tokenmem.summarize.log_lines import Kind, Line, Piece, lines_of
+from langchain_tokenmem.summarize.log_lines import SPEECH_LENGTHS, Kind, Line, Piece, lines_of
 from langchain_tokenmem.summarize.whole_pieces import cut_at_words, forms_of
 
 HEADING = "## Tool calls"
@@ -29,6 +30,7 @@ _MOST_USED, _MOST_OTHERS = 20, 12
 """Values of one result that a call shows: those that were used later, and others."""
 
 _SPOKEN = re.compile(r"(User|Assistant)(?: \((?:correction|\u00d7\d+)\))*: ")
+_TIMES = re.compile(r" \(\u00d7(\d+)\)(?=: )")
 _REFERENCE = re.compile(r"(?:^|(?<=; ))\[([0-9a-f]{6,})\] ")
 _TOOL = re.compile(r"[^\s(]*")
 _PATH = re.compile(r"[\w@.~-]*[/.][\w@./~-]*\w")
@@ -208,6 +210,10 @@ class _Entry:
         most: Tokens that it may have.
         count_text: Counts the tokens of a text.
         known: Text in front of it: a value in it is not repeated.
+        shown: What it shows of a piece, by the identity of the piece.
+        used: Tokens of all that.
+        told: How many pieces have a line in common.
+        changes: What was shown of a piece before each change.
     """
 
     lines: Sequence[Line]
@@ -216,6 +222,7 @@ class _Entry:
     known: str
     shown: dict[int, _Shown] = field(default_factory=dict)
     used: int = 0
+    told: Counter[str] = field(default_factory=Counter)
     changes: list[tuple[int, _Shown | None]] = field(default_factory=list)
 
     def show(self, piece: Piece, form: int) -> None:
@@ -241,13 +248,24 @@ class _Entry:
 
     def _change(self, piece: Piece, shown: _Shown) -> bool:
         before = self.shown.get(id(piece))
-        cost = self._size(shown) - (self._size(before) if before else 0)
+        cost = self._counted(before, -1) + self._counted(shown, 1)
         if self.used + cost > self.most:
+            self._counted(shown, -1)
+            self._counted(before, 1)
             return False
         self.changes.append((id(piece), before))
         self.shown[id(piece)] = shown
         self.used += cost
         return True
+
+    def _counted(self, shown: _Shown | None, by: int) -> int:
+        """Count what is shown, or no longer is; return the tokens that this adds to the entry."""
+        if shown is None:
+            return 0
+        key = _key_of_shown(shown)
+        self.told[key] += by
+        has_own_line = self.told[key] == max(0, by)
+        return by * self._size(shown) if has_own_line else 0
 
     def shorten(self, pieces: Sequence[Piece]) -> None:
         """Show all pieces in shorter forms as far as needed; leave some out as a last resort."""
@@ -282,7 +300,7 @@ class _Entry:
     def lines_within(self) -> Written:
         """Return the lines; undo the last changes if the counts of parts do not add up."""
         while True:
-            lines = [*self._lines()]
+            lines = self._lines()
             text = "\n".join(text for text, _ in lines)
             if text and self.count_text(text) <= self.most:
                 return lines
@@ -294,19 +312,15 @@ class _Entry:
             else:
                 self.shown[key] = before
 
-    def _lines(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+    def _lines(self) -> Written:
+        """Return the lines; of those that read the same the last one, which counts the others."""
+        found: dict[str, list[list[_Shown]]] = {}
         for line in self.lines:
             shown = [self.shown[id(piece)] for piece in line.pieces if id(piece) in self.shown]
             if shown:
-                texts = [
-                    _with_reference(
-                        one.piece,
-                        one.text.removeprefix(one.piece.tool).lstrip() if at else one.text,
-                    )
-                    for at, one in enumerate(shown)
-                ]
-                places = dict.fromkeys(place for one in shown for place in one.piece.places)
-                yield "; ".join(texts), tuple(places)
+                key = _key_of_shown(shown[0])
+                found[key] = [*found.pop(key, []), shown]
+        return [*map(_told_once, found.values())]
 
     def _smallest(self) -> Written:
         """Return as much of the most important piece as fits, even a single character."""
@@ -336,6 +350,31 @@ _CONDENSING = (
     ({Kind.ANSWER, Kind.USER}, _Entry.leave_out),
 )
 """Order in which an entry is condensed: a user's words are the last to be cut."""
+
+
+def _told_once(same: list[list[_Shown]]) -> tuple[str, tuple[int, ...]]:
+    """Return the last of some lines that read the same, which counts the others, and the places."""
+    first, *others = same[-1]
+    text = first.text
+    if len(same) > 1:
+        times = sum(_times(shown.text) for shown, *_ in same)
+        text = _TIMES.sub("", text, count=1).replace(": ", f" (\u00d7{times}): ", 1)
+    texts = [text, *(one.text.removeprefix(one.piece.tool).lstrip() for one in others)]
+    told = [_with_reference(one.piece, text) for one, text in zip(same[-1], texts, strict=True)]
+    places = (place for line in same for shown in line for place in shown.piece.places)
+    return "; ".join(told), tuple(dict.fromkeys(places))
+
+
+def _key_of_shown(shown: _Shown) -> str:
+    """Return what pieces that read the same share; calls and short replies share nothing."""
+    if shown.piece.tool or len(shown.text) <= SPEECH_LENGTHS[0]:
+        return str(id(shown.piece))
+    return _TIMES.sub("", shown.text, count=1)
+
+
+def _times(text: str) -> int:
+    counted = _TIMES.search(text)
+    return int(counted[1]) if counted else 1
 
 
 def _with_reference(piece: Piece, text: str) -> str:

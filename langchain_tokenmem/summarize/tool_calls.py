@@ -49,6 +49,8 @@ _SCALAR, _LINE = 60, 80
 """Characters of a value in JSON, and of a line of a text, that may be shown."""
 _RULERS = "=*- \n"
 """Characters around a line of a result that carry no information."""
+_HEADING = re.compile(r"\s*(?:[=#*-]{3,}|#+ )")
+"""Beginning of a line over others, such as `=== STDOUT ===` and `## Result`."""
 _NO_ARGUMENTS = frozenset({"", "{}", "[]", "null"})
 _MAX_JSON = 200_000
 _MOST_SCALARS, _DEEPEST = 500, 8
@@ -252,15 +254,19 @@ def gist_of(text: str, most: int) -> str:
         text: The result.
         most: Characters that it may have; what does not fit is left out whole.
     """
-    text = text.strip(_RULERS)
-    line = without_line_breaks(text)
+    line = _line(text)
     if len(line) <= most:
         return line
-    lines = [one for one in map(_line, text.splitlines()) if any(map(str.isalpha, one))]
-    lines = [one for one in lines if not _is_part(one)]
+    found = [one for one in text.splitlines() if any(map(str.isalpha, one))]
+    said = [one for one in found if not _HEADING.match(one)]
+    lines = [one for one in map(_line, said or found) if not _is_part(one)]
     if len(lines) > 1 and len(lines[0]) + len(lines[-1]) + 3 <= most:
         return lines[0] if lines[0] == lines[-1] else f"{lines[0]} … {lines[-1]}"
-    whole = [one for one in (*lines[:1], *lines[-1:], *sentences(text)[:1]) if len(one) <= most]
+    whole = [
+        one
+        for one in (*lines[:1], *lines[-1:], *sentences(text.strip(_RULERS))[:1])
+        if len(one) <= most
+    ]
     return whole[0] if whole else ""
 
 

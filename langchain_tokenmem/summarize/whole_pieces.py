@@ -14,6 +14,7 @@ FEWEST_WORDS = 8
 
 _END = re.compile(r"[.!?…]+[\"')\]»”*_`]*(?=\s)|[。！？]+[」』”]?|\n+")
 _CLAUSE_END = re.compile(r"[,;:](?=\s)|\s(?=[–—(-]\s?)|[，；：、]")
+_LIST_ITEM = re.compile(r"(?<=[:;]) (?=\d{1,2}\. )")
 _FEW_WORDS = 3
 _OPENING = ("(", "[", "{", "“", "«", "「", '"', "`")
 _LONGEST_OPEN = 400
@@ -133,7 +134,8 @@ def _first_clauses(text: str, most: int, *, is_last: bool) -> str:
 
 def _announces(head: str) -> bool:
     """Return whether a text ends in a few words that begin a sentence, such as "However,"."""
-    return len(sentences(head)[-1].split()) <= _FEW_WORDS and head.endswith((",", ":"))
+    last = _LIST_ITEM.split(sentences(head)[-1])[-1]
+    return len(last.split()) <= _FEW_WORDS and head.endswith((",", ":"))
 
 
 def _ends(parts: list[str], most: int) -> str:

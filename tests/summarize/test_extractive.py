@@ -22,6 +22,7 @@ from langchain_core.messages import (
 from langchain_tokenmem.core.facts.sentences import message_text, prose
 from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
+from langchain_tokenmem.summarize.whole_pieces import forms_of
 from langchain_tokenmem.summarizers import ExtractiveSummarizer
 from tests.strategies import conversations
 from tests.summarize.docs_examples import EXAMPLES
@@ -193,6 +194,23 @@ def test_a_message_that_is_sent_again_is_told_once_and_counted() -> None:
     assert lines(task, *done, *done) == expected
     yes = [HumanMessage("yes"), AIMessage("Which of them, the first one?")]
     assert lines(*yes, *yes).count("User: yes") == 2
+
+
+def test_answers_whose_beginnings_read_the_same_are_told_once_and_counted() -> None:
+    begin = "The search for the light of the harbour has found nothing in this part of the archive."
+    parts = [AIMessage(f"{begin} Part {n} is next. " + "So I go on. " * 70) for n in range(9)]
+    said = [one for part in parts for one in (HumanMessage("Go on."), part)]
+    told = lines(*said, max_tokens=140)
+    assert [line for line in told if line.startswith("Assistant")] == [
+        f"Assistant (×9): {begin} …"  # noqa: RUF001
+    ]
+    assert "User: Go on." in told
+
+
+def test_a_line_does_not_end_behind_the_first_word_of_a_list() -> None:
+    plan = "I will bring it up to date: 1. First, we look for the page of the pier. 2. Then we go."
+    told = forms_of(f"{plan} {'It is a long way to go. ' * 20}", (45, 240))[0]
+    assert told == "I will bring it up to date: 1. First, we look for the page of the pier. …"
 
 
 def test_of_json_the_values_that_were_used_later_come_first() -> None:
