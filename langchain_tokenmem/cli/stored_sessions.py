@@ -78,12 +78,10 @@ class StoredSessions:
     Attributes:
         store: The store that has them.
         tools: Tool schemas of a recording, by session.
-        is_store: Whether it is the application's own store, not a copy in memory.
     """
 
     store: TranscriptStore
     tools: dict[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
-    is_store: bool = False
 
     def page(
         self, *, user: str | None = None, matching: str = "", limit: int = 20, offset: int = 0
@@ -124,11 +122,8 @@ class StoredSessions:
         stored = self.store.state(session).state
         if stored is not None:
             return stored
-        if is_subgraph_session(session):
-            return None
-        config: Any = {"configurable": {"thread_id": session, "checkpoint_ns": ""}}
-        newest = TokenMemorySaver(self.store).get_tuple(config)
-        return None if newest is None else state_in(newest.checkpoint["channel_values"])
+        newest = next(self._checkpoints(session, limit=1), None)
+        return None if newest is None else state_in(newest)
 
     def rows(self, session: str) -> list[TranscriptRow]:
         """Return the messages of a session with their times.
@@ -148,11 +143,13 @@ class StoredSessions:
 
         A sub-graph has many namespaces, one for each task: its calls are played again.
         """
-        if is_subgraph_session(session):
-            return []
+        return [*self._checkpoints(session)][::-1]
+
+    def _checkpoints(self, session: str, limit: int | None = None) -> Iterator[dict[str, Any]]:
         config: Any = {"configurable": {"thread_id": session, "checkpoint_ns": ""}}
-        found = [*TokenMemorySaver(self.store).list(config)]
-        return [one.checkpoint["channel_values"] for one in reversed(found)]
+        if not is_subgraph_session(session):
+            for one in TokenMemorySaver(self.store).list(config, limit=limit):
+                yield one.checkpoint["channel_values"]
 
 
 def _facts_of(
@@ -211,7 +208,7 @@ def opened(source: str, session: str | None = None) -> Iterator[StoredSessions]:
     """
     if is_database(source) and "tokenmem_sessions" in tables_of(source):
         with TranscriptStore(address_of(source), shared=True) as store:
-            yield StoredSessions(store, is_store=True)
+            yield StoredSessions(store)
         return
     kind = kind_of(source)
     with TranscriptStore("sqlite://", shared=True) as store:
