@@ -131,29 +131,22 @@ def _speaks_of_user(text: str) -> bool:
     return not having or bool(_OWN_THING.search(text, having.end()))
 
 
+# At most 80: a long run of signs is gone through once for each line, not for each sign.
+_MARKS = r"^(?:[^\w\n]|_){0,80}"
 SUBGOALS = re.compile(
-    rf"^[\W_]*{any_of('subgoals')}[ *_]*:[ *_]*(.*)$", re.IGNORECASE | re.MULTILINE
+    rf"{_MARKS}{any_of('subgoals')}[ *_]*:[ *_]*(.*)$", re.IGNORECASE | re.MULTILINE
 )
 ASSUMPTIONS = re.compile(
-    rf"^[\W_]*{any_of('assumptions_heading')}[ *_]*:[ *_]*(.*)$", re.IGNORECASE | re.MULTILINE
+    rf"{_MARKS}{any_of('assumptions_heading')}[ *_]*:[ *_]*(.*)$",
+    re.IGNORECASE | re.MULTILINE,
 )
 _BULLETED = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+\S")
 _PHASE = re.compile(
-    rf"^[\W_]*{any_of('phase_heading')}[ *_]*([^\n.;:]{{2,60}})|"
+    rf"{_MARKS}{any_of('phase_heading')}[ *_]*([^\n.;:]{{2,60}})|"
     rf"(?<!\w){any_of('phase_move')} ([a-z][\w-]{{2,30}}(?: [a-z][\w-]{{2,30}})?) phase\b",
     re.IGNORECASE | re.MULTILINE,
 )
-_SIGNS = (
-    *("phase", "fase", "goal", "ziel", "objecti", "objeti"),
-    *("assumption", "annahme", "hypoth", "suposi", "supuesto"),
-)
 _MOST_LISTED = 20
-
-
-def lists_a_plan(text: str) -> bool:
-    """Return whether a text may name a phase, or list sub-goals or assumptions."""
-    lowered = text.lower()
-    return any(sign in lowered for sign in _SIGNS)
 
 
 def phase_in(text: str) -> str | None:

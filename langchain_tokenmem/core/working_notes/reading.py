@@ -28,7 +28,6 @@ from langchain_tokenmem.core.working_notes.name_rules import (
     SUBGOALS,
     facts_in,
     listed_under,
-    lists_a_plan,
     names_in,
     phase_in,
     topics_in,
@@ -206,8 +205,6 @@ def _with_addition(told: Decision, sentence: str) -> Decision | None:
 
 def _read_plan(draft: NotesDraft, text: str, source: str) -> None:
     """Read sub-goals, the phase and assumptions where they are listed under their names."""
-    if not lists_a_plan(text):
-        return
     if phase := phase_in(text):
         draft.replace("phase", [phase], source)
     for assumed in listed_under(ASSUMPTIONS, text):

@@ -166,6 +166,10 @@ def test_sub_goals_phase_and_assumptions_are_read_under_their_names_only():
     assert texts(same, "subgoals") == texts(same, "phase") == []
 
 
+def test_a_plan_is_looked_for_in_a_long_run_of_signs_in_the_end():
+    assert texts(read([user("The goal:" + "\n-*-\n" * 100_000)]), "subgoals") == []
+
+
 def test_names_said_twice_are_entities_and_phrases_said_three_times_are_topics():
     state = read(
         [
