@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
@@ -36,24 +35,6 @@ _MOST = 100
 _SECONDS = 2.0
 _EXCERPT = 240
 """Characters of a message that an answer shows."""
-
-
-@dataclass(frozen=True)
-class _FoundMessage:
-    """A message as an answer shows it."""
-
-    name: str
-    time: datetime | None
-    speaker: str
-    text: str
-    start: int = 0
-
-    def __str__(self) -> str:
-        time_of = f"{self.time:%Y-%m-%d %H:%M} " if self.time else ""
-        first = max(0, self.start - _EXCERPT // 3)
-        shown = " ".join(self.text[first : first + _EXCERPT].split())
-        before, behind = "... " * (first > 0), " ..." * (first + _EXCERPT < len(self.text))
-        return f"{self.name} {time_of}{self.speaker}: {before}{shown}{behind}"
 
 
 def history_search_tool(
@@ -96,14 +77,12 @@ def history_search_tool(
             lines = _in_store(searched, scope, pattern, by, most)
         else:
             lines = _in_messages(held, pattern, by, most, analyser)
-        return "\n".join(map(str, lines)) or "No message matches."
+        return "\n".join(lines) or "No message matches."
 
     return as_tool(history_search)
 
 
-def _in_store(
-    recall: Recall, scope: ToolScope, pattern: str, by: str, most: int
-) -> list[_FoundMessage]:
+def _in_store(recall: Recall, scope: ToolScope, pattern: str, by: str, most: int) -> list[str]:
     """Return what the transcript of a store has, the newest or the best first."""
     session: dict[str, Any] = {"session_id": scope.session_id, "user_id": scope.user_id}
     hits: Sequence[Hit]
@@ -114,13 +93,10 @@ def _in_store(
         hits = found[::-1]
     lines = []
     for hit in hits:
-        if hit.name == _NAME:
-            continue
-        speaker = speaker_of(hit.role, hit.name)
-        start = _place(pattern, hit.text) if by == "regex" else 0
-        lines.append(
-            _FoundMessage(reference(hit.message_id), hit.created_at, speaker, hit.text, start)
-        )
+        if hit.name != _NAME:
+            speaker = speaker_of(hit.role, hit.name)
+            start = _place(pattern, hit.text) if by == "regex" else 0
+            lines.append(_line(hit.message_id, hit.created_at, speaker, hit.text, start))
     return lines
 
 
@@ -135,7 +111,7 @@ def _place(pattern: str, text: str) -> int:
 
 def _in_messages(
     held: Sequence[BaseMessage] | None, pattern: str, by: str, most: int, analyser: TextAnalyser
-) -> list[_FoundMessage]:
+) -> list[str]:
     """Return what the messages of a graph's state have, the newest or the best first.
 
     Raises:
@@ -157,8 +133,8 @@ def _in_messages(
         raise ConfigurationError(f"{pattern!r} is no regular expression: {error}.") from error
     until = time.monotonic() + _SECONDS
 
-    def search() -> list[_FoundMessage]:
-        found: list[_FoundMessage] = []
+    def search() -> list[str]:
+        found: list[str] = []
         for message in spoken:
             left = until - time.monotonic()
             if left <= 0:
@@ -176,8 +152,17 @@ def _in_messages(
         raise RecallError(f"{pattern!r} took too long; write it without nested repeats.") from None
 
 
-def _found(message: BaseMessage, start: int = 0) -> _FoundMessage:
+def _found(message: BaseMessage, start: int = 0) -> str:
     said_at = marks_of(message).get("created_at")
     moment = datetime.fromisoformat(said_at) if isinstance(said_at, str) else None
     speaker = speaker_of(role_of(message), message.name)
-    return _FoundMessage(reference(message.id), moment, speaker, text_of(message), start)
+    return _line(message.id, moment, speaker, text_of(message), start)
+
+
+def _line(key: str | None, time: datetime | None, speaker: str, text: str, start: int) -> str:
+    """Return a message as an answer shows it, around the place where it matches."""
+    moment = f"{time:%Y-%m-%d %H:%M} " if time else ""
+    first = max(0, start - _EXCERPT // 3)
+    shown = " ".join(text[first : first + _EXCERPT].split())
+    before, behind = "... " * (first > 0), " ..." * (first + _EXCERPT < len(text))
+    return f"{reference(key)} {moment}{speaker}: {before}{shown}{behind}"

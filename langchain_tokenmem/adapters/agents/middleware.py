@@ -38,9 +38,9 @@ from langchain_tokenmem.adapters.agents.model_call import (
     KEPT_BY_PROVIDER,
     ModelCall,
     Step,
+    explained_call,
     is_overflow,
     is_summarized_by_another,
-    made_call,
     tokens_added_behind,
 )
 from langchain_tokenmem.adapters.memory_tools import MEMORY_TOOLS, memory_tools
@@ -235,21 +235,26 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             ConfigurationError: When there is no such call, or no checkpoint right after it.
         """
         history = agent.get_state_history(config)
-        made = made_call(agent, config, history, name=self._name, call=call, context=context)
-        with set_config_context(made.run_config) as run:
-            run.run(made.node.invoke, made.values, made.run_config)
-        return made.answer()
+        asked: Any = {"name": self._name, "call": call, "context": context}
+        work = explained_call(agent, config, history, **asked)
+        node, values, run_config = next(work)
+        with set_config_context(run_config) as run:
+            run.run(node.invoke, values, run_config)
+        explained: Explanation = next(work)
+        return explained
 
     async def aexplain(
         self, agent: Any, config: RunnableConfig, *, call: int | None = None, context: Any = None
     ) -> Explanation:
         """Do the same as `explain` without blocking the event loop."""
         history = [snapshot async for snapshot in agent.aget_state_history(config)]
-        made = made_call(agent, config, history, name=self._name, call=call, context=context)
-        with set_config_context(made.run_config) as run:
-            asked = made.node.ainvoke(made.values, made.run_config)
-            await asyncio.create_task(asked, context=run)
-        return made.answer()
+        asked: Any = {"name": self._name, "call": call, "context": context}
+        work = explained_call(agent, config, history, **asked)
+        node, values, run_config = next(work)
+        with set_config_context(run_config) as run:
+            await asyncio.create_task(node.ainvoke(values, run_config), context=run)
+        explained: Explanation = next(work)
+        return explained
 
     def _made_again(self, request: ModelRequest[Any]) -> ModelRequest[Any] | ModelResponse[Any]:
         """Return the request that was sent; a blank answer once this memory has explained it."""

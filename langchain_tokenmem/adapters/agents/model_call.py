@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -22,7 +22,6 @@ from langchain_tokenmem.core.explained_request import change_between
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.events import MemoryEvent
-from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
 
@@ -208,75 +207,7 @@ class AskedExplanation:
     found: Explanation | None = None
 
 
-@dataclass(frozen=True)
-class MadeCall:
-    """A model call as the checkpoints hold it.
-
-    To explain it, the agent's model node runs once more on the state of that call, with all
-    middleware, and the memory answers in the model's place. So system text, tools and views are
-    made by the code that made them.
-
-    Attributes:
-        agent: The agent that made it.
-        config: The config of its thread.
-        name: Name of the memory.
-        context: The run's context, for middleware that reads it.
-        number: Its number among the replies of the thread, from 1.
-        values: The agent's state as the call had it, with the memory's state after the call.
-        before: The memory's state before the call; None for none.
-    """
-
-    agent: Any
-    config: RunnableConfig
-    name: str
-    context: Any
-    number: int
-    values: dict[str, Any]
-    before: MemoryState | None
-
-    @property
-    def asked(self) -> AskedExplanation:
-        """The question to the memory."""
-        found: AskedExplanation = self.values[ASKED]
-        return found
-
-    @property
-    def node(self) -> Any:
-        """The agent's model node."""
-        return self.agent.nodes["model"].bound
-
-    @property
-    def run_config(self) -> RunnableConfig:
-        """The config that the node had, as far as it is read there."""
-        known = self.config.get("configurable") or {}
-        parents = known.get("checkpoint_ns") or ""
-        configurable = {
-            **known,
-            "checkpoint_ns": "|".join(filter(None, (parents, "model"))),
-            "__pregel_runtime": Runtime(context=self.context),
-            "__pregel_checkpointer": self.agent.checkpointer,
-        }
-        return {**self.config, "configurable": configurable}
-
-    def answer(self) -> Explanation:
-        """Return the explanation, once the node has run.
-
-        Raises:
-            ConfigurationError: When the agent does not have the memory.
-        """
-        told = self.asked.found
-        if told is None:
-            raise ConfigurationError(
-                f"The agent has no memory of the name {self.name!r}, or middleware in front of it "
-                f"answers without calling the model."
-            )
-        thread = str((self.config.get("configurable") or {}).get("thread_id", ""))
-        after = (self.values.get("token_memory") or {}).get(self.name)
-        change = (after and change_between(self.before, after)) or told.change
-        return replace(told, session=thread, call=self.number, change=change)
-
-
-def made_call(
+def explained_call(
     agent: Any,
     config: RunnableConfig,
     history: Iterable[StateSnapshot],
@@ -284,8 +215,12 @@ def made_call(
     name: str,
     call: int | None,
     context: Any,
-) -> MadeCall:
-    """Return a call from the history of a thread.
+) -> Iterator[Any]:
+    """Yield what has to be run to explain a call; once that has run, the explanation.
+
+    It is the agent's model node, with the state and the config of that call. With all middleware it
+    runs once more, and the memory answers in the model's place. So system text, tools and views are
+    made by the code that made them.
 
     Args:
         agent: The agent.
@@ -293,13 +228,30 @@ def made_call(
         history: Its checkpoints, the newest first.
         name: Name of the memory.
         call: Number of the reply in the thread, from 1; None for the newest.
-        context: The run's context.
+        context: The run's context, for middleware that reads it.
 
     Raises:
-        ConfigurationError: When the thread has no such reply, or no checkpoint right after it.
+        ConfigurationError: When the thread has no such reply, or no checkpoint right after it, or
+            the agent does not have the memory.
     """
-    made = past_reply(history, call)
-    values = {**made.found.values, "messages": made.messages, ASKED: AskedExplanation(name)}
+    made, asked = past_reply(history, call), AskedExplanation(name)
+    values = {**made.found.values, "messages": made.messages, ASKED: asked}
+    known = config.get("configurable") or {}
+    configurable = {
+        **known,
+        "checkpoint_ns": "|".join(filter(None, (known.get("checkpoint_ns"), "model"))),
+        "__pregel_runtime": Runtime(context=context),
+        "__pregel_checkpointer": agent.checkpointer,
+    }
+    yield agent.nodes["model"].bound, values, {**config, "configurable": configurable}
+    if asked.found is None:
+        raise ConfigurationError(
+            f"The agent has no memory of the name {name!r}, or middleware in front of it answers "
+            f"without calling the model."
+        )
     older = next(iter(made.older), None)
-    states = older.values.get("token_memory") or {} if older else {}
-    return MadeCall(agent, config, name, context, made.number, values, states.get(name))
+    before = (older.values.get("token_memory") or {}).get(name) if older else None
+    after = (values.get("token_memory") or {}).get(name)
+    change = (after and change_between(before, after)) or asked.found.change
+    thread = str(known.get("thread_id", ""))
+    yield replace(asked.found, session=thread, call=made.number, change=change)
