@@ -44,9 +44,14 @@ _STEP = 1_000
 """Ratios are rounded to thousandths, so that counts keep their values between small corrections."""
 
 
-def corrected_call(call: PreparedCall) -> PreparedCall:
-    """Return a call with its counts corrected by the newest reply that stands in it."""
-    context, reports = call.context, call.state.get("reports")
+def with_known_counts(call: PreparedCall, counter: TokenCounter | None) -> PreparedCall:
+    """Return a call corrected by the newest reply in it, and by its provider's count where known.
+
+    Args:
+        call: The call, with its estimates.
+        counter: The counter that the application gave; a `ProviderCounter` knows such counts.
+    """
+    context, reports, estimating = call.context, call.state.get("reports"), call.counter
     kept = reports["ratio"] if reports and reports["model"] == call.model.name else None
     places = _comparable(context, call.state, call.model)
     is_sure = kept is not None or len(places) >= REPLIES_TO_TRUST
@@ -54,15 +59,13 @@ def corrected_call(call: PreparedCall) -> PreparedCall:
     ratio = _ratio(context, places[0], kept, limit, is_sure=is_sure) if places else None
     ratio = ratio or kept or 1.0
     reported = _reported_at(context, places[0]) if len(places) >= REPLIES_TO_TRUST else 0
-    if ratio == 1.0:
-        return replace(call, ratio=ratio, reported=reported)
-    return replace(
-        call,
-        context=with_ratio(context, ratio),
-        counter=CorrectedCounter(call.counter, ratio),
-        ratio=ratio,
-        reported=reported,
-    )
+    call = replace(call, ratio=ratio, reported=reported)
+    if ratio != 1.0:
+        corrected = CorrectedCounter(estimating, ratio)
+        call = replace(call, context=with_ratio(context, ratio), counter=corrected)
+    if isinstance(counter, ProviderCounter):
+        return _with_known_count(call, estimating, counter)
+    return call
 
 
 def _ratio(
@@ -267,22 +270,16 @@ class CountQuestion:
         return self.counter.start(self.messages, self.tools)
 
 
-def with_known_counts(call: PreparedCall, counter: TokenCounter | None) -> PreparedCall:
-    """Return a call corrected by its replies, and as its provider has counted it where known.
-
-    Args:
-        call: The call, with its estimates.
-        counter: The counter that the application gave; a `ProviderCounter` knows such counts.
-    """
-    corrected = corrected_call(call)
-    if not isinstance(counter, ProviderCounter):
-        return corrected
-    question = CountQuestion.of(corrected, counter)
+def _with_known_count(
+    call: PreparedCall, estimating: TokenCounter, counter: ProviderCounter
+) -> PreparedCall:
+    """Return a call as its provider has counted it; as it is where that is not known."""
+    question = CountQuestion.of(call, counter)
     known = question.answer if question else None
     if known is None:
-        return corrected
-    counted = with_provider_count(corrected, call.counter, known)
-    if counted is corrected:
+        return call
+    counted = with_provider_count(call, estimating, known)
+    if counted is call:
         _report_unused(repr(counter))
     return counted
 

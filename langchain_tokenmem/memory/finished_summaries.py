@@ -208,10 +208,9 @@ class FinishedSummaries:
         self._kept: LRUCache[Hashable, Any] = LRUCache(_MAX_KEPT)
         self._lock = ForkSafeLock()
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was finished yet: then nothing needs to be looked for."""
-        return not self._kept
+    def __len__(self) -> int:
+        """How many there are; with none, nothing needs to be looked for."""
+        return len(self._kept)
 
     def clear(self) -> None:
         """Forget everything."""

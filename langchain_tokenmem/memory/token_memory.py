@@ -324,7 +324,8 @@ class TokenMemory(ErasableMemory, Closeable):
         count = self.start_count(call)
         if count is not None:
             await await_for(count.job, count.until - time.monotonic())
-            call = await in_own_thread(self.settle_count, call, count)
+            self.settle_count(count)
+            call = await in_own_thread(self.engine.prepare_again, call, call.before)
         return await with_async_summaries(self.summarizer, partial(self._compacted, call, order))
 
     def _call(
@@ -365,7 +366,8 @@ class TokenMemory(ErasableMemory, Closeable):
         if count is None:
             return call
         wait_for(count.job, count.until - time.monotonic())
-        return self.settle_count(call, count)
+        self.settle_count(count)
+        return self.engine.prepare_again(call, call.before)
 
     def start_count(self, call: PreparedCall) -> CountJob | None:
         """Start to ask the provider for the size of a request, where that decides something.
@@ -381,11 +383,10 @@ class TokenMemory(ErasableMemory, Closeable):
         question = CountQuestion.of(call, counter)
         return question.ask() if question else None
 
-    def settle_count(self, call: PreparedCall, count: CountJob) -> PreparedCall:
-        """Return the call that knows the provider's answer, if that has come by now."""
+    def settle_count(self, count: CountJob) -> None:
+        """Note whether the provider's answer has come by now; a call that is prepared knows it."""
         if isinstance(self.engine.counter, ProviderCounter):
             self.engine.counter.settle(count)
-        return self.engine.prepare_again(call, call.before)
 
     def count(
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None

@@ -11,6 +11,7 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
+from langchain_tokenmem.memory.prepared_call import PreparedCall
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState
@@ -51,6 +52,7 @@ class Snapshot:
         version: Version of the stored state, for a commit by compare-and-swap.
         scope: Where recall may look; None where nothing is recalled.
         newest: The messages that the call looks at, where there are too many for one call.
+        call: The call under this state; None where it looks at the newest messages only.
     """
 
     request: TurnRequest
@@ -61,6 +63,7 @@ class Snapshot:
     version: int = 0
     scope: ConversationScope | None = None
     newest: Sequence[BaseMessage] | None = None
+    call: PreparedCall | None = None
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ class GraphThread:
         if self.key is not None and request.steps is not None:
             taken = self.memory.finished_summaries.take(self.key, self.messages, state)
             state = taken or state
-        if state["summary"] is None:
+        if state["summary"] is None and self.memory.finished_summaries:
             state = self._found_again(request, state) or state
         if self.removed is not None:
             state = self._without_removed(self.removed, state)
@@ -290,8 +290,6 @@ class GraphThread:
     def _found_again(self, request: TurnRequest, state: MemoryState) -> MemoryState | None:
         """Return the state with a summary of these very words, where one is due and was made."""
         known, engine = self.memory.finished_summaries, self.memory.engine
-        if known.is_empty:
-            return None
         found = known.find(self._places(state, request), self.messages, state)
         if found is None:
             return None

@@ -16,7 +16,7 @@ import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from langchain_tokenmem.background import await_for, in_own_thread, wait_for, waiting_at_most
 from langchain_tokenmem.core.planning import Steps
@@ -25,7 +25,7 @@ from langchain_tokenmem.errors import StoreError, SummaryError, TokenMemoryError
 from langchain_tokenmem.events import MemoryEvent
 from langchain_tokenmem.memory.background import run_in_background
 from langchain_tokenmem.memory.compaction import Summarize, summaries_by, with_async_summaries
-from langchain_tokenmem.memory.prepared_call import PreparedCall, with_sent
+from langchain_tokenmem.memory.prepared_call import with_sent
 from langchain_tokenmem.memory.recalled_blocks import with_recalled
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.tokens.provider_counter import CountJob
@@ -53,7 +53,7 @@ def take_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:
         begun = turn.begin()
         if begun.count is not None:
             wait_for(begun.count.job, turn.seconds_until(begun.count.until))
-            begun = turn.counted(begun)
+            begun = turn.counted(begun.snapshot, begun.count)
         if begun.summary is not None:
             wait_for(begun.summary, turn.seconds_until())
         memory = turn.conversation.memory
@@ -67,7 +67,7 @@ async def atake_turn(conversation: Conversation, request: TurnRequest) -> TurnRe
         begun = await in_own_thread(turn.begin)
         if begun.count is not None:
             await await_for(begun.count.job, turn.seconds_until(begun.count.until))
-            begun = await in_own_thread(turn.counted, begun)
+            begun = await in_own_thread(turn.counted, begun.snapshot, begun.count)
         if begun.summary is not None:
             await await_for(begun.summary, turn.seconds_until())
         summarizer = turn.conversation.memory.summarizer
@@ -125,7 +125,6 @@ class _Begun:
 
     Attributes:
         snapshot: The conversation as it was loaded.
-        call: The call under its state; None where not all of the conversation is looked at.
         count: The provider's count that the call waits for; nothing else is decided until then.
         due: When a summary is due.
         summary: The summary that the call waits for.
@@ -133,7 +132,6 @@ class _Begun:
     """
 
     snapshot: Snapshot
-    call: PreparedCall | None
     count: CountJob | None = None
     due: Due | None = None
     summary: Future[None] | None = None
@@ -161,56 +159,52 @@ class Turn:
 
     def begin(self) -> _Begun:
         """Load the conversation, and ask the provider for its count where that decides."""
-        snapshot = self._load()
-        call = self._prepared(snapshot)
-        count = self.conversation.memory.start_count(call) if call else None
-        begun = _Begun(snapshot, call, count)
-        return begun if count else self._with_summary(begun)
+        snapshot, memory = self._load(), self.conversation.memory
+        count = memory.start_count(snapshot.call) if snapshot.call else None
+        return _Begun(snapshot, count) if count else self._with_summary(snapshot)
 
-    def counted(self, begun: _Begun) -> _Begun:
+    def counted(self, snapshot: Snapshot, count: CountJob) -> _Begun:
         """Go on after the wait for the provider's count."""
-        if begun.call is not None and begun.count is not None:
-            call = self.conversation.memory.settle_count(begun.call, begun.count)
-            begun = replace(begun, call=call, count=None)
-        return self._with_summary(begun)
+        self.conversation.memory.settle_count(count)
+        return self._with_summary(self._prepared(snapshot))
 
-    def _prepared(self, snapshot: Snapshot) -> PreparedCall | None:
-        """Return the call of a snapshot; None where not all of it is looked at."""
+    def _prepared(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with its call; without one where not all of it is looked at."""
         if snapshot.newest is not None:
-            return None
+            return snapshot
         engine = self.conversation.memory.engine
-        return engine.prepare(snapshot.messages, snapshot.state, **snapshot.options)
+        call = engine.prepare(snapshot.messages, snapshot.state, **snapshot.options)
+        return replace(snapshot, call=call)
 
-    def _with_summary(self, begun: _Begun) -> _Begun:
+    def _with_summary(self, snapshot: Snapshot) -> _Begun:
         """Start the summary that the call waits for, and make the view without it.
 
         The view is made before the wait: at its end there may be many calls, and no time.
         """
         if self.request.instruction is not None:  # the agent asks for one: it may run already
-            return replace(begun, summary=self.running_summary())
-        due = self._due_summary(begun.snapshot, begun.call)
+            return _Begun(snapshot, summary=self.running_summary())
+        due = self._due_summary(snapshot)
         if due != "at once":
-            return replace(begun, due=due)
-        summary = self._start_summary(begun.snapshot, due)
+            return _Begun(snapshot, due=due)
+        summary = self._start_summary(snapshot, due)
         summarize = summaries_by(self.conversation.memory.summarizer)
-        late = self._compact(begun.snapshot, begun.call, "shorten_if_enough", summarize)
-        return replace(begun, due=due, summary=summary, late=late)
+        late = self._compact(snapshot, "shorten_if_enough", summarize)
+        return _Begun(snapshot, due=due, summary=summary, late=late)
 
     def finish(self, begun: _Begun, summarize: Summarize) -> TurnResult:
         """Compact and view after all waits, and commit the new state."""
-        snapshot, call = begun.snapshot, begun.call
+        snapshot = begun.snapshot
         if begun.summary is not None:
             if begun.late is not None and not begun.summary.done():
                 state, view = begun.late
                 if self.conversation.commit(snapshot, state):
                     return self._result(snapshot, state, view)
             snapshot = self._load(snapshot)
-            call = self._prepared(snapshot)
         # A summary that is made in the background is not made here as well.
         steps = self.request.steps if begun.due is None else "shorten_if_enough"
         for _ in range(ATTEMPTS):
             try:
-                state, view = self._compact(snapshot, call, steps, summarize)
+                state, view = self._compact(snapshot, steps, summarize)
             except SummaryError as error:
                 return self._without_summary(snapshot, error)
             if self.conversation.commit(snapshot, state):
@@ -218,7 +212,6 @@ class Turn:
                     self._start_summary(snapshot, begun.due)
                 return self._result(snapshot, state, view)
             snapshot = self._load(snapshot)
-            call = self._prepared(snapshot)
         self.warn("others commit all the time.")
         return self._uncompacted(snapshot)
 
@@ -227,8 +220,8 @@ class Turn:
         loaded = self.conversation.load_after_reply(self.request)
         if loaded is None:
             return
-        snapshot = self._without_backlog(loaded)
-        due = self._due_summary(snapshot, self._prepared(snapshot))
+        snapshot = self._prepared(self._without_backlog(loaded))
+        due = self._due_summary(snapshot)
         if due is not None:
             self._start_summary(snapshot, due)
 
@@ -251,12 +244,12 @@ class Turn:
     def _load(self, previous: Snapshot | None = None) -> Snapshot:
         """Return the conversation, its newest question with its memory block."""
         snapshot = self._without_backlog(self.conversation.load(self.request, previous))
-        if snapshot.scope is None:
-            return snapshot
-        messages = snapshot.messages if snapshot.newest is None else snapshot.newest
-        memory, state = self.conversation.memory, snapshot.state
-        recalled = with_recalled(memory, messages, state, snapshot.scope, **snapshot.options)
-        return replace(snapshot, state=recalled)
+        if snapshot.scope is not None:
+            messages = snapshot.messages if snapshot.newest is None else snapshot.newest
+            memory, state = self.conversation.memory, snapshot.state
+            state = with_recalled(memory, messages, state, snapshot.scope, **snapshot.options)
+            snapshot = replace(snapshot, state=state)
+        return self._prepared(snapshot)
 
     def _without_backlog(self, snapshot: Snapshot) -> Snapshot:
         """Return the conversation with the newest messages only, where the others are too many.
@@ -271,7 +264,7 @@ class Turn:
         limit = memory.limit_of(snapshot.options)
         return replace(snapshot, newest=newest_messages(snapshot.messages, snapshot.state, limit))
 
-    def _due_summary(self, snapshot: Snapshot, call: PreparedCall | None) -> Due | None:
+    def _due_summary(self, snapshot: Snapshot) -> Due | None:
         """Return when a summary is due: at once where the request cannot be made without it.
 
         One of a backlog takes its time, and is not waited for.
@@ -279,11 +272,11 @@ class Turn:
         memory = self.conversation.memory
         if self.conversation.key is None or self.request.steps != "all":
             return None
-        if call is None:
+        if snapshot.call is None:
             return "soon"
         if not memory.background:
             return None
-        planned = memory.engine.plan(call)
+        planned = memory.engine.plan(snapshot.call)
         if not planned.fold:
             return None
         return "at once" if planned.before > memory.limit_of(snapshot.options) else "soon"
@@ -307,20 +300,15 @@ class Turn:
         return self.conversation.memory.background_summaries.running(self.conversation.key)
 
     def _compact(
-        self,
-        snapshot: Snapshot,
-        call: PreparedCall | None,
-        steps: Steps | None,
-        summarize: Summarize,
+        self, snapshot: Snapshot, steps: Steps | None, summarize: Summarize
     ) -> tuple[MemoryState, View]:
-        if call is None:
+        if snapshot.call is None:
             return snapshot.state, self._view(snapshot)
         engine, asked = self.conversation.memory.engine, self.request.instruction
         if asked is not None:
             steps = "all"
-        made = engine.compaction(
-            call, summarize, force=asked is not None, instruction=asked, steps=steps
-        )
+        order: Any = {"force": asked is not None, "instruction": asked, "steps": steps}
+        made = engine.compaction(snapshot.call, summarize, **order)
         state, view = engine.request(*made)
         if not self.request.is_sent:
             state = with_sent(state, snapshot.state.get("sent"))
