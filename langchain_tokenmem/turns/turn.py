@@ -5,7 +5,7 @@
         -> compact and view -> commit -> start the summary that is due soon
     the model's reply -> start the summary that the next call needs
 
-A turn waits twice at most: for the provider's count and for a summary. `Turn.take` and `Turn.atake`
+A turn waits twice at most: for the provider's count and for a summary. `take_turn` and `atake_turn`
 are these waits, sync and async; all that comes before, between and behind them is the same.
 """
 

@@ -258,7 +258,7 @@ class _ChainTurns:
             chain.bind(**kwargs) if kwargs else chain,
             RunnableGenerator(answer.transform, answer.atransform, name="store"),
         )
-        return _KeptStream(whole, answer) if self.on_abort == "keep" else whole
+        return _KeptStream(bound=whole, answer=answer) if self.on_abort == "keep" else whole
 
     def _input(self, value: Any, call: ChainCall, view: View) -> Any:
         """Return the chain's input with the view in its place."""
@@ -307,30 +307,10 @@ class _AnswerStore:
         self.call.session.add([*self.call.messages, marked(said, interrupted=True)])
 
 
-class _KeptStream(Runnable[Any, Any]):
+class _KeptStream(RunnableBindingBase[Any, Any]):
     """The chain of one call, of which what a stopped or failed stream has said is stored."""
 
-    def __init__(self, chain: Runnable[Any, Any], answer: _AnswerStore) -> None:
-        self._chain = chain
-        self._answer = answer
-
-    def invoke(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Run the chain."""
-        return self._chain.invoke(input, config, **kwargs)
-
-    async def ainvoke(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Run the chain."""
-        return await self._chain.ainvoke(input, config, **kwargs)
+    answer: Any
 
     def stream(
         self,
@@ -341,11 +321,11 @@ class _KeptStream(Runnable[Any, Any]):
         """Stream the chain; a caller who closes the stream ends it with `GeneratorExit`."""
         chunks = []
         try:
-            for chunk in self._chain.stream(input, config, **kwargs):
+            for chunk in super().stream(input, config, **kwargs):
                 chunks.append(chunk)
                 yield chunk
         except BaseException:
-            self._answer.keep(chunks)
+            self.answer.keep(chunks)
             raise
 
     async def astream(
@@ -357,11 +337,11 @@ class _KeptStream(Runnable[Any, Any]):
         """Do the same as `stream`; a task that is cancelled ends it, too."""
         chunks = []
         try:
-            async for chunk in self._chain.astream(input, config, **kwargs):
+            async for chunk in super().astream(input, config, **kwargs):
                 chunks.append(chunk)
                 yield chunk
         except BaseException:
-            await in_own_thread(self._answer.keep, chunks)
+            await in_own_thread(self.answer.keep, chunks)
             raise
 
 
