@@ -269,17 +269,17 @@ class Turn:
 
         One of a backlog takes its time, and is not waited for.
         """
-        memory = self.conversation.memory
+        memory, call = self.conversation.memory, snapshot.call
         if self.conversation.key is None or self.request.steps != "all":
             return None
-        if snapshot.call is None:
+        if call is None:
             return "soon"
         if not memory.background:
             return None
-        planned = memory.engine.plan(snapshot.call)
+        planned = memory.engine.plan(call)
         if not planned.fold:
             return None
-        return "at once" if planned.before > memory.limit_of(snapshot.options) else "soon"
+        return "at once" if planned.before > call.budget.limit else "soon"
 
     def _start_summary(self, snapshot: Snapshot, due: Due) -> Future[None]:
         """Start a summary in the background, or return the one that is made already."""
