@@ -332,7 +332,8 @@ class TokenMemory(ErasableMemory, Closeable):
         self, messages: Sequence[BaseMessage], state: MemoryState | None, options: RequestOptions
     ) -> PreparedCall:
         """Return a call of an application, whose state may be anything."""
-        return self.engine.prepare(messages, load_state(state), **options)
+        named = self.engine.named(messages)  # first, in case the two are swapped
+        return self.engine.prepare(named, load_state(state), **options)
 
     def _ordered(
         self,
