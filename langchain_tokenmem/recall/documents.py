@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 
 from langchain_tokenmem.core.search_units import IndexSource
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.storage.importing import moment_of
+from langchain_tokenmem.storage.message_json import moment_of
 
 
 def document_source(

@@ -7,7 +7,7 @@ from datetime import date, datetime
 
 from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
-from langchain_tokenmem.storage.importing import moment_of
+from langchain_tokenmem.storage.message_json import moment_of
 
 
 def checked_counter(count_tokens: Callable[[str], int]) -> Callable[[str], int]:

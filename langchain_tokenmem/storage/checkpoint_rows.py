@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
@@ -149,15 +148,6 @@ def is_at(row: Any, table: Any = checkpoints) -> tuple[Any, ...]:
     return tuple(
         table.c[name] == getattr(row, name) for name in ("thread_id", "ns", "checkpoint_id")
     )
-
-
-def time_of(checkpoint: Mapping[str, Any]) -> datetime | None:
-    """Return the time that a checkpoint tells."""
-    try:
-        moment = datetime.fromisoformat(str(checkpoint.get("ts")))
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def behind(checkpoint_id: str | None, thread_id: str | None, ns: str | None) -> list[Any]:

@@ -34,11 +34,11 @@ from langchain_tokenmem.storage.checkpoint_rows import (
     errors_about,
     is_at,
     says,
-    time_of,
     to_ranges,
 )
 from langchain_tokenmem.storage.codec import MARK, Codec, attach, detach, is_plain
 from langchain_tokenmem.storage.database import Database
+from langchain_tokenmem.storage.message_json import moment_of
 from langchain_tokenmem.storage.sessions import find_or_make, later, save
 from langchain_tokenmem.storage.tables import checkpoints
 from langchain_tokenmem.storage.thread_messages import MessageWriter, ThreadMessages
@@ -132,7 +132,7 @@ class CheckpointStore:
                     f"another run has gone on from; the head is {head!r}."
                 )
             parent = self.stored(there[at.checkpoint_id]) if at.checkpoint_id in there else None
-            now = time_of(checkpoint) or datetime.now(UTC)
+            now = moment_of(checkpoint.get("ts")) or datetime.now(UTC)
             writer = MessageWriter(self.messages, connection, session, now)
             channels = self._channels(connection, writer, session.id, checkpoint, prepared, parent)
             fields = {k: v for k, v in checkpoint.items() if k not in {"id", "channel_values"}}
@@ -152,22 +152,32 @@ class CheckpointStore:
                 connection.execute(insert(checkpoints), row)
             else:
                 connection.execute(update(checkpoints).where(*is_at(own)).values(row))
-            main = channels.get(self.transcript_channel or "")
-            if main and self.codec.is_plain and (head is None or name >= head):
-                is_branch = head is not None and head != at.checkpoint_id
-                before = self.stored(there[head]) if is_branch else parent
-                earlier = before.channels.get(self.transcript_channel or "") if before else None
-                was = earlier.numbers if earlier else []
-                change = writer.follow(was, main.numbers, is_branch=is_branch)
+            if head is None or name >= head:
+                before = self.stored(there[head]) if head and head != at.checkpoint_id else parent
+                change = self._follow(writer, before, channels, is_branch=before is not parent)
             pins = given.get(PINS_CHANNEL)
             if isinstance(pins, dict):
                 session.is_pinned = int(any(pins.values()))
             save(connection, session, active_at=later(session.active_at, datetime.now(UTC)))
-            count = 0
-            if is_new and counts:
-                count = connection.execute(COUNT, vars(at)).scalar_one()
+            count = connection.execute(COUNT, vars(at)).scalar_one() if is_new and counts else 0
         self.messages.index.tell(change or Change("added"))
         return count
+
+    def _follow(
+        self,
+        writer: MessageWriter,
+        before: StoredCheckpoint | None,
+        channels: Mapping[str, Value],
+        *,
+        is_branch: bool,
+    ) -> Change | None:
+        """Let the transcript say what the head says, which came in place of the one before."""
+        name = self.transcript_channel
+        if name is None or name not in channels or not self.codec.is_plain:
+            return None
+        earlier = before.channels.get(name) if before else None
+        was = earlier.numbers if earlier else []
+        return writer.follow(was, channels[name].numbers, is_branch=is_branch)
 
     def _channels(
         self,

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import chain
 from typing import Any
 
@@ -30,6 +30,7 @@ from langchain_tokenmem.storage.message_json import (
     EncodedMessage,
     created_at_of,
     from_json,
+    moment_of,
     to_json,
 )
 from langchain_tokenmem.storage.search_index import SearchIndex
@@ -249,23 +250,6 @@ def given_time(message: BaseMessage) -> str | None:
             if moment is not None:
                 return moment.isoformat()
     return None
-
-
-def moment_of(value: Any) -> datetime | None:
-    """Return a time in UTC; None for what is none.
-
-    Args:
-        value: A datetime, ISO 8601 or seconds since 1970; without a zone it is UTC.
-    """
-    try:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return datetime.fromtimestamp(value, UTC)
-        found = datetime.fromisoformat(value) if isinstance(value, str) else value
-        if not isinstance(found, datetime):
-            return None
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 Source = BaseChatMessageHistory | Iterable[Any]

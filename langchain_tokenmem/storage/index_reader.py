@@ -213,41 +213,22 @@ class IndexReader(VectorsReader):
         Both are ids of messages; documents are always returned. What is of another time than the
         scope's is not.
         """
-        if self._said_in_time():
-            there = self._of_time(units)
-            units = [unit for unit in units if unpack_unit(unit)[:2] in there]
-        if among is None and not exclude:
+        bounds = self._said_in_time()
+        if not bounds and among is None and not exclude:
             return list(units)
-        names = self._names(units)
-        return [
-            unit
-            for unit in units
-            if (name := names.get(unpack_unit(unit)[:2])) is None
-            or (name not in exclude and (among is None or name in among))
-        ]
-
-    def _of_time(self, units: Iterable[int]) -> set[tuple[int, int]]:
-        """Return session and seq of the units that are of a time that may be found."""
-        found: set[tuple[int, int]] = set()
-        for number, seqs in _by_session(units).items():
-            own = (messages.c.session == number, *self._said_in_time())
-            rows = rows_with(
-                self._connection, select(messages.c.seq).where(*own), messages.c.seq, seqs
-            )
-            found |= {(number, row.seq) for row in rows}
-        return found
-
-    def _names(self, units: Iterable[int]) -> dict[tuple[int, int], str]:
-        """Return the ids of the messages of some units; documents are left out."""
-        found: dict[tuple[int, int], str] = {}
+        names: dict[tuple[int, int], str | None] = {}
         wanted = _by_session(units)
-        query = select(messages.c.seq, messages.c.message_id)
+        query = select(messages.c.seq, messages.c.message_id).where(*bounds)
         for session in self._sessions(wanted):
-            if session.kind == MESSAGES:
-                own = query.where(messages.c.session == session.id)
-                rows = rows_with(self._connection, own, messages.c.seq, wanted[session.id])
-                found |= {(session.id, seq): name or "" for seq, name in rows}
-        return found
+            own = query.where(messages.c.session == session.id)
+            for seq, name in rows_with(self._connection, own, messages.c.seq, wanted[session.id]):
+                names[session.id, seq] = name if session.kind == MESSAGES else None
+        found = {
+            place
+            for place, name in names.items()
+            if name is None or (name not in exclude and (among is None or name in among))
+        }
+        return [unit for unit in units if unpack_unit(unit)[:2] in found]
 
     def _sessions(self, numbers: Iterable[int]) -> list[Session]:
         """Return the sessions with some numbers, in order; each is read once."""

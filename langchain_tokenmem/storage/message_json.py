@@ -219,15 +219,30 @@ def created_at_of(message: BaseMessage, now: datetime) -> datetime:
         ConfigurationError: When its `created_at` is no time.
     """
     given = marks_of(message).get("created_at")
-    try:
-        moment = now if given is None else datetime.fromisoformat(given)
-        # A time without a zone is taken for UTC, wherever this runs.
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+    moment = moment_of(now if given is None else given if isinstance(given, str) else None)
+    if moment is None:
         raise ConfigurationError(
             f"Message {message.id}: created_at is {given!r}; it is a time in ISO 8601, such as "
             f'"2026-01-31T12:00:00+00:00".'
-        ) from error
+        )
+    return moment
+
+
+def moment_of(value: Any) -> datetime | None:
+    """Return a time in UTC; None for what is none.
+
+    Args:
+        value: A datetime, ISO 8601 or seconds since 1970; without a zone it is UTC.
+    """
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value, UTC)
+        found = datetime.fromisoformat(value) if isinstance(value, str) else value
+        if not isinstance(found, datetime):
+            return None
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def decoded_message(text: str) -> BaseMessage:

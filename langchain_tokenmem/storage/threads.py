@@ -21,10 +21,10 @@ from langchain_tokenmem.storage.checkpoint_rows import (
     errors_about,
     from_ranges,
     is_at,
-    time_of,
 )
 from langchain_tokenmem.storage.checkpoints import CheckpointStore
 from langchain_tokenmem.storage.database import change_with, chunks, lock_threads
+from langchain_tokenmem.storage.message_json import moment_of
 from langchain_tokenmem.storage.sessions import (
     MESSAGES,
     find,
@@ -290,7 +290,11 @@ def _by_rule(stored: Sequence[StoredCheckpoint], rule: RetentionRule) -> set[str
         return set()
     young = stored if rule.keep_last is None else stored[-rule.keep_last :]
     since = rule.since
-    stays = {one.id for one in young if since is None or (time_of(one.fields) or since) >= since}
+    stays = {
+        one.id
+        for one in young
+        if since is None or (moment_of(one.fields.get("ts")) or since) >= since
+    }
     return stays | {stored[-1].id}
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from langchain_tokenmem.core.search_units import (
+    MOST_PARTS,
     ScopePartitions,
     pack_unit,
     unpack_unit,
@@ -31,8 +32,6 @@ from langchain_tokenmem.storage.tables import (
 )
 
 _ABOUT = "The index of recall"
-_RANGES = 50
-"""Ranges of units in one query."""
 
 _PREFIX = "index:"
 """Begins the names of the facts that are properties of an index."""
@@ -177,15 +176,9 @@ def _is_set(connection: Connection, collection: str) -> bool:
 
 def delete_vectors(connection: Connection, number: int, seqs: Iterable[int]) -> None:
     """Delete the vectors of some messages of a session."""
-    found = sorted(seqs)
-    for start in range(0, len(found), _RANGES):
-        at = or_(*(_of_message(number, seq, seq) for seq in found[start : start + _RANGES]))
-        connection.execute(delete(vectors).where(vectors.c.session == number, at))
-
-
-def _of_message(number: int, first: int, last: int) -> Any:
-    low, high = pack_unit(number, first), pack_unit(number, last + 1)
-    return (vectors.c.unit >= low) & (vectors.c.unit < high)
+    own = delete(vectors).where(vectors.c.session == number)
+    places = [pack_unit(number, seq) // MOST_PARTS for seq in seqs]
+    change_with(connection, own, vectors.c.unit // MOST_PARTS, places)
 
 
 class VectorsReader:
