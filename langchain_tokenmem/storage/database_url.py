@@ -88,7 +88,7 @@ def about_async(driver: str) -> str:
 
 
 def _supported(address: URL) -> URL:
-    if address.get_backend_name() not in {"sqlite", "postgresql"}:
+    if address.get_backend_name() not in SYNC_DRIVERS:
         raise ConfigurationError(
             f"{address.get_backend_name()} is not supported; use SQLite or PostgreSQL."
         )

@@ -31,14 +31,13 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
+from langchain_tokenmem.storage.database_url import SYNC_DRIVERS
 from langchain_tokenmem.storage.message_json import from_json, to_json
 
 SCHEMA_VERSION = 2
 
 APPLICATION_ID = 0x746F6B6D
 """Marks a SQLite file as ours in its header (the letters `tokm`)."""
-
-DIALECTS = ("postgresql", "sqlite")
 
 metadata = MetaData()
 
@@ -238,8 +237,10 @@ def schema_sql(dialect: str) -> str:
     Raises:
         ConfigurationError: When it is another one.
     """
-    if dialect not in DIALECTS:
-        raise ConfigurationError(f"{dialect} is not supported; use {' or '.join(DIALECTS)}.")
+    if dialect not in SYNC_DRIVERS:
+        raise ConfigurationError(
+            f"{dialect} is not supported; use {' or '.join(sorted(SYNC_DRIVERS))}."
+        )
     statements: list[str] = []
 
     def write(statement: Any, *_parameters: object) -> None:
