@@ -49,7 +49,7 @@ from langchain_tokenmem.recall.fusion import Floor
 from langchain_tokenmem.recall.text_parts import parts_of
 
 UNRELATED = Path(__file__).with_name("_unrelated.txt")
-NO_FLOOR = Floor(terms=0, share=0.0, strong_share=0.0, each_share=0.0, cosine=None)
+NO_FLOOR = Floor(share=0.0, strong_share=0.0, each_share=0.0, cosine=None)
 
 Search = Callable[[Dialogue, str], Found]
 

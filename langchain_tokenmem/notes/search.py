@@ -17,16 +17,14 @@ from langchain_tokenmem.recall.analysis import (
     dates_in,
 )
 from langchain_tokenmem.recall.fusion import Boosts, Floor, fused
-from langchain_tokenmem.recall.words import Bm25, Posting, TermWeight, score
+from langchain_tokenmem.recall.words import Bm25, Posting, score
 
-NOTES_FLOOR = Floor(terms=2, share=0.12, strong_share=0.25)
-"""Least that notes must have in common with a question.
+NOTES_FLOOR = Floor(share=0.3)
+"""Least that notes must have in common with a question: less than messages, since notes are chosen.
 
-Found on LoCoMo's facts, checked on the chats of REALTALK with each line as a note
-(benchmarks/notes_recall.py): of 200 unrelated questions 0.7 % and 2.5 % bring a note. A share of
-0.15 costs 0.7 points of LoCoMo's evidence and changes nothing else; recall's strong share (0.22)
-brings a note for 3.6 % of REALTALK's unrelated questions. One of two words is enough (0.25) where
-no note has the other one, and only one has this.
+On LoCoMo's facts, and on the chats of REALTALK with each line as a note
+(benchmarks/notes_recall.py), 0.7 % and 1.1 % of 200 unrelated questions bring a note; recall's own
+floor costs 1.7 points of LoCoMo's evidence.
 """
 
 _BM25 = Bm25()
@@ -111,7 +109,7 @@ class NoteRanker:
         """Return the notes that match one question, given the postings of its terms."""
         if not postings:
             return []
-        weights = {term: TermWeight.of(len(rows), len(by_unit)) for term, rows in postings.items()}
+        counts = {term: len(rows) for term, rows in postings.items()}
         near = [
             (unit, cosines[note.content])
             for unit, note in by_unit.items()
@@ -120,7 +118,7 @@ class NoteRanker:
         # A neighbour moves a note up and never brings one that does not match itself.
         matching = {unit for rows in postings.values() for unit, *_ in rows}.union(dict(near))
         ranking = fused(
-            score(postings, weights, average_length, _BM25),
+            score(postings, counts, len(by_unit), average_length, _BM25),
             near,
             lexical_weight=_LEXICAL_WEIGHT,
             dense_weight=_DENSE_WEIGHT,

@@ -15,6 +15,12 @@ from langchain_tokenmem.recall.words import Scores, Units, Weights
 _SHINGLE = 3
 """Words of a shingle."""
 
+_HALF_WAY = 200
+"""Terms of a message, or units of a scope, that count as half of very many."""
+
+_SHORT_SCOPE = 0.48
+"""Part of `strong_share` that a single term needs in a short scope at least."""
+
 _FAR = -2.0
 """Placeholder for an unknown cosine, below every real one."""
 
@@ -31,24 +37,24 @@ class Floor:
     strict floor for each message would lose up to eleven points of the evidence on LoCoMo
     (docs/recall.md).
 
-    By words, the gate opens when a message has two terms of the question and a fifth of its weight
-    (IDF), or more terms and less weight (three and 13 %, four and a tenth), or matches much of a
-    question whose terms occur in the scope; by meaning, when the cosine of a message is high
-    enough.
+    By words, the gate opens when a message has two terms of the question, and more of them the
+    longer it is, since a long text has any two words: the terms that it has beyond the first, times
+    the share of the question's weight (IDF) that it matches, times the share that is known in the
+    scope, must be at least `share`, times its length / (200 + its length). In chats two terms are
+    mostly enough; in an answer of two hundred words it takes two rare ones, or more. By meaning,
+    the gate opens when the cosine of a message is high enough.
 
     Attributes:
-        terms: How many of the question's terms a message must contain itself.
-        share: Share of the question's weight that it must also match, if it has no more of them.
-        strong_share: Matched share times the share of the question's weight that occurs in the
-            scope, from which a single term is enough: about one of two, if that is rare.
+        share: What a message needs, the longer it is the nearer to this.
+        strong_share: Matched share times known share from which a single term is enough; in a short
+            scope, where most words are unknown and none is met by chance, down to half of it.
         cosine: Cosine from which meaning alone is enough; None opens the gate for every question.
         each_share: Least share of a message that is not near in meaning.
         each_cosine: Least cosine of a message that matches no words.
     """
 
-    terms: int = 2
-    share: float = 0.2
-    strong_share: float = 0.24
+    share: float = 0.7
+    strong_share: float = 0.5
     cosine: float | None = 0.3
     each_share: float = 0.01
     each_cosine: float = 0.1
@@ -121,10 +127,17 @@ def _normalised(values: Weights, *, from_zero: bool) -> Weights:
     return (values - low) / spread if spread > 0 else np.ones(len(values))
 
 
+def _grown(size: Weights | int) -> Weights:
+    """Return how far a size is on its way from nothing (0) to very much (1)."""
+    return np.asarray(size / (size + _HALF_WAY))
+
+
 def _over(floor: Floor, words: Scores, shares: Weights, similarity: Weights) -> NDArray[np.bool_]:
-    least_share = floor.terms * floor.share
-    passes = (words.counts >= floor.terms) & (words.counts * words.shares >= least_share)
-    passes |= words.known * words.shares >= floor.strong_share
+    known = words.known * words.shares
+    further = words.counts - 1
+    passes = (further > 0) & (further * known >= floor.share * _grown(words.lengths))
+    alone = floor.strong_share * np.maximum(_SHORT_SCOPE, _grown(words.scope))
+    passes |= (words.counts > 0) & (known >= alone)
     is_near = similarity >= (_FAR if floor.cosine is None else floor.cosine)
     if not passes.any() and not (is_near & (similarity > _FAR)).any():
         return np.zeros(len(similarity), dtype=np.bool_)

@@ -76,39 +76,18 @@ class Scores:
         shares: Share of the question's weight (IDF) that each matches; a neighbour's word counts
             with the neighbour's weight.
         counts: How many of the question's terms each one contains itself.
+        lengths: How many terms each one has; 0 where only its neighbours match.
         known: Share of the question's weight that occurs anywhere in the scope.
+        scope: How many units the scope has.
     """
 
     units: Units
     values: Weights
     shares: Weights
     counts: Weights
+    lengths: Weights
     known: float = 0.0
-
-
-@dataclass(frozen=True)
-class TermWeight:
-    """Weight of a term of a question.
-
-    Attributes:
-        score: Weight in the score of a unit.
-        share: Weight in the share of the question that a unit matches. A term that does not occur
-            weighs as much as one that occurs once. A short history counts as a sample of 100 units,
-            of which a single one has what all of its few messages have.
-        is_known: Whether any unit has the term.
-    """
-
-    score: float
-    share: float
-    is_known: bool = True
-
-    @classmethod
-    def of(cls, count: int, units: int) -> TermWeight:
-        """Return the weight of a term that `count` of `units` have."""
-        known = min(count, units)
-        sampled = known * min(1.0, units / _LEAST_UNITS)
-        share = idf(max(sampled, 1.0), max(units, _LEAST_UNITS))
-        return cls(idf(known, units), share, is_known=known > 0)
+    scope: int = 0
 
 
 def idf(count: float, units: int) -> float:
@@ -116,9 +95,20 @@ def idf(count: float, units: int) -> float:
     return math.log(1 + (units - count + 0.5) / (count + 0.5))
 
 
+def _share(count: int, units: int) -> float:
+    """Return what a term weighs in the share of the question that a unit matches.
+
+    A term that does not occur weighs as much as one that occurs once. A short history counts as a
+    sample of 100 units, of which a single one has what all of its few messages have.
+    """
+    sampled = count * min(1.0, units / _LEAST_UNITS)
+    return idf(max(sampled, 1.0), max(units, _LEAST_UNITS))
+
+
 def score(
     postings: Mapping[str, Sequence[Posting]],
-    weights: Mapping[str, TermWeight],
+    counts: Mapping[str, int],
+    units: int,
     average: float,
     parameters: Bm25,
 ) -> Scores:
@@ -126,28 +116,33 @@ def score(
 
     Args:
         postings: Rows of each term.
-        weights: Weights of all terms of the question, also of those that do not occur.
+        counts: How many units have each term of the question; 0 for those that do not occur.
+        units: How many units the scope has.
         average: Mean length of a unit, in terms.
         parameters: Parameters of BM25F.
     """
+    weights = {term: _share(min(count, units), units) for term, count in counts.items()}
     found = [
-        (*_term(rows, average, parameters), weights[term])
+        (*_term(rows, average, parameters), idf(min(counts[term], units), units), weights[term])
         for term, rows in postings.items()
         if rows
     ]
     if not found:
         empty = np.zeros(0)
-        return Scores(np.zeros(0, dtype=np.int64), empty, empty, empty)
-    everywhere = np.concatenate([units for units, _, _, _ in found])
-    units, places = np.unique(everywhere, return_inverse=True)
-    values = _sums(places, np.concatenate([weight.score * tf for _, tf, _, weight in found]))
+        return Scores(np.zeros(0, dtype=np.int64), empty, empty, empty, empty)
+    everywhere = np.concatenate([reached for reached, _, _, _, _ in found])
+    numbers, places = np.unique(everywhere, return_inverse=True)
+    values = _sums(places, np.concatenate([rarity * tf for _, tf, _, rarity, _ in found]))
     elaborate = {row[0] >> PART_BITS for rows in postings.values() for row in rows if row[3]}
-    values[np.isin(units >> PART_BITS, [*elaborate])] *= parameters.elaboration
-    shares = _sums(places, np.concatenate([weight.share * own for _, _, own, weight in found]))
-    counts = _sums(places, np.concatenate([own >= 1 for _, _, own, _ in found]))
-    whole = max(sum(weight.share for weight in weights.values()), 1e-9)
-    known = sum(weight.share for weight in weights.values() if weight.is_known) / whole
-    return Scores(units, values, shares / whole, counts, known)
+    values[np.isin(numbers >> PART_BITS, [*elaborate])] *= parameters.elaboration
+    shares = _sums(places, np.concatenate([weight * own for _, _, own, _, weight in found]))
+    matched = _sums(places, np.concatenate([own >= 1 for _, _, own, _, _ in found]))
+    lengths = np.zeros(len(numbers))
+    rows = np.array([row[:3:2] for rows in postings.values() for row in rows], dtype=np.int64)
+    lengths[np.searchsorted(numbers, rows[:, 0])] = rows[:, 1]
+    whole = max(sum(weights.values()), 1e-9)
+    known = sum(weight for term, weight in weights.items() if counts[term] > 0) / whole
+    return Scores(numbers, values, shares / whole, matched, lengths, known, units)
 
 
 def _sums(places: Units, summands: Weights) -> Weights:
@@ -281,14 +276,13 @@ class LexicalIndex:
         found = _allowed(read, reader, among, exclude)
         for term, rows in read.items():
             counts[term] -= len(rows) - len(found[term])
-        weights = {term: TermWeight.of(counts.get(term, 0), units) for term in terms}
+        counts = {term: counts.get(term, 0) for term in terms}
         if common:
-            places = best_units(
-                score(found, weights, average, self.parameters), self.effort.candidates
-            )
+            first = score(found, counts, units, average, self.parameters)
+            places = best_units(first, self.effort.candidates)
             nearby = _with_neighbours(places, len(self.parameters.lent(average)))
             found |= _allowed(reader.postings_of(common, nearby), reader, among, exclude)
-        return score(found, weights, average, self.parameters)
+        return score(found, counts, units, average, self.parameters)
 
     def _divided(self, counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
         """Return the terms that are read completely, and those that are looked up afterwards."""
@@ -333,4 +327,4 @@ def _with_neighbours(units: Sequence[int], neighbours: int) -> list[int]:
 
 
 def _nothing() -> Scores:
-    return score({}, {}, 1.0, Bm25())
+    return score({}, {}, 0, 1.0, Bm25())

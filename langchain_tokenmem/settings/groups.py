@@ -308,11 +308,9 @@ class FloorSettings(MadeSettings):
 
     part = Floor
 
-    terms: int = Field(default=2, ge=0)
-    """Terms of the question that the best message needs."""
-    share: float = Field(default=0.2, ge=0)
-    """Share of the question's weight that it needs with so many terms."""
-    strong_share: float = Field(default=0.24, ge=0)
+    share: float = Field(default=0.7, ge=0)
+    """Share of the question's weight that a very long message needs with two of its terms."""
+    strong_share: float = Field(default=0.5, ge=0)
     """Share at which one term is enough."""
     cosine: float | None = 0.3
     """Cosine at which meaning alone is enough."""

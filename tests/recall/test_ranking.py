@@ -28,7 +28,7 @@ from langchain_tokenmem.recall.text_parts import (
     passage_of,
     rough_tokens,
 )
-from langchain_tokenmem.recall.words import Bm25, Scores, TermWeight, score
+from langchain_tokenmem.recall.words import Bm25, Scores, score
 from tests.recall.samples import FILLER, talk
 
 analyser = TextAnalyser()
@@ -155,11 +155,13 @@ def test_what_is_no_vector_for_each_text_is_refused(wrong):
         embed_texts(Wrong(4), ["a", "b"], 4)
 
 
-def scores_of(*rows: tuple[int, float, float, int], known: float = 1.0) -> Scores:
+def scores_of(
+    *rows: tuple[int, float, float, int], known: float = 1.0, length: int = 20, scope: int = 50
+) -> Scores:
     """Units with score, share and count of own terms."""
     units = np.array([row[0] for row in rows], np.int64)
     columns = [np.array([row[at] for row in rows], np.float64) for at in (1, 2, 3)]
-    return Scores(units, columns[0], columns[1], columns[2], known)
+    return Scores(units, *columns, np.full(len(rows), float(length)), known, scope)
 
 
 def ranked(lexical, meaning=(), floor=None, lacking=()):
@@ -175,20 +177,30 @@ def ranked(lexical, meaning=(), floor=None, lacking=()):
 
 
 @pytest.mark.parametrize(
-    ("share", "count", "known", "passes"),
+    ("share", "count", "known", "length", "passes"),
     [
-        (0.2, 2, 0.0, True),
-        (0.19, 2, 0.9, False),
-        (0.14, 3, 0.0, True),
-        (0.1, 4, 0.0, True),
-        (0.09, 4, 0.0, False),
-        (0.5, 1, 0.5, True),
-        (0.48, 1, 0.48, False),
+        (0.2, 2, 0.4, 20, True),
+        (0.2, 2, 0.2, 20, False),
+        (0.2, 3, 0.2, 20, True),
+        (0.2, 2, 0.4, 300, False),
+        (0.2, 6, 0.4, 300, False),
+        (0.3, 5, 0.4, 300, True),
+        (0.7, 2, 0.8, 300, True),
+        (0.9, 0, 0.2, 20, False),
     ],
 )
-def test_words_let_a_question_through(share, count, known, passes):
-    found = ranked(scores_of((1, 5.0, share, count), (2, 1.0, 0.02, 0), known=known))
+def test_the_longer_a_message_the_more_words_it_needs(share, count, known, length, passes):
+    found = ranked(scores_of((1, 5.0, share, count), (2, 1.0, 0.02, 0), known=known, length=length))
     assert set(found) == ({1, 2} if passes else set())
+
+
+@pytest.mark.parametrize(
+    ("share", "scope", "passes"),
+    [(0.5, 50, True), (0.48, 50, False), (0.5, 500, False), (0.7, 500, True), (0.69, 9_000, False)],
+)
+def test_one_word_needs_more_of_the_question_in_a_long_history(share, scope, passes):
+    found = ranked(scores_of((1, 5.0, share, 1), known=share, scope=scope))
+    assert set(found) == ({1} if passes else set())
 
 
 @pytest.mark.parametrize(
@@ -197,9 +209,6 @@ def test_words_let_a_question_through(share, count, known, passes):
 )
 def test_meaning_lets_a_question_through(best, floor, passes):
     assert bool(ranked(scores_of(), [(1, best)], floor)) is passes
-
-
-TERM = {"key": TermWeight(2.0, 1.0)}
 
 
 @given(
@@ -212,7 +221,7 @@ def test_no_message_comes_before_one_with_the_word_because_of_its_neighbours(sai
     rows = [
         (pack_unit(1, seq), times, max(times, length), 0) for seq, (times, length) in said.items()
     ]
-    found = score({"key": rows}, TERM, average, Bm25())
+    found = score({"key": rows}, {"key": len(rows)}, 100, average, Bm25())
     by_unit = dict(zip(found.units.tolist(), found.values.tolist(), strict=True))
     own = {pack_unit(1, seq) for seq in said}
     weakest = min(by_unit[unit] for unit in own)
@@ -225,7 +234,7 @@ def test_neighbours_reach_far_in_short_messages_and_hardly_in_long_ones():
 
 def test_a_part_of_a_long_answer_counts_half():
     rows = [(pack_unit(1, 1), 1, 10, 0), (pack_unit(1, 20), 1, 10, 1)]
-    found = score({"key": rows}, TERM, 10.0, Bm25(neighbours=0)).values
+    found = score({"key": rows}, {"key": 2}, 100, 10.0, Bm25(neighbours=0)).values
     assert found.tolist() == [pytest.approx(found[1] * 2), found[1]]
 
 
