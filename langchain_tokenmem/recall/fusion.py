@@ -100,16 +100,17 @@ def fused(
             not fall behind.
     """
     cosines = dict(meaning)
-    if not cosines:
-        lexical_weight, dense_weight = 1.0, 0.0
-    units = np.union1d(words.units, np.array(sorted(cosines), dtype=np.int64))
+    units = words.units
+    if cosines:
+        units = np.union1d(units, np.array(sorted(cosines), dtype=np.int64))
     values, shares = np.zeros(len(units)), np.zeros(len(units))
     at = np.searchsorted(units, words.units)
     shares[at] = words.shares
     values[at] = _normalised(words.values, from_zero=True)
-    values *= np.where(np.isin(units, list(lacking)), lexical_weight + dense_weight, lexical_weight)
     similarity = np.full(len(units), _FAR)
     if cosines:
+        is_lacking = np.isin(units, list(lacking))
+        values *= np.where(is_lacking, lexical_weight + dense_weight, lexical_weight)
         where = np.searchsorted(units, np.array(list(cosines), dtype=np.int64))
         similarity[where] = list(cosines.values())
         values[where] += dense_weight * _normalised(similarity[where], from_zero=False)
@@ -186,16 +187,15 @@ class DuplicateFilter:
 
     def __init__(self, harmless: Iterable[str] = ()) -> None:
         self._harmless = frozenset(harmless)
-        self._seen: list[tuple[frozenset[str], frozenset[tuple[str, ...]]]] = []
+        self._seen: dict[frozenset[str], list[frozenset[tuple[str, ...]]]] = {}
 
     def is_new(self, words: Sequence[str]) -> bool:
         """Return whether a text is no near-duplicate of an earlier one, and remember it."""
-        content = frozenset(words) - self._harmless
-        shingles = _shingles(words)
-        for known, theirs in self._seen:
-            if content == known and len(shingles & theirs) / len(shingles | theirs) >= _ALIKE:
-                return False
-        self._seen.append((content, shingles))
+        alike = self._seen.setdefault(frozenset(words) - self._harmless, [])
+        own = _shingles(words)
+        if any(len(own & theirs) / len(own | theirs) >= _ALIKE for theirs in alike):
+            return False
+        alike.append(own)
         return True
 
 

@@ -122,10 +122,14 @@ def score(
         parameters: Parameters of BM25F.
     """
     weights = {term: _share(min(count, units), units) for term, count in counts.items()}
-    found = [
-        (*_term(rows, average, parameters), idf(min(counts[term], units), units), weights[term])
+    tables = {
+        term: np.fromiter(chain.from_iterable(rows), np.int64, 4 * len(rows)).reshape(-1, 4)
         for term, rows in postings.items()
         if rows
+    }
+    found = [
+        (*_term(table, average, parameters), idf(min(counts[term], units), units), weights[term])
+        for term, table in tables.items()
     ]
     if not found:
         empty = np.zeros(0)
@@ -133,13 +137,13 @@ def score(
     everywhere = np.concatenate([reached for reached, _, _, _, _ in found])
     numbers, places = np.unique(everywhere, return_inverse=True)
     values = _sums(places, np.concatenate([rarity * tf for _, tf, _, rarity, _ in found]))
-    elaborate = {row[0] >> PART_BITS for rows in postings.values() for row in rows if row[3]}
-    values[np.isin(numbers >> PART_BITS, [*elaborate])] *= parameters.elaboration
+    own = np.concatenate([*tables.values()])
+    elaborate = own[own[:, 3] > 0, 0] >> PART_BITS
+    values[np.isin(numbers >> PART_BITS, elaborate)] *= parameters.elaboration
     shares = _sums(places, np.concatenate([weight * own for _, _, own, _, weight in found]))
     matched = _sums(places, np.concatenate([own >= 1 for _, _, own, _, _ in found]))
     lengths = np.zeros(len(numbers))
-    rows = np.array([row[:3:2] for rows in postings.values() for row in rows], dtype=np.int64)
-    lengths[np.searchsorted(numbers, rows[:, 0])] = rows[:, 1]
+    lengths[np.searchsorted(numbers, own[:, 0])] = own[:, 2]
     whole = max(sum(weights.values()), 1e-9)
     known = sum(weight for term, weight in weights.items() if counts[term] > 0) / whole
     return Scores(numbers, values, shares / whole, matched, lengths, known, units)
@@ -149,15 +153,11 @@ def _sums(places: Units, summands: Weights) -> Weights:
     return np.bincount(places, summands).astype(np.float64)
 
 
-def _term(
-    rows: Sequence[Posting], average: float, parameters: Bm25
-) -> tuple[Units, Weights, Weights]:
+def _term(table: Units, average: float, parameters: Bm25) -> tuple[Units, Weights, Weights]:
     """Return the units that a term reaches, its saturated frequency there, and whether it is own.
 
     For a term of a neighbour the last one is the neighbour's weight.
     """
-    flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=4 * len(rows))
-    table = flat.reshape(-1, 4)
     own = table[:, 0]
     norm = 1 - parameters.b + parameters.b * table[:, 2] / max(average, 1e-9)
     weight = table[:, 1] / norm

@@ -348,7 +348,7 @@ def rows_with(
     """Return the rows of a query that have one of some keys in a column, however many these are."""
     found: list[Any] = []
     for some in chunks(keys):
-        found += connection.execute(query.where(column.in_(some)))
+        found += connection.execute(query.where(column.in_(some))).all()  # one by one is slow
     return found
 
 

@@ -190,8 +190,8 @@ class IndexReader(VectorsReader):
             return {words[0]: list(rows)}
         found: dict[str, Postings] = {term: [] for term in words}
         query = _POSTING.add_columns(terms.c.term).where(self._mine())
-        for *row, term in rows_with(self._connection, query, terms.c.term, words):
-            found[term].append(row)
+        for row in rows_with(self._connection, query, terms.c.term, words):
+            found[row.term].append(row[:4])
         return found
 
     def postings_of(self, words: Sequence[str], units: Sequence[int]) -> dict[str, Postings]:
@@ -200,8 +200,8 @@ class IndexReader(VectorsReader):
         query = _POSTING.add_columns(terms.c.term).where(self._is_of_time())
         for (number, seqs), few in product(_by_session(units).items(), [*chunks(words)]):
             own = query.where(terms.c.session == number, terms.c.term.in_(few))
-            for *row, term in rows_with(self._connection, own, terms.c.seq, seqs):
-                found[term].append(row)
+            for row in rows_with(self._connection, own, terms.c.seq, seqs):
+                found[row.term].append(row[:4])
         wanted = set(units)
         return {term: [row for row in rows if row[0] in wanted] for term, rows in found.items()}
 
