@@ -206,8 +206,11 @@ class Recall(Closeable):
         with self._indexed(where) as reader:
             if reader is None:
                 return []
-            words = self.lexical.scores(query, reader, among=options.among, exclude=options.exclude)
-            selection = ResultSelection(self._analyser, reader, query, self._boosts)
+            words, selection = self._by_words(query, reader, options)
+            spelled = selection.query_with_names(words)
+            if spelled != query:
+                query = spelled
+                words, selection = self._by_words(query, reader, options)
             if dense is None or not dense.has_any(reader, options.among, options.exclude):
                 return selection.select(best_parts(self._fused(words)), options)
             without_names = selection.query_without_names(words)
@@ -226,6 +229,12 @@ class Recall(Closeable):
             found = [(unit, cosine) for unit, cosine in found if unit in there]
             selection = ResultSelection(self._analyser, reader, query, self._boosts)
             return selection.select(best_parts(self._fused(words, found, lacking)), options)
+
+    def _by_words(
+        self, query: str, reader: IndexReader, options: SearchOptions
+    ) -> tuple[Scores, ResultSelection]:
+        words = self.lexical.scores(query, reader, among=options.among, exclude=options.exclude)
+        return words, ResultSelection(self._analyser, reader, query, self._boosts)
 
     @contextmanager
     def _indexed(self, where: Scope) -> Iterator[IndexReader | None]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
@@ -28,6 +29,12 @@ _POOL = 16
 
 LINE_TOKENS = 16
 """Tokens of the date and speaker in front of a message."""
+
+_ALIKE_NAMES = 0.7
+"""Similarity (`difflib`) of a misspelled name and the name: "Akim" and "Akib" have 0.75."""
+
+_SHORT_NAME = 4
+"""Letters that a name has at least to be taken for another one."""
 
 _MISFITS = 16
 """Successive hits that do not fit, after which `max_tokens` counts as filled."""
@@ -93,6 +100,17 @@ class ResultSelection:
         self._dates = dates_in(query, datetime.now(UTC))
         self._order = order_in(query)
         self._sources: dict[int, IndexSource | None] = {}
+
+    def query_with_names(self, words: Scores) -> str:
+        """Return the question with the names of speakers spelled as theirs."""
+        if not words.unknown:
+            return self._query
+        self._read(best_units(words, 2 * _POOL))
+
+        def is_unknown(word: str) -> bool:
+            return words.unknown.issuperset(self._analyser.terms(word))
+
+        return with_names(self._query, self._names(), is_unknown)
 
     def query_without_names(self, words: Scores) -> str:
         """Return the question without names of speakers, which do not help by meaning."""
@@ -245,6 +263,25 @@ def _has(source: IndexSource, metadata: Mapping[str, Any]) -> bool:
     if source.role == "document":
         own = {"document_id": source.document_id, **own}
     return all(key in own and own[key] == value for key, value in metadata.items())
+
+
+def with_names(question: str, names: Iterable[str], is_unknown: Callable[[str], bool]) -> str:
+    """Return a question with misspelled names of speakers as the speakers spell them.
+
+    Only a word that nobody has used is taken for a misspelled name.
+
+    Example:
+        >>> with_names("What did Mohamed buy?", ["Muhammed"], lambda word: word == "Mohamed")
+        'What did Muhammed buy?'
+    """
+    known = {name.casefold(): name for name in names}
+
+    def spelled(match: re.Match[str]) -> str:
+        word = match[0]
+        alike = get_close_matches(word.casefold(), known, 1, _ALIKE_NAMES)
+        return known[alike[0]] if alike and is_unknown(word) else word
+
+    return re.sub(rf"[^\W\d_]{{{_SHORT_NAME},}}", spelled, question)
 
 
 def without_names(question: str, names: Iterable[str]) -> str:

@@ -79,6 +79,7 @@ class Scores:
         lengths: How many terms each one has; 0 where only its neighbours match.
         known: Share of the question's weight that occurs anywhere in the scope.
         scope: How many units the scope has.
+        unknown: Terms of the question that do not occur in the scope.
     """
 
     units: Units
@@ -88,6 +89,7 @@ class Scores:
     lengths: Weights
     known: float = 0.0
     scope: int = 0
+    unknown: frozenset[str] = frozenset()
 
 
 def idf(count: float, units: int) -> float:
@@ -145,8 +147,9 @@ def score(
     lengths = np.zeros(len(numbers))
     lengths[np.searchsorted(numbers, own[:, 0])] = own[:, 2]
     whole = max(sum(weights.values()), 1e-9)
-    known = sum(weight for term, weight in weights.items() if counts[term] > 0) / whole
-    return Scores(numbers, values, shares / whole, matched, lengths, known, units)
+    unknown = frozenset(term for term, count in counts.items() if count <= 0)
+    known = 1 - sum(weights[term] for term in unknown) / whole
+    return Scores(numbers, values, shares / whole, matched, lengths, known, units, unknown)
 
 
 def _sums(places: Units, summands: Weights) -> Weights:

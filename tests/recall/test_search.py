@@ -230,6 +230,29 @@ def test_of_equal_hits_the_newest_is_first(store, recall):
     assert found == ["delta", "gamma", "beta", "alpha"]
 
 
+def test_a_misspelled_name_of_a_speaker_means_the_speaker(store, recall):
+    said = "The new camera takes sharp pictures."
+    store.add(
+        "s",
+        [
+            HumanMessage(said, name="Muhhamed", id="his"),
+            AIMessage(f"{said} I have one, too.", name="Akib", id="other"),
+        ],
+    )
+
+    def first(question: str) -> str:
+        return recall.search(question, session_id="s")[0].message_id
+
+    assert first("Which camera takes Akim's pictures?") == "other"
+    assert first("Which camera takes Mohammed's pictures?") == "his"
+
+
+def test_a_word_that_was_said_is_no_misspelled_name(store, recall):
+    store.add("s", [HumanMessage("Mark this page of the manual.", name="Mary", id="m")])
+    hit = recall.search("Which page of the manual did I mark?", session_id="s")[0]
+    assert hit.terms == ("page", "manual", "mark")
+
+
 def test_a_named_speaker_and_a_named_date_come_first(store):
     recall = Recall(store, boosts=Boosts(speaker=0.5, date=0.5))
     kinds = ("red", "green", "old", "big")
