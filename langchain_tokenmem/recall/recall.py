@@ -18,8 +18,13 @@ from langchain_tokenmem.core.argument_checks import checked_choice
 from langchain_tokenmem.core.search_units import Change, Hit, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
 from langchain_tokenmem.recall.analysis import TextAnalyser
+from langchain_tokenmem.recall.arguments import (
+    checked_counter,
+    document_source,
+    scope_of,
+    time_of,
+)
 from langchain_tokenmem.recall.chroma import ChromaIndex
-from langchain_tokenmem.recall.documents import document_source
 from langchain_tokenmem.recall.embeddings import AnyEmbeddings
 from langchain_tokenmem.recall.fusion import Boosts, Floor, Ranking, fused
 from langchain_tokenmem.recall.regex_search import search_by_regex
@@ -30,7 +35,6 @@ from langchain_tokenmem.recall.results import (
     best_parts,
     validated,
 )
-from langchain_tokenmem.recall.search_arguments import checked_counter, scope_of, time_of
 from langchain_tokenmem.recall.text_parts import rough_tokens
 from langchain_tokenmem.recall.vector_store import VectorStoreIndex
 from langchain_tokenmem.recall.vectors import vector_index

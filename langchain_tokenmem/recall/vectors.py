@@ -22,7 +22,6 @@ from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall.chroma import ChromaIndex
 from langchain_tokenmem.recall.embeddings import (
     AnyEmbeddings,
-    Numbers,
     Vectors,
     as_embeddings,
     embed_texts,
@@ -206,7 +205,7 @@ class VectorIndex:
         is_small = reader.count_vectors(key, self._exact_most + 1) <= self._exact_most
         if self._place is None or is_small:
             limit = k or (self._exact_most if is_small else DEPTH)
-            return nearest_in_pages(reader.vector_pages(key, _PAGE), question.vector, limit)
+            return nearest(reader.vector_pages(key, _PAGE), question.vector, limit)
         return self._nearest_proposed(self._place, collection, question, reader, k or DEPTH)
 
     def _nearest_proposed(
@@ -228,8 +227,8 @@ class VectorIndex:
             self._filler.doubt(collection)
             self._worker.wake()
             raise
-        units, vectors = to_matrix(reader.vectors(collection.key, sorted(proposed)))
-        return nearest(units, vectors, question.vector, len(units)) if len(units) else []
+        vectors = reader.vectors(collection.key, sorted(proposed))
+        return nearest([vectors], question.vector, len(vectors))
 
     def scores(
         self, question: Question, reader: IndexReader, words: Scores
@@ -324,7 +323,7 @@ class VectorIndex:
 
 
 def nearest(
-    units: Numbers, vectors: Vectors, question: Vectors, limit: int
+    pages: Iterable[Mapping[int, bytes]], question: Vectors, limit: int
 ) -> list[tuple[int, float]]:
     """Return the units nearest to a question with their cosines, the best first.
 
@@ -332,30 +331,17 @@ def nearest(
     always has the same answer.
 
     Args:
-        units: Numbers of the units.
-        vectors: Their vectors, each of length 1.
-        question: One vector of length 1.
-        limit: Maximum number of units.
-    """
-    # BLAS kernels may set the invalid flag for lanes beyond the end of a vector.
-    with np.errstate(invalid="ignore"):
-        scores = vectors @ question
-    best = np.lexsort((units, -scores))[:limit]
-    return [(int(units[at]), float(scores[at])) for at in best]
-
-
-def nearest_in_pages(
-    pages: Iterable[Mapping[int, bytes]], question: Vectors, limit: int
-) -> list[tuple[int, float]]:
-    """Return what `nearest` finds in all pages.
-
-    Args:
-        pages: Stored vectors, in the order of their units.
+        pages: Stored vectors, each of length 1, by unit.
         question: One vector of length 1.
         limit: Maximum number of units.
     """
     found: list[tuple[int, float]] = []
-    for page in pages:
-        new = nearest(*to_matrix(page), question, limit)
-        found = sorted([*found, *new], key=lambda each: (-each[1], each[0]))[:limit]
+    for page in filter(None, pages):
+        units, vectors = to_matrix(page)
+        # BLAS kernels may set the invalid flag for lanes beyond the end of a vector.
+        with np.errstate(invalid="ignore"):
+            scores = vectors @ question
+        best = np.lexsort((units, -scores))[:limit]
+        found += zip(units[best].tolist(), scores[best].tolist(), strict=True)
+        found = sorted(found, key=lambda each: (-each[1], each[0]))[:limit]
     return found

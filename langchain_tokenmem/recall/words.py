@@ -26,6 +26,12 @@ Weights = NDArray[np.float64]
 Posting = tuple[int, int, int, int]
 """Unit, occurrences of the term, length of the unit in terms, and whether the unit elaborates."""
 
+_READ = 2_000
+"""Postings that are read completely, those of the rarest terms first."""
+
+_CANDIDATES = 60
+"""Best units of these, for which common terms are looked up."""
+
 _LEAST_UNITS = 100
 _LEAST_LENT = 0.05
 _BELOW_OWN = 0.95
@@ -64,6 +70,9 @@ class Bm25:
             for distance in range(1, self.neighbours + 1)
         )
         return [weight for weight in weights if weight >= _LEAST_LENT]
+
+
+_BM25 = Bm25()
 
 
 @dataclass(frozen=True)
@@ -188,19 +197,6 @@ def _term(table: Units, average: float, parameters: Bm25) -> tuple[Units, Weight
     return units, tf * (parameters.k1 + 1) / (parameters.k1 + tf), is_own
 
 
-@dataclass(frozen=True)
-class ReadLimits:
-    """Limits of what a search reads, so that it is fast in long histories.
-
-    Attributes:
-        postings: Postings that are read completely, those of the rarest terms first.
-        candidates: Best units of these, for which common terms are looked up.
-    """
-
-    postings: int = 2_000
-    candidates: int = 60
-
-
 class LexicalIndex:
     """Search by words in the index that a store keeps of its transcripts.
 
@@ -214,8 +210,6 @@ class LexicalIndex:
     Args:
         store: The transcripts.
         analyser: Makes the terms; default: `TextAnalyser()` for English.
-        parameters: Parameters of BM25F.
-        effort: How much a search may read.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -227,17 +221,8 @@ class LexicalIndex:
         1
     """
 
-    def __init__(
-        self,
-        store: TranscriptStore,
-        *,
-        analyser: TextAnalyser | None = None,
-        parameters: Bm25 | None = None,
-        effort: ReadLimits | None = None,
-    ) -> None:
+    def __init__(self, store: TranscriptStore, *, analyser: TextAnalyser | None = None) -> None:
         self.analyser = analyser or TextAnalyser()
-        self.parameters = parameters or Bm25()
-        self.effort = effort or ReadLimits()
         self._store = checked(store, TranscriptStore, "store", "Recall(TranscriptStore())")
         store.index.attach(self.analyser)
 
@@ -274,30 +259,31 @@ class LexicalIndex:
             return _nothing()
         counts = reader.counts(terms)
         average = length / units
-        rare, common = self._divided(counts)
-        read = reader.postings(rare, self.effort.postings)
+        rare, common = _divided(counts)
+        read = reader.postings(rare, _READ)
         found = _allowed(read, reader, among, exclude)
         for term, rows in read.items():
             counts[term] -= len(rows) - len(found[term])
         counts = {term: counts.get(term, 0) for term in terms}
         if common:
-            first = score(found, counts, units, average, self.parameters)
-            places = best_units(first, self.effort.candidates)
-            nearby = _with_neighbours(places, len(self.parameters.lent(average)))
+            first = score(found, counts, units, average, _BM25)
+            places = best_units(first, _CANDIDATES)
+            nearby = _with_neighbours(places, len(_BM25.lent(average)))
             found |= _allowed(reader.postings_of(common, nearby), reader, among, exclude)
-        return score(found, counts, units, average, self.parameters)
+        return score(found, counts, units, average, _BM25)
 
-    def _divided(self, counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
-        """Return the terms that are read completely, and those that are looked up afterwards."""
-        left = self.effort.postings
-        rare: list[str] = []
-        by_rarity = sorted(counts, key=lambda term: (counts[term], term))
-        for term in by_rarity:
-            if rare and counts[term] > left:
-                break
-            rare.append(term)
-            left -= counts[term]
-        return rare, by_rarity[len(rare) :]
+
+def _divided(counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
+    """Return the terms that are read completely, and those that are looked up afterwards."""
+    left = _READ
+    rare: list[str] = []
+    by_rarity = sorted(counts, key=lambda term: (counts[term], term))
+    for term in by_rarity:
+        if rare and counts[term] > left:
+            break
+        rare.append(term)
+        left -= counts[term]
+    return rare, by_rarity[len(rare) :]
 
 
 def _allowed(
@@ -330,4 +316,4 @@ def _with_neighbours(units: Sequence[int], neighbours: int) -> list[int]:
 
 
 def _nothing() -> Scores:
-    return score({}, {}, 0, 1.0, Bm25())
+    return score({}, {}, 0, 1.0, _BM25)
