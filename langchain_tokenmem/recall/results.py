@@ -268,7 +268,7 @@ def _has(source: IndexSource, metadata: Mapping[str, Any]) -> bool:
 def with_names(question: str, names: Iterable[str], is_unknown: Callable[[str], bool]) -> str:
     """Return a question with misspelled names of speakers as the speakers spell them.
 
-    Only a word that nobody has used is taken for a misspelled name.
+    Only a capitalised word that nobody has used is taken for a misspelled name.
 
     Example:
         >>> with_names("What did Mohamed buy?", ["Muhammed"], lambda word: word == "Mohamed")
@@ -278,6 +278,8 @@ def with_names(question: str, names: Iterable[str], is_unknown: Callable[[str], 
 
     def spelled(match: re.Match[str]) -> str:
         word = match[0]
+        if not word[0].isupper():
+            return word
         alike = get_close_matches(word.casefold(), known, 1, _ALIKE_NAMES)
         return known[alike[0]] if alike and is_unknown(word) else word
 
