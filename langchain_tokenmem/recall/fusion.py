@@ -15,11 +15,17 @@ from langchain_tokenmem.recall.words import Scores, Units, Weights
 _SHINGLE = 3
 """Words of a shingle."""
 
-_HALF_WAY = 200
-"""Terms of a message, or units of a scope, that count as half of very many."""
+_MANY, _MANY_ALONE = 200, 25
+"""Half of very many terms in a message, where several of a question match, and where one does.
 
-_SHORT_SCOPE = 0.48
-"""Part of `strong_share` that a single term needs in a short scope at least."""
+With 200 for one, too, twice as many unrelated questions bring something in BEAM and REALTALK.
+"""
+
+_MANY_UNITS = 200
+"""Half of very many units of a scope."""
+
+_ALONE_AT_LEAST = 0.48
+"""Part of `strong_share` that a single term needs at least: one of two, if it is rare."""
 
 _FAR = -2.0
 """Placeholder for an unknown cosine, below every real one."""
@@ -46,8 +52,9 @@ class Floor:
 
     Attributes:
         share: What a message needs, the longer it is the nearer to this.
-        strong_share: Matched share times known share from which a single term is enough; in a short
-            scope, where most words are unknown and none is met by chance, down to half of it.
+        strong_share: Matched share times known share from which a single term is enough, if message
+            and scope are long; in a message of a sentence or two, and in a scope of a few messages,
+            which have no word by chance, about half of it.
         cosine: Cosine from which meaning alone is enough; None opens the gate for every question.
         each_share: Least share of a message that is not near in meaning.
         each_cosine: Least cosine of a message that matches no words.
@@ -128,16 +135,17 @@ def _normalised(values: Weights, *, from_zero: bool) -> Weights:
     return (values - low) / spread if spread > 0 else np.ones(len(values))
 
 
-def _grown(size: Weights | int) -> Weights:
+def _grown(size: Weights | int, half_way: int) -> Weights:
     """Return how far a size is on its way from nothing (0) to very much (1)."""
-    return np.asarray(size / (size + _HALF_WAY))
+    return np.asarray(size / (size + half_way))
 
 
 def _over(floor: Floor, words: Scores, shares: Weights, similarity: Weights) -> NDArray[np.bool_]:
     known = words.known * words.shares
     further = words.counts - 1
-    passes = (further > 0) & (further * known >= floor.share * _grown(words.lengths))
-    alone = floor.strong_share * np.maximum(_SHORT_SCOPE, _grown(words.scope))
+    passes = (further > 0) & (further * known >= floor.share * _grown(words.lengths, _MANY))
+    size = np.minimum(_grown(words.lengths, _MANY_ALONE), _grown(words.scope, _MANY_UNITS))
+    alone = floor.strong_share * np.maximum(_ALONE_AT_LEAST, size)
     passes |= (words.counts > 0) & (known >= alone)
     is_near = similarity >= (_FAR if floor.cosine is None else floor.cosine)
     if not passes.any() and not (is_near & (similarity > _FAR)).any():

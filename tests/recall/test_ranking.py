@@ -195,12 +195,29 @@ def test_the_longer_a_message_the_more_words_it_needs(share, count, known, lengt
 
 
 @pytest.mark.parametrize(
-    ("share", "scope", "passes"),
-    [(0.5, 50, True), (0.48, 50, False), (0.5, 500, False), (0.7, 500, True), (0.69, 9_000, False)],
+    ("share", "scope", "length", "passes"),
+    [
+        (0.5, 50, 300, True),
+        (0.48, 50, 300, False),
+        (0.5, 9_000, 10, True),
+        (0.48, 9_000, 10, False),
+        (0.5, 500, 100, False),
+        (0.64, 500, 100, True),
+        (0.66, 9_000, 300, False),
+        (0.7, 9_000, 300, True),
+    ],
 )
-def test_one_word_needs_more_of_the_question_in_a_long_history(share, scope, passes):
-    found = ranked(scores_of((1, 5.0, share, 1), known=share, scope=scope))
+def test_one_word_is_enough_in_a_short_message_or_history(share, scope, length, passes):
+    found = ranked(scores_of((1, 5.0, share, 1), known=share, scope=scope, length=length))
     assert set(found) == ({1} if passes else set())
+
+
+def test_a_rare_word_of_two_finds_its_message_in_a_long_history(store, recall):
+    talk = ["We walked along the canal.", "Lunch was late again.", "I read for a while."] * 200
+    store.add(
+        "s", [HumanMessage(text) for text in [*talk, "I paid 640 euros for the kayak.", *talk]]
+    )
+    assert recall.search("How much did the kayak cost?", session_id="s")[0].text.endswith("kayak.")
 
 
 @pytest.mark.parametrize(
