@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Literal
@@ -26,6 +26,7 @@ from langchain_tokenmem.core.provider_format import (
     limit_cache_marks,
 )
 from langchain_tokenmem.core.repair import FIRST_HUMAN_MESSAGE, PINS_ALONE, RepairedGroup
+from langchain_tokenmem.core.request_options import RequestRules
 from langchain_tokenmem.core.shortening import CountMessage, apply_cuts
 from langchain_tokenmem.core.todos import todo_lists
 from langchain_tokenmem.core.turns import ShownTurns
@@ -150,14 +151,13 @@ class ContextParts:
         newest_human: Id of the newest human message.
         left_out: Messages that a marker stands for, because they did not fit.
         warnings: Repairs that were made, and pins that do not fit.
+        rules: Rules of the memory for every request.
         profile: Requirements of the provider.
         system_ids: Ids of the system messages that stand in the conversation.
         blocks: Texts of live memory blocks, by the id of the human message that holds them.
         working_notes: The working notes in front of these, by the same id.
         notes_after_fold: Working notes that the newest human message has once something is
             folded; None where all of them stay.
-        summary_role: Message in which summary and left-out marker stand: the system message, or
-            the first human one.
         can_read: Whether the model has a tool that opens a message by its reference.
         seen: First sights of messages without a time, by id.
         turns: Turn memories of the messages.
@@ -168,11 +168,7 @@ class ContextParts:
             room.
         state_todos: The list that a graph's state holds, as text; None for none.
         kept_notes: Kept notes in the memory blocks, by the id of the message that holds them.
-        max_messages: Most messages of the request; None for any number.
-        overhead_messages: Messages of it that stand around these parts.
-        keep_results: How many of the newest tool results are not shortened as they get old.
-        whole_tools: Names of tools of which no result is.
-        clear_tool_inputs: Whether the arguments of a call go with its result.
+        overhead_messages: Messages of the request that stand around these parts.
         compaction: Id of the message with the newest encrypted compaction block, if there is one.
     """
 
@@ -186,12 +182,12 @@ class ContextParts:
     newest_human: str | None
     left_out: int = 0
     warnings: tuple[str, ...] = ()
+    rules: RequestRules = field(default_factory=RequestRules)
     profile: LegalityProfile = COMMON
     system_ids: tuple[str, ...] = ()
     blocks: Mapping[str, str] = field(default_factory=dict)
     working_notes: Mapping[str, str] = field(default_factory=dict)
     notes_after_fold: str | None = None
-    summary_role: Literal["system", "human"] = "system"
     can_read: bool = False
     seen: Mapping[str, str] = field(default_factory=dict)
     turns: ShownTurns = field(default_factory=ShownTurns)
@@ -200,11 +196,7 @@ class ContextParts:
     todos: str | None = ""
     state_todos: str | None = None
     kept_notes: Mapping[str, str] = field(default_factory=dict)
-    max_messages: int | None = None
     overhead_messages: int = 0
-    keep_results: int = 0
-    whole_tools: Collection[str] = frozenset()
-    clear_tool_inputs: bool = False
     compaction: str | None = None
 
     @property
@@ -224,7 +216,7 @@ class ContextParts:
 
     def system_message(self) -> BaseMessage | None:
         """Return the system message: system text and, unless a human one has it, memory text."""
-        text = "\n\n".join(self.memory_texts()) if self.summary_role == "system" else ""
+        text = "\n\n".join(self.memory_texts()) if self.rules.summary_role == "system" else ""
         own = self.pinned_system()
         whole = with_text(own, text) if text else own
         return marked(whole, summary=True) if whole and text and self.summary else whole
@@ -251,7 +243,7 @@ class ContextParts:
         )
         shown = list(chain.from_iterable(chain.from_iterable(parts)))
         shown[:0] = self.opening()
-        texts = self.memory_texts() if self.summary_role == "human" else ()
+        texts = self.memory_texts() if self.rules.summary_role != "system" else ()
         texts = (*texts, *self.pins_in_human())
         if shown and (texts or self.blocks or self.turns.memories):
             shown = [self._with_inserted(shown[0], texts), *map(self._with_inserted, shown[1:])]
@@ -295,13 +287,13 @@ class ContextParts:
         if texts:
             one_text = self.profile.one_text
             message = with_log(message, texts, behind=behind, one_text=one_text)
-            if self.summary and self.summary_role == "human":
+            if self.summary and self.rules.summary_role != "system":
                 message = marked(message, summary=True)
         return with_block(message, block, behind=True) if block and behind else message
 
     def added_tokens(self, texts: Sequence[str]) -> int:
         """Return the tokens that texts of the running summary add to the request."""
-        if self.summary_role == "system":
+        if self.rules.summary_role == "system":
             pinned = self.pinned_system()
             own = self.counter.message(pinned) if pinned is not None else 0
             return self.counter.message(with_text(pinned, "\n\n".join(texts))) - own
@@ -321,7 +313,7 @@ class ContextParts:
         first = self._first_shown()
         if first is not None:
             return () if role_of(first) == "human" else (FIRST_HUMAN_MESSAGE,)
-        if self.summary_role == "human" and self.memory_texts():
+        if self.rules.summary_role != "system" and self.memory_texts():
             return (FIRST_HUMAN_MESSAGE,)
         return PINS_ALONE if self.pins_in_human() else ()
 

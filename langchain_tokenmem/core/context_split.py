@@ -18,7 +18,7 @@ from langchain_tokenmem.core.bound_reasoning import without_bound_reasoning
 from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
 from langchain_tokenmem.core.covered import POINTER_IS_LOST, covered_end, with_true_count
 from langchain_tokenmem.core.inserted_text import merged_system, text_of_block
-from langchain_tokenmem.core.message_times import ShownTimes, TimePrefixes
+from langchain_tokenmem.core.message_times import TimePrefixes
 from langchain_tokenmem.core.messages import (
     NamedMessages,
     groups,
@@ -27,9 +27,10 @@ from langchain_tokenmem.core.messages import (
     well_formed_message,
     with_ids,
 )
-from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
+from langchain_tokenmem.core.profiles import LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message
-from langchain_tokenmem.core.repair import Dangling, RepairedGroup, repair_groups, says_nothing
+from langchain_tokenmem.core.repair import RepairedGroup, repair_groups, says_nothing
+from langchain_tokenmem.core.request_options import RequestRules
 from langchain_tokenmem.core.turn_memory import GroupOutcome
 from langchain_tokenmem.core.turns import ShownTurns, covered_turn
 from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
@@ -41,12 +42,10 @@ def split_context(
     state: MemoryState,
     counter: RequestCounter,
     *,
+    rules: RequestRules,
+    profile: LegalityProfile,
     reading: TurnMemorySettings,
     system: str | BaseMessage | None = None,
-    pin_first: bool = True,
-    dangling: Dangling = "answer",
-    profile: LegalityProfile = COMMON,
-    show_times: ShownTimes | None = None,
 ) -> ContextParts:
     """Return the conversation under `state`.
 
@@ -69,14 +68,14 @@ def split_context(
         """Return the groups of a run as the provider accepts them."""
         found = groups([*filter(is_spoken, run)])
         outcomes.update(reading.outcomes(found))
-        repaired, new = repair_groups(found, dangling=dangling, used=used, profile=profile)
+        repaired, new = repair_groups(found, dangling=rules.dangling, used=used, profile=profile)
         repairs.extend(new)
         if profile.fits:
             repaired = [_fit_group(group, profile, adapted) for group in repaired]
         return tuple(repaired if times is None else times.shown_on(repaired))
 
     seen = {key: time for key, time in state.get("times", ())}  # noqa: C416  # pairs are lists
-    times = TimePrefixes(show_times, seen) if show_times else None
+    times = TimePrefixes(rules.show_times, seen) if rules.show_times else None
     # The answers before kept messages are not among them.
     kept = parsed(visible, replace(times, tells_answers=False) if times else None)
     tail = parsed(unique[start:], times)
@@ -101,9 +100,10 @@ def split_context(
         kept=kept,
         tail=tail,
         cuts=state["cuts"],
-        first_request=humans[0] if humans and pin_first else None,
+        first_request=humans[0] if humans and rules.pin_first else None,
         newest_human=humans[-1] if humans else None,
         warnings=tuple(repairs),
+        rules=rules,
         profile=profile,
         system_ids=tuple(message.id or "" for message in inside),
         todos=covered_todos(summary),

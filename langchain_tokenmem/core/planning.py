@@ -20,6 +20,7 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.folding import LogForecast, fewest_folds, folded_tokens, line_tokens
 from langchain_tokenmem.core.messages import calls_of, role_of
+from langchain_tokenmem.core.request_options import Steps
 from langchain_tokenmem.core.shortening import apply_cut, old_result_cut, without_arguments
 from langchain_tokenmem.core.size_caps import (
     available_tokens,
@@ -34,10 +35,6 @@ from langchain_tokenmem.state import Cut
 Reason = Literal["compact_at", "summarize_at", "limit", "tail", "manual", "cold"]
 
 DEFAULT_POLICY = SummaryPolicy()
-
-Steps = Literal["all", "shorten", "shorten_if_enough"]
-"""Steps that a plan may take: both; only the shortening of old results, as far as it gets; or
-that one only where it is enough, because folding follows in a step of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +129,9 @@ def plan(
         return idle
     log = _log_forecast(shorter, budget, may_condense=may_condense)
     recent = min(recent, _window_start(context, policy.window))
-    if context.max_messages is not None:
+    if (shown := context.rules.max_messages) is not None:
         # What no view shows any more is not recent: the summary has it as soon as one is made.
-        recent = max(recent, _window_start(context, context.max_messages))
+        recent = max(recent, _window_start(context, shown))
     return _plan_change(shorter, budget, idle, log, recent=recent, due=due)
 
 
@@ -242,7 +239,7 @@ def _shorten_old_results(context: ContextParts, budget: TokenBudget, recent: int
                 excess -= count(message) - count(apply_cut(message, cut))
         cuts.update(found)
         is_free = kept.isdisjoint(message.id or "" for message in group.messages)
-        if found and context.clear_tool_inputs and is_free:
+        if found and context.rules.clear_tool_inputs and is_free:
             caller, cut = group.messages[0], without_arguments(context.new_cut)
             freed = count(caller) - count(apply_cut(caller, cut))
             if freed > 0 and (caller.id or "") not in cuts:
@@ -264,10 +261,10 @@ def _kept_whole(context: ContextParts) -> Iterator[str]:
         for message in group.messages:
             if isinstance(message, ToolMessage):
                 results.append(message.id or "")
-                if (message.name or names.get(message.tool_call_id)) in context.whole_tools:
+                if (message.name or names.get(message.tool_call_id)) in context.rules.whole_tools:
                     yield message.id or ""
-    if context.keep_results:
-        yield from results[-context.keep_results :]
+    if newest := context.rules.keep_results:
+        yield from results[-newest:]
 
 
 def _plan_fold(

@@ -12,7 +12,6 @@ from typing_extensions import TypedDict
 from langchain_tokenmem.core.argument_checks import checked_choice
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.message_times import ShownTimes
-from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
 from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.core.trigger import TAIL_BATCH
@@ -26,6 +25,10 @@ SummaryRole = Literal["auto", "system", "human"]
 
 `auto` is the human one: extracts of tool output do not belong to the rules of an application; and
 beside a prompt that the memory does not know a second system message would be refused."""
+
+Steps = Literal["all", "shorten", "shorten_if_enough"]
+"""Steps that a compaction may take: both; only the shortening of old results, as far as it gets; or
+that one only where it is enough, because folding follows in a step of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ def part_tokens(context: ContextParts) -> dict[str, int]:
     blocks = sum(map(context.block_tokens, groups)) if context.blocks else 0
     if context.profile.shapes:
         added = sum(map(count, context.body())) - pinned - tail - blocks
-        added -= summary if context.summary_role == "human" else 0
+        added -= summary if context.rules.summary_role != "system" else 0
         added -= pins if context.pins_role == "human" else 0
     else:
         added = sum(map(count, context.opening()))

@@ -110,7 +110,7 @@ def fit_to_count(context: ContextParts) -> ContextParts:
 
 def has_more_messages(context: ContextParts) -> bool:
     """Return whether the request has more than `max_messages`, those around it counted."""
-    most = context.max_messages
+    most = context.rules.max_messages
     if most is None:
         return False
     return len(context.request_messages()) + context.overhead_messages > most
@@ -299,7 +299,7 @@ def build_view(
     warnings += _cut_warnings(context, budget)
     messages = context.request_messages()
     if has_more_messages(context):
-        warnings += (_MORE_THAN_MOST.format(most=context.max_messages),)
+        warnings += (_MORE_THAN_MOST.format(most=context.rules.max_messages),)
     usage = usage_of(
         part_tokens(context),
         budget,

@@ -17,7 +17,8 @@ from langchain_tokenmem.background import TimedCalls, seconds_left, with_calls_o
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.message_times import time_of
 from langchain_tokenmem.core.messages import role_of
-from langchain_tokenmem.core.planning import Plan, Steps, plan
+from langchain_tokenmem.core.planning import Plan, plan
+from langchain_tokenmem.core.request_options import Steps
 from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
 from langchain_tokenmem.core.turns import no_turns
 from langchain_tokenmem.errors import SummaryError

@@ -29,9 +29,9 @@ from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.inserted_text import with_text
 from langchain_tokenmem.core.messages import READ_MESSAGE, NamedMessages, role_of
 from langchain_tokenmem.core.pins import with_pinned_text
-from langchain_tokenmem.core.planning import Plan, Steps
+from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
-from langchain_tokenmem.core.request_options import RequestOptions, RequestRules
+from langchain_tokenmem.core.request_options import RequestOptions, RequestRules, Steps
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.core.todos import todos_in, todos_text
@@ -281,25 +281,18 @@ class Engine:
                 tools=tokens.tools(tools),
                 overhead=checked_overhead(options.get("overhead_tokens", 0)),
             ),
-            system=system,
-            pin_first=rules.pin_first,
-            dangling=rules.dangling,
+            rules=rules,
             profile=self._profile(budget),
-            show_times=rules.show_times,
             reading=self.annotations.turns,
+            system=system,
         )
         added, listed = on.system_text if on else "", options.get("todos")
         todos = None if listed is None else todos_in(listed)
         context = replace(
             context,
             system=with_text(context.system, added) if added else context.system,
-            summary_role="system" if rules.summary_role == "system" else "human",
             can_read=offers_tool(tools, READ_MESSAGE) if tools else False,
-            max_messages=rules.max_messages,
             overhead_messages=options.get("overhead_messages", 0),
-            keep_results=rules.keep_results,
-            whole_tools=rules.whole_tools,
-            clear_tool_inputs=rules.clear_tool_inputs,
             state_todos=None if todos is None else todos_text(todos),
         )
         if known.get("pins"):

@@ -8,8 +8,7 @@ from typing import Protocol
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.planning import Steps
-from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.core.request_options import RequestOptions, Steps
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.memory.prepared_call import PreparedCall
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Literal
 
 from langchain_tokenmem.background import await_for, in_own_thread, wait_for, waiting_at_most
-from langchain_tokenmem.core.planning import Steps
+from langchain_tokenmem.core.request_options import Steps
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import StoreError, SummaryError, TokenMemoryError
 from langchain_tokenmem.events import MemoryEvent

@@ -60,9 +60,8 @@ from langchain_tokenmem.core.chat_models import unwrap_model
 from langchain_tokenmem.core.edited_words import with_said, without_said
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.pins import PINS_CHANNEL
-from langchain_tokenmem.core.planning import Steps
 from langchain_tokenmem.core.profiles import output_setting
-from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.core.request_options import RequestOptions, Steps
 from langchain_tokenmem.core.todos import TODOS_KEY
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.turn_memory import without_echo

@@ -36,8 +36,7 @@ from langchain_tokenmem.core.argument_checks import (
 )
 from langchain_tokenmem.core.messages import digest_of, is_pinned, role_of
 from langchain_tokenmem.core.pins import PINS_CHANNEL
-from langchain_tokenmem.core.planning import Steps
-from langchain_tokenmem.core.request_options import RequestOptions
+from langchain_tokenmem.core.request_options import RequestOptions, Steps
 from langchain_tokenmem.core.todos import TODOS_KEY
 from langchain_tokenmem.core.view import messages_to_send
 from langchain_tokenmem.errors import ConfigurationError
