@@ -236,13 +236,6 @@ class TokenBudget:
         """Return the budget of what `dataclasses.asdict` made of one."""
         return cls(**{**stored, "shares": Shares(**stored["shares"])})
 
-    def within(self, window: int | None) -> TokenBudget:
-        """Return this budget in a window, if that is smaller than its own; itself else.
-
-        None stands for a window that is not known.
-        """
-        return self if window is None or window >= self.context_window else self.in_window(window)
-
     def in_window(self, window: int, most_output: int | None = None) -> TokenBudget:
         """Return this budget in another window; itself where that is below the smallest one.
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.argument_checks import checked_tokens
 from langchain_tokenmem.core.inserted_text import (
     LEFT_OUT,
     holds_block,
@@ -31,15 +30,6 @@ from langchain_tokenmem.core.shortening import CountMessage, apply_cuts
 from langchain_tokenmem.core.todos import todo_lists
 from langchain_tokenmem.core.turns import ShownTurns
 from langchain_tokenmem.state import Cut, RunningSummary
-
-
-def checked_overhead(tokens: int) -> int:
-    """Return the tokens that an application counts itself, in a request.
-
-    Raises:
-        ConfigurationError: When it is no whole number, or less than 0.
-    """
-    return checked_tokens("overhead_tokens", tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,72 +54,50 @@ class GroupSizes:
         return replace(self, tokens=tokens, largest=round(ratio * self.largest))
 
 
-def group_sizes(
-    found: Sequence[RepairedGroup],
-    cuts: Mapping[str, Cut],
-    count: CountMessage,
-) -> GroupSizes:
-    """Return the sizes of groups under `cuts`."""
-    shown = tuple(apply_cuts(group.messages, cuts) for group in found)
-    uncut = (m for group in found for m in group.messages if (m.id or "") not in cuts)
-    return GroupSizes(
-        shown,
-        tuple(sum(map(count, messages)) for messages in shown),
-        max(map(count, uncut), default=0),
-        sum(len(group.source.messages) for group in found),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class RequestCounter:
-    """Token counts of one request.
+    """Token counts of one request, in which no message changes and each is counted several times.
 
     Attributes:
-        message: Tokens of one message.
+        count: Counts the tokens of one message.
         tools: Tokens of the tool schemas.
         overhead: Tokens around the conversation that the memory does not see.
         estimated: The counter without corrections; None where nothing is corrected. What is decided
             by it does not change with a new correction.
-        known_sizes: Sizes found so far, by the identity of groups and cuts, which are kept beside
-            them.
+        known: Tokens found so far, by the identity of the message, which is kept beside them: no
+            other object can get its identity meanwhile.
+        known_sizes: Sizes found so far, by the identity of groups and cuts, in the same way.
     """
 
-    message: CountMessage
+    count: CountMessage
     tools: int = 0
     overhead: int = 0
     estimated: RequestCounter | None = None
+    known: dict[int, tuple[BaseMessage, int]] = field(default_factory=dict)
     known_sizes: dict[tuple[int, int], tuple[Any, Any, GroupSizes]] = field(default_factory=dict)
+
+    def message(self, message: BaseMessage) -> int:
+        """Return the tokens of one message."""
+        found = self.known.get(id(message))
+        if found is None:
+            found = self.known[id(message)] = (message, self.count(message))
+        return found[1]
 
     def group_sizes(self, groups: tuple[RepairedGroup, ...], cuts: Mapping[str, Cut]) -> GroupSizes:
         """Return the sizes of groups under `cuts`."""
-        known = self.known_sizes.get((id(groups), id(cuts)))
-        if known:
-            return known[2]
-        return self.remember(groups, cuts, group_sizes(groups, cuts, self.message))
-
-    def remember(
-        self, groups: tuple[RepairedGroup, ...], cuts: Mapping[str, Cut], sizes: GroupSizes
-    ) -> GroupSizes:
-        """Keep the sizes of groups under `cuts`, and return them."""
-        self.known_sizes[id(groups), id(cuts)] = (groups, cuts, sizes)
-        return sizes
-
-
-def cached_count(count: CountMessage) -> CountMessage:
-    """Return `count` with a cache by message identity.
-
-    It serves one call, in which messages do not change and each is counted several times. The
-    cache keeps the message, so that no other object can get its identity meanwhile.
-    """
-    known: dict[int, tuple[BaseMessage, int]] = {}
-
-    def counted(message: BaseMessage) -> int:
-        found = known.get(id(message))
+        found = self.known_sizes.get((id(groups), id(cuts)))
         if found is None:
-            found = known[id(message)] = (message, count(message))
-        return found[1]
-
-    return counted
+            count = self.message
+            shown = tuple(apply_cuts(group.messages, cuts) for group in groups)
+            uncut = (m for group in groups for m in group.messages if (m.id or "") not in cuts)
+            sizes = GroupSizes(
+                shown,
+                tuple(sum(map(count, messages)) for messages in shown),
+                max(map(count, uncut), default=0),
+                sum(len(group.source.messages) for group in groups),
+            )
+            found = self.known_sizes[id(groups), id(cuts)] = (groups, cuts, sizes)
+        return found[2]
 
 
 _MOST_NEWEST = 4
@@ -162,8 +130,8 @@ class ContextParts:
         seen: First sights of messages without a time, by id.
         turns: Turn memories of the messages.
         pins: The pins as they stand in the request; empty for none.
-        pins_role: Message in which they stand: the system message, behind its text, or the first
-            human one, behind the running summary.
+        pins_in_human: Whether they stand in the first human message, behind the running summary;
+            else in the system message, behind its text.
         todos: The open to-do list that was folded, as text; empty for none, None where it has no
             room.
         state_todos: The list that a graph's state holds, as text; None for none.
@@ -192,7 +160,7 @@ class ContextParts:
     seen: Mapping[str, str] = field(default_factory=dict)
     turns: ShownTurns = field(default_factory=ShownTurns)
     pins: str = ""
-    pins_role: Literal["system", "human"] = "system"
+    pins_in_human: bool = False
     todos: str | None = ""
     state_todos: str | None = None
     kept_notes: Mapping[str, str] = field(default_factory=dict)
@@ -204,10 +172,6 @@ class ContextParts:
         """An empty cut: its marker names the message where the model can open it."""
         return {"head": 0, "tail": 0, "named": self.can_read}
 
-    def shown_messages(self, group: RepairedGroup) -> tuple[BaseMessage, ...]:
-        """Return the messages of a group as this context shows them, without memory blocks."""
-        return apply_cuts(group.messages, self.cuts)
-
     def memory_texts(self) -> tuple[str, ...]:
         """Return what the memory tells of earlier messages: the summary, to-dos, a marker."""
         texts = log_texts(self.summary["entries"]) if self.summary else ()
@@ -216,19 +180,16 @@ class ContextParts:
 
     def system_message(self) -> BaseMessage | None:
         """Return the system message: system text and, unless a human one has it, memory text."""
-        text = "\n\n".join(self.memory_texts()) if self.rules.summary_role == "system" else ""
-        own = self.pinned_system()
-        whole = with_text(own, text) if text else own
-        return marked(whole, summary=True) if whole and text and self.summary else whole
+        pinned = self.pinned_system()
+        if self.rules.summary_role != "system" or not (texts := self.memory_texts()):
+            return pinned
+        whole = with_text(pinned, "\n\n".join(texts))
+        return marked(whole, summary=True) if self.summary else whole
 
     def pinned_system(self) -> BaseMessage | None:
         """Return the application's own system text with the pins behind it, if it has them."""
-        is_here = self.pins and self.pins_role == "system"
+        is_here = self.pins and not self.pins_in_human
         return with_text(self.system, self.pins) if is_here else self.system
-
-    def pins_in_human(self) -> tuple[str, ...]:
-        """Return the pins where the first human message has them; else nothing."""
-        return (self.pins,) if self.pins and self.pins_role == "human" else ()
 
     def request_messages(self) -> list[BaseMessage]:
         """Return the whole request: the system message, then the conversation."""
@@ -244,7 +205,7 @@ class ContextParts:
         shown = list(chain.from_iterable(chain.from_iterable(parts)))
         shown[:0] = self.opening()
         texts = self.memory_texts() if self.rules.summary_role != "system" else ()
-        texts = (*texts, *self.pins_in_human())
+        texts = (*texts, self.pins) if self.pins_in_human else texts
         if shown and (texts or self.blocks or self.turns.memories):
             shown = [self._with_inserted(shown[0], texts), *map(self._with_inserted, shown[1:])]
         return fit_list(shown, self.profile)
@@ -261,14 +222,14 @@ class ContextParts:
         """Return the tokens of the turn memory that a group shows: one without calls."""
         if not self.turns.texts or len(group.messages) > 1:
             return 0
-        shown, count = self.shown_messages(group), self.counter.message
+        shown, count = apply_cuts(group.messages, self.cuts), self.counter.message
         return sum(self.turns.text_tokens(message, count) for message in shown)
 
     def block_tokens(self, group: RepairedGroup) -> int:
         """Return the tokens of the memory blocks inside a group."""
         if not holds_block(group.messages, self.blocks):
             return 0
-        shown = self.shown_messages(group)
+        shown = apply_cuts(group.messages, self.cuts)
         return sum(
             self.counter.message(self._with_inserted(m)) - self.counter.message(m) for m in shown
         )
@@ -300,12 +261,12 @@ class ContextParts:
         first = self._first_shown()
         if first is None or role_of(first) != "human":
             first = FIRST_HUMAN_MESSAGE
-        pins = self.pins_in_human()
+        pins = (self.pins,) if self.pins_in_human else ()
         whole = self.counter.message(self._with_inserted(first, (*texts, *pins)))
         return whole - self.counter.message(self._with_inserted(first, pins))
 
     def _first_shown(self) -> BaseMessage | None:
-        shown = map(self.shown_messages, chain(self.kept, self.tail))
+        shown = (apply_cuts(group.messages, self.cuts) for group in chain(self.kept, self.tail))
         return next(chain.from_iterable(shown), None)
 
     def opening(self) -> tuple[BaseMessage, ...]:
@@ -315,7 +276,7 @@ class ContextParts:
             return () if role_of(first) == "human" else (FIRST_HUMAN_MESSAGE,)
         if self.rules.summary_role != "system" and self.memory_texts():
             return (FIRST_HUMAN_MESSAGE,)
-        return PINS_ALONE if self.pins_in_human() else ()
+        return PINS_ALONE if self.pins_in_human else ()
 
     def is_required(self, group: RepairedGroup) -> bool:
         """Return whether a group stays visible when it is covered."""

@@ -20,7 +20,7 @@ from langchain_tokenmem.core.explanation import (
 )
 from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
 from langchain_tokenmem.core.messages import reference, role_of, speaker_of
-from langchain_tokenmem.core.shortening import apply_cut
+from langchain_tokenmem.core.shortening import apply_cut, apply_cuts
 from langchain_tokenmem.state import ChangeMade, MemoryState, SummaryEntry
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _part_tree(context: ContextParts, parts: Mapping[str, int], tokens: int) -> 
     blocks = {**recalled, "notes": parts["notes"]}
     kept: dict[str, int] = {}
     for group in context.kept:
-        for message in context.shown_messages(group):
+        for message in apply_cuts(group.messages, context.cuts):
             name = "first request" if message.id == context.first_request else "kept messages"
             kept[name] = kept.get(name, 0) + count(message)
     pins = max(0, parts["pinned"] - sum(kept.values())) if context.pins else 0
@@ -177,7 +177,7 @@ def _tail_sizes(context: ContextParts) -> dict[str, int]:
     names = {"human": "human messages", "ai": "model messages", "tool": "tool results"}
     sizes: dict[str, int] = {}
     for group in context.tail:
-        for message in context.shown_messages(group):
+        for message in apply_cuts(group.messages, context.cuts):
             name = names.get(role_of(message), "other messages")
             name = "shortened messages" if (message.id or "") in context.cuts else name
             sizes[name] = sizes.get(name, 0) + context.counter.message(message)

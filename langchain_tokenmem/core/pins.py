@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
@@ -122,11 +122,10 @@ def with_pinned_text(
         return context
     text, left = pins_text(shown, budget.pinned_tokens, count_text)
     said = f"{left} of {len(shown)} pins do not fit shares.pinned: unpin some or shorten them."
-    role: Literal["system", "human"] = "system" if is_whole or context.system else "human"
     return replace(
         context,
         pins=text,
-        pins_role=role,
+        pins_in_human=bool(text) and not (is_whole or context.system),
         warnings=(*context.warnings, said) if left else context.warnings,
     )
 

@@ -15,7 +15,7 @@ from langchain_tokenmem.errors import BudgetExceededError
 def part_tokens(context: ContextParts) -> dict[str, int]:
     """Return the tokens of each part of the request that a context shows."""
     count, groups = context.counter.message, (*context.kept, *context.tail)
-    texts, pins = context.memory_texts(), _pin_tokens(context)
+    texts, pins = context.memory_texts(), _pin_tokens(context) if context.pins else 0
     summary = context.added_tokens(texts) if texts else 0
     pinned = sum(context.counter.group_sizes(context.kept, context.cuts).tokens)
     tail = sum(context.counter.group_sizes(context.tail, context.cuts).tokens)
@@ -26,7 +26,7 @@ def part_tokens(context: ContextParts) -> dict[str, int]:
     if context.profile.shapes:
         added = sum(map(count, context.body())) - pinned - tail - blocks
         added -= summary if context.rules.summary_role != "system" else 0
-        added -= pins if context.pins_role == "human" else 0
+        added -= pins if context.pins_in_human else 0
     else:
         added = sum(map(count, context.opening()))
     own = count(context.system) if context.system is not None else 0
@@ -42,10 +42,8 @@ def part_tokens(context: ContextParts) -> dict[str, int]:
 
 def _pin_tokens(context: ContextParts) -> int:
     """Return the tokens that the pins add to the message in which they stand."""
-    if not context.pins:
-        return 0
-    if context.pins_role == "human":
-        return replace(context, pins="").added_tokens((context.pins,))
+    if context.pins_in_human:
+        return replace(context, pins="", pins_in_human=False).added_tokens((context.pins,))
     count, own = context.counter.message, context.system
     pinned = context.pinned_system()
     return (count(pinned) if pinned is not None else 0) - (count(own) if own is not None else 0)

@@ -89,12 +89,11 @@ def _drop_oldest(context: ContextParts, budget: TokenBudget) -> ContextParts:
 
 
 def fit_to_count(context: ContextParts) -> ContextParts:
-    """Return the context within `max_messages`: the oldest groups left out, with one marker.
+    """Return a context with more than `max_messages` within them: the oldest groups left out.
 
-    Newest group and required messages stay, even where they alone are more.
+    One marker stands for them. Newest group and required messages stay, even where they alone are
+    more.
     """
-    if not has_more_messages(context):
-        return context
     marked = replace(context, left_out=1)
     newest = max(len(marked.tail) - 1, 0)
 
@@ -122,19 +121,6 @@ def _message_count(context: ContextParts, fold: int) -> int:
     return sum(len(group.source.messages) for group in gone)
 
 
-def fit_request(context: ContextParts, budget: TokenBudget) -> ContextParts:
-    """Return the context within `max_messages` and the limit.
-
-    Raises:
-        BudgetExceededError: When not even the capped newest messages fit.
-    """
-    fitted = fit_to_limit(fit_to_count(context), budget)
-    # Where a group went, a provider's rules may ask for a message between its neighbours.
-    while len(fitted.tail) > 1 and has_more_messages(fitted):
-        fitted = fit_to_limit(fit_to_count(fitted), budget)
-    return fitted
-
-
 @dataclass(frozen=True)
 class TokenUsage:
     """Token usage of one request.
@@ -159,40 +145,6 @@ class TokenUsage:
     exceeds_limit: bool
     is_estimate: bool
     parts: Mapping[str, int]
-
-
-def usage_of(
-    parts: Mapping[str, int],
-    budget: TokenBudget,
-    *,
-    exact: bool,
-    notes: int = 0,
-    unfitted: int = 0,
-) -> TokenUsage:
-    """Return the usage of a request from the tokens of its parts.
-
-    Args:
-        parts: Tokens of each part, from `part_tokens`.
-        budget: The budget of the request.
-        exact: Whether the counts are exact.
-        notes: Tokens of the memory block that are those of working notes and kept notes.
-        unfitted: Tokens of the request before it was fitted to the limit.
-    """
-    total = sum(parts.values())
-    return TokenUsage(
-        input_tokens=total,
-        max_tokens=budget.limit,
-        percent_used=round(100 * total / budget.context_window, 1),
-        near_limit=total >= budget.summarize_tokens,
-        exceeds_limit=max(total, unfitted) > budget.limit,
-        is_estimate=not exact,
-        parts={
-            **parts,
-            "recalled": parts["memory_block"] - notes,
-            "notes": notes,
-            "reserved_output": budget.reserve_output,
-        },
-    )
 
 
 _MORE_THAN_MOST = (
@@ -257,6 +209,7 @@ def build_view(
     budget: TokenBudget,
     *,
     exact: bool,
+    provider_tokens: int | None,
     state: MemoryState,
     counted_by: str,
 ) -> View:
@@ -266,6 +219,7 @@ def build_view(
         context: The conversation under its state.
         budget: The limit and its shares.
         exact: Whether the counts are exact.
+        provider_tokens: Tokens of the request as its provider counts them; None if not known.
         state: The state, for the explanation.
         counted_by: How tokens are counted, for the explanation.
 
@@ -273,50 +227,81 @@ def build_view(
         BudgetExceededError: When the parts that may not be dropped do not fit even capped.
     """
     # What is cut or left out only here is not kept.
-    context = replace(context, notes_after_fold=None)
-    whole, context = context, fit_request(context, budget)
-    warnings = context.warnings
-    newest = context.summary["entries"][-1] if context.summary is not None else None
-    if newest is not None and newest["failures"]:
-        why = "; ".join(newest["failures"])
-        written = f"The newest entry of the running summary was written by {newest['model']}"
-        warnings += (f"{written} after refused attempts: {why}.",)
-    if whole.summary is not None and context.summary is None:
-        warnings += ("The running summary did not fit beside the newest messages.",)
-    elif whole.summary != context.summary:
-        warnings += ("Older entries of the running summary did not fit and are left out.",)
-    if context.todos is None and whole.todos_after_fold(len(whole.tail)):
-        warnings += ("The to-do list did not fit beside the newest messages.",)
-    if whole.working_notes and not context.working_notes:
-        warnings += ("The working notes did not fit beside the newest messages.",)
-    if whole.with_notes("").with_newest_block().blocks and not context.blocks:
-        warnings += ("The recalled messages did not fit beside the newest messages.",)
-    counted = fit_to_count(whole)
-    without_room = context.left_out - counted.left_out
-    if without_room:
-        omitted = f"{without_room:,} messages did not fit and are left out"
-        warnings += (f"{omitted}; compact() folds them into a summary.",)
-    warnings += _cut_warnings(context, budget)
-    messages = context.request_messages()
-    if has_more_messages(context):
-        warnings += (_MORE_THAN_MOST.format(most=context.rules.max_messages),)
-    usage = usage_of(
-        part_tokens(context),
-        budget,
-        exact=exact,
-        notes=_notes_tokens(context),
-        unfitted=request_tokens(counted),
+    whole = replace(context, notes_after_fold=None)
+    counted = fit_to_count(whole) if has_more_messages(whole) else whole
+    context = fit_to_limit(counted, budget)
+    # Where a group went, a provider's rules may ask for a message between its neighbours.
+    while len(context.tail) > 1 and has_more_messages(context):
+        context = fit_to_limit(fit_to_count(context), budget)
+    parts = part_tokens(context)
+    notes = _notes_tokens(context) if context.blocks else 0
+    total = sum(parts.values())
+    usage = TokenUsage(
+        input_tokens=total,
+        max_tokens=budget.limit,
+        percent_used=round(100 * total / budget.context_window, 1),
+        near_limit=total >= budget.summarize_tokens,
+        exceeds_limit=max(total, request_tokens(counted)) > budget.limit,
+        is_estimate=not exact and total != provider_tokens,
+        parts={
+            **parts,
+            "recalled": parts["memory_block"] - notes,
+            "notes": notes,
+            "reserved_output": budget.reserve_output,
+        },
     )
     return View(
-        messages=messages,
+        messages=context.request_messages(),
         usage=usage,
-        warnings=warnings,
+        warnings=(*context.warnings, *_view_warnings(whole, counted, context, budget)),
         left_out=context.left_out,
-        output_left=max(1, budget.limit + budget.reserve_output - usage.input_tokens),
+        output_left=max(1, budget.limit + budget.reserve_output - total),
         explained=partial(
             explanation_of, context=context, budget=budget, state=state, counted_by=counted_by
         ),
     )
+
+
+def _view_warnings(
+    whole: ContextParts, counted: ContextParts, shown: ContextParts, budget: TokenBudget
+) -> Iterator[str]:
+    """Yield what is to be said of a request that shows less than the state says.
+
+    Args:
+        whole: The conversation under its state.
+        counted: The same within `max_messages`.
+        shown: The same within the limit.
+        budget: The limit and its shares.
+    """
+    newest = shown.summary["entries"][-1] if shown.summary is not None else None
+    if newest is not None and newest["failures"]:
+        why = "; ".join(newest["failures"])
+        written = f"The newest entry of the running summary was written by {newest['model']}"
+        yield f"{written} after refused attempts: {why}."
+    if shown is not whole:
+        yield from _omissions(whole, shown)
+    if without_room := shown.left_out - counted.left_out:
+        omitted = f"{without_room:,} messages did not fit and are left out"
+        yield f"{omitted}; compact() folds them into a summary."
+    if shown.cuts:
+        yield from _cut_warnings(shown, budget)
+    if has_more_messages(shown):
+        yield _MORE_THAN_MOST.format(most=shown.rules.max_messages)
+
+
+def _omissions(whole: ContextParts, shown: ContextParts) -> Iterator[str]:
+    """Yield a warning for each part that a fitted request does not show."""
+    beside = "did not fit beside the newest messages."
+    if whole.summary is not None and shown.summary is None:
+        yield f"The running summary {beside}"
+    elif whole.summary != shown.summary:
+        yield "Older entries of the running summary did not fit and are left out."
+    if shown.todos is None and whole.todos_after_fold(len(whole.tail)):
+        yield f"The to-do list {beside}"
+    if whole.working_notes and not shown.working_notes:
+        yield f"The working notes {beside}"
+    if whole.with_notes("").with_newest_block().blocks and not shown.blocks:
+        yield f"The recalled messages {beside}"
 
 
 def _cut_warnings(context: ContextParts, budget: TokenBudget) -> tuple[str, ...]:
@@ -324,8 +309,6 @@ def _cut_warnings(context: ContextParts, budget: TokenBudget) -> tuple[str, ...]
 
     An old tool result that is shortened is none: the model has seen it whole.
     """
-    if not context.cuts:
-        return ()
     share, counter = message_cap(context, budget)
     found = [
         (message, counter.message(message))
@@ -344,8 +327,6 @@ def _cut_warnings(context: ContextParts, budget: TokenBudget) -> tuple[str, ...]
 def _notes_tokens(context: ContextParts) -> int:
     """Return the tokens that working notes and kept notes have in the memory blocks."""
     held = {key: text for key, text in context.kept_notes.items() if key in context.blocks}
-    if not (held or context.working_notes):
-        return 0
     bare = context.with_notes("")
     blocks = {key: text.replace(held.get(key, ""), "", 1) for key, text in bare.blocks.items()}
     without, groups = replace(bare, blocks=blocks, kept_notes={}), (*context.kept, *context.tail)

@@ -23,7 +23,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 
 from langchain_tokenmem.core.budget import ESTIMATE_MARGIN, TokenBudget
-from langchain_tokenmem.core.context_parts import ContextParts
+from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
 from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
 from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
 from langchain_tokenmem.errors import BudgetExceededError
@@ -86,16 +86,17 @@ def _ratio(
 def with_ratio(context: ContextParts, ratio: float) -> ContextParts:
     """Return a context that is counted with a ratio, in the place of any that it has."""
     estimated = context.counter.estimated or context.counter
-    corrected = replace(
-        estimated,
-        message=lambda message: round(ratio * estimated.message(message)),
+    cuts = context.cuts
+    corrected = RequestCounter(
+        lambda message: round(ratio * estimated.message(message)),
         tools=round(ratio * estimated.tools),
-        known_sizes={},
+        overhead=estimated.overhead,
         estimated=estimated,
+        known_sizes={
+            (id(groups), id(cuts)): (groups, cuts, estimated.group_sizes(groups, cuts).times(ratio))
+            for groups in (context.kept, context.tail)
+        },
     )
-    for groups in (context.kept, context.tail):
-        sizes = estimated.group_sizes(groups, context.cuts)
-        corrected.remember(groups, context.cuts, sizes.times(ratio))
     return replace(context, counter=corrected)
 
 

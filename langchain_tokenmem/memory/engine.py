@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.argument_checks import as_budget
+from langchain_tokenmem.core.argument_checks import as_budget, checked_tokens
 from langchain_tokenmem.core.bound_reasoning import binds_reasoning, has_bound_reasoning
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import (
@@ -22,7 +22,7 @@ from langchain_tokenmem.core.chat_models import (
     unwrap_model,
     window_of,
 )
-from langchain_tokenmem.core.context_parts import RequestCounter, cached_count, checked_overhead
+from langchain_tokenmem.core.context_parts import RequestCounter
 from langchain_tokenmem.core.context_split import split_context
 from langchain_tokenmem.core.explained_request import planned_change
 from langchain_tokenmem.core.explanation import Explanation
@@ -223,7 +223,10 @@ class Engine:
     def budget_for(self, budget: TokenBudget | None) -> TokenBudget:
         """Return the budget of a call, or the engine's own, within the called model's window."""
         asked = self.budget if budget is None else as_budget(budget) or self.budget
-        return asked.within(self.called.window) if self.called else asked
+        window = self.called.window if self.called else None
+        if window is None or window >= asked.context_window:
+            return asked
+        return asked.in_window(window)
 
     def named(self, messages: Sequence[BaseMessage]) -> NamedMessages:
         """Return messages, each with an id, and without copies of what the memory inserts."""
@@ -277,9 +280,9 @@ class Engine:
             messages,
             known,
             RequestCounter(
-                cached_count(tokens.message),
+                tokens.message,
                 tools=tokens.tools(tools),
-                overhead=checked_overhead(options.get("overhead_tokens", 0)),
+                overhead=checked_tokens("overhead_tokens", options.get("overhead_tokens", 0)),
             ),
             rules=rules,
             profile=self._profile(budget),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -70,13 +70,14 @@ class PreparedCall:
 
     def view(self) -> View:
         """Return the request for the call."""
-        view = build_view(
-            self.context, self.budget, exact=True, state=self.state, counted_by=self.counted_by()
+        return build_view(
+            self.context,
+            self.budget,
+            exact=self.counter.method == "exact",
+            provider_tokens=self.provider_tokens,
+            state=self.state,
+            counted_by=self.counted_by(),
         )
-        tokens = view.usage.input_tokens
-        is_counted = self.counter.method == "exact" or tokens == self.provider_tokens
-        usage = replace(view.usage, is_estimate=not is_counted)
-        return replace(view, usage=usage)
 
     def counted_by(self) -> str:
         """Return how tokens are counted, in plain words."""
