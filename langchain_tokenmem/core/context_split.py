@@ -32,7 +32,7 @@ from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.core.repair import RepairedGroup, repair_groups, says_nothing
 from langchain_tokenmem.core.request_options import RequestRules
 from langchain_tokenmem.core.turn_memory import GroupOutcome
-from langchain_tokenmem.core.turns import ShownTurns, covered_turn
+from langchain_tokenmem.core.turns import NO_TURNS, ShownTurns, covered_turn
 from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.state import MemoryState, RunningSummary
 
@@ -56,9 +56,12 @@ def split_context(
     unique = with_ids(messages)
     summary = state["summary"]
     start = covered_end(unique, summary) if summary else 0
-    ids = {*state["kept"], *_covered_newest_human(unique, start)}
-    covered = _looked_at(unique, start, ids)
-    visible = [m for m in covered if m.id in ids or _is_system(m)]
+    covered: list[BaseMessage] = []
+    visible: list[BaseMessage] = []
+    if start:
+        ids = {*state["kept"], *_covered_newest_human(unique, start)}
+        covered = _looked_at(unique, start, ids)
+        visible = [m for m in covered if m.id in ids or role_of(m) == "system"]
     repairs: list[str] = []
     adapted: list[str] = []
     used: set[str] = set()
@@ -81,7 +84,7 @@ def split_context(
     tail = parsed(unique[start:], times)
     shown = [*visible, *unique[start:]]
     humans = [message.id for message in shown if role_of(message) == "human"]
-    inside = [message for message in shown if _is_system(message)]
+    inside = [message for message in shown if role_of(message) == "system"]
     repairs += adapted
     if summary:
         repairs += [] if start else [POINTER_IS_LOST]
@@ -92,7 +95,7 @@ def split_context(
         merged = fit_message(well_formed_message(merged), profile, repairs)
     turns = state.get("turns")
     if turns is None:
-        turns = covered_turn(unique[:start], reading)
+        turns = covered_turn(unique[:start], reading) if start else NO_TURNS
     context = ContextParts(
         counter=counter,
         system=merged,
@@ -106,7 +109,7 @@ def split_context(
         rules=rules,
         profile=profile,
         system_ids=tuple(message.id or "" for message in inside),
-        todos=covered_todos(summary),
+        todos=_covered_todos(summary) if summary else "",
         kept_notes={key: text for key, b in state["blocks"].items() if (text := b.get("kept"))},
         blocks={key: text for key, one in state["blocks"].items() if (text := text_of_block(one))},
         working_notes={key: held for key, b in state["blocks"].items() if (held := b.get("notes"))},
@@ -120,17 +123,14 @@ def split_context(
             kept=without_bound_reasoning(kept, covered_to),
             tail=without_bound_reasoning(tail, sent["unbound_to"]),
         )
-    return after_compaction(context)
+    found = _newest_compaction(context.tail) or _newest_compaction(context.kept)
+    return _after_compaction(context, found) if found else context
 
 
 def _looked_at(messages: NamedMessages, start: int, ids: Collection[str]) -> list[BaseMessage]:
     """Return the covered messages that may be shown: a turn costs what its window holds."""
     kept = (place for key in ids if (place := messages.places.get(key)) is not None)
     return [messages[place] for place in sorted({*messages.unspoken, *kept}) if place < start]
-
-
-def _is_system(message: BaseMessage) -> bool:
-    return role_of(message) == "system"
 
 
 def _fit_group(
@@ -144,10 +144,10 @@ def _fit_group(
     return group.showing(messages)
 
 
-def covered_todos(summary: RunningSummary | None) -> str:
+def _covered_todos(summary: RunningSummary) -> str:
     """Return the to-do list of the newest entry that has one; empty for none."""
-    entries = summary["entries"] if summary else ()
-    return next((entry["todos"] for entry in reversed(entries) if "todos" in entry), "")
+    entries = reversed(summary["entries"])
+    return next((entry["todos"] for entry in entries if "todos" in entry), "")
 
 
 def _covered_newest_human(messages: Sequence[BaseMessage], start: int) -> list[str]:
@@ -160,14 +160,11 @@ def _covered_newest_human(messages: Sequence[BaseMessage], start: int) -> list[s
     return [messages[newest].id or ""] if newest < start else []
 
 
-def after_compaction(context: ContextParts) -> ContextParts:
+def _after_compaction(context: ContextParts, found: tuple[int, BaseMessage, bool]) -> ContextParts:
     """Return the context without what stands before the newest compaction block.
 
     Required messages stay: the first request, the newest human message, pinned ones.
     """
-    found = _newest(context.tail) or _newest(context.kept)
-    if found is None:
-        return context
     place, message, is_readable = found
     context = replace(context, compaction=None if is_readable else message.id)
     if message.id not in {m.id for group in context.tail for m in group.messages}:
@@ -176,7 +173,9 @@ def after_compaction(context: ContextParts) -> ContextParts:
     return replace(context, tail=(*before, *context.tail[place:]))
 
 
-def _newest(groups: Sequence[RepairedGroup]) -> tuple[int, BaseMessage, bool] | None:
+def _newest_compaction(
+    groups: Sequence[RepairedGroup],
+) -> tuple[int, BaseMessage, bool] | None:
     """Return the place of the newest block, its message, and whether the block can be read."""
     with_blocks = [
         (place, message)

@@ -24,7 +24,6 @@ from langchain_tokenmem.core.request_options import Steps
 from langchain_tokenmem.core.shortening import apply_cut, old_result_cut, without_arguments
 from langchain_tokenmem.core.size_caps import (
     available_tokens,
-    cap_messages,
     fit_required,
     request_tokens,
     shrink_to_target,
@@ -96,7 +95,7 @@ def plan(
     """Return the plan for the next model call.
 
     Args:
-        context: The conversation under its state.
+        context: The conversation under its state, no message over its share (`cap_messages`).
         budget: The thresholds.
         force: Fold whatever the recent share leaves, below the thresholds too.
         policy: When a summary is due.
@@ -110,7 +109,6 @@ def plan(
     Raises:
         BudgetExceededError: When the fixed parts leave no room for a conversation.
     """
-    context = cap_messages(context, budget)
     before = request_tokens(context)
     idle = Plan(None, context.cuts, 0, before, before)
     messages = context.counter.group_sizes(context.tail, context.cuts).message_count
@@ -167,10 +165,10 @@ def _fold_reason(
         return _FoldReason("limit", forced=True)
     if over > 0:
         return _FoldReason("tail", forced=True, messages=over + TAIL_BATCH)
-    is_cold = is_cold and trigger.is_default and before > budget.compact_tokens
+    is_own = bool(trigger.clauses)
+    is_cold = is_cold and not is_own and before > budget.compact_tokens
     if not (is_cold or trigger.is_due(before, messages, budget)):
         return None
-    is_own = not trigger.is_default
     reason: Reason = "cold" if is_cold else "summarize_at"
     return _FoldReason(reason, forced=is_own or is_cold, to_recent=is_own)
 

@@ -73,11 +73,6 @@ class Trigger:
             raise ConfigurationError(f'trigger is {given!r:.100}; pass "auto", None, {_FORMS}.')
         return cls(tuple(map(_clause, clauses)))
 
-    @property
-    def is_default(self) -> bool:
-        """True where no condition is set, so that the budget decides."""
-        return not self.clauses
-
     def is_due(self, tokens: int, messages: int, budget: TokenBudget) -> bool:
         """Return whether a summary is due.
 
@@ -86,7 +81,7 @@ class Trigger:
             messages: Messages in the tail.
             budget: Gives the window and `summarize_at`.
         """
-        if self.is_default:
+        if not self.clauses:
             return tokens > budget.summarize_tokens
         has = {"tokens": tokens, "fraction": tokens / budget.context_window, "messages": messages}
         return any(all(has[kind] >= size for kind, size in one.items()) for one in self.clauses)

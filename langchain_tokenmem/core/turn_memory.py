@@ -82,7 +82,7 @@ def explicit_memory(message: BaseMessage) -> TurnMemory | None:
 
     None where it has set none; one that tells nothing where it says so.
     """
-    if not message.response_metadata or role_of(message) != "ai":
+    if role_of(message) != "ai":
         return None
     marks = marks_of(message)
     if MARK not in marks or DERIVED_MARK in marks:
@@ -223,14 +223,10 @@ def with_turn_text(message: BaseMessage, text: str) -> BaseMessage:
 
 def without_turn_text(text: str) -> str:
     """Return a text without what has the form of an inserted block, at its end or its beginning."""
-    if not _may_be_inserted(text):
+    if _HEADING not in text and "</" not in text:
         return text
     copied = _AT_END.search(text)
     return _AT_START.sub("", text[: copied.start()].rstrip() if copied else text)
-
-
-def _may_be_inserted(text: str) -> bool:
-    return _HEADING in text or "</" in text
 
 
 def without_echo(message: BaseMessage) -> BaseMessage:

@@ -29,10 +29,12 @@ from langchain_tokenmem.core.turn_memory import (
 from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.notes_state import TurnMemories, TurnMemory
 
-
-def no_turns() -> TurnMemories:
-    """Return turn memories of no turn."""
-    return {"done": {}, "running": empty_memory(), "calls": {}}
+NO_TURNS: TurnMemories = {
+    "done": {},
+    "running": {"files_changed": [], "failed_commands": []},
+    "calls": {},
+}
+"""Turn memories of no turn; never changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ class ShownTurns:
 
     reading: TurnMemorySettings = field(default_factory=TurnMemorySettings)
     outcomes: Mapping[str, GroupOutcome] = field(default_factory=dict)
-    kept: TurnMemories = field(default_factory=no_turns)
+    kept: TurnMemories = field(default_factory=lambda: NO_TURNS)
     turns: Sequence[TurnOutcome] = ()
     memories: Mapping[str, TurnMemory] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -114,7 +116,7 @@ class ShownTurns:
     @property
     def is_idle(self) -> bool:
         """True where no turn can have a turn memory."""
-        return not (self.outcomes or self.kept["done"] or not is_empty(self.kept["running"]))
+        return not self.outcomes and self.kept == NO_TURNS
 
     def shown_with(self, visible: Groups, tail: Groups) -> ShownTurns:
         """Return the turn memories of covered groups that stay visible, and of the tail."""
@@ -150,20 +152,20 @@ class ShownTurns:
                 running = joined(running, outcome.memory)
         gone = {message.id for group in groups for message in group.messages}
         calls = {turn.key: [key for key in turn.results if key not in gone] for turn in self.turns}
-        kept: TurnMemories = {"done": self._done(), "running": running, "calls": calls}
+        done = {turn.key: turn.memory for turn in self.turns}
+        kept: TurnMemories = {"done": done, "running": running, "calls": calls}
         return ShownTurns(self.reading, self.outcomes, kept).shown_with(rest, tail[count:])
 
     def state(self, tail: Groups) -> TurnMemories:
         """Return the turn memories as a state keeps them."""
+        if self.is_idle:
+            return NO_TURNS
         begins = bool(tail) and role_of(tail[0].source.messages[0]) == "human"
         return {
-            "done": self._done(),
+            "done": {turn.key: turn.memory for turn in self.turns},
             "running": empty_memory() if begins else self.kept["running"],
             "calls": {turn.key: [*turn.results] for turn in self.turns},
         }
-
-    def _done(self) -> dict[str, TurnMemory]:
-        return {turn.key: turn.memory for turn in self.turns}
 
     def text_tokens(self, message: BaseMessage, count: Callable[[BaseMessage], int]) -> int:
         """Return the tokens that a message has more by the turn memory that it shows."""
@@ -281,7 +283,7 @@ def covered_turn(covered: Sequence[BaseMessage], reading: TurnMemorySettings) ->
     for outcome in reading.outcomes(groups(covered[start:])).values() if covered else ():
         if outcome.memory is not None:
             running = joined(running, outcome.memory)
-    return {**no_turns(), "running": running}
+    return {**NO_TURNS, "running": running}
 
 
 def _ends_turn(group: Group) -> bool:

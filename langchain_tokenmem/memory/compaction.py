@@ -20,7 +20,7 @@ from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.planning import Plan, plan
 from langchain_tokenmem.core.request_options import Steps
 from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
-from langchain_tokenmem.core.turns import no_turns
+from langchain_tokenmem.core.turns import NO_TURNS
 from langchain_tokenmem.errors import SummaryError
 from langchain_tokenmem.events import MemoryEvent
 from langchain_tokenmem.memory.summary_log import (
@@ -125,7 +125,8 @@ class Compaction:
             for warning in planned.warnings:
                 self.engine.warn(warning)
             if not planned.fold and (self.instruction is None or context.summary is None):
-                return self._shorten(context, state, planned)
+                is_same = planned.reason is None and planned.cuts == state["cuts"]
+                return state if is_same else self._shorten(context, state, planned)
             state = self._summarize(context, state, planned)
             summary, cuts = state["summary"], state["cuts"]
             context = replace(context.with_folded(planned.fold), summary=summary, cuts=cuts)
@@ -176,8 +177,6 @@ class Compaction:
 
     def _shorten(self, context: ContextParts, state: MemoryState, planned: Plan) -> MemoryState:
         """Return the state with the plan's cuts; only a change of what was sent is an event."""
-        if planned.reason is None and planned.cuts == state["cuts"]:
-            return state
         cuts = cuts_after(context, planned, state["cuts"])
         ids = tuple(key for key in cuts if key not in state["cuts"])
         event = MemoryEvent(
@@ -344,7 +343,7 @@ def _with_turns(state: MemoryState, context: ContextParts) -> MemoryState:
     A state with a summary has them always: by this it is known that it is not from before.
     """
     turns = context.turns.state(context.tail)
-    known = state.get("turns", None if state["summary"] else no_turns())
+    known = state.get("turns", None if state["summary"] else NO_TURNS)
     return state if turns == known else {**state, "turns": turns}
 
 

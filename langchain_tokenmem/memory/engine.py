@@ -385,7 +385,9 @@ class Engine:
         """Return the state after a compaction, which knows its request now, and the view."""
         is_same = call.is_prepared_for(state)
         call = replace(call, state=state) if is_same else self.prepare_again(call, state)
-        call = self._with_lines(call)
+        tail = call.context.tail
+        if tail and role_of(tail[-1].source.messages[-1]) == "tool":
+            call = self._with_lines(call)
         name, answers = call.model.name, answers_in(call.context)
         is_first = bool(call.context.tail) and not answers and call.state["summary"] is None
         # Whether a change of the prefix makes reasoning invalid, now or later.
@@ -420,11 +422,9 @@ class Engine:
     def _with_lines(self, call: PreparedCall) -> PreparedCall:
         """Return the call with lines about what the newest messages name, where there is room.
 
-        They stand beside a tool result.
+        They stand beside the newest tool result.
         """
         context, budget = call.context, call.budget
-        if not context.tail or role_of(context.tail[-1].source.messages[-1]) != "tool":
-            return call
         most = min(budget.working_recall_tokens, budget.limit - request_tokens(context))
         found = working_block(context, call.messages, most, call.counter.text)
         if found is None:

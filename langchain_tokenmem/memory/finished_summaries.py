@@ -24,7 +24,7 @@ from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.covered import digest_of_texts
 from langchain_tokenmem.core.edited_words import as_said
 from langchain_tokenmem.core.messages import digest_of, reference, spoken_messages, with_ids
-from langchain_tokenmem.core.turns import no_turns
+from langchain_tokenmem.core.turns import NO_TURNS
 from langchain_tokenmem.memory.call_counts import in_force_from
 from langchain_tokenmem.memory.prepared_call import with_sent
 from langchain_tokenmem.memory.summary_log import LAST_IDS, entry_ids
@@ -165,7 +165,7 @@ class _FinishedSummary:
 
     def _turns(self, now: MemoryState, newer: Collection[str | None]) -> TurnMemories:
         """Return the turn memories of messages that are still visible, the newest of each."""
-        made, current = self.state.get("turns", no_turns()), now.get("turns", no_turns())
+        made, current = self.state.get("turns", NO_TURNS), now.get("turns", NO_TURNS)
         live = {*newer, *self.state["kept"], *made["done"]}
         done = {key: memory for key, memory in current["done"].items() if key in live}
         calls = {key: made["calls"].get(key, ids) for key, ids in current["calls"].items()}

@@ -160,7 +160,7 @@ def test_every_option_of_a_part_is_a_setting_with_the_same_default(group, part, 
 
 def test_what_is_not_given_is_as_in_the_parts_themselves():
     assert groups.BudgetSettings().made() == TokenBudget(16_384)
-    assert TokenMemorySettings().memory().policy.trigger.is_default
+    assert TokenMemorySettings().memory().policy.trigger.clauses == ()
     assert groups.ToolKindsSettings().made() == ToolKinds()
     own, plain = TokenMemorySettings(mode=None).memory(), TokenMemory()
     assert dataclasses.asdict(own.budget) == dataclasses.asdict(plain.budget)

@@ -391,7 +391,9 @@ class TurnMemorySettings:
 
     def outcomes(self, groups: Sequence[Group]) -> Mapping[str, GroupOutcome]:
         """Return the outcomes of groups, by the id of each one's last message; none for nothing."""
-        found = ((group.last_id, self._outcome(group)) for group in groups)
+        # Of one message alone, as most are, only its metadata can have a turn memory.
+        told = (g for g in groups if len(g.messages) > 1 or g.messages[0].response_metadata)
+        found = ((group.last_id, self._outcome(group)) for group in told)
         return {key: outcome for key, outcome in found if outcome is not None}
 
     def _outcome(self, group: Group) -> GroupOutcome | None:
