@@ -14,7 +14,6 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
-from langchain_tokenmem.core.bound_reasoning import without_bound_reasoning
 from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
 from langchain_tokenmem.core.covered import POINTER_IS_LOST, covered_end, with_true_count
 from langchain_tokenmem.core.inserted_text import merged_system, text_of_block
@@ -28,7 +27,7 @@ from langchain_tokenmem.core.messages import (
     with_ids,
 )
 from langchain_tokenmem.core.profiles import LegalityProfile
-from langchain_tokenmem.core.provider_format import fit_message
+from langchain_tokenmem.core.provider_format import fit_message, without_bound_reasoning
 from langchain_tokenmem.core.repair import RepairedGroup, repair_groups, says_nothing
 from langchain_tokenmem.core.request_options import RequestRules
 from langchain_tokenmem.core.turn_memory import GroupOutcome

@@ -14,8 +14,10 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.message_times import ShownTimes
 from langchain_tokenmem.core.profiles import LegalityProfile, profile_named
 from langchain_tokenmem.core.repair import Dangling
-from langchain_tokenmem.core.trigger import TAIL_BATCH
 from langchain_tokenmem.errors import ConfigurationError
+
+TAIL_BATCH = 10
+"""Number of messages that a full tail drops at once: one by one would change every request."""
 
 LEAST_MESSAGES = 2
 """Least number that the messages of a request can be held to."""

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from langchain_core.messages import AIMessage, BaseMessage
 
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.edited_words import digest_of_words
+from langchain_tokenmem.core.covered import digest_of_words
 from langchain_tokenmem.core.facts.sentences import identifiers_in
 from langchain_tokenmem.core.facts.tool_results import unescaped
 from langchain_tokenmem.core.inserted_text import LINES_FENCE, without_fences

@@ -24,12 +24,14 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.covered import (
+    as_said,
     covered_end,
     digest_of_ids,
+    digest_of_words,
     is_whole,
     spans_of,
+    without_words_of,
 )
-from langchain_tokenmem.core.edited_words import as_said, digest_of_words, without_words_of
 from langchain_tokenmem.core.messages import (
     NamedMessages,
     is_spoken,

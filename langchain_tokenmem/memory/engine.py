@@ -11,7 +11,6 @@ from typing import Any, Unpack
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.argument_checks import as_budget, checked_tokens
-from langchain_tokenmem.core.bound_reasoning import binds_reasoning, has_bound_reasoning
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import (
     ModelLimits,
@@ -29,14 +28,14 @@ from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.inserted_text import with_text
 from langchain_tokenmem.core.messages import READ_MESSAGE, NamedMessages, role_of
 from langchain_tokenmem.core.pins import with_pinned_text
-from langchain_tokenmem.core.planning import Plan
+from langchain_tokenmem.core.planning import Plan, SummaryPolicy
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
+from langchain_tokenmem.core.provider_format import binds_reasoning, has_bound_reasoning
 from langchain_tokenmem.core.request_options import RequestOptions, RequestRules, Steps
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.core.todos import todos_in, todos_text
 from langchain_tokenmem.core.tool_calls import offers_tool
-from langchain_tokenmem.core.trigger import SummaryPolicy
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.core.working_notes.mode_profiles import AnnotationSettings
 from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings

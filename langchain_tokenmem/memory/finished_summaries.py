@@ -21,8 +21,7 @@ from cachetools import LRUCache
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import ForkSafeLock
-from langchain_tokenmem.core.covered import digest_of_texts
-from langchain_tokenmem.core.edited_words import as_said
+from langchain_tokenmem.core.covered import as_said, digest_of_texts
 from langchain_tokenmem.core.messages import digest_of, reference, spoken_messages, with_ids
 from langchain_tokenmem.core.turns import NO_TURNS
 from langchain_tokenmem.memory.call_counts import in_force_from

@@ -9,12 +9,11 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from langchain_tokenmem.core.bound_reasoning import has_bound_reasoning
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.inserted_text import recalled_ids
 from langchain_tokenmem.core.messages import NamedMessages
-from langchain_tokenmem.core.provider_format import limit_cache_marks
+from langchain_tokenmem.core.provider_format import has_bound_reasoning, limit_cache_marks
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View, build_view
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.edited_words import digest_of_words
+from langchain_tokenmem.core.covered import digest_of_words
 from langchain_tokenmem.core.inserted_text import block_of
 from langchain_tokenmem.core.messages import digest_of, role_of, text_of, with_ids
 from langchain_tokenmem.core.request_options import RequestOptions

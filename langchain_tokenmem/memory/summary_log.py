@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Literal
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.covered import digest_of_ids, is_whole, spans_of, sum_of_digests
-from langchain_tokenmem.core.edited_words import digest_of_words
+from langchain_tokenmem.core.covered import (
+    digest_of_ids,
+    digest_of_words,
+    is_whole,
+    spans_of,
+    sum_of_digests,
+)
 from langchain_tokenmem.core.explained_request import lines_of
 from langchain_tokenmem.core.message_times import time_of
 from langchain_tokenmem.core.messages import is_pinned, reference, spoken_messages

@@ -15,8 +15,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.covered import covered_end
-from langchain_tokenmem.core.edited_words import digest_of_words
+from langchain_tokenmem.core.covered import covered_end, digest_of_words
 from langchain_tokenmem.core.messages import groups, reference, role_of, spoken_messages
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.core.working_notes.mode_profiles import (

@@ -14,7 +14,7 @@ from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
 
 from langchain_tokenmem.core.block_types import REASONING
-from langchain_tokenmem.core.edited_words import without_words_of
+from langchain_tokenmem.core.covered import without_words_of
 from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import MemoryState, SummaryEntry

@@ -14,8 +14,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
-from langchain_tokenmem.core.covered import covered_end
-from langchain_tokenmem.core.edited_words import as_said
+from langchain_tokenmem.core.covered import as_said, covered_end
 from langchain_tokenmem.core.message_times import first_sights
 from langchain_tokenmem.core.messages import role_of, spoken_messages, with_ids
 from langchain_tokenmem.core.pins import with_pins

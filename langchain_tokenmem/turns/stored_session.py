@@ -23,7 +23,7 @@ from langchain_tokenmem.core.argument_checks import (
     described,
     text_as_kept,
 )
-from langchain_tokenmem.core.edited_words import without_words_of
+from langchain_tokenmem.core.covered import without_words_of
 from langchain_tokenmem.core.messages import (
     MARKS,
     digest_of,

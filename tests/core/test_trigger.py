@@ -6,7 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.trigger import Trigger
+from langchain_tokenmem.core.planning import Trigger
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.types import RequestRules
 from tests.fakes import CharCounter, ListSummarizer, newest_entry

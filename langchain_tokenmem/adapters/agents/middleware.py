@@ -57,7 +57,7 @@ from langchain_tokenmem.adapters.stream_events import (
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.chat_models import unwrap_model
-from langchain_tokenmem.core.edited_words import with_said, without_said
+from langchain_tokenmem.core.covered import with_said, without_said
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.pins import PINS_CHANNEL
 from langchain_tokenmem.core.profiles import output_setting
