@@ -195,7 +195,8 @@ class ContextParts:
         """Return the whole request: the system message, then the conversation."""
         system = self.system_message()
         whole = [*([system] if system is not None else []), *self.body()]
-        return limit_cache_marks(whole, self.profile.cache_marks)
+        marks = self.profile.cache_marks
+        return whole if marks is None else limit_cache_marks(whole, marks)
 
     def body(self) -> list[BaseMessage]:
         """Return the messages after the system text."""
@@ -208,7 +209,7 @@ class ContextParts:
         texts = (*texts, self.pins) if self.pins_in_human else texts
         if shown and (texts or self.blocks or self.turns.memories):
             shown = [self._with_inserted(shown[0], texts), *map(self._with_inserted, shown[1:])]
-        return fit_list(shown, self.profile)
+        return fit_list(shown, self.profile) if self.profile.shapes else shown
 
     def sizes(self, groups: Sequence[RepairedGroup]) -> Sequence[int]:
         """Return the tokens of each group as it is shown, memory blocks included."""

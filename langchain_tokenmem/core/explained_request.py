@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from langchain_tokenmem.core.explanation import (
 from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
 from langchain_tokenmem.core.messages import reference, role_of, speaker_of
 from langchain_tokenmem.core.shortening import apply_cut, apply_cuts
-from langchain_tokenmem.state import ChangeMade, MemoryState, SummaryEntry
+from langchain_tokenmem.state import Block, ChangeMade, MemoryState, SummaryEntry
 
 if TYPE_CHECKING:
     from langchain_tokenmem.core.planning import Plan
@@ -34,7 +34,7 @@ def explanation_of(
     context: ContextParts,
     budget: TokenBudget,
     state: MemoryState,
-    counted_by: str,
+    counted_by: Callable[[], str],
 ) -> Explanation:
     """Return the explanation of a view.
 
@@ -43,7 +43,7 @@ def explanation_of(
         context: Its parts, fitted to the limit.
         budget: Its budget.
         state: The state that it was made under.
-        counted_by: How its tokens are counted.
+        counted_by: Tells how its tokens are counted.
     """
     return Explanation(
         messages=list(view.messages),
@@ -56,7 +56,7 @@ def explanation_of(
         change=change_between(None, state),
         planned=None,
         recalled=_recalled(context, state),
-        counted_by=counted_by,
+        counted_by=counted_by(),
         profile=context.profile.name,
         warnings=view.warnings,
     )
@@ -232,14 +232,12 @@ def _recalled(context: ContextParts, state: MemoryState) -> tuple[RecalledBlock,
         for message in group.messages:
             key = message.id or ""
             if key in context.blocks:
-                block, tokens = state["blocks"].get(key), context.block_tokens(group)
-                if block is None:
-                    found.append(RecalledBlock(reference(key), tokens))
-                    continue
+                # Working notes may stand where the state has no block.
+                block: Block = state["blocks"].get(key, {"text": "", "ids": []})
                 found.append(
                     RecalledBlock(
                         beside=reference(key),
-                        tokens=tokens,
+                        tokens=context.block_tokens(group),
                         messages=tuple(block["ids"]),
                         notes=block.get("kept_ids", {}),
                         scores=block.get("scores", {}),

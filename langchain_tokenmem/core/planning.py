@@ -153,8 +153,6 @@ class SummaryPolicy:
 
 Reason = Literal["compact_at", "summarize_at", "limit", "tail", "manual", "cold"]
 
-DEFAULT_POLICY = SummaryPolicy()
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -206,11 +204,11 @@ def plan(
     context: ContextParts,
     budget: TokenBudget,
     *,
-    force: bool = False,
-    policy: SummaryPolicy = DEFAULT_POLICY,
-    steps: Steps = "all",
-    may_condense: bool = True,
-    is_cold: bool = False,
+    force: bool,
+    policy: SummaryPolicy,
+    steps: Steps,
+    may_condense: bool,
+    is_cold: bool,
 ) -> Plan:
     """Return the plan for the next model call.
 

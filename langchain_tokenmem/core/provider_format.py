@@ -302,8 +302,6 @@ def fit_list(messages: Sequence[BaseMessage], profile: LegalityProfile) -> list[
         >>> [message.content for message in fit_list(two, profile_named("strict"))]
         ['One.\n\nTwo.']
     """
-    if not profile.shapes:
-        return list(messages)
     body: list[BaseMessage] = []
     for message in messages:
         role = role_of(message)
@@ -351,10 +349,8 @@ def _merged(first: BaseMessage, second: BaseMessage) -> BaseMessage:
     return marked(second.model_copy(update=update), cut=True)  # no words of the newer one
 
 
-def limit_cache_marks(messages: Sequence[BaseMessage], most: int | None) -> list[BaseMessage]:
+def limit_cache_marks(messages: Sequence[BaseMessage], most: int) -> list[BaseMessage]:
     """Return the messages with at most so many `cache_control` marks; the newest stay."""
-    if most is None:
-        return list(messages)
     left = most
     limited: list[BaseMessage] = []
     for message in reversed(messages):

@@ -211,7 +211,7 @@ def build_view(
     exact: bool,
     provider_tokens: int | None,
     state: MemoryState,
-    counted_by: str,
+    counted_by: Callable[[], str],
 ) -> View:
     """Return the view of a context; it always fits the limit.
 
@@ -221,7 +221,7 @@ def build_view(
         exact: Whether the counts are exact.
         provider_tokens: Tokens of the request as its provider counts them; None if not known.
         state: The state, for the explanation.
-        counted_by: How tokens are counted, for the explanation.
+        counted_by: Tells how tokens are counted, for the explanation.
 
     Raises:
         BudgetExceededError: When the parts that may not be dropped do not fit even capped.
@@ -241,7 +241,7 @@ def build_view(
         max_tokens=budget.limit,
         percent_used=round(100 * total / budget.context_window, 1),
         near_limit=total >= budget.summarize_tokens,
-        exceeds_limit=max(total, request_tokens(counted)) > budget.limit,
+        exceeds_limit=counted is not context and request_tokens(counted) > budget.limit,
         is_estimate=not exact and total != provider_tokens,
         parts={
             **parts,

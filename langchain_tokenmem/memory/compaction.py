@@ -119,7 +119,10 @@ class Compaction:
         compaction, context, state = self, self.call.context, self.call.state
         if context.summary is not state["summary"]:  # some of what it covers is no longer there
             state = {**state, "summary": context.summary}
-        state = _with_turns(state, context)
+        turns = context.turns.state(context.tail)
+        # A state with a summary always has them: by this it is known that it is not from before.
+        if turns != state.get("turns", None if state["summary"] else NO_TURNS):
+            state = {**state, "turns": turns}
         for _ in range(_MAX_SUMMARIES):
             context, planned = compaction.plan(context, state["cuts"])
             for warning in planned.warnings:
@@ -335,16 +338,6 @@ def _with_usage(event: MemoryEvent, made: Sequence[Summary], seconds: float) -> 
         cost=sum(costs) if costs else None,
         error="; ".join(failure for summary in made for failure in summary.failures) or None,
     )
-
-
-def _with_turns(state: MemoryState, context: ContextParts) -> MemoryState:
-    """Return the state with the turn memories of a context; itself where it has just these.
-
-    A state with a summary has them always: by this it is known that it is not from before.
-    """
-    turns = context.turns.state(context.tail)
-    known = state.get("turns", None if state["summary"] else NO_TURNS)
-    return state if turns == known else {**state, "turns": turns}
 
 
 def _changed_ids(

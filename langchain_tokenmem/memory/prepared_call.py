@@ -75,7 +75,7 @@ class PreparedCall:
             exact=self.counter.method == "exact",
             provider_tokens=self.provider_tokens,
             state=self.state,
-            counted_by=self.counted_by(),
+            counted_by=self.counted_by,
         )
 
     def counted_by(self) -> str:
