@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
+from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.inserted_text import log_texts
 from langchain_tokenmem.core.messages import marks_of, role_of
-from langchain_tokenmem.core.size_caps import request_tokens
+from langchain_tokenmem.core.size_caps import available_tokens, request_tokens
 from langchain_tokenmem.state import SummaryEntry
 
 MIN_ENTRY = 56
@@ -73,6 +74,11 @@ class LogForecast:
         introduction: Tokens of the line before the first entry.
         most: Most tokens of all entries with their frames.
         entry: Most tokens of a new entry's text.
+        goal: Tokens up to which a new entry may fill the request. That is the target. Where the
+            fixed parts alone are near it, it is `target` as a share of what they leave: the entry
+            is all that stays of what is folded.
+        folded: Tokens of the oldest tail groups together, by their number.
+        least: Tokens of the shortest lines about these groups, by their number.
         may_condense: Whether older entries may be condensed.
     """
 
@@ -81,18 +87,18 @@ class LogForecast:
     introduction: int
     most: int
     entry: int
-    may_condense: bool = True
+    goal: int
+    folded: Sequence[int]
+    least: Sequence[int]
+    may_condense: bool
 
     @classmethod
-    def of(
-        cls, context: ContextParts, most: int, *, share: int, may_condense: bool = True
-    ) -> LogForecast:
-        """Return the forecast for a context, in which all entries have `most` tokens at most.
+    def of(cls, context: ContextParts, budget: TokenBudget, *, may_condense: bool) -> LogForecast:
+        """Return the forecast for a context.
 
         Args:
             context: The conversation under its state.
-            most: Most tokens of all entries, with the line before the first one.
-            share: Tokens that they may have where the fixed parts leave enough room.
+            budget: Has the share of the summary, and the target.
             may_condense: Whether older entries may be condensed.
         """
         bare = replace(context, system=None, kept=(), tail=(), blocks={})
@@ -111,23 +117,36 @@ class LogForecast:
         frame = size_of(empty)
         entries = context.summary["entries"] if context.summary else ()
         introduction = max(0, context.added_tokens(log_texts([empty])) + _SEAM - frame)
-        most = max(0, most - introduction)
-        entry = min(most, int(ENTRY_SHARE * max(0, share - introduction)))
-        return cls([*map(size_of, entries)], frame, introduction, most, entry, may_condense)
+        share, room = budget.summary_tokens, available_tokens(context, budget)
+        most = max(0, min(share, room - int(budget.shares.message * room)) - introduction)
+        sizes, least = context.sizes(context.tail), []
+        for group, size in zip(context.tail, sizes, strict=True):
+            results = sum(role_of(message) == "tool" for message in group.messages)
+            least.append(min(size, CALL_TOKENS * results if results else SPOKEN_TOKENS))
+        return cls(
+            sizes=[*map(size_of, entries)],
+            frame=frame,
+            introduction=introduction,
+            most=most,
+            entry=min(most, int(ENTRY_SHARE * max(0, share - introduction))),
+            goal=max(budget.target_tokens, budget.limit - room + int(budget.target * room)),
+            folded=[0, *accumulate(sizes)],
+            least=[0, *accumulate(least)],
+            may_condense=may_condense,
+        )
 
-    def change(self, folded: int, *, room: int | None = None, least: int = 0) -> LogChange:
-        """Return what happens when messages of so many tokens are folded.
+    def change(self, fold: int, *, room: int | None = None) -> LogChange:
+        """Return what happens when so many of the oldest tail groups are folded.
 
         The new entry has half of them at most, and `entry`, but always room for the shortest lines
         about them. Only where all pass `most` with it, the oldest are condensed into one, which has
         between a third and four fifths of it: what the new one leaves.
 
         Args:
-            folded: Tokens of the messages that are folded; 0 for none.
+            fold: The number of groups.
             room: Tokens that the new entry should have at most with its frame; default: any.
-            least: Tokens of the shortest lines about the messages: the entry has these anyway.
         """
-        used = sum(self.sizes)
+        used, folded, least = sum(self.sizes), self.folded[fold], self.least[fold]
         if not folded:
             return LogChange(0, 0, 0, used + (self.introduction if used else 0))
         share = min(folded // 2, self.entry)
@@ -181,28 +200,13 @@ def fewest_folds(
         within: Most groups to fold.
         log: How the running summary grows; None where no entry is written.
     """
-    folded, least = folded_tokens(context), line_tokens(context)
 
     def is_enough(fold: int) -> bool:
         rest = context.with_folded(fold)
         if log is None:
             return request_tokens(rest) <= goal
         tokens = request_tokens(replace(rest, summary=None))
-        return tokens + log.change(folded[fold], least=least[fold]).tokens <= goal
+        return tokens + log.change(fold).tokens <= goal
 
     fold = bisect_left(range(within + 1), True, key=is_enough)
     return fold if fold <= within else None
-
-
-def folded_tokens(context: ContextParts) -> list[int]:
-    """Return the tokens of the oldest tail groups together, by their number."""
-    return [0, *accumulate(context.sizes(context.tail))]
-
-
-def line_tokens(context: ContextParts) -> list[int]:
-    """Return the tokens of the shortest lines about the oldest tail groups, by their number."""
-    least = []
-    for group, size in zip(context.tail, context.sizes(context.tail), strict=True):
-        results = sum(role_of(message) == "tool" for message in group.messages)
-        least.append(min(size, CALL_TOKENS * results if results else SPOKEN_TOKENS))
-    return [0, *accumulate(least)]

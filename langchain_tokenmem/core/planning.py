@@ -20,12 +20,11 @@ from typing_extensions import TypedDict
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.folding import LogForecast, fewest_folds, folded_tokens, line_tokens
+from langchain_tokenmem.core.folding import LogForecast, fewest_folds
 from langchain_tokenmem.core.messages import calls_of, role_of
 from langchain_tokenmem.core.request_options import TAIL_BATCH, Steps
 from langchain_tokenmem.core.shortening import apply_cut, old_result_cut, without_arguments
 from langchain_tokenmem.core.size_caps import (
-    available_tokens,
     fit_required,
     request_tokens,
     shrink_to_target,
@@ -243,7 +242,7 @@ def plan(
         return Plan("compact_at", shorter.cuts, 0, before, after)
     if due is None or steps != "all":
         return idle
-    log = _log_forecast(shorter, budget, may_condense=may_condense)
+    log = LogForecast.of(shorter, budget, may_condense=may_condense)
     recent = min(recent, _window_start(context, policy.window))
     if (shown := context.rules.max_messages) is not None:
         # What no view shows any more is not recent: the summary has it as soon as one is made.
@@ -403,9 +402,7 @@ def _plan_fold(
     rest = context.with_folded(fold)
     summary, aside, growth = None, 0, 0
     if fold:
-        room = _entry_goal(context, budget) - request_tokens(rest)
-        least = line_tokens(context)[fold]
-        summary = log.change(folded_tokens(context)[fold], room=room, least=least)
+        summary = log.change(fold, room=log.goal - request_tokens(rest))
         rest, aside = replace(rest, summary=None), summary.tokens
         growth = max(0, log.most + log.introduction - aside)
     shrinking = [rest.first_request, *([rest.newest_human] if due.reason == "limit" else [])]
@@ -423,21 +420,3 @@ def _plan_fold(
         condensed_tokens=summary.condensed_tokens if summary else 0,
         kept=tuple(m.id or "" for group in rest.kept for m in group.source.messages),
     )
-
-
-def _log_forecast(context: ContextParts, budget: TokenBudget, *, may_condense: bool) -> LogForecast:
-    """Return how the running summary grows by an entry."""
-    room = available_tokens(context, budget)
-    most = max(0, min(budget.summary_tokens, room - int(budget.shares.message * room)))
-    share = budget.summary_tokens
-    return LogForecast.of(context, most, share=share, may_condense=may_condense)
-
-
-def _entry_goal(context: ContextParts, budget: TokenBudget) -> int:
-    """Return the tokens up to which a new entry of the summary may fill the request.
-
-    That is the target. Where the fixed parts alone are near it, it is `target` as a share of what
-    they leave: the entry is all that stays of what is folded.
-    """
-    room = available_tokens(context, budget)
-    return max(budget.target_tokens, budget.limit - room + int(budget.target * room))
