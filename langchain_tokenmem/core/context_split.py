@@ -8,8 +8,8 @@ newer one comes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
@@ -17,7 +17,7 @@ from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
 from langchain_tokenmem.core.covered import POINTER_IS_LOST, covered_end, with_true_count
 from langchain_tokenmem.core.inserted_text import merged_system, text_of_block
-from langchain_tokenmem.core.message_times import TimePrefixes
+from langchain_tokenmem.core.message_times import ShownTimes, TimePrefixes
 from langchain_tokenmem.core.messages import (
     NamedMessages,
     groups,
@@ -28,7 +28,7 @@ from langchain_tokenmem.core.messages import (
 )
 from langchain_tokenmem.core.profiles import LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message, without_bound_reasoning
-from langchain_tokenmem.core.repair import RepairedGroup, repair_groups, says_nothing
+from langchain_tokenmem.core.repair import Repair, RepairedGroup, says_nothing
 from langchain_tokenmem.core.request_options import RequestRules
 from langchain_tokenmem.core.turn_memory import GroupOutcome
 from langchain_tokenmem.core.turns import NO_TURNS, ShownTurns, covered_turn
@@ -55,43 +55,22 @@ def split_context(
     unique = with_ids(messages)
     summary = state["summary"]
     start = covered_end(unique, summary) if summary else 0
-    covered: list[BaseMessage] = []
-    visible: list[BaseMessage] = []
-    if start:
-        ids = {*state["kept"], *_covered_newest_human(unique, start)}
-        covered = _looked_at(unique, start, ids)
-        visible = [m for m in covered if m.id in ids or role_of(m) == "system"]
-    repairs: list[str] = []
-    adapted: list[str] = []
-    used: set[str] = set()
-    outcomes: dict[str, GroupOutcome] = {}
-
-    def parsed(run: Sequence[BaseMessage], times: TimePrefixes | None) -> tuple[RepairedGroup, ...]:
-        """Return the groups of a run as the provider accepts them."""
-        found = groups([*filter(is_spoken, run)])
-        outcomes.update(reading.outcomes(found))
-        repaired, new = repair_groups(found, dangling=rules.dangling, used=used, profile=profile)
-        repairs.extend(new)
-        if profile.fits:
-            repaired = [_fit_group(group, profile, adapted) for group in repaired]
-        return tuple(repaired if times is None else times.shown_on(repaired))
-
+    covered, visible = _covered(unique, start, state["kept"]) if start else ([], [])
     seen = {key: time for key, time in state.get("times", ())}  # noqa: C416  # pairs are lists
-    times = TimePrefixes(rules.show_times, seen) if rules.show_times else None
-    # The answers before kept messages are not among them.
-    kept = parsed(visible, replace(times, tells_answers=False) if times else None)
-    tail = parsed(unique[start:], times)
+    parser = _Parser(Repair(rules.dangling, profile), rules.show_times, seen, reading)
+    kept = parser.groups(visible, are_kept=True)
+    tail = parser.groups(unique[start:], are_kept=False)
     shown = [*visible, *unique[start:]]
     humans = [message.id for message in shown if role_of(message) == "human"]
     inside = [message for message in shown if role_of(message) == "system"]
-    repairs += adapted
+    warnings = [*parser.repair.repairs, *parser.adapted]
     if summary:
-        repairs += [] if start else [POINTER_IS_LOST]
+        warnings += [] if start else [POINTER_IS_LOST]
         summary = with_true_count(summary, covered, start, state)
     given = SystemMessage(system) if isinstance(system, str) and system else system
     merged = merged_system([*([given] if isinstance(given, BaseMessage) else []), *inside])
     if merged is not None:
-        merged = fit_message(well_formed_message(merged), profile, repairs)
+        merged = fit_message(well_formed_message(merged), profile, warnings)
     turns = state.get("turns")
     if turns is None:
         turns = covered_turn(unique[:start], reading) if start else NO_TURNS
@@ -104,17 +83,21 @@ def split_context(
         cuts=state["cuts"],
         first_request=humans[0] if humans and rules.pin_first else None,
         newest_human=humans[-1] if humans else None,
-        warnings=tuple(repairs),
+        warnings=tuple(warnings),
         rules=rules,
         profile=profile,
         system_ids=tuple(message.id or "" for message in inside),
         todos=_covered_todos(summary) if summary else "",
-        kept_notes={key: text for key, b in state["blocks"].items() if (text := b.get("kept"))},
-        blocks={key: text for key, one in state["blocks"].items() if (text := text_of_block(one))},
-        working_notes={key: held for key, b in state["blocks"].items() if (held := b.get("notes"))},
         seen=seen,
-        turns=ShownTurns(reading, outcomes, turns).shown_with(kept, tail),
+        turns=ShownTurns(reading, parser.outcomes, turns).shown_with(kept, tail),
     )
+    if blocks := state["blocks"]:
+        context = replace(
+            context,
+            blocks={key: text for key, one in blocks.items() if (text := text_of_block(one))},
+            working_notes={key: own for key, b in blocks.items() if (own := b.get("notes"))},
+            kept_notes={key: held for key, b in blocks.items() if (held := b.get("kept"))},
+        )
     if sent := state.get("sent"):
         covered_to = kept[-1].source.last_id if kept else None
         context = replace(
@@ -126,10 +109,55 @@ def split_context(
     return _after_compaction(context, found) if found else context
 
 
-def _looked_at(messages: NamedMessages, start: int, ids: Collection[str]) -> list[BaseMessage]:
-    """Return the covered messages that may be shown: a turn costs what its window holds."""
-    kept = (place for key in ids if (place := messages.places.get(key)) is not None)
-    return [messages[place] for place in sorted({*messages.unspoken, *kept}) if place < start]
+@dataclass(frozen=True, slots=True)
+class _Parser:
+    """Makes messages into groups as the provider accepts them, those of a conversation in order.
+
+    Attributes:
+        repair: Repairs groups.
+        show_times: Messages that show their time; None for none.
+        seen: First sights of messages without a time, by id.
+        reading: How the outcomes of tool calls are read.
+        outcomes: Outcomes of groups by the id of each one's last message.
+        adapted: Warnings of what is shown in another form.
+    """
+
+    repair: Repair
+    show_times: ShownTimes | None
+    seen: Mapping[str, str]
+    reading: TurnMemorySettings
+    outcomes: dict[str, GroupOutcome] = field(default_factory=dict)
+    adapted: list[str] = field(default_factory=list)
+
+    def groups(
+        self, messages: Sequence[BaseMessage], *, are_kept: bool
+    ) -> tuple[RepairedGroup, ...]:
+        """Return the groups of messages; of kept ones the answers before them may be missing."""
+        found = groups([*filter(is_spoken, messages)])
+        self.outcomes.update(self.reading.outcomes(found))
+        shown, profile = [*map(self.repair.repaired, found)], self.repair.profile
+        if profile.fits:
+            shown = [_fit_group(group, profile, self.adapted) for group in shown]
+        if self.show_times:
+            times = TimePrefixes(self.show_times, self.seen, tells_answers=not are_kept)
+            shown = times.shown_on(shown)
+        return tuple(shown)
+
+
+def _covered(
+    messages: NamedMessages, start: int, kept: Sequence[str]
+) -> tuple[list[BaseMessage], list[BaseMessage]]:
+    """Return the covered messages that are looked at, and those of them that stay visible.
+
+    No others are looked at: a turn costs what its window holds. The newest human message is always
+    visible; the state does not keep it where the application has removed a newer one since.
+    """
+    places = range(len(messages) - 1, -1, -1)
+    newest = next((place for place in places if role_of(messages[place]) == "human"), start)
+    ids = {*kept, messages[newest].id or ""} if newest < start else {*kept}
+    held = (place for key in ids if (place := messages.places.get(key)) is not None)
+    found = [messages[place] for place in sorted({*messages.unspoken, *held}) if place < start]
+    return found, [m for m in found if m.id in ids or role_of(m) == "system"]
 
 
 def _fit_group(
@@ -147,16 +175,6 @@ def _covered_todos(summary: RunningSummary) -> str:
     """Return the to-do list of the newest entry that has one; empty for none."""
     entries = reversed(summary["entries"])
     return next((entry["todos"] for entry in entries if "todos" in entry), "")
-
-
-def _covered_newest_human(messages: Sequence[BaseMessage], start: int) -> list[str]:
-    """Return the id of the newest human message, if it is covered.
-
-    The state does not keep it where the application has removed a newer one since.
-    """
-    places = range(len(messages) - 1, -1, -1)
-    newest = next((place for place in places if role_of(messages[place]) == "human"), start)
-    return [messages[newest].id or ""] if newest < start else []
 
 
 def _after_compaction(context: ContextParts, found: tuple[int, BaseMessage, bool]) -> ContextParts:

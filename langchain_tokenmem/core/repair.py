@@ -6,7 +6,7 @@ The transcript stays as it is; only the view is repaired.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from langchain_core.messages import (
@@ -29,7 +29,7 @@ from langchain_tokenmem.core.messages import (
     same_objects,
     well_formed_message,
 )
-from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
+from langchain_tokenmem.core.profiles import LegalityProfile
 from langchain_tokenmem.core.tool_calls import (
     legal_call_id,
     uniform_calls,
@@ -68,53 +68,28 @@ class RepairedGroup:
         return self if same else RepairedGroup(self.source, tuple(messages))
 
 
-def repair_groups(
-    found: Iterable[Group],
-    *,
-    dangling: Dangling = "answer",
-    used: set[str] | None = None,
-    profile: LegalityProfile = COMMON,
-) -> tuple[list[RepairedGroup], list[str]]:
-    """Return the groups in the form that providers accept, and a sentence for each repair.
-
-    A group without fault comes back with the very same messages.
-
-    Args:
-        found: Groups in order, from `groups`.
-        dangling: Treatment of calls without a result.
-        used: Ids of earlier tool calls; those of `found` are added to it.
-        profile: Requirements of the provider on calls.
-
-    Returns:
-        The repaired groups, one for each group, and the repairs.
-    """
-    used = set() if used is None else used
-    repairs: list[str] = []
-    repair = _Repair(used, repairs, dangling, profile)
-    whole = (RepairedGroup(group, group.messages) for group in found)
-    shown = [
-        group.showing([*map(well_formed_message, repair.group(group.source))]) for group in whole
-    ]
-    return shown, repairs
-
-
 @dataclass(frozen=True, slots=True)
-class _Repair:
-    """The repair of one group after the other.
+class Repair:
+    """The repair of the groups of a conversation, one after the other.
 
     Attributes:
-        used: Ids of earlier tool calls.
-        repairs: What was repaired.
         dangling: Treatment of calls without a result.
         profile: Requirements of the provider on calls.
+        used: Ids of earlier tool calls.
+        repairs: What was repaired, a sentence for each.
     """
 
-    used: set[str]
-    repairs: list[str]
     dangling: Dangling
     profile: LegalityProfile
+    used: set[str] = field(default_factory=set)
+    repairs: list[str] = field(default_factory=list)
 
-    def group(self, group: Group) -> tuple[BaseMessage, ...]:
+    def repaired(self, group: Group) -> RepairedGroup:
+        """Return a group in the form that providers accept; one without fault as it is."""
+        shown = [*map(well_formed_message, self._shown(group))]
+        return RepairedGroup(group, group.messages).showing(shown)
+
+    def _shown(self, group: Group) -> tuple[BaseMessage, ...]:
         """Return the messages of a group as they are shown."""
         first = group.messages[0]
         if len(group.messages) == 1 and role_of(first) == "human" and not result_ids(first):

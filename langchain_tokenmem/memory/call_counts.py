@@ -16,7 +16,7 @@ import functools
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -30,7 +30,7 @@ from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.memory.prepared_call import CountedModel, PreparedCall
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.tokens.counters import CORRECTED_ACCURACY, CorrectedCounter, TokenCounter
-from langchain_tokenmem.tokens.provider_counter import CountJob, ProviderCounter
+from langchain_tokenmem.tokens.provider_counter import ProviderCounter
 
 logger = logging.getLogger(__name__)
 
@@ -234,55 +234,52 @@ def _has_other_prefix(before: MemoryState, after: MemoryState) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class CountQuestion:
-    """A request of which the provider's count decides something.
+def request_to_count(
+    call: PreparedCall, counter: ProviderCounter
+) -> tuple[list[BaseMessage], Sequence[Any] | None] | None:
+    """Return the messages and tools of a request of which the provider's count decides something.
 
-    Attributes:
-        counter: Asks the provider.
-        messages: The whole request, its system message included.
-        tools: Its tools.
+    None where nobody is to be asked.
     """
-
-    counter: ProviderCounter
-    messages: Sequence[BaseMessage]
-    tools: Sequence[Any] | None
-
-    @classmethod
-    def of(cls, call: PreparedCall, counter: ProviderCounter) -> CountQuestion | None:
-        """Return the question of a call; None where nobody is to be asked."""
-        if not counter.asks:
-            return None
-        try:
-            capped = cap_messages(call.context, call.budget)
-        except BudgetExceededError:  # whoever plans the call says so
-            return None
-        if not is_near_threshold(request_tokens(capped), call.budget, call.reported):
-            return None
-        return cls(counter, capped.request_messages(), call.options.get("tools"))
-
-    @property
-    def answer(self) -> int | None:
-        """Tokens, as the provider has counted them; None where it has not."""
-        return self.counter.known(self.messages, self.tools)
-
-    def ask(self) -> CountJob | None:
-        """Start to ask the provider; None where its answer is known, or none is to be had."""
-        return self.counter.start(self.messages, self.tools)
+    if not counter.asks:
+        return None
+    try:
+        capped = cap_messages(call.context, call.budget)
+    except BudgetExceededError:  # whoever plans the call says so
+        return None
+    if not is_near_threshold(request_tokens(capped), call.budget, call.reported):
+        return None
+    return capped.request_messages(), call.options.get("tools")
 
 
 def _with_known_count(
     call: PreparedCall, estimating: TokenCounter, counter: ProviderCounter
 ) -> PreparedCall:
-    """Return a call as its provider has counted it; as it is where that is not known."""
-    question = CountQuestion.of(call, counter)
-    known = question.answer if question else None
-    if known is None:
+    """Return a call as its provider has counted it; as it is where that is not known.
+
+    A count that cannot be of this request changes nothing.
+    """
+    asked = request_to_count(call, counter)
+    tokens = counter.known(*asked) if asked else None
+    if tokens is None:
         return call
-    counted = with_provider_count(call, estimating, known)
-    if counted is call:
+    context, budget = call.context, call.budget
+    whole = tokens + context.counter.overhead
+    factor = whole / request_tokens(cap_messages(context, budget))
+    if not LEAST_RATIO < factor < MOST_RATIO:
         _report_unused(repr(counter))
-    return counted
+        return call
+    ratio = min(MOST_RATIO, max(LEAST_RATIO, round((call.ratio or 1.0) * factor, 4)))
+    context = with_ratio(context, ratio)
+    rest = whole - request_tokens(cap_messages(context, budget))
+    exact = replace(context.counter, overhead=context.counter.overhead + rest)
+    return replace(
+        call,
+        context=replace(context, counter=exact),
+        counter=CorrectedCounter(estimating, ratio),
+        ratio=ratio,
+        provider_tokens=whole,
+    )
 
 
 def is_near_threshold(tokens: int, budget: TokenBudget, reported: int = 0) -> bool:
@@ -304,34 +301,6 @@ def is_near_threshold(tokens: int, budget: TokenBudget, reported: int = 0) -> bo
         within = min(within, CORRECTED_ACCURACY * reported + margin * new)
     thresholds = (budget.compact_tokens, budget.summarize_tokens, budget.limit)
     return any(abs(tokens - threshold) <= within for threshold in thresholds)
-
-
-def with_provider_count(call: PreparedCall, counter: TokenCounter, tokens: int) -> PreparedCall:
-    """Return a call whose request has the tokens that its provider has counted.
-
-    A count that cannot be of this request changes nothing.
-
-    Args:
-        call: The call, with its estimates.
-        counter: The estimating counter.
-        tokens: The provider's count of messages and tools.
-    """
-    context, budget = call.context, call.budget
-    whole = tokens + context.counter.overhead
-    factor = whole / request_tokens(cap_messages(context, budget))
-    if not LEAST_RATIO < factor < MOST_RATIO:
-        return call
-    ratio = min(MOST_RATIO, max(LEAST_RATIO, round((call.ratio or 1.0) * factor, 4)))
-    context = with_ratio(context, ratio)
-    rest = whole - request_tokens(cap_messages(context, budget))
-    exact = replace(context.counter, overhead=context.counter.overhead + rest)
-    return replace(
-        call,
-        context=replace(context, counter=exact),
-        counter=CorrectedCounter(counter, ratio),
-        ratio=ratio,
-        provider_tokens=whole,
-    )
 
 
 @functools.lru_cache(maxsize=64)

@@ -46,7 +46,7 @@ from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.events import EventSource, MemoryCallbacks, checked_callbacks
 from langchain_tokenmem.memory.background import BackgroundSummaries, BackgroundSummarizer
-from langchain_tokenmem.memory.call_counts import CountQuestion
+from langchain_tokenmem.memory.call_counts import request_to_count
 from langchain_tokenmem.memory.compaction import Summarize, summaries_by, with_async_summaries
 from langchain_tokenmem.memory.engine import Engine, utc_now
 from langchain_tokenmem.memory.erasing import ErasableMemory
@@ -380,8 +380,8 @@ class TokenMemory(ErasableMemory, Closeable):
         counter = self.engine.counter
         if not isinstance(counter, ProviderCounter):
             return None
-        question = CountQuestion.of(call, counter)
-        return question.ask() if question else None
+        asked = request_to_count(call, counter)
+        return counter.start(*asked) if asked else None
 
     def settle_count(self, count: CountJob) -> None:
         """Note whether the provider's answer has come by now; a call that is prepared knows it."""
