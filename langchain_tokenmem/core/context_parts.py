@@ -223,8 +223,9 @@ class ContextParts:
         """Return the tokens of the turn memory that a group shows: one without calls."""
         if not self.turns.texts or len(group.messages) > 1:
             return 0
-        shown, count = apply_cuts(group.messages, self.cuts), self.counter.message
-        return sum(self.turns.text_tokens(message, count) for message in shown)
+        own = apply_cuts(group.messages, self.cuts)
+        count = self.counter.message
+        return sum(map(count, map(self.turns.with_text, own))) - sum(map(count, own))
 
     def block_tokens(self, group: RepairedGroup) -> int:
         """Return the tokens of the memory blocks inside a group."""

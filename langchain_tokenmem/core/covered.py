@@ -101,18 +101,15 @@ def digest_of_ids(messages: Iterable[BaseMessage]) -> str:
 
 def digest_of_texts(texts: Iterable[str]) -> str:
     """Return a digest of texts in any order: of two lists together it is the sum of theirs."""
-    return _hex(sum(map(_digest, texts)))
+    data = (text.encode("utf-8", "surrogatepass") for text in texts)
+    digests = (hashlib.blake2b(one, digest_size=_DIGITS // 2).digest() for one in data)
+    return _hex(sum(map(int.from_bytes, digests)))
 
 
 def sum_of_digests(digests: Sequence[str | None]) -> str | None:
     """Return the digest of several lists together; None where one has none."""
     known = [int(digest, 16) for digest in digests if digest]
     return _hex(sum(known)) if len(known) == len(digests) else None
-
-
-def _digest(text: str) -> int:
-    data = text.encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(data, digest_size=_DIGITS // 2).digest())
 
 
 def _hex(total: int) -> str:

@@ -8,7 +8,7 @@ was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from langchain_core.messages import BaseMessage
@@ -166,11 +166,6 @@ class ShownTurns:
             "running": empty_memory() if begins else self.kept["running"],
             "calls": {turn.key: [*turn.results] for turn in self.turns},
         }
-
-    def text_tokens(self, message: BaseMessage, count: Callable[[BaseMessage], int]) -> int:
-        """Return the tokens that a message has more by the turn memory that it shows."""
-        shown = self.with_text(message)
-        return 0 if shown is message else count(shown) - count(message)
 
     def with_text(self, message: BaseMessage) -> BaseMessage:
         """Return a message with its turn memory as text, where it shows one."""

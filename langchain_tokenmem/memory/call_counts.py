@@ -27,7 +27,7 @@ from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
 from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
 from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
 from langchain_tokenmem.errors import BudgetExceededError
-from langchain_tokenmem.memory.prepared_call import CountedModel, PreparedCall
+from langchain_tokenmem.memory.prepared_call import PreparedCall
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.tokens.counters import CORRECTED_ACCURACY, CorrectedCounter, TokenCounter
 from langchain_tokenmem.tokens.provider_counter import ProviderCounter
@@ -52,8 +52,8 @@ def with_known_counts(call: PreparedCall, counter: TokenCounter | None) -> Prepa
         counter: The counter that the application gave; a `ProviderCounter` knows such counts.
     """
     context, reports, estimating = call.context, call.state.get("reports"), call.counter
-    kept = reports["ratio"] if reports and reports["model"] == call.model.name else None
-    places = _comparable(context, call.state, call.model)
+    kept = reports["ratio"] if reports and reports["model"] == call.model else None
+    places = _comparable(call)
     is_sure = kept is not None or len(places) >= REPLIES_TO_TRUST
     limit = call.budget.limit
     ratio = _ratio(context, places[0], kept, limit, is_sure=is_sure) if places else None
@@ -108,17 +108,22 @@ def with_reports(before: MemoryState, after: MemoryState, call: PreparedCall) ->
         after: The state after its compaction.
         call: The call before it; its ratio is None where its counts are exact.
     """
-    reports, model = before.get("reports"), call.model
+    reports = before.get("reports")
     if call.ratio is None and reports is None:
         return after
-    is_other = reports is not None and reports["model"] != model.name
-    is_unknown = reports is None and model.is_called and _has_unnamed_reports(call.context)
-    if not (is_other or is_unknown or _has_other_prefix(before, after)):
+    is_other = reports is not None and reports["model"] != call.model
+    is_unknown = reports is None and call.is_called and _has_unnamed_reports(call.context)
+    has_other_prefix = (
+        before["summary"] != after["summary"]
+        or before["totals"]["compactions"] != after["totals"]["compactions"]
+        or mode_in(before) != mode_in(after)
+    )
+    if not (is_other or is_unknown or has_other_prefix):
         return after
     tail = call.context.tail
     last = tail[-1].source.last_id if tail else None
     kept = None if is_other or call.ratio == 1.0 else call.ratio
-    return {**after, "reports": {"model": model.name, "since": last, "ratio": kept}}
+    return {**after, "reports": {"model": call.model, "since": last, "ratio": kept}}
 
 
 def in_force_from(state: MemoryState, last: str | None, *, skip: bool = False) -> MemoryState:
@@ -135,15 +140,16 @@ def in_force_from(state: MemoryState, last: str | None, *, skip: bool = False) -
     return {**state, "reports": {**reports, "since": last, "skip": skip}}
 
 
-def _comparable(context: ContextParts, state: MemoryState, model: CountedModel) -> list[int]:
+def _comparable(call: PreparedCall) -> list[int]:
     """Return the places of the newest replies whose requests the present one begins with.
 
     The newest one comes first, and no more than it takes to trust them.
     """
+    context, state = call.context, call.state
     reports = state.get("reports")
     first = 0
     if reports is not None:
-        if reports["model"] != model.name:
+        if reports["model"] != call.model:
             return []
         first = _place_after(context, reports["since"])
     elif state["summary"] is not None or state["cuts"]:
@@ -154,7 +160,7 @@ def _comparable(context: ContextParts, state: MemoryState, model: CountedModel) 
         for place in range(len(context.tail) - 1, first - 1, -1)
         if context.tail[place].messages  # not hidden behind a compaction by the provider
         and isinstance(reply := context.tail[place].source.messages[0], AIMessage)
-        and _counts(reply, model, is_known=reports is not None)
+        and _counts(reply, call, is_known=reports is not None)
     )
     found = [*islice(newest, REPLIES_TO_TRUST + has_to_skip)]
     return found[:-1] if has_to_skip and len(found) <= REPLIES_TO_TRUST else found
@@ -169,7 +175,7 @@ def _place_after(context: ContextParts, since: str | None) -> int:
     return len(context.tail)
 
 
-def _counts(reply: AIMessage, model: CountedModel, *, is_known: bool) -> bool:
+def _counts(reply: AIMessage, call: PreparedCall, *, is_known: bool) -> bool:
     """Return whether a reply is of the called model, and reports its request.
 
     A reply that names no model counts since the model is known, and where none is named at all.
@@ -177,9 +183,9 @@ def _counts(reply: AIMessage, model: CountedModel, *, is_known: bool) -> bool:
     if not _reported(reply):
         return False
     name = reply.response_metadata.get("model_name")
-    if not isinstance(name, str) or not name or not model.name:
-        return is_known or not model.is_called
-    return is_same_model(model.name, name)
+    if not isinstance(name, str) or not name or not call.model:
+        return is_known or not call.is_called
+    return is_same_model(call.model, name)
 
 
 def _has_unnamed_reports(context: ContextParts) -> bool:
@@ -223,15 +229,6 @@ def _reported(message: Any) -> int:
     details: Mapping[str, Any] = usage.get("input_token_details") or {}
     cached = sum(details.get(key) or 0 for key in ("cache_read", "cache_creation"))
     return tokens + cached if cached > tokens else tokens
-
-
-def _has_other_prefix(before: MemoryState, after: MemoryState) -> bool:
-    """Return whether a compaction has changed what earlier requests have shown."""
-    return (
-        before["summary"] != after["summary"]
-        or before["totals"]["compactions"] != after["totals"]["compactions"]
-        or mode_in(before) != mode_in(after)
-    )
 
 
 def request_to_count(

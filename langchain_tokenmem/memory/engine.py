@@ -57,7 +57,6 @@ from langchain_tokenmem.memory.current_words import (
     with_current_words,
 )
 from langchain_tokenmem.memory.prepared_call import (
-    CountedModel,
     PreparedCall,
     answers_in,
     is_continued,
@@ -301,9 +300,17 @@ class Engine:
             is_whole = system is not None or rules.summary_role == "system"
             context = with_pinned_text(context, known, budget, tokens.text, is_whole=is_whole)
         name = called.name if called else budget.model or ""
-        model = CountedModel(name, is_called=called is not None)
         call = PreparedCall(
-            messages, state, options, context, budget, known, tokens, model, mode=on
+            messages=messages,
+            before=state,
+            options=options,
+            context=context,
+            budget=budget,
+            state=known,
+            counter=tokens,
+            model=name,
+            is_called=called is not None,
+            mode=on,
         )
         mixes = called is not None and called.mixes and self.counter is None
         return call if is_exact or mixes else with_known_counts(call, self.counter)
@@ -387,7 +394,7 @@ class Engine:
         tail = call.context.tail
         if tail and role_of(tail[-1].source.messages[-1]) == "tool":
             call = self._with_lines(call)
-        name, answers = call.model.name, answers_in(call.context)
+        name, answers = call.model, answers_in(call.context)
         is_first = bool(call.context.tail) and not answers and call.state["summary"] is None
         # Whether a change of the prefix makes reasoning invalid, now or later.
         may_bind = binds_reasoning(name) if name else is_first
@@ -409,7 +416,7 @@ class Engine:
         kept = (message for group in call.context.kept for message in group.messages)
         if not any(map(has_bound_reasoning, [*view.messages, *kept])):
             return call, view
-        is_known = binds_reasoning(call.model.name)
+        is_known = binds_reasoning(call.model)
         is_new = not is_known and is_untouched(call.context, call.state)
         tools = call.options.get("tools")
         if is_new or is_continued(call.state.get("sent"), view.messages, tools):

@@ -22,19 +22,6 @@ from langchain_tokenmem.tokens.counters import TokenCounter, request_digest
 
 
 @dataclass(frozen=True)
-class CountedModel:
-    """The model that a call's tokens are counted for.
-
-    Attributes:
-        name: Its name; empty where nothing names one.
-        is_called: Whether the model itself is known, and not only what the budget names.
-    """
-
-    name: str
-    is_called: bool
-
-
-@dataclass(frozen=True)
 class PreparedCall:
     """A conversation split into the parts of one request, with what it takes to decide about it.
 
@@ -46,7 +33,8 @@ class PreparedCall:
         budget: The budget of the call, for counts as exact as these.
         state: The state given, true to the messages' current words.
         counter: Counts tokens, corrected by what the provider has reported.
-        model: The model that is counted for.
+        model: Name of the model that is counted for; empty where nothing names one.
+        is_called: Whether the model itself is known, and not only what the budget names.
         ratio: The correction; None where counts are exact.
         mode: The mode that is on; None for none.
         provider_tokens: Tokens of the request as its provider counts them; None where it was not
@@ -61,7 +49,8 @@ class PreparedCall:
     budget: TokenBudget
     state: MemoryState
     counter: TokenCounter
-    model: CountedModel
+    model: str
+    is_called: bool
     ratio: float | None = None
     mode: ModeProfile | None = None
     provider_tokens: int | None = None
