@@ -90,17 +90,6 @@ def checked_parts(value: T, parts: Iterable[str], name: str, line: str) -> T:
     raise ConfigurationError(f"{name} is {described(value)}, which cannot stand there: {line}.")
 
 
-def checked_function(value: T, name: str, line: str) -> T:
-    """Return the value if it can be called, or is None; arguments as for `checked`.
-
-    Raises:
-        ConfigurationError: When it is neither.
-    """
-    if value is None or callable(value):
-        return value
-    raise ConfigurationError(f"{name} is {described(value)}; a function belongs there: {line}.")
-
-
 def checked_several(values: Any, kind: type[T], name: str, line: str) -> tuple[T, ...]:
     """Return several values, each of which is of the class; arguments as for `checked`.
 
@@ -206,8 +195,12 @@ def checked_before_store(before_store: BeforeStore | None) -> BeforeStore | None
     Raises:
         ConfigurationError: When it is something else.
     """
-    line = "before_store=redact, which takes messages and returns them"
-    return checked_function(before_store, "before_store", line)
+    if before_store is None or callable(before_store):
+        return before_store
+    raise ConfigurationError(
+        f"before_store is {described(before_store)}; a function belongs there: "
+        f"before_store=redact, which takes messages and returns them."
+    )
 
 
 def as_kept(before_store: BeforeStore | None, messages: Sequence[BaseMessage]) -> list[BaseMessage]:

@@ -233,7 +233,7 @@ def cut_group(
     calls = len(call_ids(messages[0]))
     while True:
         cuts = _level_cuts(messages, calls, most, count, new)
-        if not calls or group_tokens(messages, cuts, count) <= most:
+        if not calls or sum(map(count, apply_cuts(messages, cuts))) <= most:
             return cuts
         calls //= 2
 
@@ -286,10 +286,3 @@ def apply_cuts(
             dropped.update(set(call_ids(message)) - set(call_ids(form)))
         shown.append(form)
     return tuple(shown)
-
-
-def group_tokens(
-    messages: tuple[BaseMessage, ...], cuts: Mapping[str, Cut], count: CountMessage
-) -> int:
-    """Return the tokens of a group's messages as the cuts show them."""
-    return sum(map(count, apply_cuts(messages, cuts)))

@@ -7,15 +7,15 @@ from types import SimpleNamespace
 import pytest
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core import installed_profiles
-from langchain_tokenmem.core.installed_profiles import limits_of_name
+from langchain_tokenmem.core import chat_models
+from langchain_tokenmem.core.chat_models import limits_of_name
 from langchain_tokenmem.errors import ConfigurationError
 from tests.core.packages import PROFILES, install
 
 
 def look_in(monkeypatch, *folders):
     """Let packages be looked for in these folders only; what Python imports stays as it is."""
-    monkeypatch.setattr(installed_profiles, "sys", SimpleNamespace(path=[*map(str, folders)]))
+    monkeypatch.setattr(chat_models, "sys", SimpleNamespace(path=[*map(str, folders)]))
 
 
 @pytest.fixture
