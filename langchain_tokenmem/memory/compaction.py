@@ -231,14 +231,8 @@ class Compaction:
             summarized=sum(len(group.source.messages) for group in context.tail[: planned.fold]),
             ids=ids,
         )
-        self.engine.tell("start", event)
-        started = time.perf_counter()
-        try:
+        with self._told(event) as started:
             log, made = self._log_after(context, planned, batch)
-        except SummaryError as error:
-            took = time.perf_counter() - started
-            self.engine.tell("error", replace(event, duration_s=took, error=str(error)))
-            raise
         count = self.call.counter.text
         unused = planned.summary_tokens - count(made[0].text) if planned.fold else 0
         event = replace(event, tokens_after=planned.after - max(0, unused))
@@ -300,16 +294,22 @@ class Compaction:
         if self.engine.summarizer.is_quick:
             return self.summarize(request)
         event = MemoryEvent(kind="summary", summarized=len(request.messages))
+        with self._told(event) as started:
+            made = self.summarize(request)
+        self.engine.tell("end", _with_usage(event, [made], time.perf_counter() - started))
+        return made
+
+    @contextmanager
+    def _told(self, event: MemoryEvent) -> Iterator[float]:
+        """Tell that a step starts, and that it failed if it does; yield when it started."""
         self.engine.tell("start", event)
         started = time.perf_counter()
         try:
-            made = self.summarize(request)
+            yield started
         except SummaryError as error:
             took = time.perf_counter() - started
             self.engine.tell("error", replace(event, duration_s=took, error=str(error)))
             raise
-        self.engine.tell("end", _with_usage(event, [made], time.perf_counter() - started))
-        return made
 
 
 def redact_events(before: MemoryState, after: MemoryState) -> Iterator[MemoryEvent]:
