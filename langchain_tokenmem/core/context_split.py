@@ -33,7 +33,7 @@ from langchain_tokenmem.core.request_options import RequestRules
 from langchain_tokenmem.core.turn_memory import GroupOutcome
 from langchain_tokenmem.core.turns import NO_TURNS, ShownTurns, covered_turn
 from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
-from langchain_tokenmem.state import MemoryState, RunningSummary
+from langchain_tokenmem.state import Block, MemoryState, RunningSummary, Sent
 
 
 def split_context(
@@ -91,20 +91,10 @@ def split_context(
         seen=seen,
         turns=ShownTurns(reading, parser.outcomes, turns).shown_with(kept, tail),
     )
-    if blocks := state["blocks"]:
-        context = replace(
-            context,
-            blocks={key: text for key, one in blocks.items() if (text := text_of_block(one))},
-            working_notes={key: own for key, b in blocks.items() if (own := b.get("notes"))},
-            kept_notes={key: held for key, b in blocks.items() if (held := b.get("kept"))},
-        )
-    if sent := state.get("sent"):
-        covered_to = kept[-1].source.last_id if kept else None
-        context = replace(
-            context,
-            kept=without_bound_reasoning(kept, covered_to),
-            tail=without_bound_reasoning(tail, sent["unbound_to"]),
-        )
+    if state["blocks"]:
+        context = _with_blocks(context, state["blocks"])
+    if "sent" in state:
+        context = _without_bound_reasoning(context, state["sent"])
     found = _newest_compaction(context.tail) or _newest_compaction(context.kept)
     return _after_compaction(context, found) if found else context
 
@@ -158,6 +148,25 @@ def _covered(
     held = (place for key in ids if (place := messages.places.get(key)) is not None)
     found = [messages[place] for place in sorted({*messages.unspoken, *held}) if place < start]
     return found, [m for m in found if m.id in ids or role_of(m) == "system"]
+
+
+def _with_blocks(context: ContextParts, blocks: Mapping[str, Block]) -> ContextParts:
+    return replace(
+        context,
+        blocks={key: text for key, one in blocks.items() if (text := text_of_block(one))},
+        working_notes={key: own for key, b in blocks.items() if (own := b.get("notes"))},
+        kept_notes={key: held for key, b in blocks.items() if (held := b.get("kept"))},
+    )
+
+
+def _without_bound_reasoning(context: ContextParts, sent: Sent) -> ContextParts:
+    """Return the context without reasoning that is bound to another prefix than the newest one."""
+    covered_to = context.kept[-1].source.last_id if context.kept else None
+    return replace(
+        context,
+        kept=without_bound_reasoning(context.kept, covered_to),
+        tail=without_bound_reasoning(context.tail, sent["unbound_to"]),
+    )
 
 
 def _fit_group(
