@@ -291,17 +291,16 @@ def _view_warnings(
 
 def _omissions(whole: ContextParts, shown: ContextParts) -> Iterator[str]:
     """Yield a warning for each part that a fitted request does not show."""
-    beside = "did not fit beside the newest messages."
     if whole.summary is not None and shown.summary is None:
-        yield f"The running summary {beside}"
+        yield "The running summary did not fit beside the newest messages."
     elif whole.summary != shown.summary:
         yield "Older entries of the running summary did not fit and are left out."
     if shown.todos is None and whole.todos_after_fold(len(whole.tail)):
-        yield f"The to-do list {beside}"
+        yield "The to-do list did not fit beside the newest messages."
     if whole.working_notes and not shown.working_notes:
-        yield f"The working notes {beside}"
+        yield "The working notes did not fit beside the newest messages."
     if whole.with_notes("").with_newest_block().blocks and not shown.blocks:
-        yield f"The recalled messages {beside}"
+        yield "The recalled messages did not fit beside the newest messages."
 
 
 def _cut_warnings(context: ContextParts, budget: TokenBudget) -> tuple[str, ...]:

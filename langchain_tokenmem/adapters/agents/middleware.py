@@ -59,6 +59,7 @@ from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.chat_models import unwrap_model
 from langchain_tokenmem.core.covered import with_said, without_said
 from langchain_tokenmem.core.explanation import Explanation
+from langchain_tokenmem.core.messages import same_objects
 from langchain_tokenmem.core.pins import PINS_CHANNEL
 from langchain_tokenmem.core.profiles import output_setting
 from langchain_tokenmem.core.request_options import RequestOptions, Steps
@@ -423,7 +424,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
 
 def _is_edited(request: ModelRequest[Any]) -> bool:
     """Return whether other middleware has changed the messages for this request only."""
-    return request.messages is not request.state.get("messages")
+    return not same_objects(request.messages, request.state.get("messages") or ())
 
 
 def _in_thread(call: Callable[..., Any], *args: Any) -> Step:
