@@ -111,7 +111,7 @@ class WatchedSummarizer:
     def __post_init__(self) -> None:
         self._model = ScriptedModel(profile={"max_input_tokens": self.window})
         # Every batch is written by the model: what is measured is that it reads all of it.
-        self._writer = ModelSummarizer(self._model, min_messages=0)
+        self._writer = ModelSummarizer(self._model, min_messages=0, min_tokens=0)
 
     def wants(self, messages: Sequence[BaseMessage]) -> bool:
         """Return what the model's own gate says."""

@@ -33,6 +33,15 @@ class NamedId(str):
 
     __slots__ = ()
 
+    def __eq__(self, other: object) -> bool:
+        """Return what a plain text would: a subclass of `str` may compare in a way of its own."""
+        return str(self) == other
+
+    def __ne__(self, other: object) -> bool:
+        return str(self) != other
+
+    __hash__ = str.__hash__
+
 
 def address_of(config: RunnableConfig) -> Address:
     """Return what a config names.
