@@ -56,6 +56,7 @@ FOLDERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("base", "whole_pieces"),
         ("tool_calls",),
         ("log_lines",),
+        ("earlier_lines",),
         ("extractive",),
         ("",),
     ),

@@ -127,3 +127,16 @@ def test_the_error_for_a_malformed_state_names_the_place_and_shows_no_words():
 def test_a_state_of_another_version_is_refused_with_what_to_do(version):
     with pytest.raises(CorruptStoreError, match=rf"version {version}, .* reads {STATE_VERSION}"):
         load_state({**filled(), "version": version})
+
+
+def test_what_an_application_changes_in_a_state_reaches_no_other_conversation():
+    memory = TokenMemory(2_000)
+    talk = [
+        kind(f"{number} " * 60, id=f"{kind.__name__}{number}")
+        for number in range(20)
+        for kind in (HumanMessage, AIMessage)
+    ]
+    first = memory.compact(talk, force=True)
+    first["turns"]["done"]["x"] = {"files_changed": ["a.py"], "failed_commands": []}
+    first["turns"]["running"]["files_changed"].append("a.py")
+    assert "a.py" not in str(memory.compact(talk, force=True))

@@ -246,7 +246,7 @@ def pin_context_tool(
 
     Args:
         bound: Scope that the application has bound.
-        store: Store of the session's pins in a chain; in a graph they stand in its state.
+        store: Store that keeps a session's pins in a chain; a graph keeps them in its state.
         name: Name of the memory: the middleware's name, or the state key of nodes.
         before_store: Changes texts before they are pinned.
     """

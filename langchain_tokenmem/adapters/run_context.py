@@ -42,10 +42,10 @@ class Run:
 
     Attributes:
         thread: Name of the thread; None without one.
-        namespace: Sub-graphs that the run is in, with ids of their tasks, so that sub-agents at
-            work side by side are told apart; empty for the graph itself.
+        namespace: Sub-graphs that the run is in, with ids of their tasks, so that sub-agents that
+            run side by side can be told apart; empty in the main graph.
         subgraph: The same without ids.
-        user_id: Who the user is; None where the run names none, or threads belong to nobody.
+        user_id: The user's id; None if the run has none, or if threads are shared.
         asked_mode: Name of the mode that the run asks for; None where it asks for nothing.
         saver: Its checkpointer; None where it has none.
         run_id: Id of the LangChain run that the call is made in; None outside of one.
@@ -65,7 +65,7 @@ class Run:
 
         Args:
             config: The run's config; None for the one that LangChain keeps for the running task.
-            shared_threads: Threads belong to nobody.
+            shared_threads: Whether all users share the threads.
 
         Raises:
             ScopeError: When the user's id is blank, no text, or holds a control character.
@@ -82,7 +82,7 @@ class Run:
         if user is not None and (not isinstance(user, str) or not user.strip()):
             raise ScopeError(
                 f"user_id is {user!r}; a user is named by a text, such as "
-                f'{{"configurable": {{"user_id": "user-7"}}}}. Leave it out where there is none.'
+                f'{{"configurable": {{"user_id": "user-7"}}}}. Leave it out if there is no user.'
             )
         run_id = getattr(config.get("callbacks"), "parent_run_id", None)
         return cls(
@@ -160,7 +160,7 @@ def has_channel(*names: str) -> bool:
 def _with_own_settings(memory: TokenMemory, run: Run, store: TranscriptStore) -> TokenMemory:
     """Return a memory under the settings that a store keeps of a run's thread, or its user.
 
-    A sub-graph has those of the thread, but for the mode: it has modes of its own.
+    A sub-graph has the thread's settings, except for the mode, which is its own.
     """
     name = str(run.thread) if run.thread else None
     try:
@@ -247,7 +247,7 @@ def graph_thread(
 
     Raises:
         ScopeError: When an id of the run cannot be used.
-        CorruptStoreError: When the memory's state is none.
+        CorruptStoreError: When the stored state is not one of this memory.
     """
     thread = check_characters(str(run.thread), "thread_id") if run.thread else None
     removed, owner = removed_messages(memory, run), run.user_id

@@ -182,7 +182,7 @@ def runs_with(metadata: dict[str, Any]) -> Iterator[None]:
 
 
 def without_payload() -> Any:
-    """Return the policy of a middleware whose spans record that it ran, and not on what.
+    """Return a trace policy that records that a middleware ran, but not its input and output.
 
     None before LangGraph has `TracePolicy`. The model's own run has the messages that were sent.
     """
@@ -193,7 +193,7 @@ def without_payload() -> Any:
 
 
 def without_channels(private: Collection[str]) -> dict[str, Any]:
-    """Return the keywords of `add_node` for a node whose run does not record these channels.
+    """Return keywords for `add_node` that keep these channels out of the node's trace.
 
     Empty before LangGraph has `TracePolicy`.
     """

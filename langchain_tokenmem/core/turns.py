@@ -9,6 +9,7 @@ was.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
 from langchain_core.messages import BaseMessage
@@ -159,7 +160,7 @@ class ShownTurns:
     def state(self, tail: Groups) -> TurnMemories:
         """Return the turn memories as a state keeps them."""
         if self.is_idle:
-            return NO_TURNS
+            return deepcopy(NO_TURNS)  # an application may change what is in its state
         begins = bool(tail) and role_of(tail[0].source.messages[0]) == "human"
         return {
             "done": {turn.key: turn.memory for turn in self.turns},

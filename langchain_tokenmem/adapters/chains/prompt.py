@@ -266,7 +266,7 @@ def bound_kwarg(runnable: Runnable[Any, Any], name: str) -> Any:
 
 
 def bound_model(runnable: Runnable[Any, Any], config: RunnableConfig | None = None) -> Any:
-    """Return the chat model nearest to a chain's end, with its fallbacks; None where there is none.
+    """Return the last chat model of a chain, with its fallbacks; None if it has none.
 
     Args:
         runnable: The chain.
@@ -320,7 +320,7 @@ def replace_model(
     """
     if isinstance(runnable, BaseLanguageModel) or is_configurable(runnable):
         return replacement(runnable)
-    if isinstance(runnable, DynamicRunnable):  # what it stands for is known at the call
+    if isinstance(runnable, DynamicRunnable):  # only a call shows which model it is
         return replacement(runnable) if bound_model(runnable) else None
     if isinstance(runnable, RunnableSequence):
         steps = list(runnable.steps)
