@@ -61,6 +61,13 @@ def css(browser, selector):
     return browser.find_elements("css selector", selector)
 
 
+def appeared(browser, selector):
+    """Return the elements once there are any: a submitted form loads its page afterwards."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    return WebDriverWait(browser, 30).until(lambda one: css(one, selector))
+
+
 def console(browser):
     return [one["message"] for one in browser.get_log("browser")]
 
@@ -214,11 +221,9 @@ def test_served_list_search_and_page(browser):
         assert browser.execute_script(code) <= 0
         (box,) = css(browser, "input[name=q]")
         box.send_keys("handbook\n")
-        hits = css(browser, "article a")
-        assert hits
-        hits[0].click()
+        appeared(browser, "article a")[0].click()
+        assert appeared(browser, "#transcript .flash")
         assert name(browser).startswith("Call 25")
-        assert css(browser, "#transcript .flash")
         noise = [one for one in console(browser) if "favicon" not in one]
         assert noise == []
         server.shutdown()
