@@ -8,9 +8,24 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.vectorstores import InMemoryVectorStore
 
 import langchain_tokenmem
-from langchain_tokenmem import TokenBudget, TokenMemory, errors
+from langchain_tokenmem import (
+    CompactNode,
+    Notebook,
+    Recall,
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TokenMemoryMiddleware,
+    TranscriptStore,
+    errors,
+)
+from langchain_tokenmem.notes import JsonStore, SqlStore
+from langchain_tokenmem.recall import HashingEmbeddings, VectorStoreIndex
+from langchain_tokenmem.summarizers import ModelSummarizer
 
 EXPECTED: dict[str, set[str]] = {
     "langchain_tokenmem": {
@@ -127,6 +142,38 @@ def test_a_public_name_resolves_and_is_documented(module, name):
     assert inspect.getdoc(value)
     assert value.__doc__
     assert value.__name__ == name
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES)
+def test_the_repr_of_a_public_object_says_what_it_is(module, name):
+    value = getattr(import_module(module), name)
+    if inspect.isclass(value) and not getattr(value, "_is_protocol", False):
+        assert value.__repr__ is not object.__repr__
+
+
+def test_reprs_are_short_and_show_the_parts(tmp_path):
+    store = TranscriptStore("sqlite://")
+    recall = Recall(store, embeddings=HashingEmbeddings())
+    memory = TokenMemory(8_000, recall=recall, notes=Notebook(project="shop"))
+    text = (
+        "TokenMemory(8000, summarizer=ExtractiveSummarizer(), recall=Recall(TranscriptStore("
+        "'sqlite://'), embeddings=HashingEmbeddings), notes=Notebook(None, project='shop'))"
+    )
+    assert repr(memory) == text
+    assert repr(TokenMemoryMiddleware(memory)) == (
+        f"TokenMemoryMiddleware({text}, name='TokenMemoryMiddleware')"
+    )
+    assert repr(CompactNode(TokenMemory(8_000))) == (
+        "CompactNode(TokenMemory(8000, summarizer=ExtractiveSummarizer()), state_key='memory')"
+    )
+    assert "'s1', memory=TokenMemory(" in repr(TokenMemoryChatHistory("s1", store=store))
+    assert repr(Recall(store)) == "Recall(TranscriptStore('sqlite://'))"
+    assert repr(SqlStore(store)) == "SqlStore(TranscriptStore('sqlite://'))"
+    assert repr(JsonStore(tmp_path)) == f"JsonStore({str(tmp_path)!r})"
+    model = FakeListChatModel(responses=["short"])
+    assert repr(ModelSummarizer(model)) == "ModelSummarizer('FakeListChatModel')"
+    where = VectorStoreIndex(InMemoryVectorStore(HashingEmbeddings(64)))
+    assert repr(where) == "<VectorStoreIndex: the vector store InMemoryVectorStore>"
 
 
 def test_an_unknown_name_is_an_attribute_error():

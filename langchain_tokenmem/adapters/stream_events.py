@@ -48,6 +48,9 @@ class TokenMemoryTransformer(StreamTransformer):
         super().__init__(scope)
         self._events: StreamChannel[dict[str, Any]] = StreamChannel()
 
+    def __repr__(self) -> str:
+        return f"TokenMemoryTransformer({self.scope!r})"
+
     def init(self) -> dict[str, Any]:
         """Return the projection."""
         return {EVENT: self._events}

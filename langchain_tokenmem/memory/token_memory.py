@@ -182,6 +182,12 @@ class TokenMemory(ErasableMemory, Closeable):
         self.notes_calls = TimedCalls("tokenmem-notes")
         self._before_store_calls = TimedCalls("tokenmem-before-store")
 
+    def __repr__(self) -> str:
+        parts = {"recall": self.recall, "notes": self.notes}
+        given = "".join(f", {key}={part!r}" for key, part in parts.items() if part is not None)
+        window = self.budget.context_window
+        return f"TokenMemory({window}, summarizer={self.summarizer!r}{given})"
+
     @property
     def notes_in_blocks(self) -> Notebook | None:
         """Notes that match a question are shown from these; None where none are."""

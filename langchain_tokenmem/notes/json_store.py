@@ -417,6 +417,9 @@ class JsonStore(ItemStore, Closeable):
         self._runner = BackgroundRunner("tokenmem-json")
         wait_at_exit(self._flush_or_log)
 
+    def __repr__(self) -> str:
+        return f"JsonStore({str(self._folder.path)!r})"
+
     def _forget_changes(self) -> None:
         self._pending: dict[ItemId, StoredItem | None] = {}
         self._first = self._last = 0.0

@@ -92,6 +92,10 @@ class Notebook:
         self._now = now
         self._lock = ForkSafeLock()
 
+    def __repr__(self) -> str:
+        store = None if self._store is None else f"<{type(self._store).__name__}>"
+        return f"Notebook({store}, project={self.project.label!r})"
+
     @property
     def store(self) -> BaseStore | None:
         """Its own store; None if it uses that of the running graph."""

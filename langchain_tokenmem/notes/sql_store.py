@@ -41,6 +41,9 @@ class SqlStore(ItemStore):
         super().__init__()
         self.store = checked(store, TranscriptStore, "store", "SqlStore(TranscriptStore(...))")
 
+    def __repr__(self) -> str:
+        return f"SqlStore({self.store!r})"
+
     def _find(self, item_id: ItemId) -> StoredItem | None:
         with self.store.database.reading(_ABOUT) as connection:
             return items.find(connection, item_id)

@@ -120,6 +120,9 @@ class ChromaIndex:
         self._process = os.getpid()
         self._opening = threading.RLock()
 
+    def __repr__(self) -> str:
+        return f"<ChromaIndex: {self.where}>"
+
     @property
     def where(self) -> str:
         """Place of the vectors, in words."""

@@ -80,6 +80,9 @@ class HashingEmbeddings(Embeddings):
         self.dim = dim
         self.model = f"tokenmem-hashing-{dim}"
 
+    def __repr__(self) -> str:
+        return f"HashingEmbeddings({self.dim})"
+
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector of length 1 for each text."""
         return [self.embed_query(text) for text in texts]

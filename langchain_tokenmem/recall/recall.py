@@ -141,6 +141,10 @@ class Recall(Closeable):
             self._stop_listening = store.index.listen(self._dense.wake)
             self._dense.wake(Change("added"))  # for what an earlier process left unfinished
 
+    def __repr__(self) -> str:
+        meaning = "" if self._dense is None else f", {self._dense!r}"
+        return f"Recall({self.store!r}{meaning})"
+
     @property
     def store(self) -> TranscriptStore:
         """The transcripts that it searches."""

@@ -117,6 +117,9 @@ class VectorStoreIndex:
         self._timeout_s = timeout_s
         self._store: SearchIndex | None = None
 
+    def __repr__(self) -> str:
+        return f"<VectorStoreIndex: {self.where}>"
+
     def attach(self, store: SearchIndex) -> None:
         """Set the store that keeps the list of entries: a vector store cannot list its own.
 

@@ -142,6 +142,10 @@ class VectorIndex:
             is_stopping=lambda: worker.is_stopping,
         )
 
+    def __repr__(self) -> str:
+        model = type(self._embeddings).__name__
+        return f"embeddings={model}" if self._place is None else repr(self._place)
+
     # --- searching
 
     def has_any(

@@ -226,6 +226,9 @@ class LexicalIndex:
         self._store = checked(store, TranscriptStore, "store", "Recall(TranscriptStore())")
         store.index.attach(self.analyser)
 
+    def __repr__(self) -> str:
+        return f"LexicalIndex({self._store!r})"
+
     def search(self, query: str, scope: Scope) -> Scores:
         """Return the units that match a question.
 

@@ -55,6 +55,9 @@ class ExtractiveSummarizer:
     name = "extractive"
     prompt_version = "extractive-3"
 
+    def __repr__(self) -> str:
+        return "ExtractiveSummarizer()"
+
     def wants(self, messages: Sequence[BaseMessage]) -> bool:
         """Return True: nothing is paid for it."""
         return bool(messages)

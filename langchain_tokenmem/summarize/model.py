@@ -153,6 +153,9 @@ class ModelSummarizer:
         self._tool_share = tool_share
         self._fallback = fallback or ExtractiveSummarizer()
 
+    def __repr__(self) -> str:
+        return f"ModelSummarizer({self.name!r})"
+
     def wants(self, messages: Sequence[BaseMessage]) -> bool:
         """Return whether a batch holds enough words of people and models to be worth a call.
 

@@ -176,6 +176,9 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         self._called: tuple[BaseChatModel, TokenMemory] | None = None
         self.tools = [*chosen_tools(agent_tools, name, memory)]
 
+    def __repr__(self) -> str:
+        return f"TokenMemoryMiddleware({self.memory!r}, name={self._name!r})"
+
     @property
     def name(self) -> str:
         """The key of this memory in the agent's state."""

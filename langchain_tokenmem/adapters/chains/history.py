@@ -90,6 +90,11 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         self._frozen: View | None = None
         self._reads: deque[datetime] = deque(maxlen=2)
 
+    def __repr__(self) -> str:
+        session = self._session
+        parts = f"memory={session.memory!r}, store={session.store!r}, user_id={session.user_id!r}"
+        return f"TokenMemoryChatHistory({session.session_id!r}, {parts})"
+
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
         """View of the conversation for the next model call; compacts first if it is due."""

@@ -119,6 +119,9 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         # Beats the method of the class, whose hints would name no keys.
         vars(self)["__call__"] = MethodType(self.keys.annotated(type(self).invoke), self)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.memory!r}, state_key={self.keys.state!r})"
+
     def __call__(self, state: Any, config: RunnableConfig | None = None) -> dict[str, Any]:
         """Return the update of the graph's state.
 
