@@ -187,26 +187,19 @@ def runs_with(metadata: dict[str, Any]) -> Iterator[None]:
 def without_payload() -> Any:
     """Return a trace policy that records that a middleware ran, but not its input and output.
 
-    None before LangGraph has `TracePolicy`. The model's own run has the messages that were sent.
+    The model's own run has the messages that were sent.
     """
-    if not hasattr(types, "TracePolicy"):
-        return None
     omit = types.omit_payload
     return types.TracePolicy(process_inputs=omit, process_outputs=omit)
 
 
 def without_channels(private: Collection[str]) -> dict[str, Any]:
-    """Return keywords for `add_node` that keep these channels out of the node's trace.
-
-    Empty before LangGraph has `TracePolicy`.
-    """
+    """Return keywords for `add_node` that keep these channels out of the node's trace."""
 
     def recorded(value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
         return {key: held for key, held in value.items() if key not in private}
 
-    if not hasattr(types, "TracePolicy"):
-        return {}
     policy = types.TracePolicy(process_inputs=recorded, process_outputs=recorded)
     return {"trace_policy": policy}

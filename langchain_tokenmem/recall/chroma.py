@@ -328,7 +328,7 @@ class ChromaIndex:
     def _close_client(self, name: str) -> None:
         client = self._clients.pop(name, None)
         self._collections.pop(name, None)
-        if hasattr(client, "close"):  # since chromadb 1.5
+        if client is not None:
             self._ask(client.close)
 
 

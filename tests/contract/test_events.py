@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
-from langgraph import types
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langsmith import Client
@@ -33,12 +31,6 @@ from langchain_tokenmem.graphs import TokenMemoryTransformer
 from tests.contract.chats import Talker, Way, long_turns
 
 PRIVATE = "Wolperdinger"
-PROJECTS = pytest.mark.skipif(
-    not hasattr(AgentMiddleware, "transformers"), reason="a middleware of this LangChain has none"
-)
-TRACES = pytest.mark.skipif(
-    not hasattr(types, "TracePolicy"), reason="this LangGraph records everything in its spans"
-)
 PARTS = ("system", "tools", "pinned", "summary", "memory_block", "tail")
 TOLD = re.compile(
     r"(?:thread|session) (\S+): ([\d,]+) → ([\d,]+) tokens, "
@@ -221,7 +213,6 @@ async def run_events(graph: Any, said: Any, config: Any, *, is_async: bool) -> l
     return [event async for event in run.extensions["tokenmem"]]
 
 
-@PROJECTS
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_call_of_an_agent_starts_and_ends_in_the_v3_projection(*, is_async: bool):
     too_long = ValueError("This model's maximum context length is 99 tokens.")
@@ -310,7 +301,6 @@ class Spans(Client):
         self.given.append({**given, "name": str(given.get("name"))})
 
 
-@TRACES
 def test_the_spans_of_the_middleware_do_not_record_its_private_state():
     spans = Spans()
     middleware = TokenMemoryMiddleware(TokenMemory(2_000))
@@ -323,7 +313,6 @@ def test_the_spans_of_the_middleware_do_not_record_its_private_state():
     assert not [given for given in own if given.get("inputs") or given.get("outputs")]
 
 
-@TRACES
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["node", "nodes"], indirect=True)
 async def test_the_runs_of_the_nodes_do_not_record_the_private_state(way: Way):
