@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import pairwise
 
+from langchain_tokenmem.core.facts.sentences import Identifier, find_identifiers, kind_of
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.tool_calls import tool_name
 from langchain_tokenmem.summarize.base import SummaryRequest
@@ -140,80 +141,45 @@ def _fraction_digits(value: Decimal) -> int:
     return len(f"{value.normalize():f}".partition(".")[2])
 
 
-SMALL_NUMBER = 12
-"""Up to here a number is a count, a rank or a step."""
-
-_YEAR = r"(?:19|20)\d\d"
-_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _ASIDE = re.compile(
-    rf"""
-    \d{{4}}-\d\d?-\d\d?(?:[T\ ]?\d\d?:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)?
-    | \d{{1,4}}[./]\d{{1,2}}[./]\d{{2,4}}(?![\w.])                     # dates
-    | \b\d{{1,2}}(?:st|nd|rd|th|\.)?\s(?:of\s|de\s)?{_MONTH}\b(?:,?\s(?:de\s)?{_YEAR})?
-    | \b{_MONTH}\s\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s{_YEAR})?
-    | \b\d{{1,2}}\.?\s(?:de\s)?[^\W\d_]{{3,12}}\s(?:de\s)?{_YEAR}\b
-    | \d{{1,4}}\s?[年月日]
-    | \b\d{{1,2}}:\d\d(?::\d\d)?(?:\.\d+)?(?:\s?[ap]\.?m\b)?           # times
-    | \b\d{{1,2}}\s?[ap]\.?m\b
-    | (?<![\w.,/$€£-]){_YEAR}(?![\w/-]|[.,]\d)                        # years
-    | \b\d+(?:st|nd|rd|th)\b                                          # ranks
-    | \b\d+(?:[.,]\d+)?[\s-]?(?:ms|s|h|(?:sec|second|min|minute|hr|hour|day|week|month|year)s?)\b
-    | ^\s*(?:[-*•]\s+)?\(?\d{{1,3}}[.)]\s                               # numbers of a list
+    r"""
+    (?<=\w):\d+(?:[:-]\d+)*                                          # times, lines of a file
+    | \b\d+(?:[.,]\d+)?[\s-](?:ms|s|h|(?:sec|second|min|minute|hr|hour|day|week|month|year)s?)\b
+    | (?<![\w$€£\#.,/-])\d{1,9}(?:,\d{3}){0,3}(?=\s                     # counts of things
+        (?!(?:dollar|euro|pound|cent|point|token|byte|pixel|meter|mile|degree|gramm?)s\b)
+        (?:(?:out\s)?of\s|[^\W\d_]{1,30}(?:-[^\W\d_]{1,30}){0,3}\s){0,2}
+        (?:the\s)?[^\W\d_]{3,}(?:s|ren|eople)\b)
+    | \b\d{1,9}\s?(?:/|of|out\ of)\s?\d{1,9} | \b\d{1,9}\s?[x×](?!\w)
     """,
-    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
+    re.VERBOSE | re.IGNORECASE,
 )
-_COUNT = re.compile(
-    r"(?<![\w$€£#.,/-])\d{1,9}(?:,\d{3}){0,3}(?=\s"
-    r"(?:of\s|out\sof\s|[^\W\d_]{1,30}(?:-[^\W\d_]{1,30}){0,3}\s){0,2}"
-    r"(?:the\s)?[^\W\d_]{3,}(?:s|ren|eople)\b)"
-    r"|\b\d{1,9}\s?(?:/|of|out of)\s?\d{1,9}|\b\d{1,9}\s?[x×](?!\w)"
-)
-_NO_COUNT = re.compile(
-    r"\s(?:dollars|euros|pounds|cents|points|tokens|bytes|pixels|meters|miles|degrees|gramm?s)\b"
-)
+"""What a summary may say in its own way."""
+
 _SUM = re.compile(
     r"\b(?:total|totals|totalling|totaling|sum|sums|altogether|combined|overall|difference|remaining"
     r"|average|mean|approximately|about|around|roughly)\b|[~≈±]",
     re.IGNORECASE,
 )
+_NEAR = 60
+"""Characters between a number and the word that makes it a sum."""
 
-_LITERAL = re.compile(
-    r"""
-    `+(?P<code>[^`\n]{1,300})`+
-    | (?P<url>https?://[^\s"'<>()\[\]{},`]+)
-    | (?<!\w)["“«„](?P<quote>[^"“”«»„\n]{2,200})["”»“](?!\w)
-    | (?<!\w)['‘](?P<single>[^'’\n]{2,80})['’](?!\w)
-    | (?P<mail>[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4})
-    | (?P<path>(?<![\w/])(?:[A-Za-z]:\\|[~.]{0,2}/)?
-            [\w.@+*-]{0,80}[\w*](?:[/\\][\w.@+*-]{0,80}[\w*]){1,20}/?
-        |(?<![\w/.<])[~.]{0,2}/[\w.@+-]{0,80}\w)
-    | (?P<price>\b[A-Z]{3}\d[\d,]*\.\d\d\b)
-    | (?P<identifier>--?[a-z][\w-]{2,}\b
-        |(?<![\w.-])[^\W\d]\w*(?:[.-]\w+)*(?:\(\))?|\d+(?:\.\d+){2,}|\d+[^\W\d_]\w*(?:[.-]\w+)*)
-    | (?P<number>\d+(?:[.,'’]\d+)*)
-    """,
-    re.VERBOSE,
+_QUOTE = re.compile(
+    r"""(?<!\w)["“«„](?P<quote>[^"“”«»„\n]{2,200})["”»“](?!\w)"""
+    r"""|(?<!\w)['‘](?P<single>[^'’\n]{2,80})['’](?!\w)"""
 )
-_MARKED = re.compile(r"\w*(?:[^\W_]_\w|[a-z][A-Z]|[^\W\d_]\d|\d[^\W\d_])\w*|__\w+|--?[a-z][\w-]+")
-_DOTTED = re.compile(r"[^\W\d]\w+(?:[.-]\w+)*\.[^\W\d]\w+")
-_DIGITS_DASHED = re.compile(r"\w*\d\w*(?:[.-]\w+)+|\w+(?:-\w+)*-\w*\d\w*")
-_MEASURE = re.compile(r"(?:[A-Z]{3}(?=[\d,]+\.\d\d$))?(\d+(?:[.,]\d+)*)(?:[^\W\d_]{1,4}|%)?")
-_PIECE = re.compile(r"[^\s()\[\]{}<>=,;|&\"']+")
-_MARKER = re.compile(r"^\s*(?:[-*•+]|\d{1,3}[.)]|#+)\s+")
-_SHORTEST = 3
-"""Characters from which a word is a literal."""
-
-_PLACE_IN_FILE = re.compile(r"(?::\d+)+(?:-\d+)?$")
-_PLAIN_PAIR = re.compile(r"[^\W\d_]+(?:/[^\W\d_]+)+")
-_BULLET = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)])\s")
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+")
 _QUOTABLE = re.compile(r"[A-Z\d_/@.]")
 _WORDS_OF_A_QUOTE = 3
 _SAID_SHARE = 0.6
 """Share of the word pairs of a quote that must have been said."""
 
-_NEAR = 60
-"""Characters between a number and the word that makes it a sum."""
+_GROUPED = re.compile(r"(?<=\d)['’ ](?=\d{3}(?!\d))")
+_CURRENCY = re.compile(r"\b([A-Z]{3})(?=\d[\d,]*\.\d\d\b)")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_MEASURE = re.compile(r"(\d+(?:[.,]\d+)*)[^\W\d_]{1,4}")
+_PLAIN_PAIR = re.compile(r"[^\W\d_]+(?:/[^\W\d_]+)+")
+_MARKER = re.compile(r"^\s*(?:[-*•+]|\d{1,3}[.)]|#+)\s+")
+_BULLET = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)])\s")
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+")
 
 
 def known_text(request: SummaryRequest) -> KnownText:
@@ -296,33 +262,25 @@ def _without_empty_headings(lines: Sequence[str]) -> list[str]:
 
 
 def _unknown_in(line: str, known: KnownText) -> Iterator[str]:
-    """Yield the literals of a line that are not known."""
+    """Yield the literals of a line that are not known, then its quotes."""
     line = plain(line)
     said = _MARKER.sub("", line)
     if not said.strip() or known.has_words(said):
         return  # cited as it stands
+    line = _CURRENCY.sub(r"\1 ", _GROUPED.sub(",", line))
     aside = [match.span() for match in _ASIDE.finditer(line)]
-    aside += [m.span() for m in _COUNT.finditer(line) if not _NO_COUNT.match(line, m.end())]
-    for start, literal, is_quote in _literals_in(line, known):
-        end = start + len(literal)
-        if any(first <= start and end <= last for first, last in aside):
+    for found in find_identifiers(line):
+        end = found.start + len(found.text)
+        if any(first <= found.start and end <= last for first, last in aside):
             continue
-        if NUMBER.fullmatch(literal) and _is_sum(line, start, end):
+        if found.kind == "number" and _is_sum(line, found.start, end):
             continue
-        if not (_is_known_quote(literal, known) if is_quote else _is_known(literal, known)):
-            yield literal.strip("*")
-
-
-def _literals_in(line: str, known: KnownText) -> Iterator[tuple[int, str, bool]]:
-    """Yield what may be a literal in a line: its place, the text, and whether it is a quote."""
-    for match in _LITERAL.finditer(line):
-        kind = str(match.lastgroup)
-        start, literal = match.start(kind), match[kind]
-        if kind != "code":
-            yield start, literal, kind in {"quote", "single"}
-        elif not known.has_words(literal):
-            for piece in _PIECE.finditer(literal):
-                yield start + piece.start(), piece[0], False
+        if not _is_known(found, known):
+            yield found.text
+    for match in _QUOTE.finditer(line):
+        quote = match["quote"] or match["single"]
+        if not _is_known_quote(quote, known):
+            yield quote
 
 
 def _is_sum(line: str, start: int, end: int) -> bool:
@@ -332,22 +290,24 @@ def _is_sum(line: str, start: int, end: int) -> bool:
     return bool(_SUM.search(before) or _SUM.search(line[end : end + _NEAR]))
 
 
-def _is_known(word: str, known: KnownText) -> bool:
-    """Return whether a word is no literal, or one that is known."""
-    word = word.strip("*.,:;!?'\"")
-    if len(word) < _SHORTEST and not word.isdigit():
+def _is_known(found: Identifier, known: KnownText) -> bool:
+    """Return whether an identifier is one that was said, or a word in capitals."""
+    word = found.text
+    if found.kind == "capitals":
         return True
-    if NUMBER.fullmatch(word):
-        is_small = word.isdigit() and len(word) <= _SHORTEST and int(word) <= SMALL_NUMBER
-        return is_small or known.has_number(word)
-    if measure := _MEASURE.fullmatch(word):
-        return _is_known(measure[1], known) or known.has_words(word)
-    if "/" in word or "\\" in word:
-        path = _PLACE_IN_FILE.sub("", word)
-        return bool(_PLAIN_PAIR.fullmatch(path)) or known.has_path(path)
-    word = word.removesuffix("()")
-    is_literal = any(shape.fullmatch(word) for shape in (_MARKED, _DOTTED, _DIGITS_DASHED))
-    return not (is_literal or "@" in word) or known.has_words(word)
+    if found.kind == "number":  # or a range of them
+        return all(_is_known_number(number, known) for number in word.split("-"))
+    if (measure := _MEASURE.fullmatch(word)) and _is_known_number(measure[1], known):
+        return True
+    if "/" in word:
+        return bool(_PLAIN_PAIR.fullmatch(word)) or known.has_path(word)
+    return known.has_words(word)
+
+
+def _is_known_number(number: str, known: KnownText) -> bool:
+    """Return whether a number is small, a year, or one that was said."""
+    may_be_own = kind_of(number) is None or _YEAR.fullmatch(number)
+    return bool(may_be_own) or known.has_number(number)
 
 
 def _is_known_quote(quote: str, known: KnownText) -> bool:
