@@ -20,7 +20,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.covered import (
@@ -58,10 +58,6 @@ _MOST_CONVERSATIONS = 16
 """Conversations of which a memory knows what was compared, the most recently used ones."""
 
 
-_MOST_NOTED = 10_000
-"""Messages of a conversation of which a memory knows that its notes have their words."""
-
-
 class CheckedMessages:
     """Messages of one conversation that were named, and compared with its summary, before.
 
@@ -77,7 +73,6 @@ class CheckedMessages:
         "_hides",
         "_messages",
         "_named",
-        "_noted",
         "_summary",
     )
 
@@ -89,7 +84,6 @@ class CheckedMessages:
         self._calls: list[Any] = []
         self._summary: RunningSummary | None = None
         self._hides = False
-        self._noted: dict[tuple[str, str], tuple[BaseMessage, Any]] = {}
 
     def named(self, messages: Any) -> NamedMessages:
         """Return the messages, each with an id, and without copies of what the memory inserts.
@@ -107,19 +101,6 @@ class CheckedMessages:
         if longer is not known and isinstance(messages, list) and same_objects(longer, messages):
             self._named = longer
         return longer
-
-    def has_noted_words(self, message: BaseMessage, noted: tuple[str, str]) -> bool:
-        """Return whether a message has the words that were noted: its id and their digest."""
-        known, said = self._noted.get(noted, (None, None))
-        content = message.content
-        if known is message and said == content and type(message) in _WITHOUT_CALLS:
-            return True
-        is_same = digest_of_words([message]) in {noted[1], None}
-        if is_same and isinstance(content, str):
-            if len(self._noted) >= _MOST_NOTED:
-                self._noted.clear()
-            self._noted[noted] = message, content
-        return is_same
 
     def are_current(
         self, summary: RunningSummary, covered: Sequence[BaseMessage], *, hides: bool
@@ -145,7 +126,6 @@ class CheckedMessages:
         self._messages, self._summary = covered, summary
 
 
-_WITHOUT_CALLS = (HumanMessage, ToolMessage)
 _CONTENT = attrgetter("content")
 
 
@@ -188,7 +168,7 @@ def with_current_words(
     checked = checked or CheckedMessages()
     changed = {*gone}
     if hides or state["blocks"] or "modes" in state:
-        changed |= _changed_ids(state, named, checked, hides=hides)
+        changed |= _changed_ids(state, named, hides=hides)
     summary = state["summary"]
     rewritten: set[str] = set()
     if summary is not None:
@@ -215,16 +195,14 @@ def noted_ids(state: MemoryState) -> set[str]:
     return {key for keys in results for key in keys} | {key for key, _ in noted_words(state)}
 
 
-def _changed_ids(
-    state: MemoryState, messages: Sequence[BaseMessage], checked: CheckedMessages, *, hides: bool
-) -> set[str]:
+def _changed_ids(state: MemoryState, messages: Sequence[BaseMessage], *, hides: bool) -> set[str]:
     """Return the ids of messages that have changed since notes or blocks were read from them."""
     noted = noted_words(state)
     there = {message.id or "": message for message in messages} if noted or hides else {}
     changed = {
         key
         for key, words in noted
-        if key in there and not checked.has_noted_words(there[key], (key, words))
+        if key in there and digest_of_words([there[key]]) not in {words, None}
     }
     return changed | (noted_ids(state) - there.keys()) if hides else changed
 

@@ -123,7 +123,7 @@ class WorkingNotes:
         read, mode = modes, self.mode or self.settings.mode or CONVERSATION
         # With no mode on, a session that had one is read on: it may be switched back.
         if self.mode or self.settings.mode or modes["read_to"]:
-            groups = _unread_groups(context, modes)
+            groups = [group.source.messages for group in context.tail]
             read = read_groups(
                 modes,
                 groups,
@@ -175,16 +175,6 @@ def _newest_id(context: ContextParts) -> str | None:
 def _tail_ids(context: ContextParts) -> set[str | None]:
     """Return the ids of the messages that are not covered."""
     return {message.id for group in context.tail for message in group.source.messages}
-
-
-def _unread_groups(context: ContextParts, modes: ModesState) -> list[Sequence[BaseMessage]]:
-    """Return the groups from the last message that was read on."""
-    known, start = set(modes["read_to"]), 0
-    for place in range(len(context.tail) - 1, -1, -1):
-        if any(message.id in known for message in context.tail[place].source.messages):
-            start = place
-            break
-    return [group.source.messages for group in context.tail[start:]]
 
 
 def _with_words(
