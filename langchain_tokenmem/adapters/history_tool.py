@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
@@ -13,7 +12,6 @@ from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolRuntime
 
 from langchain_tokenmem.adapters.tool_scope import NO_SESSION_STORE, BoundScope, ToolScope, as_tool
-from langchain_tokenmem.background import in_time
 from langchain_tokenmem.core.messages import (
     marks_of,
     reference,
@@ -23,9 +21,10 @@ from langchain_tokenmem.core.messages import (
     text_of,
 )
 from langchain_tokenmem.core.search_units import Hit
-from langchain_tokenmem.errors import ConfigurationError, RecallError
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.recall.recall import Recall
+from langchain_tokenmem.recall.regex_search import first_matches
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 _NAME = "history_search"
@@ -127,29 +126,10 @@ def _in_messages(
         shares = [(len(asked & {*analyser.terms(text_of(m))}), m) for m in spoken]
         best = sorted(shares, key=lambda one: -one[0])
         return [_found(m) for share, m in best if 2 * share >= len(asked) > 0][:most]
-    try:
-        compiled = regex.compile(pattern, regex.IGNORECASE)
-    except regex.error as error:
-        raise ConfigurationError(f"{pattern!r} is no regular expression: {error}.") from error
-    until = time.monotonic() + _SECONDS
-
-    def search() -> list[str]:
-        found: list[str] = []
-        for message in spoken:
-            left = until - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            match = compiled.search(text_of(message), timeout=left, concurrent=True)
-            if match is not None:
-                found.append(_found(message, match.start()))
-            if len(found) == most:
-                break
-        return found
-
-    try:
-        return in_time(search, _SECONDS, "tokenmem-regex")
-    except TimeoutError:
-        raise RecallError(f"{pattern!r} took too long; write it without nested repeats.") from None
+    found = first_matches(
+        spoken, text_of, pattern, limit=most, ignore_case=True, timeout_s=_SECONDS
+    )
+    return [_found(message, _place(pattern, text_of(message))) for message in found]
 
 
 def _found(message: BaseMessage, start: int = 0) -> str:

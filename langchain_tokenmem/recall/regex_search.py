@@ -1,11 +1,11 @@
-"""Search in a transcript by regular expression, within a time limit."""
+"""Search in texts by regular expression, within a time limit."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import regex
 
@@ -13,6 +13,8 @@ from langchain_tokenmem.background import in_time
 from langchain_tokenmem.core.search_units import Hit, IndexSource, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.storage.search_index import SearchIndex
+
+T = TypeVar("T")
 
 _LONGEST_PATTERN = 2_000
 """Characters; longer patterns may take a minute to compile, and a thread cannot be stopped."""
@@ -32,17 +34,73 @@ def search_by_regex(
     include_superseded: bool = False,
 ) -> list[Hit]:
     """Return the newest messages that match, in order; the options of `Recall.history_search`."""
+    read = partial(store.history, scope, include_superseded=include_superseded)
+    found = first_matches(
+        _newest_first(read),
+        lambda source: source.text,
+        pattern,
+        limit=limit,
+        ignore_case=ignore_case,
+        timeout_s=timeout_s,
+    )
+    return [Hit.of(source, score=1.0) for source in reversed(found)]
+
+
+def _newest_first(
+    read: Callable[[int | None, int], Iterable[IndexSource]],
+) -> Iterator[IndexSource]:
+    before: int | None = None
+    while page := [*read(before, _PAGE)]:
+        yield from (source for source in reversed(page) if not source.is_hidden)
+        before = page[0].seq
+
+
+def first_matches(
+    items: Iterable[T],
+    text_of: Callable[[T], str],
+    pattern: str,
+    *,
+    limit: int,
+    ignore_case: bool,
+    timeout_s: float,
+) -> list[T]:
+    """Return the first items whose text matches, in their order.
+
+    Args:
+        items: Whatever has a text.
+        text_of: Returns the text of one.
+        pattern: A regular expression.
+        limit: Most items.
+        ignore_case: Whether matching is case-insensitive.
+        timeout_s: Seconds for all of it.
+
+    Raises:
+        ConfigurationError: When the pattern is no regular expression.
+        RecallError: When it takes too long.
+    """
     if len(pattern) > _LONGEST_PATTERN:
         raise ConfigurationError(
             f"The pattern has {len(pattern):,} characters; it has at most {_LONGEST_PATTERN:,}."
         )
     deadline = time.monotonic() + timeout_s
     flags = regex.IGNORECASE if ignore_case else 0
+
+    def search() -> list[T]:
+        compiled: Any = regex.compile(pattern, flags)
+        found: list[T] = []
+        for item in items:
+            left = deadline - time.monotonic()
+            if left <= 0:  # for `regex`, a limit of 0 would be none at all
+                raise TimeoutError
+            if compiled.search(text_of(item), timeout=left, concurrent=True) is not None:
+                found.append(item)
+            if len(found) >= limit:
+                break
+        return found
+
     try:
-        read = partial(store.history, scope, include_superseded=include_superseded)
-        search = partial(_search, read, partial(regex.compile, pattern, flags), limit, deadline)
         # The limit of `regex` counts CPU time: on a busy machine 2 s of it took 7.
-        found = in_time(search, max(0.0, deadline - time.monotonic()), "tokenmem-regex")
+        return in_time(search, max(0.0, timeout_s), "tokenmem-regex")
     except (regex.error, RecursionError, OverflowError) as error:
         raise ConfigurationError(f"{pattern!r:.200} is no regular expression: {error}.") from error
     except TimeoutError:
@@ -50,32 +108,3 @@ def search_by_regex(
             f"{pattern!r:.200} took too long; write it without nested repeats, or give it "
             f"more time (timeout_s=)."
         ) from None
-    return [Hit.of(source, score=1.0) for source in reversed(found)]
-
-
-def _search(
-    read: Callable[[int | None, int], Sequence[IndexSource]],
-    compile_pattern: Callable[[], Any],
-    limit: int,
-    deadline: float,
-) -> list[IndexSource]:
-    """Return the newest messages that match, newest first, before a common deadline."""
-    compiled = compile_pattern()
-    found: list[IndexSource] = []
-    before: int | None = None
-    while len(found) < limit:
-        page = read(before, _PAGE)
-        if not page:
-            break
-        for source in reversed(page):
-            if source.is_hidden:
-                continue
-            left = deadline - time.monotonic()
-            if left <= 0:  # for `regex`, a limit of 0 would be none at all
-                raise TimeoutError
-            if compiled.search(source.text, timeout=left, concurrent=True) is not None:
-                found.append(source)
-            if len(found) == limit:
-                break
-        before = page[0].seq
-    return found
