@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from langchain_tokenmem.background import in_thread
@@ -76,21 +76,21 @@ class ErasableMemory:
             >>> memory.erase(store, user_id="ann")["messages"]
             1
         """
-        parts = self._parts(store, notes)
+        transcripts, erasing, note_stores = self._stores(store, notes)
         self.finished_summaries.clear()
         if session_id is None and user_id is None:
             raise ScopeError("Name the session_id or the user_id that is to be erased.")
-        sessions = parts.sessions_with_notes(session_id, user_id)
+        sessions = _sessions_with_notes(transcripts, session_id, user_id) if note_stores else ()
         counts: Counts = {}
         failure = None
         try:
-            counts = parts.erase(session_id, user_id)
+            counts = getattr(erasing, "erase", transcripts.erase)(session_id, user_id)
         except RecallError as error:  # the store's part is done; the notes are still there
             failure = error
         # Notes in the transcripts' own database count as notes, too.
         found = {name: count for name, count in counts.items() if name != "items"}
         found["notes"] = counts.get("items", 0)
-        for other in parts.note_stores:
+        for other in note_stores:
             # Imported here: it needs LangGraph, which a memory without notes does not.
             from langchain_tokenmem.notes.erasing import erase_notes  # noqa: PLC0415
 
@@ -138,12 +138,10 @@ class ErasableMemory:
             RedactionError: When the words are still found afterwards.
             StoreError: When a store still has notes with the words.
         """
-        parts = self._parts(store, notes)
+        transcripts, redacting, note_stores = self._stores(store, notes)
         # Notes in the transcripts' own database are redacted with it.
-        others = [
-            one for one in parts.note_stores if getattr(one, "store", None) is not parts.transcripts
-        ]
-        receipt: RemovalReceipt = parts.redact(
+        others = [one for one in note_stores if getattr(one, "store", None) is not transcripts]
+        receipt: RemovalReceipt = getattr(redacting, "redact", transcripts.redact)(
             *(what, replacement),
             session_id=session_id,
             user_id=user_id,
@@ -153,7 +151,9 @@ class ErasableMemory:
         self.finished_summaries.clear()
         count = receipt.counts.get("notes", 0)
         damaged = 0
-        sessions = [] if everywhere else parts.sessions_with_notes(session_id, user_id)
+        sessions: Sequence[str] = ()
+        if others and not everywhere:
+            sessions = _sessions_with_notes(transcripts, session_id, user_id)
         for other in others:
             # Imported here: it needs LangGraph, which a memory without notes does not.
             from langchain_tokenmem.notes.erasing import redact_notes  # noqa: PLC0415
@@ -173,7 +173,13 @@ class ErasableMemory:
 
     aredact = in_thread(redact)
 
-    def _parts(self, store: TranscriptStore | None, notes: Notebook | None) -> _ErasableParts:
+    def _stores(
+        self, store: TranscriptStore | None, notes: Notebook | None
+    ) -> tuple[Any, Any, list[Any]]:
+        """Return the transcripts' store, what erases in it, and the stores of notes.
+
+        A recall on the same store deletes in it, and the vectors, too.
+        """
         line = "memory.erase(store, user_id=...)"
         recalled = self.recall.store if self.recall is not None else None
         transcripts: Any = store if store is not None else recalled
@@ -183,10 +189,6 @@ class ErasableMemory:
                 "recall, and so no store of its own."
             )
         checked_parts(transcripts, ("erase", "redact", "sessions"), "store", line)
-        erase, redact = transcripts.erase, transcripts.redact
-        if recalled is transcripts:  # a recall deletes in its store, and the vectors, too
-            erase = getattr(self.recall, "erase", erase)
-            redact = getattr(self.recall, "redact", redact)
         stores = [each.store for each in (self.notes, notes) if each is not None]
         found = [each for each in stores if each is not None]
         if stores and not found:
@@ -195,30 +197,14 @@ class ErasableMemory:
                 "memory.erase(store, user_id=..., notes=Notebook(...)). It is the store= of "
                 "graph.compile, or SqlStore(TranscriptStore()) where there was none."
             )
-        return _ErasableParts(transcripts, erase, redact, found)
+        return transcripts, self.recall if recalled is transcripts else transcripts, found
 
 
-@dataclass(frozen=True)
-class _ErasableParts:
-    """The stores in which a memory has data of users.
-
-    Attributes:
-        transcripts: The transcripts' store.
-        erase: Deletes in it, and in the vectors of a recall.
-        redact: Removes words from the same.
-        note_stores: They have the notes.
-    """
-
-    transcripts: TranscriptStore
-    erase: Callable[..., Counts]
-    redact: Callable[..., RemovalReceipt]
-    note_stores: Sequence[Any]
-
-    def sessions_with_notes(self, session_id: str | None, user_id: str | None) -> Sequence[str]:
-        """Return the user's sessions, or those of the sub-graphs of a thread."""
-        if not self.note_stores:
-            return []
-        if session_id is None:
-            return self.transcripts.sessions(user_id=user_id)
-        inner = f"{session_id}{NAMESPACE_SEPARATOR}"
-        return [name for name in self.transcripts.sessions() if name.startswith(inner)]
+def _sessions_with_notes(
+    transcripts: TranscriptStore, session_id: str | None, user_id: str | None
+) -> Sequence[str]:
+    """Return the user's sessions, or those of the sub-graphs of a thread."""
+    if session_id is None:
+        return transcripts.sessions(user_id=user_id)
+    inner = f"{session_id}{NAMESPACE_SEPARATOR}"
+    return [name for name in transcripts.sessions() if name.startswith(inner)]
