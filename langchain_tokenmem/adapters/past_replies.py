@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.types import StateSnapshot
@@ -62,14 +63,7 @@ def past_reply(
         )
     messages = found.values[key]
     place = next(i for i, message in enumerate(messages) if message.id == reply)
-    return PastReply(number, found, _joined(older, snapshots), messages[:place])
-
-
-def _joined(
-    first: Iterable[StateSnapshot], rest: Iterable[StateSnapshot]
-) -> Iterable[StateSnapshot]:
-    yield from first
-    yield from rest
+    return PastReply(number, found, chain(older, snapshots), messages[:place])
 
 
 def _replies(snapshot: StateSnapshot, key: str) -> list[str | None]:
