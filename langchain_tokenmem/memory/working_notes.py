@@ -180,7 +180,10 @@ def _tail_ids(context: ContextParts) -> set[str | None]:
 def _with_words(
     modes: ModesState, groups: Sequence[Sequence[BaseMessage]], context: ContextParts
 ) -> ModesState:
-    """Return the sections with digests of the uncovered messages that they were read from."""
+    """Return the sections with digests of the messages that they were read from and that are shown.
+
+    Of the others an entry of the log has digests.
+    """
     sources = {item["source"] for items in modes["sections"].values() for item in items}
     known = modes.get("words", {})
     new = {
@@ -193,7 +196,8 @@ def _with_words(
     }
     if not new:
         return modes
-    there = _tail_ids(context)
+    pinned = {message.id for group in context.kept for message in group.source.messages}
+    there = _tail_ids(context) | pinned
     kept = {key: digest for key, digest in known.items() if key in there}
     return {**modes, "words": {**kept, **new}}
 

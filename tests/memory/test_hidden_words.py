@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
@@ -250,6 +250,7 @@ def test_words_that_were_hidden_never_stand_in_a_request_again(cuts, is_condense
 
 @pytest.mark.slow
 @settings(max_examples=settings.default.max_examples // 4)
+@example("prune", "code", [("say", 1), ("say", 1), ("edit", 0)])
 @given(
     st.sampled_from([*DOORS, "prune"]),
     st.sampled_from([None, "code", "conversation", "reasoning"]),
