@@ -25,6 +25,7 @@ from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import Cut, MemoryState, RunningSummary, SummaryEntry
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
+from langchain_tokenmem.summarize.prompts import NOTES_NAME
 
 if TYPE_CHECKING:
     from langchain_tokenmem.memory.engine import Engine
@@ -93,9 +94,6 @@ def _told(cut: Cut) -> Cut:
     told.pop("untold", None)
     return told
 
-
-EARLIER_NOTES = "earlier_notes"
-"""Name of the messages that hold the entries which are condensed."""
 
 CONDENSED = "condensed"
 """Reason of an entry that was made of older ones."""
@@ -217,7 +215,7 @@ class LogWriter:
         """Return the request for one entry in the place of the oldest `count` ones."""
         texts = [entry["text"] for entry in log["entries"][:count] if entry["text"]]
         return SummaryRequest(
-            messages=[HumanMessage(text, name=EARLIER_NOTES) for text in texts],
+            messages=[HumanMessage(text, name=NOTES_NAME) for text in texts],
             max_tokens=max_tokens,
             count_text=self.call.counter.text,
             instruction=instruction,

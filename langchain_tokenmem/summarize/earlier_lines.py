@@ -71,11 +71,8 @@ def _earlier_call(text: str, tool: str, place: int, reference: str) -> Piece:
     failed = result.startswith("failed")
     path = _changed_file(head, tool)
     least = f"{tool} {path}" if path else head
-    if failed:
-        forms = [f"{least} → {result.partition(':')[0]}", text]
-    else:
-        few = [_with_few_values(head, result)] if result else []
-        forms = [least, head, *few, text]
+    ending = f" → {result.partition(':')[0]}" if failed else ""
+    forms = [f"{least}{ending}", *([] if failed else [head]), text]
     kind = Kind.FAILURE if failed else Kind.EDIT if path else Kind.CALL
     return Piece(kind, _growing(forms), (place,), reference, tool=tool)
 
@@ -95,11 +92,6 @@ def _changed_file(call: str, tool: str) -> str | None:
         return None
     path = _PATH.search(call, len(tool))
     return path[0] if path else None
-
-
-def _with_few_values(head: str, result: str) -> str:
-    values = result.split(", ")
-    return f"{head} → {', '.join(values[: (len(values) + 1) // 2])}"
 
 
 def _growing(forms: Sequence[str]) -> list[str]:

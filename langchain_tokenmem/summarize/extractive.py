@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import in_own_thread
-from langchain_tokenmem.core.facts.sentences import identifiers_in, terms
+from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.earlier_lines import earlier_lines
 from langchain_tokenmem.summarize.log_lines import SPEECH_LENGTHS, Kind, Line, Piece, lines_of
@@ -185,13 +185,6 @@ class _Shown:
         return text if is_whole else f"{text} → {self.piece.size}"
 
 
-def _loses_names(shown: _Shown) -> bool:
-    """Return whether the next shorter form of a piece lacks an identifier of this one."""
-    return not identifiers_in(shown.piece.forms[shown.form]) <= identifiers_in(
-        shown.piece.forms[shown.form - 1]
-    )
-
-
 def _bare(value: str) -> str:
     """Return a value without its key."""
     return value.rpartition("=")[2]
@@ -272,17 +265,13 @@ class _Entry:
         self.changes = [(key, None) for key in reversed(self.shown)]
 
     def shorten_each(self, pieces: Sequence[Piece]) -> None:
-        """Give pieces their next shorter forms until there is room, the oldest first.
-
-        Pieces that lose no identifier come before the others.
-        """
+        """Give pieces their next shorter forms until there is room, the oldest first."""
         levels = max((len(piece.forms) for piece in pieces), default=1) - 1
-        for may_lose in (False, True):
-            for piece in [*pieces] * levels:
-                now = self.shown[id(piece)]
-                if self.used > self.most and now.form and (may_lose or not _loses_names(now)):
-                    self.shown[id(piece)] = _Shown(piece, now.form - 1)
-                    self.used += self._size(self.shown[id(piece)]) - self._size(now)
+        for piece in [*pieces] * levels:
+            now = self.shown[id(piece)]
+            if self.used > self.most and now.form:
+                self.shown[id(piece)] = _Shown(piece, now.form - 1)
+                self.used += self._size(self.shown[id(piece)]) - self._size(now)
 
     def leave_out(self, pieces: Sequence[Piece]) -> None:
         """Leave out pieces until there is room: those without identifiers first, oldest first."""
