@@ -50,9 +50,10 @@ nightly: $(TESTS_ENV) ## Plant faults for the contract tests; run the peers' sui
 	TOKENMEM_PEERS=all $(BIN)/python -m pytest integration_tests/peers integration_tests/wire \
 		--numprocesses auto --dist worksteal -rAs $(ARGS)
 
-lint: $(TESTS_ENV) ## Check style and formatting
+lint: $(TESTS_ENV) ## Check style, formatting and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 
 format: $(TESTS_ENV) ## Format, and mend what ruff can mend
 	$(BIN)/ruff format .
