@@ -61,7 +61,7 @@ def middleware_call(
     held: Any = {"messages": messages, "token_memory": {middleware.name: state}}
 
     def call() -> object:
-        request = ModelRequest(model=model, messages=messages, state=held)
+        request = ModelRequest(model=model, messages=messages, state=held, runtime=Runtime())
         return middleware.wrap_model_call(request, lambda _: answer)
 
     return call
