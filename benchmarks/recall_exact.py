@@ -48,7 +48,7 @@ class Walk(Embeddings):
 
 
 def filled(folder: Path, total: int) -> tuple[TranscriptStore, ChromaIndex]:
-    store = TranscriptStore(f"sqlite:///{folder}/memory.db")
+    store = TranscriptStore(f"sqlite:///{folder}/memory.db", shared=True)
     chroma = ChromaIndex(folder / "chroma", embeddings=Walk())
     others = (total - sum(SIZES)) // 1_000
     for size in (*SIZES, *[1_000] * max(0, others)):
