@@ -180,9 +180,9 @@ def _tail_ids(context: ContextParts) -> set[str | None]:
 def _with_words(
     modes: ModesState, groups: Sequence[Sequence[BaseMessage]], context: ContextParts
 ) -> ModesState:
-    """Return the sections with digests of the messages that they were read from and that are shown.
+    """Return the sections with digests of what they were read from, as far as it is shown whole.
 
-    Of the others an entry of the log has digests.
+    Messages that an entry of the log covers have their digests there.
     """
     sources = {item["source"] for items in modes["sections"].values() for item in items}
     known = modes.get("words", {})

@@ -64,15 +64,15 @@ def first_matches(
     ignore_case: bool,
     timeout_s: float,
 ) -> list[T]:
-    """Return the first items whose text matches, in their order.
+    """Return the items with a text that matches, at most `limit` of them.
 
     Args:
-        items: Whatever has a text.
-        text_of: Returns the text of one.
+        items: What is searched, in this order: messages, or rows of a transcript.
+        text_of: Returns the text of an item.
         pattern: A regular expression.
-        limit: Most items.
+        limit: Items after which the search stops.
         ignore_case: Whether matching is case-insensitive.
-        timeout_s: Seconds for all of it.
+        timeout_s: Seconds for the whole search.
 
     Raises:
         ConfigurationError: When the pattern is no regular expression.

@@ -144,7 +144,7 @@ class VectorIndex:
 
     def __repr__(self) -> str:
         model = type(self._embeddings).__name__
-        return f"embeddings={model}" if self._place is None else repr(self._place)
+        return f"<vectors of {model}>" if self._place is None else repr(self._place)
 
     # --- searching
 
