@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from langchain_core.messages import BaseMessage
@@ -181,9 +182,10 @@ def removed_messages(memory: TokenMemory, run: Run) -> RemovedMessages | None:
         return None
     session_id = run.session()
 
-    def read() -> Sequence[TranscriptRow]:
+    def read(ids: Sequence[str] = ()) -> Sequence[TranscriptRow]:
+        read_rows = partial(saver.store.named, ids=ids) if ids else saver.store.rows
         try:
-            rows = saver.store.rows(session_id, user_id=run.user_id, include_superseded=True)
+            rows = read_rows(session_id, user_id=run.user_id, include_superseded=True)
         except StoreError as error:
             memory.warn_once(f"Session {session_id!r}: messages get other numbers, {error}")
             return []

@@ -49,11 +49,12 @@ class RemovedMessages:
     """Takes the words of removed messages out of the memory's state.
 
     Attributes:
-        transcript: Reads every row of the thread's transcript, hidden ones included.
+        transcript: Reads every row of the thread's transcript, hidden ones included; given ids,
+            the rows of these messages.
         others: Messages of the thread that this call may not have been given: they stand.
     """
 
-    transcript: Callable[[], Sequence[TranscriptRow]]
+    transcript: Callable[..., Sequence[TranscriptRow]]
     others: Sequence[BaseMessage] = field(default=())
 
     def without(
@@ -66,14 +67,23 @@ class RemovedMessages:
         """Return the state without words of messages that its thread has no more.
 
         Messages that `CompactNode(prune=True)` has moved into the transcript are not removed. The
-        transcript is read only where there are such messages, and others are missing.
+        transcript is read only where there are such messages, and others are missing or a summary
+        has earlier words of one.
         """
         there = self._with_others(messages)
         if state["pruned"]:
-            if not _lacks_messages(state, there):
+            if not (_lacks_messages(state, there) or self._has_edited(state, there)):
                 return state
             there = with_pruned(there, state, self.transcript())
         return with_current_words(there, state, count_text, checked, hides=True)
+
+    def _has_edited(self, state: MemoryState, there: Sequence[BaseMessage]) -> bool:
+        """Return whether a message that is summarized, but not pruned, has had other words."""
+        summary = state["summary"]
+        covered = there[: covered_end(there, summary)] if summary else []
+        ids = [message.id for message in covered]
+        wordings = self.transcript(ids) if ids else ()
+        return len({row.seq for row in wordings}) < len(wordings)
 
     def _with_others(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         """Return the thread's messages: those of the call, and those kept from it only."""
