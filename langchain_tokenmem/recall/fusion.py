@@ -18,14 +18,14 @@ _SHINGLE = 3
 _MANY, _MANY_ALONE = 200, 25
 """Half of very many terms in a message, where several of a question match, and where one does.
 
-With 200 for one, too, twice as many unrelated questions bring something in BEAM and REALTALK.
+So many terms have one of a question's by chance.
 """
 
 _MANY_UNITS = 200
 """Half of very many units of a scope."""
 
-_ALONE_AT_LEAST = 0.48
-"""Part of `strong_share` that a single term needs at least: one of two, if it is rare."""
+_ALONE_AT_LEAST = 0.37
+"""Part of `strong_share` that a single term needs at least: one of a few, if it is rare."""
 
 _FAR = -2.0
 """Placeholder for an unknown cosine, below every real one."""
@@ -43,25 +43,25 @@ class Floor:
     strict floor for each message would lose up to eleven points of the evidence on LoCoMo
     (docs/recall.md).
 
-    By words, the gate opens when a message has two terms of the question, and more of them the
-    longer it is, since a long text has any two words: the terms that it has beyond the first, times
-    the share of the question's weight (IDF) that it matches, times the share that is known in the
-    scope, must be at least `share`, times its length / (200 + its length). In chats two terms are
-    mostly enough; in an answer of two hundred words it takes two rare ones, or more. By meaning,
-    the gate opens when the cosine of a message is high enough.
+    By words, the gate opens when a message has more terms of the question than one and those that
+    its length brings by chance, one in 200 terms. Their number, times the share of the question's
+    weight (IDF) that the message matches, times the share that is known in the scope, must be at
+    least `share`, times its length / (200 + its length). In chats two terms are mostly enough; in
+    an answer of two hundred words it takes three or more. One term is enough if it has much of the
+    question's weight. By meaning, the gate opens when the cosine of a message is high enough.
 
     Attributes:
         share: What a message needs, the longer it is the nearer to this.
-        strong_share: Matched share times known share from which a single term is enough, if message
+        strong_share: Share of a single term, times known share, from which it is enough, if message
             and scope are long; in a message of a sentence or two, and in a scope of a few messages,
-            which have no word by chance, about half of it.
+            which have no word by chance, down to a good third of it.
         cosine: Cosine from which meaning alone is enough; None opens the gate for every question.
         each_share: Least share of a message that is not near in meaning.
         each_cosine: Least cosine of a message that matches no words.
     """
 
-    share: float = 0.7
-    strong_share: float = 0.5
+    share: float = 0.5
+    strong_share: float = 0.65
     cosine: float | None = 0.3
     each_share: float = 0.01
     each_cosine: float = 0.1
@@ -141,18 +141,18 @@ def _grown(size: Weights | int, half_way: int) -> Weights:
 
 
 def _over(floor: Floor, words: Scores, shares: Weights, similarity: Weights) -> NDArray[np.bool_]:
-    known = words.known * words.shares
-    further = words.counts - 1
-    passes = (further > 0) & (further * known >= floor.share * _grown(words.lengths, _MANY))
+    further = words.counts - 1 - words.lengths / _MANY
+    least = floor.share * _grown(words.lengths, _MANY)
+    passes = (further > 0) & (further * words.known * words.shares >= least)
     size = np.minimum(_grown(words.lengths, _MANY_ALONE), _grown(words.scope, _MANY_UNITS))
     alone = floor.strong_share * np.maximum(_ALONE_AT_LEAST, size)
-    passes |= (words.counts > 0) & (known >= alone)
+    passes |= (words.counts > 0) & (words.known * words.strongest >= alone)
     is_near = similarity >= (_FAR if floor.cosine is None else floor.cosine)
     if not passes.any() and not (is_near & (similarity > _FAR)).any():
         return np.zeros(len(similarity), dtype=np.bool_)
-    least = _FAR if floor.cosine is None else floor.each_cosine
+    nearest = _FAR if floor.cosine is None else floor.each_cosine
     by_words = (shares >= floor.each_share) & (shares > 0)
-    return np.asarray(by_words | ((similarity > _FAR) & (similarity >= least)))
+    return np.asarray(by_words | ((similarity > _FAR) & (similarity >= nearest)))
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,7 @@ class Scores:
         values: Their scores.
         shares: Share of the question's weight (IDF) that each matches; a neighbour's word counts
             with the neighbour's weight.
+        strongest: Share that the weightiest of its own terms has; 0 where only neighbours match.
         counts: How many of the question's terms each one contains itself.
         lengths: How many terms each one has; 0 where only its neighbours match.
         known: Share of the question's weight that occurs anywhere in the scope.
@@ -94,6 +95,7 @@ class Scores:
     units: Units
     values: Weights
     shares: Weights
+    strongest: Weights
     counts: Weights
     lengths: Weights
     known: float = 0.0
@@ -144,7 +146,7 @@ def score(
     ]
     if not found:
         empty = np.zeros(0)
-        return Scores(np.zeros(0, dtype=np.int64), empty, empty, empty, empty)
+        return Scores(np.zeros(0, dtype=np.int64), empty, empty, empty, empty, empty)
     everywhere = np.concatenate([reached for reached, _, _, _, _ in found])
     numbers, places = np.unique(everywhere, return_inverse=True)
     values = _sums(places, np.concatenate([rarity * tf for _, tf, _, rarity, _ in found]))
@@ -152,13 +154,18 @@ def score(
     elaborate = own[own[:, 3] > 0, 0] >> PART_BITS
     values[np.isin(numbers >> PART_BITS, elaborate)] *= parameters.elaboration
     shares = _sums(places, np.concatenate([weight * own for _, _, own, _, weight in found]))
+    strongest = np.zeros(len(numbers))
+    np.maximum.at(
+        strongest, places, np.concatenate([weight * (own >= 1) for _, _, own, _, weight in found])
+    )
     matched = _sums(places, np.concatenate([own >= 1 for _, _, own, _, _ in found]))
     lengths = np.zeros(len(numbers))
     lengths[np.searchsorted(numbers, own[:, 0])] = own[:, 2]
     whole = max(sum(weights.values()), 1e-9)
     unknown = frozenset(term for term, count in counts.items() if count <= 0)
     known = 1 - sum(weights[term] for term in unknown) / whole
-    return Scores(numbers, values, shares / whole, matched, lengths, known, units, unknown)
+    shares, strongest = shares / whole, strongest / whole
+    return Scores(numbers, values, shares, strongest, matched, lengths, known, units, unknown)
 
 
 def _sums(places: Units, summands: Weights) -> Weights:

@@ -308,10 +308,10 @@ class FloorSettings(MadeSettings):
 
     part = Floor
 
-    share: float = Field(default=0.7, ge=0)
-    """Share of the question's weight that a very long message needs with two of its terms."""
-    strong_share: float = Field(default=0.5, ge=0)
-    """Share at which one term is enough."""
+    share: float = Field(default=0.5, ge=0)
+    """Share of the question's weight that a message needs, the longer it is the nearer to this."""
+    strong_share: float = Field(default=0.65, ge=0)
+    """Share of one term at which it is enough, in a long message of a long history."""
     cosine: float | None = 0.3
     """Cosine at which meaning alone is enough."""
     each_share: float = Field(default=0.01, ge=0)

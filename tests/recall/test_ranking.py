@@ -158,10 +158,13 @@ def test_what_is_no_vector_for_each_text_is_refused(wrong):
 def scores_of(
     *rows: tuple[int, float, float, int], known: float = 1.0, length: int = 20, scope: int = 50
 ) -> Scores:
-    """Units with score, share and count of own terms."""
+    """Units with score, share and count of own terms, all of the same weight."""
     units = np.array([row[0] for row in rows], np.int64)
     columns = [np.array([row[at] for row in rows], np.float64) for at in (1, 2, 3)]
-    return Scores(units, *columns, np.full(len(rows), float(length)), known, scope)
+    values, shares, counts = columns
+    strongest = np.where(counts > 0, shares / np.maximum(counts, 1), 0)
+    lengths = np.full(len(rows), float(length))
+    return Scores(units, values, shares, strongest, counts, lengths, known, scope)
 
 
 def ranked(lexical, meaning=(), floor=None, lacking=()):
@@ -202,14 +205,21 @@ def test_the_longer_a_message_the_more_words_it_needs(share, count, known, lengt
         (0.5, 9_000, 10, True),
         (0.48, 9_000, 10, False),
         (0.5, 500, 100, False),
-        (0.64, 500, 100, True),
-        (0.66, 9_000, 300, False),
-        (0.7, 9_000, 300, True),
+        (0.67, 500, 100, False),
+        (0.69, 500, 100, True),
+        (0.77, 9_000, 300, False),
+        (0.78, 9_000, 300, True),
     ],
 )
 def test_one_word_is_enough_in_a_short_message_or_history(share, scope, length, passes):
     found = ranked(scores_of((1, 5.0, share, 1), known=share, scope=scope, length=length))
     assert set(found) == ({1} if passes else set())
+
+
+def test_two_words_that_weigh_little_are_chance_in_a_very_long_message():
+    alone = scores_of((1, 5.0, 0.7, 1), scope=9_000, length=300)
+    assert set(ranked(alone)) == {1}
+    assert not ranked(scores_of((1, 5.0, 0.7, 2), scope=9_000, length=300))
 
 
 def test_a_rare_word_of_two_finds_its_message_in_a_long_history(store, recall):
