@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import threading
@@ -11,6 +12,8 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
     Connection,
     Delete,
     Engine,
@@ -19,8 +22,11 @@ from sqlalchemy import (
     create_engine,
     event,
     func,
+    literal,
     select,
+    tuple_,
 )
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
@@ -350,6 +356,24 @@ def rows_with(
     for some in chunks(keys):
         found += connection.execute(query.where(column.in_(some))).all()  # one by one is slow
     return found
+
+
+def in_pairs(
+    connection: Connection, one: Any, other: Any, pairs: Iterable[tuple[int, int]]
+) -> ColumnElement[bool]:
+    """Return the condition that two columns have one of some pairs of numbers, for one query.
+
+    Both forms are looked up in an index, pair by pair, and are one statement for any number of
+    pairs; with `VALUES` in their place SQLite reads the whole table.
+    """
+    wanted = sorted(set(pairs))
+    if connection.dialect.name == "postgresql":
+        sides = ([pair[side] for pair in wanted] for side in (0, 1))
+        found = select(*(func.unnest(literal(numbers, ARRAY(BigInteger))) for numbers in sides))
+    else:
+        each = func.json_each(json.dumps(wanted)).table_valued("value").c.value
+        found = select(func.json_extract(each, "$[0]"), func.json_extract(each, "$[1]"))
+    return tuple_(one, other).in_(found)
 
 
 def change_with(

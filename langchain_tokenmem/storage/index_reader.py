@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 from sqlalchemy import Connection, and_, exists, func, select, true
@@ -21,7 +19,7 @@ from langchain_tokenmem.core.search_units import (
     unpack_unit,
 )
 from langchain_tokenmem.storage import documents
-from langchain_tokenmem.storage.database import chunks, rows_with
+from langchain_tokenmem.storage.database import in_pairs, rows_with
 from langchain_tokenmem.storage.sessions import (
     MESSAGES,
     OF_USER,
@@ -34,7 +32,7 @@ from langchain_tokenmem.storage.sessions import (
 from langchain_tokenmem.storage.tables import messages, sessions, terms
 from langchain_tokenmem.storage.transcripts import (
     TranscriptRow,
-    read_at,
+    read_places,
     visible,
 )
 from langchain_tokenmem.storage.vectors import VectorsReader
@@ -197,11 +195,10 @@ class IndexReader(VectorsReader):
     def postings_of(self, words: Sequence[str], units: Sequence[int]) -> dict[str, Postings]:
         """Return the rows of terms in some units."""
         found: dict[str, Postings] = {term: [] for term in words}
-        query = _POSTING.add_columns(terms.c.term).where(self._is_of_time())
-        for (number, seqs), few in product(_by_session(units).items(), [*chunks(words)]):
-            own = query.where(terms.c.session == number, terms.c.term.in_(few))
-            for row in rows_with(self._connection, own, terms.c.seq, seqs):
-                found[row.term].append(row[:4])
+        here = in_pairs(self._connection, terms.c.session, terms.c.seq, map(_place, units))
+        query = _POSTING.add_columns(terms.c.term).where(here, self._is_of_time())
+        for row in rows_with(self._connection, query, terms.c.term, words):
+            found[row.term].append(row[:4])
         wanted = set(units)
         return {term: [row for row in rows if row[0] in wanted] for term, rows in found.items()}
 
@@ -216,23 +213,20 @@ class IndexReader(VectorsReader):
         bounds = self._said_in_time()
         if not bounds and among is None and not exclude:
             return list(units)
-        names: dict[tuple[int, int], str | None] = {}
-        wanted = _by_session(units)
-        query = select(messages.c.seq, messages.c.message_id).where(*bounds)
-        for session in self._sessions(wanted):
-            own = query.where(messages.c.session == session.id)
-            for seq, name in rows_with(self._connection, own, messages.c.seq, wanted[session.id]):
-                names[session.id, seq] = name if session.kind == MESSAGES else None
+        places = {_place(unit) for unit in units}
+        talks = {one.id for one in self._sessions(places) if one.kind == MESSAGES}
+        here = in_pairs(self._connection, messages.c.session, messages.c.seq, places)
+        query = select(messages.c.session, messages.c.seq, messages.c.message_id)
         found = {
-            place
-            for place, name in names.items()
-            if name is None or (name not in exclude and (among is None or name in among))
+            (number, seq)
+            for number, seq, name in self._connection.execute(query.where(here, *bounds))
+            if number not in talks or (name not in exclude and (among is None or name in among))
         }
-        return [unit for unit in units if unpack_unit(unit)[:2] in found]
+        return [unit for unit in units if _place(unit) in found]
 
-    def _sessions(self, numbers: Iterable[int]) -> list[Session]:
-        """Return the sessions with some numbers, in order; each is read once."""
-        wanted = sorted(numbers)
+    def _sessions(self, places: Iterable[tuple[int, int]]) -> list[Session]:
+        """Return the sessions of some places, in order; each is read once."""
+        wanted = sorted({number for number, _ in places})
         missing = [number for number in wanted if number not in self._held]
         rows = rows_with(self._connection, select(sessions), sessions.c.id, missing)
         self._held |= {row.id: Session(*row) for row in rows}
@@ -240,31 +234,28 @@ class IndexReader(VectorsReader):
 
     def sources(self, units: Iterable[int]) -> dict[tuple[int, int], IndexSource]:
         """Return the texts of units by (session, seq), if they exist and are in scope."""
+        places = {_place(unit) for unit in units}
+        mine = [one for one in self._sessions(places) if _is_in_scope(one, self._scope)]
+        talks = [session for session in mine if session.kind == MESSAGES]
+        said = read_places(self._connection, talks, places) if talks else {}
         found: dict[tuple[int, int], IndexSource] = {}
-        wanted = _by_session(units)
-        for session in self._sessions(wanted):
-            number, seqs = session.id, wanted[session.id]
-            if not _is_in_scope(session, self._scope):
-                continue
+        for session in mine:
             if session.kind == MESSAGES:
-                rows = visible(read_at(self._connection, session, seqs))
-                sources = [source_of(row, session) for row in rows]
+                sources = [source_of(row, session) for row in visible(said[session.id])]
             else:
+                seqs = [seq for number, seq in places if number == session.id]
                 sources = documents.read(self._connection, session, seqs=seqs)
             found |= {
-                (number, source.seq): source
+                (session.id, source.seq): source
                 for source in sources
                 if self._scope.has_time(source.created_at)
             }
         return found
 
 
-def _by_session(units: Iterable[int]) -> dict[int, list[int]]:
-    found: dict[int, set[int]] = defaultdict(set)
-    for unit in units:
-        number, seq, _ = unpack_unit(unit)
-        found[number].add(seq)
-    return {number: sorted(seqs) for number, seqs in found.items()}
+def _place(unit: int) -> tuple[int, int]:
+    """Return the session of a unit, and the place of its message there."""
+    return unpack_unit(unit)[:2]
 
 
 def _is_in_scope(session: Session, scope: Scope) -> bool:

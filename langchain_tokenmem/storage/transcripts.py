@@ -24,7 +24,7 @@ from langchain_tokenmem.core.messages import (
 )
 from langchain_tokenmem.core.thread_names import is_id
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage.database import change_with, rows_with
+from langchain_tokenmem.storage.database import change_with, in_pairs, rows_with
 from langchain_tokenmem.storage.message_json import (
     UNDATED,
     EncodedMessage,
@@ -147,8 +147,19 @@ def read_named(connection: Connection, session: Session, ids: Iterable[str]) -> 
 
 def read_at(connection: Connection, session: Session, seqs: Iterable[int]) -> list[TranscriptRow]:
     """Return all wordings of the messages with these numbers that there are, in order."""
-    query = select(*_COLUMNS).where(messages.c.session == session.id)
-    return _decoded(session, rows_with(connection, query, messages.c.seq, set(seqs)))
+    return read_places(connection, [session], ((session.id, seq) for seq in seqs))[session.id]
+
+
+def read_places(
+    connection: Connection, sessions: Sequence[Session], places: Iterable[tuple[int, int]]
+) -> dict[int, list[TranscriptRow]]:
+    """Return what `read_at` does, of several sessions: by session, for some (session, seq)."""
+    wanted = in_pairs(connection, messages.c.session, messages.c.seq, places)
+    found: dict[int, list[Any]] = {session.id: [] for session in sessions}
+    for row in connection.execute(select(messages.c.session, *_COLUMNS).where(wanted)):
+        if row.session in found:
+            found[row.session].append(row)
+    return {session.id: _decoded(session, found[session.id]) for session in sessions}
 
 
 def read_last(
