@@ -18,7 +18,7 @@ _SHINGLE = 3
 _MANY, _MANY_ALONE = 200, 25
 """Half of very many terms in a message, where several of a question match, and where one does.
 
-So many terms have one of a question's by chance.
+The first number is also that of terms of which one is a question's by chance.
 """
 
 _MANY_UNITS = 200
@@ -43,18 +43,19 @@ class Floor:
     strict floor for each message would lose up to eleven points of the evidence on LoCoMo
     (docs/recall.md).
 
-    By words, the gate opens when a message has more terms of the question than one and those that
-    its length brings by chance, one in 200 terms. Their number, times the share of the question's
-    weight (IDF) that the message matches, times the share that is known in the scope, must be at
-    least `share`, times its length / (200 + its length). In chats two terms are mostly enough; in
-    an answer of two hundred words it takes three or more. One term is enough if it has much of the
-    question's weight. By meaning, the gate opens when the cosine of a message is high enough.
+    By words, the gate opens when a message has more than one term of the question, and than two if
+    it is long: 200 terms have one by chance, fewer a part of one. The number of the others, times
+    the share of the question's weight (IDF) that the message matches, times the share that is known
+    in the scope, must be at least `share`, times its length / (200 + its length). One term is
+    enough if it has much of the question's weight, and so are several that have `strong_share` of
+    it together. By meaning, the gate opens when the cosine of a message is high enough.
 
     Attributes:
         share: What a message needs, the longer it is the nearer to this.
-        strong_share: Share of a single term, times known share, from which it is enough, if message
-            and scope are long; in a message of a sentence or two, and in a scope of a few messages,
-            which have no word by chance, down to a good third of it.
+        strong_share: Share of several terms together from which they are enough, and of a single
+            one, times known share, if message and scope are long; in a message of a sentence or
+            two, and in a scope of a few messages, which have no word by chance, down to a good
+            third of it.
         cosine: Cosine from which meaning alone is enough; None opens the gate for every question.
         each_share: Least share of a message that is not near in meaning.
         each_cosine: Least cosine of a message that matches no words.
@@ -141,12 +142,13 @@ def _grown(size: Weights | int, half_way: int) -> Weights:
 
 
 def _over(floor: Floor, words: Scores, shares: Weights, similarity: Weights) -> NDArray[np.bool_]:
-    further = words.counts - 1 - words.lengths / _MANY
+    further = words.counts - 1 - np.minimum(words.lengths / _MANY, 1)
     least = floor.share * _grown(words.lengths, _MANY)
     passes = (further > 0) & (further * words.known * words.shares >= least)
     size = np.minimum(_grown(words.lengths, _MANY_ALONE), _grown(words.scope, _MANY_UNITS))
     alone = floor.strong_share * np.maximum(_ALONE_AT_LEAST, size)
     passes |= (words.counts > 0) & (words.known * words.strongest >= alone)
+    passes |= (words.counts > 1) & (words.shares >= floor.strong_share)
     is_near = similarity >= (_FAR if floor.cosine is None else floor.cosine)
     if not passes.any() and not (is_near & (similarity > _FAR)).any():
         return np.zeros(len(similarity), dtype=np.bool_)

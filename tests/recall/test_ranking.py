@@ -186,7 +186,8 @@ def ranked(lexical, meaning=(), floor=None, lacking=()):
         (0.2, 2, 0.2, 20, False),
         (0.2, 3, 0.2, 20, True),
         (0.2, 2, 0.4, 300, False),
-        (0.2, 6, 0.4, 300, False),
+        (0.2, 5, 0.4, 300, False),
+        (0.65, 2, 0.4, 300, True),
         (0.3, 5, 0.4, 300, True),
         (0.7, 2, 0.8, 300, True),
         (0.9, 0, 0.2, 20, False),
@@ -217,9 +218,9 @@ def test_one_word_is_enough_in_a_short_message_or_history(share, scope, length, 
 
 
 def test_two_words_that_weigh_little_are_chance_in_a_very_long_message():
-    alone = scores_of((1, 5.0, 0.7, 1), scope=9_000, length=300)
+    alone = scores_of((1, 5.0, 0.62, 1), scope=9_000, length=300)
     assert set(ranked(alone)) == {1}
-    assert not ranked(scores_of((1, 5.0, 0.7, 2), scope=9_000, length=300))
+    assert not ranked(scores_of((1, 5.0, 0.62, 2), scope=9_000, length=300))
 
 
 def test_a_rare_word_of_two_finds_its_message_in_a_long_history(store, recall):
