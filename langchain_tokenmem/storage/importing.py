@@ -158,6 +158,22 @@ class PageWriter:
         )
         return wanted
 
+    def store_all(
+        self, pages: Iterable[list[PageMessage]], progress: Progress | None
+    ) -> Iterator[list[PageMessage]]:
+        """Store every page in a transaction of its own; yield what `store` returns.
+
+        Raises:
+            HistoryImportError: When a page cannot be read; it says how many messages are stored.
+        """
+        try:
+            for page in pages:
+                yield self.store(page)
+                if progress is not None:
+                    progress(self.report.done)
+        except HistoryImportError as error:
+            raise HistoryImportError(error.what, error.where, self.report.done) from error
+
     def begin_with(self, first_id: str | None, state: str | None, settings: str | None) -> None:
         """Give the session a state and settings, where it has none and begins like the source.
 
@@ -289,14 +305,13 @@ class HistoryImport:
         Raises:
             HistoryImportError: When the source cannot be imported from some place on.
         """
-        try:
-            for page in self._with_summary(pages_of(source)):
-                self._store(page)
-                if progress is not None:
-                    progress(self._writer.report.done)
-        except HistoryImportError as error:
-            done = self._writer.report.done
-            raise HistoryImportError(error.what, error.where, done) from error
+        given = self._with_summary(pages_of(source))
+        pages = ([self._encoded(one) for one in page] for page in given)
+        for number, stored in enumerate(self._writer.store_all(pages, progress)):
+            if not number and self._is_carried and not any(one.is_first_only for one in stored):
+                self._summary = None  # a session that has begun keeps its own beginning
+            for one in stored:
+                self._covered.see(one.row.stored, one.id)
         if self._summary is not None:
             state = self._covered.state(self._summary, self._now, is_carried=self._is_carried)
             if state is not None:
@@ -321,14 +336,6 @@ class HistoryImport:
                 self._covered = CoveredMessages(1)
                 first.insert(0, SourceMessage(carrier_of(self._summary), SUMMARY, "summary="))
         yield from chain([first] if first else [], pages)
-
-    def _store(self, page: list[SourceMessage]) -> None:
-        encoded = [self._encoded(one) for one in page]
-        stored = self._writer.store(encoded)
-        if encoded[0].is_first_only and encoded[0] not in stored:
-            self._summary = None  # a session that has begun keeps its own beginning
-        for one in stored:
-            self._covered.see(one.row.stored, one.id)
 
     def _encoded(self, one: SourceMessage) -> PageMessage:
         """Return a message with its time, under its own id or a made-up one.

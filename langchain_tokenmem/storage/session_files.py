@@ -155,14 +155,8 @@ def import_lines(
         session_id or head.session_id, user_id or head.user_id, now, head.first
     )
     first_id = None
-    try:
-        for page in _pages(numbered, head):
-            first_id = first_id or page[0].id
-            writer.store(page)
-            if progress is not None:
-                progress(writer.report.done)
-    except HistoryImportError as error:
-        raise HistoryImportError(error.what, error.where, writer.report.done) from error
+    for stored in writer.store_all(_pages(numbered, head), progress):
+        first_id = first_id or stored[0].id
     if first_id is None:
         writer.store([])
     state, settings = (
