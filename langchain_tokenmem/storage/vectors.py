@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
 
 from langchain_tokenmem.core.search_units import (
     MOST_PARTS,
@@ -38,6 +39,11 @@ _PREFIX = "index:"
 
 _COLLECTION = f"{_PREFIX}collection"
 """The collection of the place where vectors are looked up."""
+
+
+_KEEP = insert(vectors).on_conflict_do_update(
+    index_elements=[*vectors.primary_key], set_={"vector": insert(vectors).excluded.vector}
+)
 
 
 class VectorTable:
@@ -83,15 +89,13 @@ class VectorTable:
             seqs = {unpack_unit(unit)[1] for unit in given}
             own = select(messages.c.seq).where(messages.c.session == number)
             there = {row.seq for row in rows_with(connection, own, messages.c.seq, seqs)}
-            kept = {u: vector for u, vector in given.items() if unpack_unit(u)[1] in there}
-            old = delete(vectors).where(vectors.c.session == number, vectors.c.model == model)
-            change_with(connection, old, vectors.c.unit, kept)
             rows = [
                 {"session": number, "model": model, "unit": unit, "vector": vector}
-                for unit, vector in kept.items()
+                for unit, vector in given.items()
+                if unpack_unit(unit)[1] in there
             ]
             if rows:
-                connection.execute(insert(vectors), rows)
+                connection.execute(_KEEP, rows)
 
     def acknowledge_vectors(
         self,
