@@ -14,7 +14,7 @@ from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import namespace_label
 from langchain_tokenmem.errors import CorruptStoreError, RedactionError, ScopeError
-from langchain_tokenmem.storage.checkpoint_rows import KEEP_VALUE, from_ranges, is_at
+from langchain_tokenmem.storage.checkpoint_rows import KEEP_VALUE, from_ranges, is_at, referenced
 from langchain_tokenmem.storage.codec import Codec
 from langchain_tokenmem.storage.database import Database, change_with, lock_threads, rows_with
 from langchain_tokenmem.storage.message_json import (
@@ -381,7 +381,7 @@ def purge_superseded(database: Database, codec: Codec, scope: RedactionScope) ->
         with database.writing("Deleting old wordings", thread) as connection:
             for session in sessions_of_thread(connection, thread):
                 old = _superseded(connection, session)
-                kept = old & _held(connection, session, codec) if old else set()
+                kept = old & referenced(connection, codec, session.id)[0] if old else set()
                 held += len(kept)
                 if unused := old - kept:
                     whole = delete(messages).where(messages.c.session == session.id)
@@ -400,16 +400,3 @@ def _superseded(connection: Connection, session: Session) -> set[int]:
     shown = select(messages.c.seq).where(*own, messages.c.is_shown == 1)
     query = select(messages.c.number).where(*own, messages.c.is_shown == 0)
     return set(connection.execute(query.where(messages.c.seq.in_(shown))).scalars())
-
-
-def _held(connection: Connection, session: Session, codec: Codec) -> set[int]:
-    """Return the numbers of the messages that checkpoints and pending writes have."""
-    held: set[int] = set()
-    own = checkpoints.c.session == session.id
-    for body in connection.execute(select(checkpoints.c.body).where(own)).scalars():
-        for refs, *_ in codec.unpack(body)[2].values():
-            held.update(from_ranges(refs))
-    mine = writes.c.session == session.id
-    for body in connection.execute(select(writes.c.value).where(mine)).scalars():
-        held.update(from_ranges(codec.unpack(body)[2]))
-    return held
