@@ -94,7 +94,7 @@ def _plain(value: Any, described: set[str], depth: int) -> Any:
             return [_plain(item, described, depth + 1) for item in value]
         if isinstance(value, BaseModel):
             # What a model checks or warns about when it dumps itself is not asked here.
-            return _plain({**value.__dict__, **(value.model_extra or {})}, described, depth + 1)
+            return _plain(fields_of(value), described, depth + 1)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             fields = {f.name: getattr(value, f.name, None) for f in dataclasses.fields(value)}
             return _plain(fields, described, depth + 1)
@@ -288,8 +288,9 @@ def _unreadable(error: Exception) -> CorruptStoreError:
     )
 
 
-def _fields(message: BaseMessage) -> dict[str, Any]:
-    return {**message.__dict__, **(message.model_extra or {})}
+def fields_of(model: BaseModel) -> dict[str, Any]:
+    """Return the fields of a model by name, those that it does not declare included."""
+    return {**model.__dict__, **(model.model_extra or {})}
 
 
 class Encoding(NamedTuple):
@@ -341,12 +342,12 @@ class EncodedMessage:
             ConfigurationError: When no message could be made from it again.
         """
         message = self.stored
-        data = _fields(message)
+        data = fields_of(message)
         text, described = to_json({"type": message.type, "data": data})
         try:
             # Changed in place after it was checked, one message would make its session unreadable.
             decoded = checked_message(text)
-            if (said := _fields(decoded)) != data:
+            if (said := fields_of(decoded)) != data:
                 text, _ = to_json({"type": message.type, "data": said})
             return Encoding(text, decoded, frozenset(described))
         except CorruptStoreError as error:
@@ -393,7 +394,7 @@ STRICT = (
 
 def message_digest(message: BaseMessage, key: bytes = b"") -> bytes:
     """Return 16 bytes that name a message with all its fields but its id."""
-    fields = _fields(message)
+    fields = fields_of(message)
     del fields["id"]
     plain = [type(message).__name__, {k: v for k, v in fields.items() if v is not None}]
     try:
