@@ -16,6 +16,7 @@ from sqlalchemy import Connection, select
 
 from langchain_tokenmem.core.messages import marked, marks_of, role_of
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
+from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.import_sources import (
     SUMMARY,
@@ -29,7 +30,6 @@ from langchain_tokenmem.storage.import_sources import (
 from langchain_tokenmem.storage.message_json import (
     EncodedMessage,
     created_at_of,
-    from_json,
     moment_of,
     to_json,
 )
@@ -174,24 +174,29 @@ class PageWriter:
         except HistoryImportError as error:
             raise HistoryImportError(error.what, error.where, self.report.done) from error
 
-    def begin_with(self, first_id: str | None, state: str | None, settings: str | None) -> None:
+    def begin_with(
+        self,
+        first_id: str | None,
+        state: MemoryState | None,
+        settings: dict[str, Any] | None = None,
+    ) -> None:
         """Give the session a state and settings, where it has none and begins like the source.
 
         Args:
             first_id: Id of the first message of the source; None where it has no message.
-            state: The state as JSON.
-            settings: The settings as JSON.
+            state: The state.
+            settings: The settings.
         """
         with self._session() as (connection, session):
             own = (messages.c.session == session.id, messages.c.seq == session.first_seq)
             there = connection.execute(select(messages.c.message_id).where(*own)).scalar()
             if there != first_id:
                 return
-            is_free = state is not None and session.state is None
-            if is_free and state is not None:
-                save_state(connection, session, from_json(state))
-            session.settings = session.settings or settings
-        self.report = replace(self.report, has_summary=is_free)
+            if settings is not None and session.settings is None:
+                session.settings = to_json(settings)[0]
+            if state is not None and session.state is None:
+                save_state(connection, session, state)
+                self.report = replace(self.report, has_summary=True)
 
     @contextmanager
     def _session(self) -> Iterator[tuple[Connection, Session]]:
@@ -315,7 +320,7 @@ class HistoryImport:
         if self._summary is not None:
             state = self._covered.state(self._summary, self._now, is_carried=self._is_carried)
             if state is not None:
-                self._writer.begin_with(self._covered.first, to_json(state)[0], None)
+                self._writer.begin_with(self._covered.first, state)
         return self._writer.report
 
     def _with_summary(self, pages: Iterator[list[SourceMessage]]) -> Iterator[list[SourceMessage]]:

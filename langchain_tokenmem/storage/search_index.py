@@ -27,7 +27,6 @@ from langchain_tokenmem.storage.sessions import (
     MESSAGES,
     Session,
     UserRule,
-    find,
     find_by_id,
     save,
 )
@@ -156,7 +155,10 @@ class SearchIndex(VectorTable):
     def pending(
         self, index_name: str, *, scope: Scope | None = None, limit: int | None = None
     ) -> list[Unindexed]:
-        """Return the sessions that an index (`lexical`, `vectors`) has not fully indexed."""
+        """Return the sessions that an index (`lexical`, `vectors`) has not fully indexed.
+
+        That of the scope is the first.
+        """
         column = _FIRST_MISSING[index_name]
         query = select(sessions.c.id, column).where(sessions.c.last_seq >= column)
         with self._database.reading(_ABOUT) as connection:
@@ -164,15 +166,13 @@ class SearchIndex(VectorTable):
                 within = sessions_in(connection, scope, self._users)
                 numbers = within.partitions.partitions if within else ()
                 query = query.where(sessions.c.id.in_(numbers))
+                query = query.order_by(sessions.c.name != scope.session_id)
             rows = connection.execute(query.order_by(sessions.c.id).limit(limit))
             return [Unindexed(*row) for row in rows]
 
     def backlog(self) -> dict[str, int]:
         """Return the number of sessions that are not fully indexed, by index."""
-        with self._database.reading(_ABOUT) as connection:
-            late = [func.count().filter(sessions.c.last_seq >= c) for c in _FIRST_MISSING.values()]
-            counts = connection.execute(select(*late).select_from(sessions)).one()
-            return dict(zip(_FIRST_MISSING, counts, strict=True))
+        return {name: len(self.pending(name)) for name in _FIRST_MISSING}
 
     def sources_from(
         self, partition: int, from_seq: int, limit: int
@@ -278,21 +278,13 @@ class SearchIndex(VectorTable):
         if analyser is None:
             return 0
         self.make_ready()
-        found, done = self.pending(WORDS, scope=scope), 0
-        own = self._number_of(scope) if len(found) > 1 else None
-        for entry in sorted(found, key=lambda entry: entry.partition != own):
+        done = 0
+        for entry in self.pending(WORDS, scope=scope):
             for count, _ in self._batches(analyser, entry.partition):
                 done += count
                 if (most is not None and done >= most) or not goes_on():
                     return done
         return done
-
-    def _number_of(self, scope: Scope | None) -> int | None:
-        if scope is None or not scope.session_id:
-            return None
-        with self._database.reading(_ABOUT) as connection:
-            session = find(connection, scope.session_id)
-            return None if session is None else session.id
 
     def _batches(
         self, analyser: Analyser, number: int, start: int | None = None

@@ -13,11 +13,11 @@ from sqlalchemy import Connection, select
 
 from langchain_tokenmem.core.messages import marks_of
 from langchain_tokenmem.errors import (
-    ConfigurationError,
     CorruptStoreError,
     HistoryImportError,
     ScopeError,
     StoreError,
+    TokenMemoryError,
 )
 from langchain_tokenmem.state import load_state
 from langchain_tokenmem.storage.database import Database
@@ -159,10 +159,8 @@ def import_lines(
         first_id = first_id or stored[0].id
     if first_id is None:
         writer.store([])
-    state, settings = (
-        None if value is None else to_json(value)[0] for value in (head.state, head.settings)
-    )
-    writer.begin_with(first_id, state, settings)
+    state = None if head.state is None else load_state(head.state)
+    writer.begin_with(first_id, state, head.settings)
     return writer.report
 
 
@@ -188,7 +186,9 @@ def _head(numbered: tuple[str, str]) -> _Head:
 def _pages(numbered: Iterable[tuple[str, str]], head: _Head) -> Iterator[list[PageMessage]]:
     page: list[PageMessage] = []
     seq = head.first
-    wordings = ((_wording(line, where), where) for where, line in numbered)
+    wordings = (
+        (_checked(_Wording, _parsed(line, where), where), where) for where, line in numbered
+    )
     for number, some in groupby(wordings, key=lambda pair: pair[0].seq):
         found = list(some)
         if number != seq:
@@ -206,10 +206,6 @@ def _pages(numbered: Iterable[tuple[str, str]], head: _Head) -> Iterator[list[Pa
         )
 
 
-def _wording(line: str, where: str) -> _Wording:
-    return _checked(_Wording, _parsed(line, where), where)
-
-
 def _exported(found: Sequence[tuple[_Wording, str]]) -> PageMessage:
     encoded = []
     for wording, where in found:
@@ -220,13 +216,7 @@ def _exported(found: Sequence[tuple[_Wording, str]]) -> PageMessage:
             is_dated = UNDATED not in marks_of(message)
             row = EncodedMessage(given, message.id, created_at=time, is_dated=is_dated)
             _ = row.encoding
-        except (
-            ConfigurationError,
-            CorruptStoreError,
-            ValueError,
-            TypeError,
-            AttributeError,
-        ) as error:
+        except (TokenMemoryError, ValueError, TypeError, AttributeError) as error:
             raise HistoryImportError(f"It is no message ({error!r:.200}).", where) from error
         encoded.append((row, wording.is_shown))
     (row, is_shown), *others = encoded

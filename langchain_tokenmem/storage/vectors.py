@@ -228,17 +228,11 @@ class VectorsReader:
 
     def vector_pages(self, model: str, size: int) -> Iterator[dict[int, bytes]]:
         """Yield all vectors in the order of their units, `size` rows at a time."""
-        query = select(vectors.c.unit, vectors.c.vector)
-        query = query.order_by(vectors.c.session, vectors.c.unit).limit(size)
-        last = -1
-        while True:
-            own = [*self._of_model(model), vectors.c.unit > last]
-            rows = self._connection.execute(query.where(*own)).all()
-            if rows:
-                yield {unit: bytes(vector) for unit, vector in rows}
-            if len(rows) < size:
-                return
-            last = rows[-1].unit
+        query = select(vectors.c.unit, vectors.c.vector).where(*self._of_model(model))
+        query = query.order_by(vectors.c.session, vectors.c.unit)
+        rows = self._connection.execute(query, execution_options={"yield_per": size})
+        for page in rows.partitions():
+            yield {unit: bytes(vector) for unit, vector in page}
 
     def collection(self) -> Any:
         """Return the present collection (JSON), as it was set; None where there is none."""
