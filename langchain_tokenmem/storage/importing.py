@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
@@ -17,7 +17,6 @@ from sqlalchemy import Connection, select
 from langchain_tokenmem.core.messages import marked, marks_of, role_of
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
 from langchain_tokenmem.state import MemoryState
-from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.import_sources import (
     SUMMARY,
     CoveredMessages,
@@ -37,9 +36,7 @@ from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.sessions import (
     Session,
     checked_id,
-    find_or_make,
     has_checkpoints,
-    save,
     save_state,
 )
 from langchain_tokenmem.storage.tables import messages
@@ -104,27 +101,24 @@ class PageWriter:
     """Appends pages of messages to one session; what is there stays as it is.
 
     Args:
-        database: Where the session is.
+        writing: Opens a transaction that writes to the session, which is made where there is none.
         index: Takes what is appended.
         session_id: Names the session.
-        user_id: Its owner.
         now: Time of messages that bring none.
         first: Number of the first message, where the session is new; None for any.
     """
 
     def __init__(
         self,
-        database: Database,
+        writing: Callable[[], AbstractContextManager[tuple[Connection, Session]]],
         index: SearchIndex,
         session_id: str,
         *,
-        user_id: str | None,
         now: datetime,
         first: int | None = None,
     ) -> None:
         index.make_ready()
-        self._database, self._index, self._user_id, self._now = database, index, user_id, now
-        self._first = first
+        self._writing, self._index, self._now, self._first = writing, index, now, first
         self.report = ImportReport(checked_id(session_id))
 
     def store(self, page: Sequence[PageMessage]) -> list[PageMessage]:
@@ -134,7 +128,7 @@ class PageWriter:
             ScopeError: When the session belongs to another user.
             StoreError: When it is a thread with checkpoints.
         """
-        with self._session() as (connection, session):
+        with self._writing() as (connection, session):
             if has_checkpoints(connection, session):
                 raise StoreError(
                     f"Session {session.name!r} is a thread with checkpoints; import into a session "
@@ -187,7 +181,7 @@ class PageWriter:
             state: The state.
             settings: The settings.
         """
-        with self._session() as (connection, session):
+        with self._writing() as (connection, session):
             own = (messages.c.session == session.id, messages.c.seq == session.first_seq)
             there = connection.execute(select(messages.c.message_id).where(*own)).scalar()
             if there != first_id:
@@ -197,14 +191,6 @@ class PageWriter:
             if state is not None and session.state is None:
                 save_state(connection, session, state)
                 self.report = replace(self.report, has_summary=True)
-
-    @contextmanager
-    def _session(self) -> Iterator[tuple[Connection, Session]]:
-        name = self.report.session_id
-        with self._database.writing(f"Session {name!r}") as connection:
-            session = find_or_make(connection, name, self._user_id, lock=True)
-            yield connection, session
-            save(connection, session)
 
     def _edit(
         self, connection: Connection, session: Session, wanted: Sequence[PageMessage]

@@ -397,7 +397,7 @@ def claim_run(connection: Connection, now: datetime, since: datetime | None) -> 
         now: The current time.
         since: None to claim it in any case.
     """
-    last: Any = fact(connection, _LAST_RUN, lock="update")
+    last: Any = fact(connection, _LAST_RUN, lock=True)
     if since and last and since.timestamp() < last < (now + (now - since)).timestamp():
         return False
     set_fact(connection, _LAST_RUN, round(now.timestamp()))

@@ -145,14 +145,7 @@ _TYPES: dict[str, type[BaseMessage]] = {
 _KINDS = {name: (kind, tuple(kind.model_fields)) for name, kind in _TYPES.items()}
 """The same, with the names of their fields in order."""
 
-_put_dict, _put_names, _put_extra, _put_private = (
-    vars(BaseModel)[name].__set__
-    for name in (
-        *("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__"),
-    )
-)
-"""Set the four parts of a Pydantic model."""
-
+_put = object.__setattr__
 _MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 UNDATED = "undated"
@@ -262,10 +255,10 @@ def decoded_message(text: str) -> BaseMessage:
     except _MALFORMED as error:
         raise _unreadable(error) from error
     message = object.__new__(kind)
-    _put_dict(message, data)
-    _put_names(message, set(names))
-    _put_extra(message, {})
-    _put_private(message, None)
+    _put(message, "__dict__", data)
+    _put(message, "__pydantic_fields_set__", set(names))
+    _put(message, "__pydantic_extra__", {})
+    _put(message, "__pydantic_private__", None)
     return message
 
 

@@ -17,10 +17,10 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.messages import marks_of, role_of
 from langchain_tokenmem.core.session_settings import ScopedSettings, SessionSettings
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
-from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.lifecycle import AutomaticExpiry, ExpiryPolicy, kept_sessions
-from langchain_tokenmem.storage.message_json import from_json, to_json
+from langchain_tokenmem.storage.message_json import to_json
 from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.sessions import (
     Session,
@@ -433,7 +433,7 @@ def _version_of(row: TranscriptRow) -> float:
 
 def _forget_chosen_mode(connection: Connection, session: Session) -> None:
     """Let a session be one that was not switched to a mode; a turn under way is dropped."""
-    state = None if session.state is None else load_state(from_json(session.state))
+    state = state_of(session).state
     modes = state.get("modes") if state else None
     if state is None or modes is None or "chosen" not in modes:
         return

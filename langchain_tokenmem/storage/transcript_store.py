@@ -501,6 +501,5 @@ class TranscriptStore(SessionStore):
         self, session_id: str, user_id: str | None, now: datetime, first: int | None = None
     ) -> PageWriter:
         self._check_user(session_id, user_id)
-        return PageWriter(
-            self.database, self.index, session_id, user_id=user_id, now=now, first=first
-        )
+        writing = partial(self._making, session_id, user_id)
+        return PageWriter(writing, self.index, session_id, now=now, first=first)

@@ -168,13 +168,13 @@ class VectorTable:
     def update_property(self, name: str, change: Callable[[Any], Any]) -> None:
         """Replace a property by the result of a function of it; None deletes it."""
         with self._database.writing(_ABOUT) as connection:
-            known = fact(connection, _PREFIX + name, lock="update")
+            known = fact(connection, _PREFIX + name, lock=True)
             set_fact(connection, _PREFIX + name, change(known))
 
 
 def _is_set(connection: Connection, collection: str) -> bool:
     """Return whether a collection is the present one, until the transaction ends."""
-    found = fact(connection, _COLLECTION, lock="share")
+    found = fact(connection, _COLLECTION, lock=True)
     return found is not None and found["name"] == collection
 
 
