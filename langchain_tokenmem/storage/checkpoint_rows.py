@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, bindparam, exists, func, select
 from sqlalchemy.dialects.postgresql import insert
@@ -53,8 +53,7 @@ class LoadedCheckpoint:
     writes: list[tuple[str, str, Any]]
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):
     """Value of a channel as a body has it.
 
     Attributes:

@@ -135,10 +135,7 @@ class CheckpointStore:
             writer = MessageWriter(self.messages, connection, session, now)
             channels = self._channels(connection, writer, session.id, checkpoint, prepared, parent)
             fields = {k: v for k, v in checkpoint.items() if k not in {"id", "channel_values"}}
-            entries = {
-                channel: [value.refs, value.shape, value.digest, value.said]
-                for channel, value in channels.items()
-            }
+            entries = {channel: list(value) for channel, value in channels.items()}
             run_id = metadata.get("run_id")
             row = {
                 **vars(own),

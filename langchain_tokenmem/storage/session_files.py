@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -155,10 +155,15 @@ def import_lines(
         session_id or head.session_id, user_id or head.user_id, now, head.first
     )
     first_id = None
-    for stored in writer.store_all(_pages(numbered, head), progress):
+    given = _messages(numbered, head.first)
+    pages = iter(lambda: list(islice(given, _PAGE)), [])
+    for stored in writer.store_all(pages, progress):
         first_id = first_id or stored[0].id
     if first_id is None:
         writer.store([])
+    if (done := writer.report.done) != head.count:
+        what = f"The export ends after {done:,} of {head.count:,} messages."
+        raise HistoryImportError(what, "end", done)
     state = None if head.state is None else load_state(head.state)
     writer.begin_with(first_id, state, head.settings)
     return writer.report
@@ -183,27 +188,17 @@ def _head(numbered: tuple[str, str]) -> _Head:
     return head
 
 
-def _pages(numbered: Iterable[tuple[str, str]], head: _Head) -> Iterator[list[PageMessage]]:
-    page: list[PageMessage] = []
-    seq = head.first
+def _messages(numbered: Iterable[tuple[str, str]], first: int) -> Iterator[PageMessage]:
+    """Yield the messages of an export, each with all of its wordings."""
     wordings = (
         (_checked(_Wording, _parsed(line, where), where), where) for where, line in numbered
     )
-    for number, some in groupby(wordings, key=lambda pair: pair[0].seq):
+    groups = groupby(wordings, key=lambda pair: pair[0].seq)
+    for seq, (number, some) in enumerate(groups, first):
         found = list(some)
         if number != seq:
             raise HistoryImportError(f"This is message {number}, {seq} is missing.", found[0][1])
-        page.append(_exported(found))
-        seq += 1
-        if len(page) == _PAGE:
-            yield page
-            page = []
-    if page:
-        yield page
-    if seq != head.first + head.count:
-        raise HistoryImportError(
-            f"The export ends after {seq - head.first:,} of {head.count:,} messages.", "end"
-        )
+        yield _exported(found)
 
 
 def _exported(found: Sequence[tuple[_Wording, str]]) -> PageMessage:
