@@ -229,9 +229,9 @@ class Redaction:
                         said = decoded_message(text)
                         new |= {"digest": message_digest(said), "content_hash": digest_of(said)}
             if row.exact is not None:
-                seen = redactor.found
-                exact = redactor.message(self.codec.unpack(row.exact))
-                if redactor.found > seen:
+                whole = self.codec.unpack(row.exact)
+                exact = redactor.message(whole)
+                if exact is not whole:
                     new |= {"exact": self.codec.pack(exact), "digest": self.codec.digest(exact)}
         except CorruptStoreError:
             self.unread["messages that cannot be read"] += 1
@@ -355,12 +355,12 @@ class Redaction:
         for row in connection.execute(select(*columns).where(own)).all():
             if redactor.holds(row.key) or redactor.holds(row.namespace):
                 self.unread["keys of notes that hold the words"] += 1
-            before = redactor.found
-            new = to_json(redactor.value(from_json(row.value)))[0]
-            if redactor.found > before:
+            value = from_json(row.value)
+            new = redactor.value(value)
+            if new is not value:
                 self.counts["notes"] += 1
                 at = (items.c.namespace == row.namespace, items.c.key == row.key)
-                connection.execute(update(items).where(*at).values(value=new))
+                connection.execute(update(items).where(*at).values(value=to_json(new)[0]))
         if self.scope.everywhere:
             held = connection.execute(select(user_settings.c.settings)).scalars()
             if count := sum(map(redactor.holds, held)):

@@ -18,7 +18,7 @@ from langchain_tokenmem.core.search_units import (
 from langchain_tokenmem.storage.database import (
     Database,
     change_with,
-    chunks,
+    in_pairs,
     lock_threads,
     rows_with,
 )
@@ -199,14 +199,10 @@ class VectorsReader:
 
     def vectors(self, model: str, units: Sequence[int]) -> dict[int, bytes]:
         """Return the vectors in scope of some units, by unit."""
-        found: dict[int, bytes] = {}
-        query = select(vectors.c.unit, vectors.c.vector).where(*self._of_model(model))
-        for some in chunks(units):
-            numbers = {unpack_unit(unit)[0] for unit in some}
-            own = (vectors.c.session.in_(numbers), vectors.c.unit.in_(some))
-            rows = self._connection.execute(query.where(*own))
-            found |= {unit: bytes(vector) for unit, vector in rows}
-        return found
+        pairs = [(unpack_unit(unit)[0], unit) for unit in units]
+        own = in_pairs(self._connection, vectors.c.session, vectors.c.unit, pairs)
+        query = select(vectors.c.unit, vectors.c.vector).where(*self._of_model(model), own)
+        return {unit: bytes(vector) for unit, vector in self._connection.execute(query)}
 
     def vector_units(
         self, model: str, *, partition: int | None = None, limit: int | None = None
