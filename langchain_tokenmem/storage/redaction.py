@@ -25,7 +25,7 @@ from langchain_tokenmem.storage.message_json import (
     to_json,
 )
 from langchain_tokenmem.storage.redactor import Redactor
-from langchain_tokenmem.storage.search_index import SearchIndex, forget, forget_from
+from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.sessions import (
     MESSAGES,
     Session,
@@ -198,7 +198,7 @@ class Redaction:
             new = self._wording(row, session, redactor)
             if new:
                 changes[row.number] = new
-                seqs.add(row.seq or 0)
+                seqs |= {row.seq} - {None}
                 redactor.gone.add(row.message_id or "")
                 self._note("messages" if session.kind == MESSAGES else "documents", session)
         for number, new in changes.items():
@@ -206,7 +206,8 @@ class Redaction:
             connection.execute(update(messages).where(at).values(**new))
         if changes:
             session.edits += len(changes)
-            self._reindex(connection, session, sorted(seqs - {0}))
+            if seqs:
+                self.index.edited(connection, session, sorted(seqs))
             save(connection, session)
         return set(changes)
 
@@ -236,16 +237,6 @@ class Redaction:
         except CorruptStoreError:
             self.unread["messages that cannot be read"] += 1
         return new
-
-    def _reindex(self, connection: Connection, session: Session, seqs: list[int]) -> None:
-        if not seqs:
-            return
-        if session.kind == MESSAGES:
-            self.index.edited(connection, session, seqs)
-            return
-        forget(connection, session, seqs)
-        forget_from(connection, session, seqs[0])
-        session.vectors_from = min(session.vectors_from, seqs[0])
 
     # --- what refers to messages: states and checkpoints
 

@@ -108,17 +108,17 @@ class SearchIndex(VectorTable):
         What it changes in the session its caller saves.
         """
         if rows and self._analyser and session.words_from == rows[0].seq:
-            self._index(connection, self._analyser, session, rows)
+            sources = [source_of(row, session) for row in rows]
+            self._index(connection, self._analyser, session, sources)
         return Change("added")
 
     def edited(self, connection: Connection, session: Session, seqs: Sequence[int]) -> Change:
-        """Update the index entries of messages, in the transaction that edits them."""
+        """Update the index entries of texts, in the transaction that edits them."""
         known = [seq for seq in seqs if seq < session.words_from]
         forget(connection, session, seqs)
         session.vectors_from = min(session.vectors_from, *seqs)
         if known and self._analyser:
-            rows = visible(read_at(connection, session, known))
-            self._index(connection, self._analyser, session, rows)
+            self._index(connection, self._analyser, session, sources_at(connection, session, known))
         elif known:
             forget_from(connection, session, min(known))
         return Change("cleared", [session.id])
@@ -128,15 +128,15 @@ class SearchIndex(VectorTable):
         connection: Connection,
         analyser: Analyser,
         session: Session,
-        rows: Sequence[TranscriptRow],
+        sources: Sequence[IndexSource],
     ) -> None:
         try:
-            found = entries_of(analyser, [source_of(row, session) for row in rows])
+            found = entries_of(analyser, sources)
         except Exception:  # an index never fails a turn; the messages are indexed later
             logger.exception("Messages could not be analysed; they are not found yet.")
-            forget_from(connection, session, rows[0].seq)
+            forget_from(connection, session, sources[0].seq)
             return
-        last = max((row.seq for row in rows), default=0)
+        last = max((source.seq for source in sources), default=0)
         add_terms(connection, session, found, last)
 
     # --- reading
@@ -388,6 +388,13 @@ def sources_from(
     start = max(from_seq, session.first_seq)
     rows = current(read(connection, session, start, start + limit - 1))
     return [source_of(row, session) for row in rows]
+
+
+def sources_at(connection: Connection, session: Session, seqs: Sequence[int]) -> list[IndexSource]:
+    """Return the texts of a session with some numbers, as far as they are shown."""
+    if session.kind != MESSAGES:
+        return documents.read(connection, session, seqs=seqs)
+    return [source_of(row, session) for row in visible(read_at(connection, session, seqs))]
 
 
 # --- the inverted index
