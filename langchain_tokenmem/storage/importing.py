@@ -33,12 +33,7 @@ from langchain_tokenmem.storage.message_json import (
     to_json,
 )
 from langchain_tokenmem.storage.search_index import SearchIndex
-from langchain_tokenmem.storage.sessions import (
-    Session,
-    checked_id,
-    has_checkpoints,
-    save_state,
-)
+from langchain_tokenmem.storage.sessions import Session, checked_id, has_checkpoints, save_state
 from langchain_tokenmem.storage.tables import messages
 from langchain_tokenmem.storage.transcripts import add_wordings, append, hashes_of, hide, read_named
 

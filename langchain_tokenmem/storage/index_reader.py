@@ -30,11 +30,7 @@ from langchain_tokenmem.storage.sessions import (
     sessions_of_name,
 )
 from langchain_tokenmem.storage.tables import messages, sessions, terms
-from langchain_tokenmem.storage.transcripts import (
-    TranscriptRow,
-    read_places,
-    visible,
-)
+from langchain_tokenmem.storage.transcripts import TranscriptRow, read_places, visible
 from langchain_tokenmem.storage.vectors import VectorsReader
 
 Postings = list[Any]

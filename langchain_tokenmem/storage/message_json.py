@@ -30,13 +30,7 @@ from langchain_core.messages.utils import message_chunk_to_message
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import BaseModel
 
-from langchain_tokenmem.core.messages import (
-    digest_of,
-    marked,
-    marks_of,
-    role_of,
-    unmarked,
-)
+from langchain_tokenmem.core.messages import digest_of, marked, marks_of, role_of, unmarked
 from langchain_tokenmem.core.thread_names import LONGEST_ID, is_id
 from langchain_tokenmem.core.turn_memory import DERIVED_MARK, MARK
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError

@@ -23,13 +23,7 @@ from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage import documents
 from langchain_tokenmem.storage.database import Database, chunks, lock_threads
 from langchain_tokenmem.storage.index_reader import IndexReader, sessions_in, source_of
-from langchain_tokenmem.storage.sessions import (
-    MESSAGES,
-    Session,
-    UserRule,
-    find_by_id,
-    save,
-)
+from langchain_tokenmem.storage.sessions import MESSAGES, Session, UserRule, find_by_id, save
 from langchain_tokenmem.storage.tables import fact, sessions, set_fact, terms
 from langchain_tokenmem.storage.transcripts import (
     TranscriptRow,

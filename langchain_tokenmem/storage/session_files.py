@@ -21,12 +21,7 @@ from langchain_tokenmem.errors import (
 )
 from langchain_tokenmem.state import load_state
 from langchain_tokenmem.storage.database import Database
-from langchain_tokenmem.storage.importing import (
-    ImportReport,
-    PageMessage,
-    PageWriter,
-    Progress,
-)
+from langchain_tokenmem.storage.importing import ImportReport, PageMessage, PageWriter, Progress
 from langchain_tokenmem.storage.message_json import (
     UNDATED,
     EncodedMessage,

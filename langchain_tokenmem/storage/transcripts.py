@@ -14,14 +14,7 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, BaseMessage
 from sqlalchemy import Connection, case, func, insert, select, update
 
-from langchain_tokenmem.core.messages import (
-    digest_of,
-    groups,
-    marked,
-    marks_of,
-    role_of,
-    unmarked,
-)
+from langchain_tokenmem.core.messages import digest_of, groups, marked, marks_of, role_of, unmarked
 from langchain_tokenmem.core.thread_names import is_id
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.database import change_with, in_pairs, rows_with

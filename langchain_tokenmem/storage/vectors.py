@@ -9,12 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from langchain_tokenmem.core.search_units import (
-    MOST_PARTS,
-    ScopePartitions,
-    pack_unit,
-    unpack_unit,
-)
+from langchain_tokenmem.core.search_units import MOST_PARTS, ScopePartitions, pack_unit, unpack_unit
 from langchain_tokenmem.storage.database import (
     Database,
     change_with,
