@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Select, and_, bindparam, exists, func, or_, select
+from sqlalchemy import Connection, Select, bindparam, exists, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.storage.codec import Codec
 from langchain_tokenmem.storage.tables import checkpoints, values, writes
 
 
@@ -52,8 +53,7 @@ class LoadedCheckpoint:
     writes: list[tuple[str, str, Any]]
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):
     """Value of a channel as a body has it.
 
     Attributes:
@@ -150,18 +150,26 @@ def is_at(row: Any, table: Any = checkpoints) -> tuple[Any, ...]:
     )
 
 
-def behind(checkpoint_id: str | None, thread_id: str | None, ns: str | None) -> list[Any]:
-    """Return the conditions of what comes behind a checkpoint in a list."""
-    table = checkpoints.c
-    if checkpoint_id is None:
-        return []
-    older = table.checkpoint_id < checkpoint_id
-    if thread_id is None:
-        return [older]
-    next_thread = or_(
-        table.thread_id > thread_id, and_(table.thread_id == thread_id, table.ns > ns)
-    )
-    return [or_(older, and_(table.checkpoint_id == checkpoint_id, next_thread))]
+def referenced(connection: Connection, codec: Codec, session: int) -> tuple[set[int], set[bytes]]:
+    """Return what the checkpoints and pending writes of a session need.
+
+    Returns:
+        Numbers of messages, and hashes of values.
+
+    Raises:
+        CorruptStoreError: When one of them cannot be read.
+    """
+    numbers, digests = set[int](), set[bytes]()
+    bodies = select(checkpoints.c.body).where(checkpoints.c.session == session)
+    for body in connection.execute(bodies).scalars():
+        for value in (Value(*entry) for entry in codec.unpack(body)[2].values()):
+            numbers.update(value.numbers)
+            if value.digest is not None:
+                digests.add(value.digest)
+    pending = select(writes.c.value).where(writes.c.session == session)
+    for body in connection.execute(pending).scalars():
+        numbers.update(from_ranges(codec.unpack(body)[2]))
+    return numbers, digests
 
 
 def says(metadata: Mapping[str, Any], key: str, wanted: Any) -> bool:

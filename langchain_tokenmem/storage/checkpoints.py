@@ -10,7 +10,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import WRITES_IDX_MAP, DeltaChannelHistory
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, select, tuple_, update
 
 from langchain_tokenmem.core.pins import PINS_CHANNEL
 from langchain_tokenmem.core.search_units import Change
@@ -30,7 +30,6 @@ from langchain_tokenmem.storage.checkpoint_rows import (
     LoadedCheckpoint,
     StoredCheckpoint,
     Value,
-    behind,
     errors_about,
     is_at,
     says,
@@ -136,10 +135,7 @@ class CheckpointStore:
             writer = MessageWriter(self.messages, connection, session, now)
             channels = self._channels(connection, writer, session.id, checkpoint, prepared, parent)
             fields = {k: v for k, v in checkpoint.items() if k not in {"id", "channel_values"}}
-            entries = {
-                channel: [value.refs, value.shape, value.digest, value.said]
-                for channel, value in channels.items()
-            }
+            entries = {channel: list(value) for channel, value in channels.items()}
             run_id = metadata.get("run_id")
             row = {
                 **vars(own),
@@ -308,13 +304,14 @@ class CheckpointStore:
         """
         names = {"thread_id": thread_id, "ns": ns, "checkpoint_id": checkpoint_id}
         own = [checkpoints.c[key] == name for key, name in names.items() if name is not None]
-        order = (checkpoints.c.checkpoint_id.desc(), checkpoints.c.thread_id, checkpoints.c.ns)
-        query = select(checkpoints).where(*own).order_by(*order)
-        last, size = (before, None, None), 1  # whoever wants the newest one waits for no other
+        if before is not None:
+            own.append(checkpoints.c.checkpoint_id < before)
+        place = (checkpoints.c.checkpoint_id, checkpoints.c.thread_id, checkpoints.c.ns)
+        query = select(checkpoints).where(*own).order_by(*(column.desc() for column in place))
+        page, size = query, 1  # whoever wants the newest one waits for no other
         while True:
-            page = query.where(*behind(*last)).limit(size)
             with self.database.reading("A list of checkpoints") as connection:
-                rows = connection.execute(page).all()
+                rows = connection.execute(page.limit(size)).all()
                 stored = map(self.stored, rows)
                 found = [
                     self.loaded(connection, one)
@@ -324,7 +321,8 @@ class CheckpointStore:
             yield from found
             if len(rows) < size:
                 return
-            last = rows[-1].checkpoint_id, rows[-1].thread_id, rows[-1].ns
+            last = (rows[-1].checkpoint_id, rows[-1].thread_id, rows[-1].ns)
+            page = query.where(tuple_(*place) < last)
             size = min(2 * size, _PAGE)
 
     def delta_history(self, at: Address, channels: Sequence[str]) -> dict[str, DeltaChannelHistory]:

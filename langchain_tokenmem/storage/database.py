@@ -70,9 +70,6 @@ class Database:
             of here. A `schema_translate_map={None: "memory"}` among its execution options puts the
             tables into a schema, which must be there.
 
-    Attributes:
-        closings: How often it was closed: a backup may stand in its place since then.
-
     Raises:
         ConfigurationError: When the URL names no database that is supported here, or the engine is
             async or of SQLite, which has to be opened in a way of its own.
@@ -96,7 +93,6 @@ class Database:
         self._pool_size = 1 if self._is_memory else pool_size + self.is_sqlite
         self._engine: Engine | None = None
         self._file: tuple[str, int, int] | None = None
-        self.closings = 0
         self._writers, self._opening = threading.Lock(), threading.Lock()
         renew_after_fork(self)
 
@@ -155,7 +151,6 @@ class Database:
             StoreError: When somebody has been writing for half a minute, and still is.
         """
         with self._only_writer("Closing the database"), self._opening:
-            self.closings += 1
             if self._engine is not None and self._given is None:
                 self._engine.dispose()
             self._engine = None

@@ -11,13 +11,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, or_, select
+from sqlalchemy import Connection, delete, func, insert, or_, select, true
 
-from langchain_tokenmem.core.search_units import (
-    DOCUMENT_STEP,
-    SEQ_BITS,
-    IndexSource,
-)
+from langchain_tokenmem.core.search_units import DOCUMENT_STEP, SEQ_BITS, IndexSource
 from langchain_tokenmem.errors import CorruptStoreError, ScopeError, StoreError
 from langchain_tokenmem.storage.message_json import checksum, from_json, to_json
 from langchain_tokenmem.storage.sessions import (
@@ -154,10 +150,8 @@ def read(
     seqs: Sequence[int] | None = None,
 ) -> list[IndexSource]:
     """Return documents in order: from a number on, or those with some numbers."""
-    query = select(messages).where(messages.c.session == session.id, messages.c.seq >= from_seq)
-    if seqs is not None:
-        query = query.where(messages.c.seq.in_(seqs))
-    rows = connection.execute(query.order_by(messages.c.seq).limit(limit))
+    among = true() if seqs is None else messages.c.seq.in_(seqs)
+    rows = _rows(connection, session, messages.c.seq >= from_seq, among, limit=limit)
     return [_source(session, row) for row in rows]
 
 
@@ -179,9 +173,11 @@ def _find(connection: Connection, session_id: str | None, user_id: str | None) -
     return find(connection, name, user_id, kind=kind)
 
 
-def _rows(connection: Connection, session: Session, condition: Any) -> Sequence[Any]:
-    own = (messages.c.session == session.id, condition)
-    return connection.execute(select(messages).where(*own).order_by(messages.c.seq)).all()
+def _rows(
+    connection: Connection, session: Session, *conditions: Any, limit: int | None = None
+) -> Sequence[Any]:
+    query = select(messages).where(messages.c.session == session.id, *conditions)
+    return connection.execute(query.order_by(messages.c.seq).limit(limit)).all()
 
 
 def _delete(connection: Connection, session: Session, rows: Sequence[Any]) -> list[int]:

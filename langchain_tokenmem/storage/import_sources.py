@@ -97,57 +97,55 @@ def pages_of(source: Any) -> Iterator[list[SourceMessage]]:
         HistoryImportError: When it cannot be read on; the error names the place.
     """
     if isinstance(source, BaseChatMessageHistory):
-        yield from _pages_of_history(source)
-    elif isinstance(source, Iterable) and not isinstance(source, str | bytes | dict | type):
-        yield from _pages_of_messages(source, "message")
-    else:
+        source = _messages_of(source)
+    elif not isinstance(source, Iterable) or isinstance(source, str | bytes | dict | type):
         raise ConfigurationError(
             f"The source is {described(source)}; it is a BaseChatMessageHistory, or messages."
         )
+    waiting, number = iter(source), 0
+    while True:
+        with _reading(f"message {number + 1} and after it"):
+            some = list(islice(waiting, PAGE))
+        if not some:
+            return
+        yield [_as_source(one, str(n), f"message {n + 1}") for n, one in enumerate(some, number)]
+        number += len(some)
 
 
-def _pages_of_history(history: BaseChatMessageHistory) -> Iterator[list[SourceMessage]]:
-    if not all(hasattr(history, part) for part in _SQL_PARTS):
-        yield from _pages_of_messages(_messages_of(history), "message")
-        return
-    table: Any = history
-    if table.async_mode:
+def _messages_of(history: Any) -> Iterable[Any]:
+    is_sql = all(hasattr(history, part) for part in _SQL_PARTS)
+    if is_sql and history.async_mode:
         raise ConfigurationError(
             "This SQLChatMessageHistory is in async mode; open one with a sync connection to "
             "import from it."
         )
-    keys = inspect(table.sql_model_class).primary_key
-    if [key.name for key in keys] != ["id"]:
-        yield from _pages_of_messages(_messages_of(history), "message")
-        return
-    yield from _pages_of_table(table)
-
-
-def _messages_of(history: BaseChatMessageHistory) -> list[BaseMessage]:
-    try:
+    if is_sql and [key.name for key in inspect(history.sql_model_class).primary_key] == ["id"]:
+        return _rows_of(history)
+    with _reading(type(history).__name__):
         return list(history.messages)
-    except Exception as error:
-        raise _unreadable(error, type(history).__name__) from error
 
 
-def _pages_of_messages(given: Iterable[Any], what: str) -> Iterator[list[SourceMessage]]:
-    waiting, number = iter(given), 0
-    while some := _next_of(waiting, f"{what} {number + 1} and after it"):
-        page = []
-        for one in some:
-            number += 1
-            where = f"{what} {number}"
-            page.append(_as_source(one, str(number - 1), where))
-        yield page
+def _rows_of(history: Any) -> Iterator[SourceMessage]:
+    """Yield the rows of a SQLChatMessageHistory by their key, each page in a short transaction.
 
-
-def _next_of(waiting: Iterator[Any], where: str) -> list[Any]:
-    try:
-        return list(islice(waiting, PAGE))
-    except TokenMemoryError:
-        raise
-    except Exception as error:
-        raise _unreadable(error, where) from error
+    A page is read before it is stored, so the table may stand in the database of the store.
+    """
+    model = history.sql_model_class
+    of_session = getattr(model, history.session_id_field_name) == history.session_id
+    query = select(model).where(of_session).order_by(model.id.asc()).limit(PAGE)
+    table, page = f"table {model.__tablename__}", query
+    while True:
+        found: list[SourceMessage] = []
+        with _reading(table), Session(history.engine) as reading:
+            for row in reading.scalars(page):
+                where, last = f"{table}, row {row.id}", row.id
+                with _reading(where):
+                    message = history.converter.from_sql_model(row)
+                found.append(_as_source(message, f"row {last}", where))
+        yield from found
+        if len(found) < PAGE:
+            return
+        page = query.where(model.id > last)
 
 
 def _as_source(one: Any, position: str, where: str) -> SourceMessage:
@@ -162,39 +160,15 @@ def _as_source(one: Any, position: str, where: str) -> SourceMessage:
     return SourceMessage(message, position, where)
 
 
-def _pages_of_table(history: Any) -> Iterator[list[SourceMessage]]:
-    """Yield the rows of a SQLChatMessageHistory by their key, each page in a short transaction.
-
-    A page is read before it is stored, so the table may stand in the database of the store.
-    """
-    model, last = history.sql_model_class, None
-    of_session = getattr(model, history.session_id_field_name) == history.session_id
-    first_rows = select(model).where(of_session).order_by(model.id.asc()).limit(PAGE)
-    table = f"table {model.__tablename__}"
-    while True:
-        query = first_rows if last is None else first_rows.where(model.id > last)
-        page: list[SourceMessage] = []
-        where = table
-        try:
-            with Session(history.engine) as reading:
-                for row in reading.scalars(query):
-                    where = f"{table}, row {row.id}"
-                    message = history.converter.from_sql_model(row)
-                    page.append(_as_source(message, f"row {row.id}", where))
-                    last = row.id
-        except TokenMemoryError:
-            raise
-        except Exception as error:
-            raise _unreadable(error, where) from error
-        if page:
-            yield page
-        if len(page) < PAGE:
-            return
-
-
-def _unreadable(error: Exception, where: str) -> HistoryImportError:
-    """Return the error for a source that failed; somebody else's history may raise anything."""
-    return HistoryImportError(f"The source cannot be read ({error!r:.200}).", where)
+@contextmanager
+def _reading(where: str) -> Iterator[None]:
+    """Raise an error that names the place; somebody else's history may raise anything."""
+    try:
+        yield
+    except TokenMemoryError:
+        raise
+    except Exception as error:
+        raise HistoryImportError(f"The source cannot be read ({error!r:.200}).", where) from error
 
 
 # --- summaries of other memories

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
@@ -16,7 +16,7 @@ from sqlalchemy import Connection, select
 
 from langchain_tokenmem.core.messages import marked, marks_of, role_of
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
-from langchain_tokenmem.storage.database import Database
+from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.import_sources import (
     SUMMARY,
     CoveredMessages,
@@ -29,19 +29,11 @@ from langchain_tokenmem.storage.import_sources import (
 from langchain_tokenmem.storage.message_json import (
     EncodedMessage,
     created_at_of,
-    from_json,
     moment_of,
     to_json,
 )
 from langchain_tokenmem.storage.search_index import SearchIndex
-from langchain_tokenmem.storage.sessions import (
-    Session,
-    checked_id,
-    find_or_make,
-    has_checkpoints,
-    save,
-    save_state,
-)
+from langchain_tokenmem.storage.sessions import Session, checked_id, has_checkpoints, save_state
 from langchain_tokenmem.storage.tables import messages
 from langchain_tokenmem.storage.transcripts import add_wordings, append, hashes_of, hide, read_named
 
@@ -104,27 +96,24 @@ class PageWriter:
     """Appends pages of messages to one session; what is there stays as it is.
 
     Args:
-        database: Where the session is.
+        writing: Opens a transaction that writes to the session, which is made where there is none.
         index: Takes what is appended.
         session_id: Names the session.
-        user_id: Its owner.
         now: Time of messages that bring none.
         first: Number of the first message, where the session is new; None for any.
     """
 
     def __init__(
         self,
-        database: Database,
+        writing: Callable[[], AbstractContextManager[tuple[Connection, Session]]],
         index: SearchIndex,
         session_id: str,
         *,
-        user_id: str | None,
         now: datetime,
         first: int | None = None,
     ) -> None:
         index.make_ready()
-        self._database, self._index, self._user_id, self._now = database, index, user_id, now
-        self._first = first
+        self._writing, self._index, self._now, self._first = writing, index, now, first
         self.report = ImportReport(checked_id(session_id))
 
     def store(self, page: Sequence[PageMessage]) -> list[PageMessage]:
@@ -134,7 +123,7 @@ class PageWriter:
             ScopeError: When the session belongs to another user.
             StoreError: When it is a thread with checkpoints.
         """
-        with self._session() as (connection, session):
+        with self._writing() as (connection, session):
             if has_checkpoints(connection, session):
                 raise StoreError(
                     f"Session {session.name!r} is a thread with checkpoints; import into a session "
@@ -158,32 +147,45 @@ class PageWriter:
         )
         return wanted
 
-    def begin_with(self, first_id: str | None, state: str | None, settings: str | None) -> None:
+    def store_all(
+        self, pages: Iterable[list[PageMessage]], progress: Progress | None
+    ) -> Iterator[list[PageMessage]]:
+        """Store every page in a transaction of its own; yield what `store` returns.
+
+        Raises:
+            HistoryImportError: When a page cannot be read; it says how many messages are stored.
+        """
+        try:
+            for page in pages:
+                yield self.store(page)
+                if progress is not None:
+                    progress(self.report.done)
+        except HistoryImportError as error:
+            raise HistoryImportError(error.what, error.where, self.report.done) from error
+
+    def begin_with(
+        self,
+        first_id: str | None,
+        state: MemoryState | None,
+        settings: dict[str, Any] | None = None,
+    ) -> None:
         """Give the session a state and settings, where it has none and begins like the source.
 
         Args:
             first_id: Id of the first message of the source; None where it has no message.
-            state: The state as JSON.
-            settings: The settings as JSON.
+            state: The state.
+            settings: The settings.
         """
-        with self._session() as (connection, session):
+        with self._writing() as (connection, session):
             own = (messages.c.session == session.id, messages.c.seq == session.first_seq)
             there = connection.execute(select(messages.c.message_id).where(*own)).scalar()
             if there != first_id:
                 return
-            is_free = state is not None and session.state is None
-            if is_free and state is not None:
-                save_state(connection, session, from_json(state))
-            session.settings = session.settings or settings
-        self.report = replace(self.report, has_summary=is_free)
-
-    @contextmanager
-    def _session(self) -> Iterator[tuple[Connection, Session]]:
-        name = self.report.session_id
-        with self._database.writing(f"Session {name!r}") as connection:
-            session = find_or_make(connection, name, self._user_id, lock=True)
-            yield connection, session
-            save(connection, session)
+            if settings is not None and session.settings is None:
+                session.settings = to_json(settings)[0]
+            if state is not None and session.state is None:
+                save_state(connection, session, state)
+                self.report = replace(self.report, has_summary=True)
 
     def _edit(
         self, connection: Connection, session: Session, wanted: Sequence[PageMessage]
@@ -289,18 +291,17 @@ class HistoryImport:
         Raises:
             HistoryImportError: When the source cannot be imported from some place on.
         """
-        try:
-            for page in self._with_summary(pages_of(source)):
-                self._store(page)
-                if progress is not None:
-                    progress(self._writer.report.done)
-        except HistoryImportError as error:
-            done = self._writer.report.done
-            raise HistoryImportError(error.what, error.where, done) from error
+        given = self._with_summary(pages_of(source))
+        pages = ([self._encoded(one) for one in page] for page in given)
+        for number, stored in enumerate(self._writer.store_all(pages, progress)):
+            if not number and self._is_carried and not any(one.is_first_only for one in stored):
+                self._summary = None  # a session that has begun keeps its own beginning
+            for one in stored:
+                self._covered.see(one.row.stored, one.id)
         if self._summary is not None:
             state = self._covered.state(self._summary, self._now, is_carried=self._is_carried)
             if state is not None:
-                self._writer.begin_with(self._covered.first, to_json(state)[0], None)
+                self._writer.begin_with(self._covered.first, state)
         return self._writer.report
 
     def _with_summary(self, pages: Iterator[list[SourceMessage]]) -> Iterator[list[SourceMessage]]:
@@ -321,14 +322,6 @@ class HistoryImport:
                 self._covered = CoveredMessages(1)
                 first.insert(0, SourceMessage(carrier_of(self._summary), SUMMARY, "summary="))
         yield from chain([first] if first else [], pages)
-
-    def _store(self, page: list[SourceMessage]) -> None:
-        encoded = [self._encoded(one) for one in page]
-        stored = self._writer.store(encoded)
-        if encoded[0].is_first_only and encoded[0] not in stored:
-            self._summary = None  # a session that has begun keeps its own beginning
-        for one in stored:
-            self._covered.see(one.row.stored, one.id)
 
     def _encoded(self, one: SourceMessage) -> PageMessage:
         """Return a message with its time, under its own id or a made-up one.

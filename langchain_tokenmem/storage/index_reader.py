@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, exists, func, select, true
+from sqlalchemy import Connection, Select, and_, exists, func, select, true
 
 from langchain_tokenmem.core.messages import marks_of, role_of, text_of
 from langchain_tokenmem.core.search_units import (
@@ -30,11 +30,7 @@ from langchain_tokenmem.storage.sessions import (
     sessions_of_name,
 )
 from langchain_tokenmem.storage.tables import messages, sessions, terms
-from langchain_tokenmem.storage.transcripts import (
-    TranscriptRow,
-    read_places,
-    visible,
-)
+from langchain_tokenmem.storage.transcripts import TranscriptRow, read_places, visible
 from langchain_tokenmem.storage.vectors import VectorsReader
 
 Postings = list[Any]
@@ -181,26 +177,26 @@ class IndexReader(VectorsReader):
 
     def postings(self, words: Sequence[str], most: int) -> dict[str, Postings]:
         """Return the rows of terms: all of several, the newest `most` of a single one."""
-        if len(words) == 1:
-            order = (terms.c.session.desc(), terms.c.seq.desc(), terms.c.part.desc())
-            query = _POSTING.where(self._mine(), terms.c.term == words[0])
-            rows = self._connection.execute(query.order_by(*order).limit(most))
-            return {words[0]: list(rows)}
-        found: dict[str, Postings] = {term: [] for term in words}
-        query = _POSTING.add_columns(terms.c.term).where(self._mine())
-        for row in rows_with(self._connection, query, terms.c.term, words):
-            found[row.term].append(row[:4])
-        return found
+        query = _POSTING.where(self._mine())
+        if len(words) != 1:
+            return self._by_term(query, words)
+        order = (terms.c.session.desc(), terms.c.seq.desc(), terms.c.part.desc())
+        newest = query.where(terms.c.term == words[0]).order_by(*order).limit(most)
+        return {words[0]: list(self._connection.execute(newest))}
 
     def postings_of(self, words: Sequence[str], units: Sequence[int]) -> dict[str, Postings]:
         """Return the rows of terms in some units."""
-        found: dict[str, Postings] = {term: [] for term in words}
         here = in_pairs(self._connection, terms.c.session, terms.c.seq, map(_place, units))
-        query = _POSTING.add_columns(terms.c.term).where(here, self._is_of_time())
-        for row in rows_with(self._connection, query, terms.c.term, words):
-            found[row.term].append(row[:4])
+        found = self._by_term(_POSTING.where(here, self._is_of_time()), words)
         wanted = set(units)
         return {term: [row for row in rows if row[0] in wanted] for term, rows in found.items()}
+
+    def _by_term(self, query: Select[Any], words: Sequence[str]) -> dict[str, Postings]:
+        found: dict[str, Postings] = {term: [] for term in words}
+        query = query.add_columns(terms.c.term)
+        for row in rows_with(self._connection, query, terms.c.term, words):
+            found[row.term].append(row[:4])
+        return found
 
     def filter_units(
         self, units: Sequence[int], among: Collection[str] | None, exclude: Collection[str]

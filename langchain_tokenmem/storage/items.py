@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, or_, select, true
@@ -94,7 +93,6 @@ def _text(namespace: Namespace) -> str:
     return text
 
 
-@lru_cache(1_024)
 def _labels(text: str) -> Namespace:
     return tuple(from_json(text))
 

@@ -20,13 +20,7 @@ from langchain_tokenmem.storage import items
 from langchain_tokenmem.storage.database import Database, lock_threads, rows_with
 from langchain_tokenmem.storage.message_json import from_json, to_json
 from langchain_tokenmem.storage.search_index import SearchIndex
-from langchain_tokenmem.storage.sessions import (
-    MESSAGES,
-    OF_USER,
-    checked_id,
-    find,
-    time_text,
-)
+from langchain_tokenmem.storage.sessions import MESSAGES, OF_USER, checked_id, find, time_text
 from langchain_tokenmem.storage.tables import fact, messages, sessions, set_fact, user_settings
 from langchain_tokenmem.storage.threads import delete_threads
 
@@ -397,7 +391,7 @@ def claim_run(connection: Connection, now: datetime, since: datetime | None) -> 
         now: The current time.
         since: None to claim it in any case.
     """
-    last: Any = fact(connection, _LAST_RUN, lock="update")
+    last: Any = fact(connection, _LAST_RUN, lock=True)
     if since and last and since.timestamp() < last < (now + (now - since)).timestamp():
         return False
     set_fact(connection, _LAST_RUN, round(now.timestamp()))

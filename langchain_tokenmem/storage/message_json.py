@@ -30,13 +30,7 @@ from langchain_core.messages.utils import message_chunk_to_message
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import BaseModel
 
-from langchain_tokenmem.core.messages import (
-    digest_of,
-    marked,
-    marks_of,
-    role_of,
-    unmarked,
-)
+from langchain_tokenmem.core.messages import digest_of, marked, marks_of, role_of, unmarked
 from langchain_tokenmem.core.thread_names import LONGEST_ID, is_id
 from langchain_tokenmem.core.turn_memory import DERIVED_MARK, MARK
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
@@ -94,7 +88,7 @@ def _plain(value: Any, described: set[str], depth: int) -> Any:
             return [_plain(item, described, depth + 1) for item in value]
         if isinstance(value, BaseModel):
             # What a model checks or warns about when it dumps itself is not asked here.
-            return _plain({**value.__dict__, **(value.model_extra or {})}, described, depth + 1)
+            return _plain(fields_of(value), described, depth + 1)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             fields = {f.name: getattr(value, f.name, None) for f in dataclasses.fields(value)}
             return _plain(fields, described, depth + 1)
@@ -145,14 +139,7 @@ _TYPES: dict[str, type[BaseMessage]] = {
 _KINDS = {name: (kind, tuple(kind.model_fields)) for name, kind in _TYPES.items()}
 """The same, with the names of their fields in order."""
 
-_put_dict, _put_names, _put_extra, _put_private = (
-    vars(BaseModel)[name].__set__
-    for name in (
-        *("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__"),
-    )
-)
-"""Set the four parts of a Pydantic model."""
-
+_put = object.__setattr__
 _MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 UNDATED = "undated"
@@ -262,10 +249,10 @@ def decoded_message(text: str) -> BaseMessage:
     except _MALFORMED as error:
         raise _unreadable(error) from error
     message = object.__new__(kind)
-    _put_dict(message, data)
-    _put_names(message, set(names))
-    _put_extra(message, {})
-    _put_private(message, None)
+    _put(message, "__dict__", data)
+    _put(message, "__pydantic_fields_set__", set(names))
+    _put(message, "__pydantic_extra__", {})
+    _put(message, "__pydantic_private__", None)
     return message
 
 
@@ -288,8 +275,9 @@ def _unreadable(error: Exception) -> CorruptStoreError:
     )
 
 
-def _fields(message: BaseMessage) -> dict[str, Any]:
-    return {**message.__dict__, **(message.model_extra or {})}
+def fields_of(model: BaseModel) -> dict[str, Any]:
+    """Return the fields of a model by name, those that it does not declare included."""
+    return {**model.__dict__, **(model.model_extra or {})}
 
 
 class Encoding(NamedTuple):
@@ -341,12 +329,12 @@ class EncodedMessage:
             ConfigurationError: When no message could be made from it again.
         """
         message = self.stored
-        data = _fields(message)
+        data = fields_of(message)
         text, described = to_json({"type": message.type, "data": data})
         try:
             # Changed in place after it was checked, one message would make its session unreadable.
             decoded = checked_message(text)
-            if (said := _fields(decoded)) != data:
+            if (said := fields_of(decoded)) != data:
                 text, _ = to_json({"type": message.type, "data": said})
             return Encoding(text, decoded, frozenset(described))
         except CorruptStoreError as error:
@@ -393,7 +381,7 @@ STRICT = (
 
 def message_digest(message: BaseMessage, key: bytes = b"") -> bytes:
     """Return 16 bytes that name a message with all its fields but its id."""
-    fields = _fields(message)
+    fields = fields_of(message)
     del fields["id"]
     plain = [type(message).__name__, {k: v for k, v in fields.items() if v is not None}]
     try:

@@ -14,7 +14,7 @@ from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import namespace_label
 from langchain_tokenmem.errors import CorruptStoreError, RedactionError, ScopeError
-from langchain_tokenmem.storage.checkpoint_rows import KEEP_VALUE, from_ranges, is_at
+from langchain_tokenmem.storage.checkpoint_rows import KEEP_VALUE, from_ranges, is_at, referenced
 from langchain_tokenmem.storage.codec import Codec
 from langchain_tokenmem.storage.database import Database, change_with, lock_threads, rows_with
 from langchain_tokenmem.storage.message_json import (
@@ -25,7 +25,7 @@ from langchain_tokenmem.storage.message_json import (
     to_json,
 )
 from langchain_tokenmem.storage.redactor import Redactor
-from langchain_tokenmem.storage.search_index import SearchIndex, forget, forget_from
+from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.sessions import (
     MESSAGES,
     Session,
@@ -198,7 +198,7 @@ class Redaction:
             new = self._wording(row, session, redactor)
             if new:
                 changes[row.number] = new
-                seqs.add(row.seq or 0)
+                seqs |= {row.seq} - {None}
                 redactor.gone.add(row.message_id or "")
                 self._note("messages" if session.kind == MESSAGES else "documents", session)
         for number, new in changes.items():
@@ -206,7 +206,8 @@ class Redaction:
             connection.execute(update(messages).where(at).values(**new))
         if changes:
             session.edits += len(changes)
-            self._reindex(connection, session, sorted(seqs - {0}))
+            if seqs:
+                self.index.edited(connection, session, sorted(seqs))
             save(connection, session)
         return set(changes)
 
@@ -229,23 +230,13 @@ class Redaction:
                         said = decoded_message(text)
                         new |= {"digest": message_digest(said), "content_hash": digest_of(said)}
             if row.exact is not None:
-                seen = redactor.found
-                exact = redactor.message(self.codec.unpack(row.exact))
-                if redactor.found > seen:
+                whole = self.codec.unpack(row.exact)
+                exact = redactor.message(whole)
+                if exact is not whole:
                     new |= {"exact": self.codec.pack(exact), "digest": self.codec.digest(exact)}
         except CorruptStoreError:
             self.unread["messages that cannot be read"] += 1
         return new
-
-    def _reindex(self, connection: Connection, session: Session, seqs: list[int]) -> None:
-        if not seqs:
-            return
-        if session.kind == MESSAGES:
-            self.index.edited(connection, session, seqs)
-            return
-        forget(connection, session, seqs)
-        forget_from(connection, session, seqs[0])
-        session.vectors_from = min(session.vectors_from, seqs[0])
 
     # --- what refers to messages: states and checkpoints
 
@@ -355,12 +346,12 @@ class Redaction:
         for row in connection.execute(select(*columns).where(own)).all():
             if redactor.holds(row.key) or redactor.holds(row.namespace):
                 self.unread["keys of notes that hold the words"] += 1
-            before = redactor.found
-            new = to_json(redactor.value(from_json(row.value)))[0]
-            if redactor.found > before:
+            value = from_json(row.value)
+            new = redactor.value(value)
+            if new is not value:
                 self.counts["notes"] += 1
                 at = (items.c.namespace == row.namespace, items.c.key == row.key)
-                connection.execute(update(items).where(*at).values(value=new))
+                connection.execute(update(items).where(*at).values(value=to_json(new)[0]))
         if self.scope.everywhere:
             held = connection.execute(select(user_settings.c.settings)).scalars()
             if count := sum(map(redactor.holds, held)):
@@ -381,7 +372,7 @@ def purge_superseded(database: Database, codec: Codec, scope: RedactionScope) ->
         with database.writing("Deleting old wordings", thread) as connection:
             for session in sessions_of_thread(connection, thread):
                 old = _superseded(connection, session)
-                kept = old & _held(connection, session, codec) if old else set()
+                kept = old & referenced(connection, codec, session.id)[0] if old else set()
                 held += len(kept)
                 if unused := old - kept:
                     whole = delete(messages).where(messages.c.session == session.id)
@@ -400,16 +391,3 @@ def _superseded(connection: Connection, session: Session) -> set[int]:
     shown = select(messages.c.seq).where(*own, messages.c.is_shown == 1)
     query = select(messages.c.number).where(*own, messages.c.is_shown == 0)
     return set(connection.execute(query.where(messages.c.seq.in_(shown))).scalars())
-
-
-def _held(connection: Connection, session: Session, codec: Codec) -> set[int]:
-    """Return the numbers of the messages that checkpoints and pending writes have."""
-    held: set[int] = set()
-    own = checkpoints.c.session == session.id
-    for body in connection.execute(select(checkpoints.c.body).where(own)).scalars():
-        for refs, *_ in codec.unpack(body)[2].values():
-            held.update(from_ranges(refs))
-    mine = writes.c.session == session.id
-    for body in connection.execute(select(writes.c.value).where(mine)).scalars():
-        held.update(from_ranges(codec.unpack(body)[2]))
-    return held

@@ -19,7 +19,7 @@ from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import MemoryState, SummaryEntry
 from langchain_tokenmem.storage.codec import LOOKED_INTO, mapped
-from langchain_tokenmem.storage.message_json import to_json
+from langchain_tokenmem.storage.message_json import fields_of, to_json
 
 _STATE_KEYS = frozenset({"version", "summary", "kept", "cuts", "blocks"})
 _MESSAGE_IDS = frozenset({"id", "type", "tool_call_id", "usage_metadata"})
@@ -112,8 +112,7 @@ class Redactor:
         elif isinstance(value, BaseMessage):
             new = self.message(value)
         elif isinstance(value, BaseModel):
-            fields = {**value.__dict__, **(value.model_extra or {})}
-            new = value.model_copy(update=self._changed(fields))
+            new = value.model_copy(update=self._changed(fields_of(value)))
         elif dataclasses.is_dataclass(value) and not isinstance(value, (type, *LOOKED_INTO)):
             new = self._dataclass(value)
         else:
@@ -124,12 +123,9 @@ class Redactor:
 
     def message(self, message: BaseMessage) -> BaseMessage:
         """Return a message without the words; its ids, and those of its calls, stay."""
-        fields = {**message.__dict__, **(message.model_extra or {})}
-        before = self.found
-        new = self.record(fields)
-        if self.found == before:
-            return message
-        return message.model_copy(update={k: v for k, v in new.items() if v is not fields[k]})
+        fields = fields_of(message)
+        new = {key: value for key, value in self.record(fields).items() if value is not fields[key]}
+        return message.model_copy(update=new) if new else message
 
     def record(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a message without the words."""
@@ -139,17 +135,16 @@ class Redactor:
         }
 
     def _in_message(self, key: str, value: Any) -> Any:
+        if key in _FREE or type(value) not in {dict, list}:
+            return self.value(value)
         before = self.found
-        new: Any
-        if key in _FREE:
-            new = self.value(value)
-        elif type(value) is dict:
+        new: Any = []
+        if type(value) is dict:
             new = {
                 self._key(name): item if name in _BLOCK_IDS else self._in_message(name, item)
                 for name, item in value.items()
             }
-        elif type(value) is list:
-            new = []
+        else:
             for item in value:
                 seen = self.found
                 one = self._in_message("", item)
@@ -157,8 +152,6 @@ class Redactor:
                 is_reasoning = isinstance(item, dict) and item.get("type") in REASONING
                 if self.found == seen or not is_reasoning:
                     new.append(one)
-        else:
-            new = self.value(value)
         return value if self.found == before else new
 
     def state(self, state: MemoryState) -> MemoryState:
@@ -172,19 +165,12 @@ class Redactor:
         entries, start = [], -1.0
         for entry in summary["entries"] if summary else ():
             entries.append(self._entry(entry, start))
-            known = [self.places.get(key) for key in entry["last_ids"]]
-            start = max((place for place in known if place is not None), default=float("inf"))
-        is_log_new = bool(summary) and entries != summary["entries"]  # type: ignore[index]
+            start = self._end_of(entry)
+        is_log_new = summary is not None and entries != summary["entries"]
         blocks = {}
         for key, block in state["blocks"].items():
             seen = self.found
-            self.value(
-                {
-                    name: text
-                    for name, text in block.items()
-                    if name not in {"ids", "words", "scores"}
-                }
-            )
+            self.value({k: v for k, v in block.items() if k not in {"ids", "words", "scores"}})
             if self.found == seen and key not in self.gone:
                 blocks[key] = block
         new: dict[str, Any] = {**state, "blocks": blocks}
@@ -204,11 +190,15 @@ class Redactor:
         self.found += self.found == before
         return cast("MemoryState", new)
 
+    def _end_of(self, entry: SummaryEntry) -> float:
+        """Return the number of the last message that an entry covers; infinity if not known."""
+        known = [self.places.get(key) for key in entry["last_ids"]]
+        return max((place for place in known if place is not None), default=float("inf"))
+
     def _entry(self, entry: SummaryEntry, start: float) -> SummaryEntry:
         """Return an entry of the log without the words and the lines about changed messages."""
         changed = {key: self.places[key] for key in self.gone & self.places.keys()}
-        known = [self.places.get(key) for key in entry["last_ids"]]
-        end = max((place for place in known if place is not None), default=float("inf"))
+        end = self._end_of(entry)
         mine = {key for key, at in changed.items() if at is None or start < at <= end}
         seen = self.found
         new: SummaryEntry = {**entry, "text": self.text(entry["text"])}

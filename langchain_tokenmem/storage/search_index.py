@@ -23,14 +23,7 @@ from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage import documents
 from langchain_tokenmem.storage.database import Database, chunks, lock_threads
 from langchain_tokenmem.storage.index_reader import IndexReader, sessions_in, source_of
-from langchain_tokenmem.storage.sessions import (
-    MESSAGES,
-    Session,
-    UserRule,
-    find,
-    find_by_id,
-    save,
-)
+from langchain_tokenmem.storage.sessions import MESSAGES, Session, UserRule, find_by_id, save
 from langchain_tokenmem.storage.tables import fact, sessions, set_fact, terms
 from langchain_tokenmem.storage.transcripts import (
     TranscriptRow,
@@ -109,17 +102,17 @@ class SearchIndex(VectorTable):
         What it changes in the session its caller saves.
         """
         if rows and self._analyser and session.words_from == rows[0].seq:
-            self._index(connection, self._analyser, session, rows)
+            sources = [source_of(row, session) for row in rows]
+            self._index(connection, self._analyser, session, sources)
         return Change("added")
 
     def edited(self, connection: Connection, session: Session, seqs: Sequence[int]) -> Change:
-        """Update the index entries of messages, in the transaction that edits them."""
+        """Update the index entries of texts, in the transaction that edits them."""
         known = [seq for seq in seqs if seq < session.words_from]
         forget(connection, session, seqs)
         session.vectors_from = min(session.vectors_from, *seqs)
         if known and self._analyser:
-            rows = visible(read_at(connection, session, known))
-            self._index(connection, self._analyser, session, rows)
+            self._index(connection, self._analyser, session, sources_at(connection, session, known))
         elif known:
             forget_from(connection, session, min(known))
         return Change("cleared", [session.id])
@@ -129,15 +122,15 @@ class SearchIndex(VectorTable):
         connection: Connection,
         analyser: Analyser,
         session: Session,
-        rows: Sequence[TranscriptRow],
+        sources: Sequence[IndexSource],
     ) -> None:
         try:
-            found = entries_of(analyser, [source_of(row, session) for row in rows])
+            found = entries_of(analyser, sources)
         except Exception:  # an index never fails a turn; the messages are indexed later
             logger.exception("Messages could not be analysed; they are not found yet.")
-            forget_from(connection, session, rows[0].seq)
+            forget_from(connection, session, sources[0].seq)
             return
-        last = max((row.seq for row in rows), default=0)
+        last = max((source.seq for source in sources), default=0)
         add_terms(connection, session, found, last)
 
     # --- reading
@@ -156,7 +149,10 @@ class SearchIndex(VectorTable):
     def pending(
         self, index_name: str, *, scope: Scope | None = None, limit: int | None = None
     ) -> list[Unindexed]:
-        """Return the sessions that an index (`lexical`, `vectors`) has not fully indexed."""
+        """Return the sessions that an index (`lexical`, `vectors`) has not fully indexed.
+
+        That of the scope is the first.
+        """
         column = _FIRST_MISSING[index_name]
         query = select(sessions.c.id, column).where(sessions.c.last_seq >= column)
         with self._database.reading(_ABOUT) as connection:
@@ -164,15 +160,13 @@ class SearchIndex(VectorTable):
                 within = sessions_in(connection, scope, self._users)
                 numbers = within.partitions.partitions if within else ()
                 query = query.where(sessions.c.id.in_(numbers))
+                query = query.order_by(sessions.c.name != scope.session_id)
             rows = connection.execute(query.order_by(sessions.c.id).limit(limit))
             return [Unindexed(*row) for row in rows]
 
     def backlog(self) -> dict[str, int]:
         """Return the number of sessions that are not fully indexed, by index."""
-        with self._database.reading(_ABOUT) as connection:
-            late = [func.count().filter(sessions.c.last_seq >= c) for c in _FIRST_MISSING.values()]
-            counts = connection.execute(select(*late).select_from(sessions)).one()
-            return dict(zip(_FIRST_MISSING, counts, strict=True))
+        return {name: len(self.pending(name)) for name in _FIRST_MISSING}
 
     def sources_from(
         self, partition: int, from_seq: int, limit: int
@@ -220,7 +214,7 @@ class SearchIndex(VectorTable):
         self.tell(Change("cleared" if old else "added", [session.id]))
         self.make_ready()
         if self._analyser is not None:
-            self._index_batch(self._analyser, session.id, _BATCH)
+            self._index_batch(self._analyser, session.id)
 
     def delete_document(
         self, document_id: str, *, session_id: str | None, user_id: str | None
@@ -270,47 +264,63 @@ class SearchIndex(VectorTable):
     ) -> int:
         """Index the words of one scope or of all; return how many messages were indexed.
 
-        Nothing happens without an analyser. At most `most` messages are indexed, starting with
-        those of the scope's session; indexing stops when `goes_on` returns false after a batch. A
+        Nothing happens without an analyser. Indexing starts with the scope's session, and stops
+        after the batch with which `most` messages are indexed, or `goes_on` returns false. A
         session that cannot be read is skipped.
         """
         analyser = self._analyser
         if analyser is None:
             return 0
         self.make_ready()
-        found, done = self.pending(WORDS, scope=scope), 0
-        own = self._number_of(scope) if len(found) > 1 else None
-        for entry in sorted(found, key=lambda entry: entry.partition != own):
-            is_more = True
-            while is_more and (most is None or done < most):
-                size = _BATCH if most is None else min(_BATCH, most - done)
-                try:
-                    count, is_more = self._index_batch(analyser, entry.partition, size)
-                except CorruptStoreError as error:
-                    logger.warning("It is not found by its words: %s", error)
-                    break
+        done = 0
+        for entry in self.pending(WORDS, scope=scope):
+            for count, _ in self._batches(analyser, entry.partition):
                 done += count
-                if not goes_on():
+                if (most is not None and done >= most) or not goes_on():
                     return done
         return done
 
-    def _number_of(self, scope: Scope | None) -> int | None:
-        if scope is None or not scope.session_id:
-            return None
-        with self._database.reading(_ABOUT) as connection:
-            session = find(connection, scope.session_id)
-            return None if session is None else session.id
+    def _batches(
+        self, analyser: Analyser, number: int, start: int | None = None
+    ) -> Iterator[tuple[int, int | None]]:
+        """Index a session batch by batch; yield what `_index_batch` returns."""
+        at = start
+        while True:
+            try:
+                count, following = self._index_batch(analyser, number, at)
+            except CorruptStoreError as error:
+                logger.warning("It is not found by its words: %s", error)
+                count, following = 0, None
+            yield count, following
+            if following is None:
+                return
+            at = None if start is None else following
 
-    def _index_batch(self, analyser: Analyser, number: int, size: int) -> tuple[int, bool]:
-        """Index some texts of a session; return how many, and whether any are left."""
+    def _index_batch(
+        self, analyser: Analyser, number: int, start: int | None = None
+    ) -> tuple[int, int | None]:
+        """Index some texts of a session: what is missing, or everything from a number on again.
+
+        Returns:
+            How many texts, and the number with which to continue; None at the end of the session.
+        """
         with self.writing_to(number) as (connection, session):
-            if session is None or session.words_from > session.last_seq:
-                return 0, False
-            found = sources_from(connection, session, session.words_from, size)
-            done_to = found[-1].seq if found else session.last_seq
-            add_terms(connection, session, entries_of(analyser, found), done_to)
+            if session is None:
+                return 0, None
+            first = session.words_from if start is None else min(start, session.words_from)
+            found = sources_from(connection, session, first, _BATCH)
+            last = found[-1].seq if found else session.last_seq
+            following = last + 1 if last < session.last_seq else None
+            if start is not None:
+                delete_where(connection, session, terms.c.seq.between(first, last))
+                # The end of a session is the beginning of the next one.
+                place = (number, following) if following else (number + 1, 1)
+                set_fact(connection, _REBUILT_TO, place)
+                if following is None:
+                    recount(connection, session)
+            add_terms(connection, session, entries_of(analyser, found), last)
             save(connection, session)
-            return len(found), done_to < session.last_seq
+            return len(found), following
 
     def make_ready(self) -> None:
         """Start the index over if another version of the analyser made it."""
@@ -349,42 +359,10 @@ class SearchIndex(VectorTable):
         sizes = [max(0, last + 1 - first) for _, first, last in left]
         done, total = 0, sum(sizes)
         for (one, first, _), size in zip(left, sizes, strict=True):
-            at: int | None = first
-            while at is not None:
-                try:
-                    count, at = self._replace_batch(analyser, one, at)
-                except CorruptStoreError as error:
-                    logger.warning("It is not found by its words: %s", error)
-                    count, at = 0, None
+            for count, at in self._batches(analyser, one, first):
                 yield count, done + (size if at is None else min(at - first, size)), total
             done += size
         yield self.index_lexical(), total, total
-
-    def _replace_batch(self, analyser: Analyser, number: int, start: int) -> tuple[int, int | None]:
-        """Index some texts of a session again; return how many, and where to go on, if anywhere."""
-        with self.writing_to(number) as (connection, session):
-            if session is None:
-                return 0, None
-            end = session.words_from - 1  # what is not indexed yet waits for its own turn
-            found = [
-                source
-                for source in sources_from(connection, session, start, _BATCH)
-                if source.seq <= end
-            ]
-            is_more = bool(found) and found[-1].seq < end
-            known = terms.c.seq >= start
-            if is_more:
-                known = and_(known, terms.c.seq <= found[-1].seq)
-            delete_where(connection, session, known)
-            last = found[-1].seq if found else 0
-            add_terms(connection, session, entries_of(analyser, found), last)
-            if not is_more:
-                recount(connection, session)
-            save(connection, session)
-            following = found[-1].seq + 1 if is_more else None
-            # The end of a session is the beginning of the next one.
-            set_fact(connection, _REBUILT_TO, (number, following) if is_more else (number + 1, 1))
-            return len(found), following
 
     def finish_rebuild(self) -> None:
         """Let the next rebuild begin with the first session."""
@@ -404,6 +382,13 @@ def sources_from(
     start = max(from_seq, session.first_seq)
     rows = current(read(connection, session, start, start + limit - 1))
     return [source_of(row, session) for row in rows]
+
+
+def sources_at(connection: Connection, session: Session, seqs: Sequence[int]) -> list[IndexSource]:
+    """Return the texts of a session with some numbers, as far as they are shown."""
+    if session.kind != MESSAGES:
+        return documents.read(connection, session, seqs=seqs)
+    return [source_of(row, session) for row in visible(read_at(connection, session, seqs))]
 
 
 # --- the inverted index

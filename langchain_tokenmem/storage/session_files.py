@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -13,20 +13,15 @@ from sqlalchemy import Connection, select
 
 from langchain_tokenmem.core.messages import marks_of
 from langchain_tokenmem.errors import (
-    ConfigurationError,
     CorruptStoreError,
     HistoryImportError,
     ScopeError,
     StoreError,
+    TokenMemoryError,
 )
 from langchain_tokenmem.state import load_state
 from langchain_tokenmem.storage.database import Database
-from langchain_tokenmem.storage.importing import (
-    ImportReport,
-    PageMessage,
-    PageWriter,
-    Progress,
-)
+from langchain_tokenmem.storage.importing import ImportReport, PageMessage, PageWriter, Progress
 from langchain_tokenmem.storage.message_json import (
     UNDATED,
     EncodedMessage,
@@ -155,20 +150,17 @@ def import_lines(
         session_id or head.session_id, user_id or head.user_id, now, head.first
     )
     first_id = None
-    try:
-        for page in _pages(numbered, head):
-            first_id = first_id or page[0].id
-            writer.store(page)
-            if progress is not None:
-                progress(writer.report.done)
-    except HistoryImportError as error:
-        raise HistoryImportError(error.what, error.where, writer.report.done) from error
+    given = _messages(numbered, head.first)
+    pages = iter(lambda: list(islice(given, _PAGE)), [])
+    for stored in writer.store_all(pages, progress):
+        first_id = first_id or stored[0].id
     if first_id is None:
         writer.store([])
-    state, settings = (
-        None if value is None else to_json(value)[0] for value in (head.state, head.settings)
-    )
-    writer.begin_with(first_id, state, settings)
+    if (done := writer.report.done) != head.count:
+        what = f"The export ends after {done:,} of {head.count:,} messages."
+        raise HistoryImportError(what, "end", done)
+    state = None if head.state is None else load_state(head.state)
+    writer.begin_with(first_id, state, head.settings)
     return writer.report
 
 
@@ -191,29 +183,17 @@ def _head(numbered: tuple[str, str]) -> _Head:
     return head
 
 
-def _pages(numbered: Iterable[tuple[str, str]], head: _Head) -> Iterator[list[PageMessage]]:
-    page: list[PageMessage] = []
-    seq = head.first
-    wordings = ((_wording(line, where), where) for where, line in numbered)
-    for number, some in groupby(wordings, key=lambda pair: pair[0].seq):
+def _messages(numbered: Iterable[tuple[str, str]], first: int) -> Iterator[PageMessage]:
+    """Yield the messages of an export, each with all of its wordings."""
+    wordings = (
+        (_checked(_Wording, _parsed(line, where), where), where) for where, line in numbered
+    )
+    groups = groupby(wordings, key=lambda pair: pair[0].seq)
+    for seq, (number, some) in enumerate(groups, first):
         found = list(some)
         if number != seq:
             raise HistoryImportError(f"This is message {number}, {seq} is missing.", found[0][1])
-        page.append(_exported(found))
-        seq += 1
-        if len(page) == _PAGE:
-            yield page
-            page = []
-    if page:
-        yield page
-    if seq != head.first + head.count:
-        raise HistoryImportError(
-            f"The export ends after {seq - head.first:,} of {head.count:,} messages.", "end"
-        )
-
-
-def _wording(line: str, where: str) -> _Wording:
-    return _checked(_Wording, _parsed(line, where), where)
+        yield _exported(found)
 
 
 def _exported(found: Sequence[tuple[_Wording, str]]) -> PageMessage:
@@ -226,13 +206,7 @@ def _exported(found: Sequence[tuple[_Wording, str]]) -> PageMessage:
             is_dated = UNDATED not in marks_of(message)
             row = EncodedMessage(given, message.id, created_at=time, is_dated=is_dated)
             _ = row.encoding
-        except (
-            ConfigurationError,
-            CorruptStoreError,
-            ValueError,
-            TypeError,
-            AttributeError,
-        ) as error:
+        except (TokenMemoryError, ValueError, TypeError, AttributeError) as error:
             raise HistoryImportError(f"It is no message ({error!r:.200}).", where) from error
         encoded.append((row, wording.is_shown))
     (row, is_shown), *others = encoded

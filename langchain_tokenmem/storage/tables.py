@@ -5,7 +5,7 @@ What belongs to a session goes with its row.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -294,16 +294,14 @@ def set_up(connection: Connection, path: str) -> None:
 # --- facts: what concerns the whole database, by name, as plain JSON
 
 
-def fact(
-    connection: Connection, name: str, *, lock: Literal["share", "update"] | None = None
-) -> Any:
+def fact(connection: Connection, name: str, *, lock: bool = False) -> Any:
     """Return a fact; None when it is not set.
 
     Locked, it stays as it is until the transaction ends.
     """
     query = select(facts.c.value).where(facts.c.name == name)
     if lock:
-        query = query.with_for_update(read=lock == "share")
+        query = query.with_for_update()
     value = connection.execute(query).scalar()
     return None if value is None else from_json(value)
 

@@ -19,8 +19,8 @@ from langchain_tokenmem.storage.checkpoint_rows import (
     Address,
     StoredCheckpoint,
     errors_about,
-    from_ranges,
     is_at,
+    referenced,
 )
 from langchain_tokenmem.storage.checkpoints import CheckpointStore
 from langchain_tokenmem.storage.database import change_with, chunks, lock_threads
@@ -233,38 +233,25 @@ def _thin_out(
     )
     if not connection.execute(strays).rowcount and not removed:
         return False
-    gone = {one.address for one in removed}
-    left = [one for stored in there.values() for one in stored if one.address not in gone]
     with errors_about(Address(thread_id, "")):
-        _delete_unused(store, connection, thread_id, left)
+        _delete_unused(store, connection, thread_id)
     return True
 
 
-def _delete_unused(
-    store: CheckpointStore, connection: Connection, thread_id: str, left: Sequence[StoredCheckpoint]
-) -> None:
+def _delete_unused(store: CheckpointStore, connection: Connection, thread_id: str) -> None:
     """Delete the messages beside the transcript, and the values, that nothing refers to."""
-    numbers: dict[int, set[int]] = defaultdict(set)
-    digests: dict[int, set[bytes]] = defaultdict(set)
-    for one in left:
-        for value in one.channels.values():
-            numbers[one.session].update(value.numbers)
-            digests[one.session].update({value.digest} - {None})  # type: ignore[arg-type]
-    for row in connection.execute(select(writes).where(writes.c.thread_id == thread_id)):
-        numbers[row.session].update(from_ranges(store.codec.unpack(row.value)[2]))
     ids = select(sessions.c.id).where(sessions.c.thread_id == thread_id)
     for session in connection.execute(ids).scalars().all():
+        numbers, digests = referenced(connection, store.codec, session)
         beside = (messages.c.session == session, messages.c.seq.is_(None))
         known = set(connection.execute(select(messages.c.number).where(*beside)).scalars())
-        unused = known - numbers[session]
-        change_with(connection, delete(messages).where(*beside), messages.c.number, unused)
+        change_with(connection, delete(messages).where(*beside), messages.c.number, known - numbers)
         own = values.c.session == session
         stored = connection.execute(select(values.c.digest).where(own)).scalars()
         held = {bytes(digest) for digest in stored}
-        if not held >= digests[session]:
+        if not held >= digests:
             raise CorruptStoreError("the value of a channel is missing")
-        unused_values = held - digests[session]
-        change_with(connection, delete(values).where(own), values.c.digest, unused_values)
+        change_with(connection, delete(values).where(own), values.c.digest, held - digests)
 
 
 def _kept(there: _Stored, rule: RetentionRule) -> dict[str, set[str]]:

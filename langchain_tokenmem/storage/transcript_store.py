@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any, Unpack
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from langchain_core.messages import BaseMessage
-from sqlalchemy import Connection, delete
+from sqlalchemy import delete
 
 from langchain_tokenmem.background import in_thread
 from langchain_tokenmem.core.argument_checks import as_messages
-from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.search_units import Change
-from langchain_tokenmem.core.session_settings import ScopedSettings, SessionSettings
-from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
-from langchain_tokenmem.state import MemoryState, load_state
+from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.storage.codec import Codec, Serializer
-from langchain_tokenmem.storage.message_json import EncodedMessage, from_json, to_json
-from langchain_tokenmem.storage.sessions import (
-    Session,
-    checked_id,
-    find_or_make,
-    has_checkpoints,
-    save_settings_of_user,
-    save_state,
-    settings_of,
-    settings_of_user,
+from langchain_tokenmem.storage.importing import (
+    HistoryImport,
+    ImportReport,
+    PageWriter,
+    Progress,
+    Source,
 )
-from langchain_tokenmem.storage.store_maintenance import MaintainedStore
+from langchain_tokenmem.storage.lifecycle import (
+    ExpiryPolicy,
+    ExpiryReport,
+    claim_run,
+    erase,
+    expire_inactive,
+)
+from langchain_tokenmem.storage.message_json import EncodedMessage
+from langchain_tokenmem.storage.redaction import (
+    Redaction,
+    RedactionScope,
+    RemovalReceipt,
+    purge_superseded,
+)
+from langchain_tokenmem.storage.redactor import Redactor
+from langchain_tokenmem.storage.session_files import Line, export_lines, import_lines
+from langchain_tokenmem.storage.session_store import SessionStore
+from langchain_tokenmem.storage.sessions import checked_id, has_checkpoints
 from langchain_tokenmem.storage.tables import messages, terms, vectors
 from langchain_tokenmem.storage.thread_messages import edit, take_out
 from langchain_tokenmem.storage.transcripts import append
 
 
-class TranscriptStore(MaintainedStore):
+class TranscriptStore(SessionStore):
     """Append-only transcripts in SQLite or PostgreSQL, with a memory state for each session.
 
     One store may be shared between threads and event loops; several processes may use one
@@ -216,121 +226,280 @@ class TranscriptStore(MaintainedStore):
 
     aclear = in_thread(clear)
 
-    # --- states, settings, leases
+    # --- for who runs the store
 
-    def save_state(
-        self,
-        session_id: str,
-        state: MemoryState,
-        *,
-        expected: int,
-        user_id: str | None = None,
-    ) -> bool:
-        """Store a new state, unless one was stored or the session was cleared since `expected`.
+    def erase(
+        self, session_id: str | None = None, user_id: str | None = None, *, dry_run: bool = False
+    ) -> dict[str, int]:
+        """Delete everything of a session, or of all sessions of a user.
+
+        Messages, state, documents, notes of `SqlStore` and index entries are deleted in one
+        transaction, and are not readable in SQLite's files afterwards. Blocks in the owner's other
+        sessions that quote them are dropped. `Recall.erase` also deletes from Chroma.
+
+        Args:
+            session_id: Id of the conversation; without it every session of the user is erased.
+            user_id: Owner of the sessions; with a session id it must be its owner.
+            dry_run: Only count.
 
         Returns:
-            Whether it was stored.
-        """
-        with self._writing(session_id, user_id) as (connection, session):
-            if (session.version if session else 0) != expected:
-                return False
-            save_state(connection, session or find_or_make(connection, session_id, user_id), state)
-            return True
-
-    asave_state = in_thread(save_state)
-
-    def set_budget(
-        self, session_id: str, budget: TokenBudget | None, *, user_id: str | None = None
-    ) -> None:
-        """Give a session its own budget; None removes it.
+            How many rows of each kind were deleted.
 
         Raises:
-            ConfigurationError: When it is not a `TokenBudget`.
+            ScopeError: When neither id is given, or the session belongs to another user.
+            StoreError: When the session is that of a sub-graph, which is deleted with its thread.
+                Nothing was deleted.
         """
-        if not isinstance(budget, TokenBudget | None):
-            raise ConfigurationError(f"{budget!r} is no TokenBudget.")
-        self.set_settings(session_id=session_id, user_id=user_id, budget=budget)
+        self._check_user(session_id, user_id)
+        with self.database.writing("Erasing", undo=dry_run) as connection:
+            counts, gone = erase(connection, session_id, user_id)
+        if dry_run:
+            return counts
+        self.database.forget_deleted()
+        self.index.tell(Change("erased", gone))
+        return counts
 
-    aset_budget = in_thread(set_budget)
+    aerase = in_thread(erase)
 
-    def set_settings(
+    def redact(
+        self,
+        what: str | re.Pattern[str],
+        replacement: str = "[redacted]",
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        everywhere: bool = False,
+        dry_run: bool = False,
+        serde: Serializer | None = None,
+    ) -> RemovalReceipt:
+        """Remove words for good: from all wordings, states, checkpoints, documents and notes.
+
+        Messages keep their ids and places. Blocks, turn memories and working notes of changed
+        messages are dropped; lines of the summary about them, too, and the next call writes the
+        entry again. Terms and vectors are made again. A turn or a summary under way has to look
+        again before it commits. SQLite's file is then rewritten (VACUUM), and everything is read
+        back. `TokenMemory.redact` also reaches Chroma, notes in other stores and this process.
+
+        Args:
+            what: The words exactly as they are written, or a compiled pattern, which is searched
+                in each text and must match a whole number.
+            replacement: Stands in their place.
+            session_id: The session or thread, with its sub-graphs.
+            user_id: All sessions and notes of the user; beside a session id its owner.
+            everywhere: The whole database.
+            dry_run: Only count.
+            serde: The serializer of the `TokenMemorySaver`, where it has one of its own.
+
+        Returns:
+            What was found where, and what could not be reached.
+
+        Raises:
+            ScopeError: When no scope is named, or the session belongs to another user.
+            ConfigurationError: When the words are empty, or the replacement holds them.
+            RedactionError: When the words are still found afterwards.
+
+        Example:
+            >>> from langchain_core.messages import HumanMessage
+            >>> with TranscriptStore("sqlite://") as store:
+            ...     _ = store.add("s1", [HumanMessage("My card is 4111 1111.")])
+            ...     receipt = store.redact("4111 1111", session_id="s1")
+            ...     receipt.counts, store.messages("s1")[0].content
+            ({'messages': 1}, 'My card is [redacted].')
+        """
+        redactor = partial(Redactor, what, replacement)
+        redactor()  # raises where it is none
+        scope = RedactionScope(session_id, user_id, everywhere)
+        self._check_user(session_id, user_id)
+        codec = Codec(serde)
+        return Redaction(self.database, self.index, codec, scope, redactor, dry_run=dry_run).run()
+
+    aredact = in_thread(redact)
+
+    def purge_superseded(
         self,
         *,
         session_id: str | None = None,
         user_id: str | None = None,
-        **given: Unpack[ScopedSettings],
-    ) -> None:
-        """Give a session or a user its own settings, from the next call on.
+        everywhere: bool = False,
+        serde: Serializer | None = None,
+    ) -> RemovalReceipt:
+        """Delete the earlier wordings of edited messages for good; hidden messages stay.
 
-        They apply to histories and chains on this store, and to graphs and agents that know it by
-        their `TokenMemorySaver`, by `store=`, or by their recall. In order of precedence: settings
-        of the call, the session, the user, the memory. A thread that was switched to a mode keeps
-        it.
+        A wording that a checkpoint of the thread still has stays, and the receipt reports it.
 
         Args:
-            session_id: The session; without it the user's settings are set.
-            user_id: The user; with a session id it must be its owner.
-            given: Keywords `budget`, `mode`, `summarizer` and `enabled`: see `ScopedSettings`. None
-                removes a setting; others stay.
+            session_id: The session or thread, with its sub-graphs.
+            user_id: All sessions of the user; beside a session id its owner.
+            everywhere: The whole database.
+            serde: The serializer of the `TokenMemorySaver`, where it has one of its own.
 
         Raises:
-            ScopeError: When neither id is given, or the session belongs to another user.
-            ConfigurationError: When a value is invalid.
+            ScopeError: When no scope is named, or the session belongs to another user.
+            CorruptStoreError: When a checkpoint cannot be read.
         """
-        SessionSettings().changed(given)
-        if session_id is None:
-            if user_id is None:
-                raise ScopeError("Whose settings? Name session_id= or user_id=.")
-            with self.database.writing(f"User {user_id!r}") as connection:
-                changed = settings_of_user(connection, user_id).changed(given)
-                save_settings_of_user(connection, user_id, changed)
-            return
-        with self._making(session_id, user_id) as (connection, session):
-            stored = settings_of(session).changed(given).stored()
-            session.settings = None if stored is None else to_json(stored)[0]
-            if "mode" in given:
-                _forget_chosen_mode(connection, session)
+        scope = RedactionScope(session_id, user_id, everywhere)
+        self._check_user(session_id, user_id)
+        return purge_superseded(self.database, Codec(serde), scope)
 
-    aset_settings = in_thread(set_settings)
+    apurge_superseded = in_thread(purge_superseded)
 
-    def lease(
-        self, session_id: str, owner: str, seconds: float, *, user_id: str | None = None
-    ) -> bool:
-        """Take the lease on summarizing a session, across processes.
+    def expire(
+        self,
+        inactive_for: timedelta | None = None,
+        *,
+        dry_run: bool = False,
+        now: datetime | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> ExpiryReport:
+        """Delete whole sessions that were inactive for some time.
 
-        A lease that runs longer than `seconds` is ignored: its clock was ahead.
+        Everything that `erase` deletes is deleted, and for a thread its checkpoints and sub-graphs.
+        A session with a pin, and one marked by `keep_session`, stays. Activity is the last message,
+        edit, checkpoint, document or note; a session without any of them stays.
+
+        Each batch is one transaction, which checks activity again. An interrupted run continues
+        when it is repeated. `Recall.expire` also deletes from Chroma.
 
         Args:
-            session_id: Id of the conversation.
-            owner: Name of the holder, who may take it again.
-            seconds: How long it runs if it is not released.
-            user_id: The user who asks; the session must belong to them.
+            inactive_for: Time without activity; default: that of the store.
+            dry_run: Only report which sessions would be deleted.
+            now: The current time; default: that of the clock.
+            progress: Called after each batch with the number of deleted sessions.
 
         Returns:
-            Whether this owner holds it now; False while another does, or without a session.
+            Which sessions were deleted, how many rows of each kind, and what stays and why.
+
+        Raises:
+            ConfigurationError: When the time is missing or invalid.
+            StoreError: When the database cannot delete; earlier batches are done.
+
+        Example:
+            >>> from langchain_core.messages import HumanMessage
+            >>> from langchain_tokenmem import TranscriptStore
+            >>> with TranscriptStore("sqlite://") as store:
+            ...     long_ago = datetime(2020, 1, 31, tzinfo=UTC)
+            ...     _ = store.add("old", [HumanMessage("hi")], now=long_ago)
+            ...     _ = store.add("new", [HumanMessage("hi")])
+            ...     store.expire(inactive_for=timedelta(days=30)).expired
+            ('old',)
         """
-        with self._writing(session_id, user_id) as (_, session):
-            if session is None:
-                return False
-            now = time.time()
-            until, end = session.leased_until or 0.0, now + seconds
-            is_free = session.leased_by in {None, owner} or not now < until <= end
-            if is_free:
-                session.leased_by, session.leased_until = owner, end
-            return is_free
+        policy = self.policy if inactive_for is None else ExpiryPolicy(inactive_for=inactive_for)
+        moment = (now or datetime.now(UTC)).astimezone(UTC)
+        since = policy.since(moment)
+        if not dry_run:
+            with self.database.writing("Expiring sessions") as connection:
+                claim_run(connection, moment, None)
+        return expire_inactive(
+            *(self.database, self.index, since),
+            dry_run=dry_run,
+            progress=progress or (lambda _: None),
+        )
 
-    def release(self, session_id: str, owner: str, *, user_id: str | None = None) -> None:
-        """Release the lease of this owner."""
-        with self._writing(session_id, user_id) as (_, session):
-            if session is not None and session.leased_by == owner:
-                session.leased_by = session.leased_until = None
+    aexpire = in_thread(expire)
 
+    # --- import and export
 
-def _forget_chosen_mode(connection: Connection, session: Session) -> None:
-    """Let a session be one that was not switched to a mode; a turn under way is dropped."""
-    state = None if session.state is None else load_state(from_json(session.state))
-    modes = state.get("modes") if state else None
-    if state is None or modes is None or "chosen" not in modes:
-        return
-    kept: Any = {name: value for name, value in modes.items() if name != "chosen"}
-    save_state(connection, session, {**state, "modes": kept})
+    def import_history(
+        self,
+        source: Source,
+        session_id: str,
+        *,
+        user_id: str | None = None,
+        summary: str | None = None,
+        summary_covers: int = 0,
+        now: datetime | None = None,
+        progress: Progress | None = None,
+    ) -> ImportReport:
+        """Import the messages of a chat history, page by page.
+
+        It can be repeated at any time: only what is new is appended, and an interrupted import
+        continues. Messages keep their ids; one without an id gets one from its position and
+        content, and one whose id belongs to another message gets a new id. Messages keep their
+        times; one without a time has that of the message before it.
+
+        A summary at its beginning, as `SummarizationMiddleware` leaves it, becomes the first entry
+        of a new session's summary.
+
+        Args:
+            source: Any `BaseChatMessageHistory`, or messages in any form that LangChain takes. A
+                `SQLChatMessageHistory` is read from its table in pages.
+            session_id: Session to import into.
+            user_id: Its owner.
+            summary: Text of the summary that a `ConversationSummaryMemory` has.
+            summary_covers: How many messages of the source `summary` covers, without system
+                messages; 0 if they are not in the source.
+            now: Time of the messages before the first one with a time; default: the current time.
+            progress: Called after each page with the number of imported messages.
+
+        Raises:
+            ScopeError: When the session belongs to another user.
+            ConfigurationError: When the source has no messages.
+            HistoryImportError: When a message cannot be imported; it names the place.
+            StoreError: When the session is a thread with checkpoints.
+
+        Example:
+            >>> from langchain_tokenmem import TranscriptStore
+            >>> with TranscriptStore("sqlite://") as store:
+            ...     [store.import_history([("human", "hi")], "s1").added for _ in range(2)]
+            [1, 0]
+        """
+        moment = now or datetime.now(UTC)
+        writer = self._page_writer(session_id, user_id, moment)
+        one = HistoryImport(writer, now=moment, summary=summary, covers=summary_covers)
+        return one.run(source, progress)
+
+    aimport_history = in_thread(import_history)
+
+    def export_session(self, session_id: str, *, user_id: str | None = None) -> Iterator[str]:
+        """Yield a session as lines of JSON, read in pages.
+
+        The first line has owner, budget and memory state, each other one a message with id, time
+        and edits. `import_session` creates the same session from them.
+
+        Args:
+            session_id: The session.
+            user_id: The user who asks; the session must belong to them.
+
+        Raises:
+            ScopeError: When there is no such session, or it belongs to another user.
+            CorruptStoreError: When a part of it is damaged.
+        """
+        self._check_user(session_id, user_id)
+        return export_lines(self.database, session_id, user_id)
+
+    def import_session(
+        self,
+        lines: Iterable[Line],
+        session_id: str | None = None,
+        *,
+        user_id: str | None = None,
+        progress: Progress | None = None,
+    ) -> ImportReport:
+        """Create a session from the lines of `export_session`.
+
+        Known messages stay as they are; the state is imported if the session has none.
+
+        Args:
+            lines: The lines of one session, or pairs of a place, which errors name, and the line.
+            session_id: Another id for it.
+            user_id: Another owner.
+            progress: Called after each page with the number of imported messages.
+
+        Raises:
+            HistoryImportError: When a line is invalid; the error names it, and how many messages
+                are stored.
+            ScopeError: When the session belongs to another user.
+            StoreError: When the session is a thread with checkpoints.
+        """
+        return import_lines(
+            self._page_writer, lines, session_id, user_id=user_id, progress=progress
+        )
+
+    aimport_session = in_thread(import_session)
+
+    def _page_writer(
+        self, session_id: str, user_id: str | None, now: datetime, first: int | None = None
+    ) -> PageWriter:
+        self._check_user(session_id, user_id)
+        writing = partial(self._making, session_id, user_id)
+        return PageWriter(writing, self.index, session_id, now=now, first=first)

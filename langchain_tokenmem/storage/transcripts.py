@@ -14,14 +14,7 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, BaseMessage
 from sqlalchemy import Connection, case, func, insert, select, update
 
-from langchain_tokenmem.core.messages import (
-    digest_of,
-    groups,
-    marked,
-    marks_of,
-    role_of,
-    unmarked,
-)
+from langchain_tokenmem.core.messages import digest_of, groups, marked, marks_of, role_of, unmarked
 from langchain_tokenmem.core.thread_names import is_id
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.database import change_with, in_pairs, rows_with
@@ -139,10 +132,15 @@ def read(
 
 def read_named(connection: Connection, session: Session, ids: Iterable[str]) -> list[TranscriptRow]:
     """Return all wordings of the messages with these ids that there are, in order."""
+    return _decoded(session, _rows_named(connection, session, ids, *_COLUMNS))
+
+
+def _rows_named(
+    connection: Connection, session: Session, ids: Iterable[str], *columns: Any
+) -> list[Any]:
     own = (messages.c.session == session.id, messages.c.seq.is_not(None))
     names = {name for name in ids if is_id(name)}
-    rows = rows_with(connection, select(*_COLUMNS).where(*own), messages.c.message_id, names)
-    return _decoded(session, rows)
+    return rows_with(connection, select(*columns).where(*own), messages.c.message_id, names)
 
 
 def read_at(connection: Connection, session: Session, seqs: Iterable[int]) -> list[TranscriptRow]:
@@ -329,9 +327,7 @@ def wordings_of(
     found: dict[str, tuple[int, set[bytes]]] = {}
     kept = case((messages.c.exact.is_not(None), messages.c.message))
     columns = (messages.c.message_id, messages.c.seq, messages.c.digest, kept)
-    own = (messages.c.session == session.id, messages.c.seq.is_not(None))
-    rows = rows_with(connection, select(*columns).where(*own), messages.c.message_id, set(ids))
-    for name, seq, digest, text in rows:
+    for name, seq, digest, text in _rows_named(connection, session, ids, *columns):
         said = found.setdefault(name, (seq, set()))[1]
         said.add(bytes(digest))
         if text is not None:  # the transcript says it in other words than the checkpoint
@@ -342,10 +338,8 @@ def wordings_of(
 def hashes_of(connection: Connection, session: Session, ids: Iterable[str]) -> dict[str, set[str]]:
     """Return the hashes of the content of messages in the transcript, in all wordings, by id."""
     found: dict[str, set[str]] = defaultdict(set)
-    own = (messages.c.session == session.id, messages.c.seq.is_not(None))
-    query = select(messages.c.message_id, messages.c.content_hash).where(*own)
-    names = {name for name in ids if is_id(name)}
-    for name, content in rows_with(connection, query, messages.c.message_id, names):
+    columns = (messages.c.message_id, messages.c.content_hash)
+    for name, content in _rows_named(connection, session, ids, *columns):
         found[name].add(content)
     return dict(found)
 

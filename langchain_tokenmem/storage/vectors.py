@@ -6,18 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
 
-from langchain_tokenmem.core.search_units import (
-    MOST_PARTS,
-    ScopePartitions,
-    pack_unit,
-    unpack_unit,
-)
+from langchain_tokenmem.core.search_units import MOST_PARTS, ScopePartitions, pack_unit, unpack_unit
 from langchain_tokenmem.storage.database import (
     Database,
     change_with,
-    chunks,
+    in_pairs,
     lock_threads,
     rows_with,
 )
@@ -38,6 +34,11 @@ _PREFIX = "index:"
 
 _COLLECTION = f"{_PREFIX}collection"
 """The collection of the place where vectors are looked up."""
+
+
+_KEEP = insert(vectors).on_conflict_do_update(
+    index_elements=[*vectors.primary_key], set_={"vector": insert(vectors).excluded.vector}
+)
 
 
 class VectorTable:
@@ -83,15 +84,13 @@ class VectorTable:
             seqs = {unpack_unit(unit)[1] for unit in given}
             own = select(messages.c.seq).where(messages.c.session == number)
             there = {row.seq for row in rows_with(connection, own, messages.c.seq, seqs)}
-            kept = {u: vector for u, vector in given.items() if unpack_unit(u)[1] in there}
-            old = delete(vectors).where(vectors.c.session == number, vectors.c.model == model)
-            change_with(connection, old, vectors.c.unit, kept)
             rows = [
                 {"session": number, "model": model, "unit": unit, "vector": vector}
-                for unit, vector in kept.items()
+                for unit, vector in given.items()
+                if unpack_unit(unit)[1] in there
             ]
             if rows:
-                connection.execute(insert(vectors), rows)
+                connection.execute(_KEEP, rows)
 
     def acknowledge_vectors(
         self,
@@ -164,13 +163,13 @@ class VectorTable:
     def update_property(self, name: str, change: Callable[[Any], Any]) -> None:
         """Replace a property by the result of a function of it; None deletes it."""
         with self._database.writing(_ABOUT) as connection:
-            known = fact(connection, _PREFIX + name, lock="update")
+            known = fact(connection, _PREFIX + name, lock=True)
             set_fact(connection, _PREFIX + name, change(known))
 
 
 def _is_set(connection: Connection, collection: str) -> bool:
     """Return whether a collection is the present one, until the transaction ends."""
-    found = fact(connection, _COLLECTION, lock="share")
+    found = fact(connection, _COLLECTION, lock=True)
     return found is not None and found["name"] == collection
 
 
@@ -195,14 +194,10 @@ class VectorsReader:
 
     def vectors(self, model: str, units: Sequence[int]) -> dict[int, bytes]:
         """Return the vectors in scope of some units, by unit."""
-        found: dict[int, bytes] = {}
-        query = select(vectors.c.unit, vectors.c.vector).where(*self._of_model(model))
-        for some in chunks(units):
-            numbers = {unpack_unit(unit)[0] for unit in some}
-            own = (vectors.c.session.in_(numbers), vectors.c.unit.in_(some))
-            rows = self._connection.execute(query.where(*own))
-            found |= {unit: bytes(vector) for unit, vector in rows}
-        return found
+        pairs = [(unpack_unit(unit)[0], unit) for unit in units]
+        own = in_pairs(self._connection, vectors.c.session, vectors.c.unit, pairs)
+        query = select(vectors.c.unit, vectors.c.vector).where(*self._of_model(model), own)
+        return {unit: bytes(vector) for unit, vector in self._connection.execute(query)}
 
     def vector_units(
         self, model: str, *, partition: int | None = None, limit: int | None = None
@@ -224,17 +219,11 @@ class VectorsReader:
 
     def vector_pages(self, model: str, size: int) -> Iterator[dict[int, bytes]]:
         """Yield all vectors in the order of their units, `size` rows at a time."""
-        query = select(vectors.c.unit, vectors.c.vector)
-        query = query.order_by(vectors.c.session, vectors.c.unit).limit(size)
-        last = -1
-        while True:
-            own = [*self._of_model(model), vectors.c.unit > last]
-            rows = self._connection.execute(query.where(*own)).all()
-            if rows:
-                yield {unit: bytes(vector) for unit, vector in rows}
-            if len(rows) < size:
-                return
-            last = rows[-1].unit
+        query = select(vectors.c.unit, vectors.c.vector).where(*self._of_model(model))
+        query = query.order_by(vectors.c.session, vectors.c.unit)
+        rows = self._connection.execute(query, execution_options={"yield_per": size})
+        for page in rows.partitions():
+            yield {unit: bytes(vector) for unit, vector in page}
 
     def collection(self) -> Any:
         """Return the present collection (JSON), as it was set; None where there is none."""

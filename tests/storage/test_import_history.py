@@ -23,7 +23,7 @@ from langchain_tokenmem.errors import (
     StoreError,
 )
 from langchain_tokenmem.storage import import_sources as sources
-from langchain_tokenmem.storage.importing import HistoryImport
+from langchain_tokenmem.storage.importing import PageWriter
 from tests.storage.samples import texts
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -60,14 +60,14 @@ def test_a_second_import_adds_nothing_and_one_of_a_longer_source_what_is_new(sto
 
 
 def test_an_import_that_was_killed_goes_on(store, monkeypatch):
-    whole = HistoryImport._store
+    whole = PageWriter.store
 
     def killed(self, page):
-        if self._writer.report.done >= 6:
+        if self.report.done >= 6:
             raise KeyboardInterrupt
-        whole(self, page)
+        return whole(self, page)
 
-    monkeypatch.setattr(HistoryImport, "_store", killed)
+    monkeypatch.setattr(PageWriter, "store", killed)
     with pytest.raises(KeyboardInterrupt):
         store.import_history(chat(11), "s")
     assert store.count("s") == 6

@@ -1,21 +1,26 @@
-"""The part of a `TranscriptStore` that opens a database, and reads it."""
+"""The part of a `TranscriptStore` that reads sessions, and keeps states, settings and leases."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from os import PathLike
+from typing import Any, Unpack
 
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, Engine
 
 from langchain_tokenmem.background import Closeable, in_thread
+from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.messages import marks_of, role_of
-from langchain_tokenmem.core.session_settings import SessionSettings
-from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.core.session_settings import ScopedSettings, SessionSettings
+from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.lifecycle import AutomaticExpiry, ExpiryPolicy, kept_sessions
+from langchain_tokenmem.storage.message_json import to_json
 from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.sessions import (
     Session,
@@ -24,6 +29,8 @@ from langchain_tokenmem.storage.sessions import (
     find_or_make,
     list_sessions,
     save,
+    save_settings_of_user,
+    save_state,
     settings_of,
     settings_of_user,
     state_of,
@@ -44,8 +51,8 @@ _TURN_ROWS = 64
 """Rows in which the beginning of a turn is looked for first."""
 
 
-class ReadableStore(Closeable):
-    """Opens and reads a store; for its arguments see `TranscriptStore`."""
+class SessionStore(Closeable):
+    """Opens a store, and reads its sessions; for its arguments see `TranscriptStore`."""
 
     def __init__(
         self,
@@ -251,12 +258,35 @@ class ReadableStore(Closeable):
 
     asessions = in_thread(sessions)
 
+    # --- states, settings, leases, marks
+
     def state(self, session_id: str, *, user_id: str | None = None) -> StoredState:
         """Return the memory's state of a session."""
         with self._reading(session_id, user_id) as (_, session):
             return StoredState(None, 0, None) if session is None else state_of(session)
 
     astate = in_thread(state)
+
+    def save_state(
+        self,
+        session_id: str,
+        state: MemoryState,
+        *,
+        expected: int,
+        user_id: str | None = None,
+    ) -> bool:
+        """Store a new state, unless one was stored or the session was cleared since `expected`.
+
+        Returns:
+            Whether it was stored.
+        """
+        with self._writing(session_id, user_id) as (connection, session):
+            if (session.version if session else 0) != expected:
+                return False
+            save_state(connection, session or find_or_make(connection, session_id, user_id), state)
+            return True
+
+    asave_state = in_thread(save_state)
 
     def settings(
         self, session_id: str | None = None, *, user_id: str | None = None
@@ -281,6 +311,113 @@ class ReadableStore(Closeable):
 
     asettings = in_thread(settings)
 
+    def set_budget(
+        self, session_id: str, budget: TokenBudget | None, *, user_id: str | None = None
+    ) -> None:
+        """Give a session its own budget; None removes it.
+
+        Raises:
+            ConfigurationError: When it is not a `TokenBudget`.
+        """
+        if not isinstance(budget, TokenBudget | None):
+            raise ConfigurationError(f"{budget!r} is no TokenBudget.")
+        self.set_settings(session_id=session_id, user_id=user_id, budget=budget)
+
+    aset_budget = in_thread(set_budget)
+
+    def set_settings(
+        self,
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        **given: Unpack[ScopedSettings],
+    ) -> None:
+        """Give a session or a user its own settings, from the next call on.
+
+        They apply to histories and chains on this store, and to graphs and agents that know it by
+        their `TokenMemorySaver`, by `store=`, or by their recall. In order of precedence: settings
+        of the call, the session, the user, the memory. A thread that was switched to a mode keeps
+        it.
+
+        Args:
+            session_id: The session; without it the user's settings are set.
+            user_id: The user; with a session id it must be its owner.
+            given: Keywords `budget`, `mode`, `summarizer` and `enabled`: see `ScopedSettings`. None
+                removes a setting; others stay.
+
+        Raises:
+            ScopeError: When neither id is given, or the session belongs to another user.
+            ConfigurationError: When a value is invalid.
+        """
+        SessionSettings().changed(given)
+        if session_id is None:
+            if user_id is None:
+                raise ScopeError("Whose settings? Name session_id= or user_id=.")
+            with self.database.writing(f"User {user_id!r}") as connection:
+                changed = settings_of_user(connection, user_id).changed(given)
+                save_settings_of_user(connection, user_id, changed)
+            return
+        with self._making(session_id, user_id) as (connection, session):
+            stored = settings_of(session).changed(given).stored()
+            session.settings = None if stored is None else to_json(stored)[0]
+            if "mode" in given:
+                _forget_chosen_mode(connection, session)
+
+    aset_settings = in_thread(set_settings)
+
+    def lease(
+        self, session_id: str, owner: str, seconds: float, *, user_id: str | None = None
+    ) -> bool:
+        """Take the lease on summarizing a session, across processes.
+
+        A lease that runs longer than `seconds` is ignored: its clock was ahead.
+
+        Args:
+            session_id: Id of the conversation.
+            owner: Name of the holder, who may take it again.
+            seconds: How long it runs if it is not released.
+            user_id: The user who asks; the session must belong to them.
+
+        Returns:
+            Whether this owner holds it now; False while another does, or without a session.
+        """
+        with self._writing(session_id, user_id) as (_, session):
+            if session is None:
+                return False
+            now = time.time()
+            until, end = session.leased_until or 0.0, now + seconds
+            is_free = session.leased_by in {None, owner} or not now < until <= end
+            if is_free:
+                session.leased_by, session.leased_until = owner, end
+            return is_free
+
+    def release(self, session_id: str, owner: str, *, user_id: str | None = None) -> None:
+        """Release the lease of this owner."""
+        with self._writing(session_id, user_id) as (_, session):
+            if session is not None and session.leased_by == owner:
+                session.leased_by = session.leased_until = None
+
+    def keep_session(
+        self, session_id: str, *, keep: bool = True, user_id: str | None = None
+    ) -> None:
+        """Mark a session so that `expire` keeps it.
+
+        Args:
+            session_id: Names the conversation, which may begin later.
+            keep: False removes the mark.
+            user_id: The user who asks; the session must belong to them.
+
+        Raises:
+            ScopeError: When the session belongs to another user.
+        """
+        with self._writing(session_id, user_id) as (connection, session):
+            if session is not None:
+                session.is_kept = int(keep)
+            elif keep:
+                save(connection, find_or_make(connection, session_id, user_id), is_kept=1)
+
+    akeep_session = in_thread(keep_session)
+
     def kept_sessions(self) -> list[str]:
         """Return the ids of the sessions that are marked, in alphabetical order."""
         with self.database.reading("Marks of sessions") as connection:
@@ -292,3 +429,13 @@ class ReadableStore(Closeable):
 def _version_of(row: TranscriptRow) -> float:
     """Return the version of a message's words; the current ones without a mark are the last."""
     return float(marks_of(row.message).get("superseded", "inf"))
+
+
+def _forget_chosen_mode(connection: Connection, session: Session) -> None:
+    """Let a session be one that was not switched to a mode; a turn under way is dropped."""
+    state = state_of(session).state
+    modes = state.get("modes") if state else None
+    if state is None or modes is None or "chosen" not in modes:
+        return
+    kept: Any = {name: value for name, value in modes.items() if name != "chosen"}
+    save_state(connection, session, {**state, "modes": kept})
