@@ -128,18 +128,6 @@ def is_noted(request):
 
 
 @pytest.mark.slow
-def test_a_budget_of_a_thread_beats_that_of_its_user_and_this_the_memorys(door, store):
-    built = door(memory_of(8_000, trigger=None), TokenMemorySaver(store))  # shows what fits
-    assert tokens(request_after(built, LONG, thread("first", user_id="ann"))) > 4_000
-    store.set_settings(user_id="ann", budget=4_000)
-    second = thread("second", user_id="ann")
-    assert 2_000 < tokens(request_after(built, LONG, second)) <= limit_of(4_000)
-    store.set_settings(session_id="second", user_id="ann", budget=2_000)
-    assert tokens(request_after(built, "And?", second)) <= limit_of(2_000)
-    assert tokens(request_after(built, LONG, thread("other", user_id="bob"))) > 4_000
-
-
-@pytest.mark.slow
 def test_a_mode_of_the_call_beats_that_of_the_thread_and_this_the_users(door, store):
     built = door(memory_of(8_000), TokenMemorySaver(store))
     said = [HumanMessage(DECIDED), HumanMessage("Which database?")]

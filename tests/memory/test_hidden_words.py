@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
 from langgraph.graph import START, StateGraph
-from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from langchain_tokenmem import (
     CompactNode,
@@ -147,22 +146,6 @@ def test_a_trim_of_all_that_is_covered_leaves_no_summary_of_it(name):
         assert [key for key in gone if secret(key) in request + str(door.state())] == []
         assert door.state()["summary"] is None
         assert secret("a11") in request
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", DOORS)
-def test_trimming_by_another_middleware_or_node_is_a_removal(name):
-    with TranscriptStore("sqlite://") as store:
-        door = Door(name, store, memory_of())
-        door.say(*talk(12))
-        left = door.graph.get_state(ONE).values["messages"][3:]
-        cleared = RemoveMessage(id=REMOVE_ALL_MESSAGES)
-        door.graph.update_state(ONE, {"messages": [cleared, *left]})
-        request = door.say(HumanMessage("And now?", id="now"))
-        gone = ["h0", "a0", "h1"]
-        assert [key for key in gone if secret(key) in request + str(door.state())] == []
-        assert entries_of(door.state())
-        assert door.state()["summary"]["covers_to"] in {m.id for m in left}
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
-from langgraph.store.memory import InMemoryStore
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
@@ -18,7 +17,6 @@ from langchain_tokenmem import (
     CompactNode,
     MemoryMessagesState,
     MemoryNode,
-    Notebook,
     Recall,
     RecallNode,
     SummarizeNode,
@@ -57,18 +55,6 @@ def test_a_node_never_writes_an_empty_view():
     assert RecallNode(memory).invoke({"messages": tool_turns(1)}) == {}
     with pytest.raises(ConfigurationError, match="no message to call the model with"):
         memory_input({"messages": []}, memory)
-
-
-def test_the_node_of_recall_brings_notes_too():
-    notes = Notebook(InMemoryStore())
-    notes.add("The user likes green tea.", level="global", user_id="ann")
-    asked = {"messages": [HumanMessage("Which tea do I like?", id="q")]}
-    run: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
-    update = RecallNode(TokenMemory(8_000, notes=notes)).invoke(asked, run)
-    assert "green tea" in update["memory"]["blocks"]["q"]["text"]
-    bare = RecallNode(TokenMemory(8_000)).invoke(asked, run)
-    assert bare["memory"]["blocks"] == {}
-    assert bare["memory"]["owner"] == "ann"
 
 
 def test_messages_behind_the_memorys_node_are_in_the_view():
