@@ -150,18 +150,6 @@ def test_notes_go_although_vectors_could_not_be_deleted(note_store, transcripts)
         assert notes_of(memory, "ann") == []
 
 
-@pytest.mark.slow
-def test_the_store_of_the_recall_is_the_default_and_its_words_go(note_store, transcripts):
-    with Recall(transcripts) as recall:
-        memory = memory_on(note_store, recall=recall)
-        talk(memory, transcripts)
-        recall.index()
-        found = memory.erase(user_id="ann")
-        assert found["messages"] == 2
-        assert found["terms"] > 0
-        assert recall.search(WORDS, session_id="s", user_id="ann") == []
-
-
 def test_notes_in_the_store_of_a_graph_are_reached_by_its_name(transcripts):
     store = InMemoryStore()
     Notebook(store).add(WORDS, user_id="ann")

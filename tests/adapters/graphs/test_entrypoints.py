@@ -12,7 +12,6 @@ from langgraph.graph import START, MessagesState, StateGraph, add_messages
 from langgraph.types import interrupt
 
 from langchain_tokenmem import MemoryNode, TokenMemory
-from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent
 from langchain_tokenmem.graphs import AfterModelNode
 from tests.adapters.integrations import contents, memory_of, thread, turns
@@ -75,18 +74,6 @@ def test_a_chat_is_summarized_and_keeps_its_state():
     assert len(model.requests) == len(QUESTIONS)
     assert all(memory.count(request).tokens <= memory.budget.limit for request in model.requests)
     assert "question 0 " not in contents(model.requests[-1][1:])
-
-
-@pytest.mark.slow
-def test_events_name_thread_and_user_and_another_user_is_refused():
-    seen = Seen()
-    _, chat = chat_of(memory_of(callbacks=[seen]))
-    for question in QUESTIONS:
-        chat.invoke(question, thread(user_id="ann"))
-    assert {event.kind for event in seen.events} == {"view", "fold"}
-    assert {(e.session, e.thread, e.user) for e in seen.events} == {("t", "t", "ann")}
-    with pytest.raises(ScopeError, match="belongs to another user"):
-        chat.invoke(QUESTIONS[0], thread(user_id="bob"))
 
 
 async def test_an_async_chat_starts_its_summary_after_the_reply():

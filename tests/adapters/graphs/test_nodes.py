@@ -87,31 +87,6 @@ def test_every_compaction_and_summary_is_an_event_of_the_custom_stream():
     assert last["memory"] == "memory"
 
 
-# Resumes, errors, interrupts
-
-
-def test_a_resume_or_a_retry_makes_the_view_anew():
-    memory, views = memory_of(), []
-
-    def call_model(state: MemoryMessagesState) -> dict:
-        views.append(memory_input(state, memory))
-        if len(views) == 1:
-            raise ConnectionError
-        return {"messages": [AIMessage("ok")]}
-
-    builder = StateGraph(MemoryMessagesState)
-    builder.add_node("model", call_model)
-    builder.add_edge(START, memory_nodes(builder, memory))
-    graph = builder.compile(checkpointer=InMemorySaver(), interrupt_before=["model"])
-    graph.invoke({"messages": tool_turns(12)}, thread())
-    assert views == []
-    with pytest.raises(ConnectionError):
-        graph.invoke(None, thread())
-    graph.invoke(None, thread())
-    assert views[0] == views[1] == memory.view(tool_turns(12), state_of(graph)).messages
-    assert len(memory.summarizer.requests) == 1
-
-
 # Schemas, keys and names
 
 
