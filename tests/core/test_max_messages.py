@@ -7,25 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.core.messages import groups, is_pinned, with_ids
 from langchain_tokenmem.core.planning import Trigger
 from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.types import RequestRules
-from tests.fakes import CharCounter, ListSummarizer
+from tests import fakes
 from tests.legality import problems
 from tests.strategies import conversations
 
 
 def memory_of(most, *, window=50_000, trigger="auto", **rules) -> TokenMemory:
-    return TokenMemory(
-        TokenBudget(window),
-        counter=CharCounter(),
-        summarizer=ListSummarizer(),
-        trigger=trigger,
-        request=RequestRules(max_messages=most, **rules),
-    )
+    request = RequestRules(max_messages=most, **rules)
+    return fakes.memory_of(window, trigger=trigger, request=request)
 
 
 def talk(turns: int) -> list:
