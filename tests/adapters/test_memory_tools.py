@@ -36,6 +36,17 @@ def tool_of(name: str, notebook: Notebook | None = None, **options: Any) -> Any:
     return made
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_tools_of_an_agent_keep_notes_in_the_graphs_own_store(is_async):
+    store = InMemoryStore()
+    script = [call(0, "memorize", content="Ann wants short answers."), AIMessage("Done.")]
+    _, agent = agent_of(script, tools=memory_tools(), store=store)
+    given = {"messages": "Go on."}
+    [said] = answers(await agent.ainvoke(given, ANN) if is_async else agent.invoke(given, ANN))
+    assert said.startswith("Saved mem_")
+    assert [n.content for n in Notebook(store).list(user_id="ann")] == ["Ann wants short answers."]
+
+
 def graph_of(tools: list) -> Any:
     builder = StateGraph(MemoryMessagesState)
     builder.add_node("tools", ToolNode(tools))

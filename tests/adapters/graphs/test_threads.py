@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from langchain.agents import create_agent
+from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage, RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -20,9 +21,11 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.errors import ScopeError
 from tests.adapters.integrations import (
+    agent_with,
     graph_with,
     memory_of,
     state_of,
+    texts,
     thread,
     tool_turns,
 )
@@ -137,3 +140,17 @@ def test_words_that_were_removed_or_edited_are_in_no_summary_that_others_find(ch
     again = MemoryNode(memory).invoke({"messages": held}, thread("other"))
     assert again["memory"]["summary"]
     assert "SECRET" not in str(again["memory"])
+
+
+def test_what_was_recalled_for_one_thread_reaches_no_other(store):
+    recall = Recall(store)
+    recall.add_documents([Document("The ZEBRA word is koala.", id="z")], session_id="one")
+    memory = memory_of(recall=recall)
+    said = [*tool_turns(12), HumanMessage("What is the ZEBRA word?", id="q")]
+    found = {}
+    for name in ("one", "two"):
+        model, graph = agent_with(memory)
+        graph.invoke({"messages": said}, thread(name, user_id="u"))
+        found[name] = "koala" in str(texts(model.requests[-1]))
+    assert found == {"one": True, "two": False}
+    assert len(memory.summarizer.requests) == 1
