@@ -15,11 +15,7 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
-from tests.adapters.integrations import (
-    contents,
-    memory_of,
-    thread,
-)
+from tests.adapters.integrations import contents, memory_of, thread
 from tests.fakes import CharCounter
 
 DECIDED = "We decided to use SQLite because it is simple."

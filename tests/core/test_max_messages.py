@@ -61,13 +61,7 @@ def allowed(messages, *, pin_first: bool) -> set:
 def test_a_view_never_has_more_unless_what_has_to_be_there_is_more_and_is_legal(
     messages, most, window, legality, pin_first, compact, system, trigger
 ):
-    memory = memory_of(
-        most,
-        window=window,
-        legality=legality,
-        pin_first=pin_first,
-        trigger=trigger,
-    )
+    memory = memory_of(most, window=window, legality=legality, pin_first=pin_first, trigger=trigger)
     state = memory.compact(messages) if compact else None
     view = memory.view(messages, state, system=system)
     assert view.usage.input_tokens <= memory.budget.limit
@@ -82,12 +76,7 @@ def test_a_view_never_has_more_unless_what_has_to_be_there_is_more_and_is_legal(
 
 @pytest.mark.parametrize("trigger", [None, Trigger()])
 @pytest.mark.parametrize(
-    ("most", "expected"),
-    [
-        (2, ["h9"]),
-        (3, ["a8", "h9"]),
-        (4, ["h8", "a8", "h9"]),
-    ],
+    ("most", "expected"), [(2, ["h9"]), (3, ["a8", "h9"]), (4, ["h8", "a8", "h9"])]
 )
 def test_the_oldest_groups_leave_and_the_system_message_counts(trigger, most, expected):
     memory = memory_of(most, trigger=trigger, pin_first=False, legality="common")

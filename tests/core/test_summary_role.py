@@ -22,10 +22,7 @@ def memory_of(role="auto", window=1_500, **rules):
 @pytest.mark.parametrize("legality", sorted(PROFILES))
 def test_a_profile_of_one_text_gets_the_same_blocks_joined(legality):
     messages = talk(30)
-    plain, joined = (
-        memory_of(legality="common"),
-        memory_of(legality=legality),
-    )
+    plain, joined = (memory_of(legality="common"), memory_of(legality=legality))
     state = plain.compact(messages)
     one, two = (m.view(messages, state).messages[0].content for m in (plain, joined))
     texts = "\n\n".join(block["text"] for block in one)

@@ -137,11 +137,7 @@ def test_bad_shares_are_refused_by_their_name(fields):
 
 @pytest.mark.parametrize(
     ("name", "window"),
-    [
-        ("glm-4.7", 128_000),
-        ("zai:GLM-4.7", 128_000),
-        ("z-ai/glm-4.7-air", 64_000),
-    ],
+    [("glm-4.7", 128_000), ("zai:GLM-4.7", 128_000), ("z-ai/glm-4.7-air", 64_000)],
 )
 def test_models_give_the_limits_of_names_and_patterns(name, window):
     models = {

@@ -200,10 +200,7 @@ def test_the_entries_cover_what_is_left():
 
 
 @pytest.mark.slow
-@given(
-    st.lists(st.sets(st.integers(0, 35), max_size=12), min_size=1, max_size=3),
-    st.booleans(),
-)
+@given(st.lists(st.sets(st.integers(0, 35), max_size=12), min_size=1, max_size=3), st.booleans())
 def test_words_that_were_hidden_never_stand_in_a_request_again(cuts, is_condensed):
     memory, said, state = memory_of(), talk(18), None
     for end in range(6, 31, 6):
