@@ -144,12 +144,7 @@ def talk(chat_name: str, *, is_async: bool = False, durability: str | None = Non
 
 
 def chat_of(
-    place: Place,
-    thread: str,
-    name: str,
-    *,
-    is_async: bool = False,
-    durability: str | None = None,
+    place: Place, thread: str, name: str, *, is_async: bool = False, durability: str | None = None
 ) -> Chat:
     """Return a conversation in which the model's call, its result and the answer have canaries."""
 
@@ -165,12 +160,7 @@ def chat_of(
         return AIMessage("", tool_calls=[call])
 
     setting = Setting(
-        place.memory,
-        place.store,
-        place.talker(answer),
-        thread=thread,
-        user=USER,
-        tools=[look_up],
+        place.memory, place.store, place.talker(answer), thread=thread, user=USER, tools=[look_up]
     )
     chat: Any = CHATS[name](setting, lambda _: place.memory, is_async=is_async)
     if durability:

@@ -1,6 +1,6 @@
 """Eight processes that write checkpoints to one database.
 
-Run: python saver_worker.py turns|puts URL COUNT FOLDER. It is a process of its own,
+Run: python saver_worker.py URL COUNT FOLDER. It is a process of its own,
 without threads, that forks the writers: an interpreter for each would spend its time on imports.
 What a writer has acknowledged stands in FOLDER, in a file of the writer's name.
 """
@@ -20,7 +20,6 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
-from savers import at, put
 from tenacity import retry, retry_if_exception_type, wait_random_exponential
 
 import langchain_tokenmem
@@ -70,19 +69,7 @@ def turns(saver: BaseCheckpointSaver[Any], writer: str, count: int, say: Say) ->
         say(f"{writer}-{number}")
 
 
-def puts(saver: BaseCheckpointSaver[Any], writer: str, count: int, say: Say) -> None:
-    """Put a chain of checkpoints with writes, on a thread of one's own."""
-    parent, said = at(writer), []
-    for number in range(count):
-        said.append(HumanMessage(f"{writer} says {number}", id=f"{writer}-{number}"))
-        values = {"messages": list(said), "n": number}
-        versions = dict.fromkeys(values, f"{number + 1:032}.5")
-        parent = put(saver, parent, values, versions, step=number)
-        saver.put_writes(parent, [("n", number), ("log", writer)], f"task{number}", "path")
-        say(f"{writer}-{number}")
-
-
-def work(kind: str, url: str, writer: str, count: int, folder: Path) -> None:
+def work(url: str, writer: str, count: int, folder: Path) -> None:
     """Be one of the writers."""
     with (folder / writer).open("w") as file:
 
@@ -92,15 +79,15 @@ def work(kind: str, url: str, writer: str, count: int, folder: Path) -> None:
 
         with TranscriptStore(url, shared=True) as store:
             saver = TokenMemorySaver(store, on_conflict="raise")
-            {"turns": turns, "puts": puts}[kind](saver, writer, count, say)
+            turns(saver, writer, count, say)
 
 
-def run(kind: str, url: str, count: int, folder: Path) -> list[str]:
+def run(url: str, count: int, folder: Path) -> list[str]:
     """Run all writers to their end, on the package that this process uses; return their lines."""
     package = Path(langchain_tokenmem.__file__).parents[1]
     folder.mkdir()
     parent = subprocess.Popen(
-        [sys.executable, __file__, kind, url, str(count), str(folder)],
+        [sys.executable, __file__, url, str(count), str(folder)],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(package)},
@@ -118,9 +105,9 @@ def run(kind: str, url: str, count: int, folder: Path) -> list[str]:
 
 
 def main() -> None:
-    kind, url, count, folder = sys.argv[1:]
+    url, count, folder = sys.argv[1:]
     fork = multiprocessing.get_context("fork")
-    given = [(kind, url, f"w{number}", int(count), Path(folder)) for number in range(WRITERS)]
+    given = [(url, f"w{number}", int(count), Path(folder)) for number in range(WRITERS)]
     writers = [fork.Process(target=work, args=one) for one in given]
     for writer in writers:
         writer.start()

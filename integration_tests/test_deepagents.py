@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -61,12 +60,6 @@ def test_by_its_name_the_memory_takes_the_place_of_the_summarizer(caplog):
     assert not [m for m in said if m.additional_kwargs.get("lc_source") == "summarization"]
     assert len(said) == 80
     check_limit(memory, model)
-
-
-def test_a_second_summarizer_is_reported_once(caplog):
-    caplog.set_level(logging.WARNING)
-    talk("TokenMemoryMiddleware")
-    assert caplog.text.count("Another summarizer in the agent's middleware") == 1
 
 
 def test_a_second_summarizer_is_reported_before_it_has_done_anything(caplog):

@@ -13,10 +13,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from processes import start
 
-from langchain_tokenmem import (
-    Recall,
-    TranscriptStore,
-)
+from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.storage.tables import metadata
 
 MONTH = timedelta(days=30)

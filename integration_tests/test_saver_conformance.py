@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -10,10 +9,11 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.conformance import checkpointer_test, validate
-from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, _DeltaSnapshot
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from savers import Threaded, at, chain, id_of, put
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+from tests.adapters.checkpoints.test_saver_properties import RICH, played
 
 THREAD = "thread"
 PASSED = {
@@ -56,120 +56,14 @@ def saver(store):
     return TokenMemorySaver(store)
 
 
-def history(saver, config, *channels):
-    return dict(saver.get_delta_channel_history(config=config, channels=channels))
+def test_a_graph_reads_what_langgraphs_own_saver_would_give_it(store):
+    """Delta channels, writes of parallel tasks, interrupts and forks, step by step."""
+    done = [("say", "a"), ("resume", "b"), ("say", "c"), ("fork", 3), ("resume", "d"), ("fork", 9)]
+    twin, _ = played(TokenMemorySaver(store), RICH, done)
+    assert twin.reads > len(done)
 
 
-def written(entry):
-    return [value for _, _, value in entry["writes"]]
-
-
-# --- what the suite misses: the history of delta channels
-
-
-def test_delta_writes_oldest_first_without_the_target(saver):
-    steps = chain(saver, THREAD, 4)
-    for place, step in enumerate(steps):
-        saver.put_writes(step, [("d", place), ("other", "x")], f"task{place}")
-    found = history(saver, steps[-1], "d")
-    assert written(found["d"]) == [0, 1, 2], "the target's own writes are still pending"
-    assert found["d"]["writes"][1] == ("task1", "d", 1)
-    assert written(history(saver, at(THREAD), "d")["d"]) == [0, 1, 2], "the newest by default"
-    assert written(history(saver, steps[1], "d")["d"]) == [0], "an older target"
-
-
-def test_delta_without_a_seed(saver):
-    steps = chain(saver, THREAD, 2)
-    saver.put_writes(steps[0], [("d", 1)], "t")
-    assert "seed" not in history(saver, steps[1], "d")["d"]
-    assert history(saver, steps[1], "never")["never"] == {"writes": []}
-    assert history(saver, steps[0], "d")["d"] == {"writes": []}, "a root has no ancestors"
-
-
-def test_delta_seed_is_the_nearest_value(saver):
-    """Writes of the seed's own checkpoint count, those before it are in the seed already."""
-    parent, steps = at(THREAD), []
-    for place in range(5):
-        values: dict[str, Any] = {}
-        if place in {1, 2}:
-            values = {"d": _DeltaSnapshot([f"up to {place}"])}
-        versions = {"d": f"{place + 1:032}.5"}
-        parent = put(saver, parent, values, versions, step=place)
-        saver.put_writes(parent, [("d", place)], f"task{place}")
-        steps.append(parent)
-    found = history(saver, steps[-1], "d")["d"]
-    assert found.get("seed") == _DeltaSnapshot(["up to 2"])
-    assert written(found) == [2, 3]
-
-
-def test_delta_channels_end_apart(saver):
-    first = put(saver, at(THREAD), {"a": _DeltaSnapshot([1])}, {"a": "1.0", "b": "1.0"})
-    saver.put_writes(first, [("a", "a0"), ("b", "b0")], "t0")
-    second = put(
-        saver,
-        first,
-        {"a": _DeltaSnapshot([1]), "b": _DeltaSnapshot([2])},
-        {"a": "1.0", "b": "2.0"},
-        new={"b": "2.0"},
-    )
-    saver.put_writes(second, [("a", "a1"), ("b", "b1")], "t1")
-    third = put(saver, second, {}, {"a": "3.0", "b": "3.0"})
-    found = history(saver, third, "a", "b")
-    assert written(found["b"]) == ["b1"]
-    assert found["b"].get("seed") == _DeltaSnapshot([2])
-    # The second checkpoint holds `a` by its old version: that is a stored value, too.
-    assert written(found["a"]) == ["a1"]
-    assert found["a"].get("seed") == _DeltaSnapshot([1])
-
-
-def test_delta_forks_see_their_own_branch(saver):
-    root = put(saver, at(THREAD))
-    saver.put_writes(root, [("d", "root")], "t")
-    left = put(saver, root)
-    saver.put_writes(left, [("d", "left")], "t")
-    right = put(saver, root)
-    saver.put_writes(right, [("d", "right")], "t")
-    left_end, right_end = put(saver, left), put(saver, right)
-    assert written(history(saver, left_end, "d")["d"]) == ["root", "left"]
-    assert written(history(saver, right_end, "d")["d"]) == ["root", "right"]
-
-
-def test_delta_order_inside_a_step(saver):
-    """By path first, then task, then place: not in the order of arrival or of the task's id."""
-    root = put(saver, at(THREAD))
-    saver.put_writes(root, [("d", "c0"), ("d", "c1")], "task-a", "~path, 2")
-    saver.put_writes(root, [("d", "b0")], "task-z", "~path, 1")
-    saver.put_writes(root, [("d", "a0")], "task-m")
-    end = put(saver, root)
-    assert written(history(saver, end, "d")["d"]) == ["a0", "b0", "c0", "c1"]
-    pending = saver.get_tuple(root)
-    assert [value for _, _, value in pending.pending_writes] == ["a0", "b0", "c0", "c1"]
-
-
-def test_delta_plain_value_is_a_seed_too(saver):
-    """A thread from before its channel was a delta channel; and the async twin says the same."""
-    said = [HumanMessage("hello", id="h1")]
-    root = put(saver, at(THREAD), {"d": said}, {"d": "1.0"})
-    saver.put_writes(root, [("d", [AIMessage("hi", id="a1")])], "t")
-    end = put(saver, root, {}, {"d": "2.0"})
-    found = history(saver, end, "d")
-    assert found["d"].get("seed") == said
-    assert written(found["d"]) == [[AIMessage("hi", id="a1")]]
-    twin = asyncio.run(saver.aget_delta_channel_history(config=end, channels=["d"]))
-    assert dict(twin) == found
-
-
-# --- and what else
-
-
-def test_pending_writes_in_order(saver):
-    root = put(saver, at(THREAD))
-    saver.put_writes(root, [("a", 1), ("b", 2), ("c", 3)], "t1", "p1")
-    saver.put_writes(root, [("a", 4), ("b", 5)], "t0", "p2")
-    expected = [("t1", "a", 1), ("t1", "b", 2), ("t1", "c", 3), ("t0", "a", 4), ("t0", "b", 5)]
-    found = saver.get_tuple(root)
-    assert found.pending_writes == expected
-    assert next(iter(saver.list(at(THREAD)))).pending_writes == expected
+# --- what no graph does
 
 
 def test_special_writes_are_overwritten(saver):
@@ -203,16 +97,6 @@ def test_prune_takes_the_writes(saver):
     assert not found.pending_writes
 
 
-def test_unknown_prune_strategy_is_refused(saver):
-    steps = chain(saver, THREAD, 3)
-    for strategy in ("", "keep_lastest", "DELETE", "all"):
-        with pytest.raises(ValueError, match="strategy"):
-            saver.prune([THREAD], strategy=strategy)
-    assert [id_of(found.config) for found in saver.list(at(THREAD))] == [
-        id_of(step) for step in reversed(steps)
-    ]
-
-
 def test_copies_stand_alone(saver):
     said = [HumanMessage("hello", id="h1"), AIMessage("hi", id="a1")]
     root = put(saver, at(THREAD), {"messages": said}, {"messages": "1.0"})
@@ -232,36 +116,6 @@ def test_copies_stand_alone(saver):
     saver.copy_thread(copy, THREAD)
     saver.delete_thread(copy)
     assert len(list(saver.list(at(THREAD)))) == 2
-
-
-def test_threads_do_not_leak(saver):
-    """Ids that begin with another id, wildcards, other letters of the same word."""
-    names = [
-        THREAD,
-        f"{THREAD}1",
-        f"{THREAD}%",
-        f"{THREAD}_",
-        f"{THREAD}/x",
-        THREAD.upper(),
-        f"{THREAD} ",
-    ]
-    for each in names:
-        put(saver, at(each), {"who": each}, {"who": "1.0"})
-        put(saver, at(each, ns="child:1"), {"who": f"{each} child"}, {"who": "1.0"})
-    for each in names:
-        found = [one.checkpoint["channel_values"]["who"] for one in saver.list(at(each))]
-        assert found == [each]
-        every: Any = {"configurable": {"thread_id": each}}
-        values = [one.checkpoint["channel_values"]["who"] for one in saver.list(every)]
-        assert sorted(values) == sorted([each, f"{each} child"])
-    saver.delete_thread(THREAD)
-    assert saver.get_tuple(at(THREAD)) is None
-    assert saver.get_tuple(at(THREAD, ns="child:1")) is None
-    saver.prune([names[1]], strategy="delete")
-    for each in names[2:]:
-        left = saver.get_tuple(at(each))
-        assert left is not None, f"{each} went with another thread"
-        assert left.checkpoint["channel_values"] == {"who": each}
 
 
 def test_versions_only_grow(saver):

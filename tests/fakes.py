@@ -6,9 +6,11 @@ import json
 import math
 import re
 from collections.abc import Iterable
+from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.inserted_text import LEFT_OUT
 from langchain_tokenmem.state import MemoryState, SummaryEntry
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
@@ -65,6 +67,24 @@ class ListSummarizer:
 
     async def asummarize(self, request: SummaryRequest) -> Summary:
         return self.summarize(request)
+
+
+def memory_of(window: int = 2_000, **options: Any) -> TokenMemory:
+    """Return a memory that counts four characters as a token, and summarizes at once."""
+    options.setdefault("summarizer", ListSummarizer())
+    return TokenMemory(TokenBudget(window), counter=CharCounter(), **options)
+
+
+def talk(turns: int, start: int = 0, words: int = 10) -> list[BaseMessage]:
+    """Return turns of a question and an answer, with ids `h0`, `a0`, `h1`, ..."""
+    return [
+        message
+        for n in range(start, start + turns)
+        for message in (
+            HumanMessage(f"question {n} " * words, id=f"h{n}"),
+            AIMessage(f"answer {n} " * words, id=f"a{n}"),
+        )
+    ]
 
 
 def entries_of(state: MemoryState | None) -> list[SummaryEntry]:

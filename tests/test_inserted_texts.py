@@ -316,10 +316,7 @@ def test_the_answers_of_the_tools(snapshot_of):
     runtime = ToolRuntime(state=orders, tool_call_id="c1", **parts)
     ordered = compact_conversation_tool().invoke({"runtime": runtime})
     refused = compact_conversation_tool().invoke({})
-    snapshot_of(
-        "tool_answers",
-        "\n\n".join([*answers, shown(ordered.update["messages"]), refused]),
-    )
+    snapshot_of("tool_answers", "\n\n".join([*answers, shown(ordered.update["messages"]), refused]))
 
 
 def dated(said: list[BaseMessage]) -> list[BaseMessage]:

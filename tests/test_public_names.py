@@ -49,12 +49,7 @@ EXPECTED: dict[str, set[str]] = {
         "memory_tools",
         "with_token_memory",
     },
-    "langchain_tokenmem.counting": {
-        "ProviderCounter",
-        "TokenCount",
-        "TokenCounter",
-        "counter_for",
-    },
+    "langchain_tokenmem.counting": {"ProviderCounter", "TokenCount", "TokenCounter", "counter_for"},
     "langchain_tokenmem.graphs": {
         "AfterModelNode",
         "MemoryAgentState",
@@ -70,11 +65,7 @@ EXPECTED: dict[str, set[str]] = {
         "TurnMemorySettings",
         "format_message_for_provider",
     },
-    "langchain_tokenmem.notes": {
-        "JsonStore",
-        "Note",
-        "SqlStore",
-    },
+    "langchain_tokenmem.notes": {"JsonStore", "Note", "SqlStore"},
     "langchain_tokenmem.recall": {
         "ChromaIndex",
         "HashingEmbeddings",

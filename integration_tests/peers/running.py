@@ -85,8 +85,7 @@ def run(
         told = json.loads(report.read_text(encoding="utf-8"))
     outcomes = told["outcomes"].items()
     return Run(
-        {test: Outcome(one["outcome"], one["message"]) for test, one in outcomes},
-        told["with_ours"],
+        {test: Outcome(one["outcome"], one["message"]) for test, one in outcomes}, told["with_ours"]
     )
 
 

@@ -116,9 +116,6 @@ def with_features(dice: Dice, state: MemoryState | None, shown: Sequence[BaseMes
 
 def _block(dice: Dice) -> Any:
     said = f"The parcel is blue. {dice.choice(FENCES[:2])}" * dice.choice([1, 1, 40])
-    recalled: Any = {
-        "text": f"<recalled_messages>\nUser: {said}\n</recalled_messages>",
-        "ids": [],
-    }
+    recalled: Any = {"text": f"<recalled_messages>\nUser: {said}\n</recalled_messages>", "ids": []}
     kept = KeptNotes(f"<kept_notes>\n{said}\n</kept_notes>", {"n1": "user"})
     return dice.choice([recalled, with_notes_in_front(recalled, kept)])

@@ -37,6 +37,10 @@ MARK = {"cache_control": {"type": "ephemeral"}}
 Dice = random.Random
 
 
+def block(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"type": kind, **fields}
+
+
 def text(dice: Dice, *, most: int = 20_000) -> str:
     """Return a text of any length, mostly short; now and then blank."""
     length = dice.choice([0, 1, 5, 20, 20, 100, 100, 400, 400, 2_000, dice.choice([2_000, most])])
@@ -45,16 +49,14 @@ def text(dice: Dice, *, most: int = 20_000) -> str:
 
 
 def image(dice: Dice) -> dict[str, Any]:
+    url, png = f"data:image/png;base64,{PIXEL}", "image/png"
     return dice.choice(
         [
-            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
-            {"type": "image", "base64": PIXEL, "mime_type": "image/png"},
-            {
-                "type": "image",
-                "source": {"type": "base64", "media_type": "image/png", "data": PIXEL},
-            },
-            {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}"},
-            {"type": "media", "mime_type": "image/png", "data": PIXEL},
+            block("image_url", image_url={"url": url}),
+            block("image", base64=PIXEL, mime_type=png),
+            block("image", source=block("base64", media_type=png, data=PIXEL)),
+            block("input_image", image_url=url),
+            block("media", mime_type=png, data=PIXEL),
         ]
     )
 
@@ -62,33 +64,30 @@ def image(dice: Dice) -> dict[str, Any]:
 def other_media(dice: Dice) -> dict[str, Any]:
     return dice.choice(
         [
-            {"type": "audio", "base64": PIXEL, "mime_type": "audio/wav"},
-            {"type": "input_audio", "input_audio": {"data": PIXEL, "format": "wav"}},
-            {"type": "file", "base64": PIXEL, "mime_type": "application/pdf", "filename": "a.pdf"},
-            {
-                "type": "document",
-                "source": {"type": "text", "media_type": "text/plain", "data": text(dice)},
-            },
-            {"type": "text-plain", "text": text(dice), "mime_type": "text/plain"},
-            {"type": "video", "base64": PIXEL, "mime_type": "video/mp4"},
+            block("audio", base64=PIXEL, mime_type="audio/wav"),
+            block("input_audio", input_audio={"data": PIXEL, "format": "wav"}),
+            block("file", base64=PIXEL, mime_type="application/pdf", filename="a.pdf"),
+            block("document", source=block("text", media_type="text/plain", data=text(dice))),
+            block("text-plain", text=text(dice), mime_type="text/plain"),
+            block("video", base64=PIXEL, mime_type="video/mp4"),
         ]
     )
 
 
 def text_block(dice: Dice) -> Any:
-    block: dict[str, Any] = {"type": "text", "text": text(dice)}
+    said = text(dice)
     kind = dice.random()
     if kind < 0.2:
-        return {**block, **MARK}
+        return block("text", text=said, **MARK)
     if kind < 0.25:
-        return block["text"]
+        return said
     if kind < 0.3:
-        return {"text": block["text"]}
-    return block
+        return {"text": said}
+    return block("text", text=said)
 
 
 def unknown(dice: Dice) -> dict[str, Any]:
-    return {"type": "what-is-this", "data": {"deep": [1, None, text(dice, most=4_000)]}}
+    return block("what-is-this", data={"deep": [1, None, text(dice, most=4_000)]})
 
 
 def human(dice: Dice, key: str | None) -> BaseMessage:
@@ -97,102 +96,62 @@ def human(dice: Dice, key: str | None) -> BaseMessage:
         return HumanMessage(text(dice), id=key)
     if kind < 0.55:
         return ChatMessage(role="user", content=text(dice), id=key)
-    makers: list[Callable[[Dice], Any]] = [
-        *(text_block, text_block, image, other_media, unknown),
-    ]
+    makers: list[Callable[[Dice], Any]] = [text_block, text_block, image, other_media, unknown]
     return HumanMessage([dice.choice(makers)(dice) for _ in range(dice.randint(0, 4))], id=key)
 
 
 def reasoning(dice: Dice, owner: str | None) -> dict[str, Any]:
     if owner == "openai":
-        return {
-            "type": "reasoning",
-            "id": f"rs_{dice.getrandbits(40):x}",
-            "summary": dice.choice([[], [{"type": "summary_text", "text": "I think."}]]),
-            "encrypted_content": dice.choice(["x" * 900, "y" * 20]),
-        }
-    if owner == "google_genai":
-        return {"type": "thinking", "thinking": text(dice, most=900), "signature": "R09PR0xF"}
-    return {
-        "type": "thinking",
-        "thinking": text(dice, most=900),
-        "signature": f"{owner or 'none'}-signature",
-    }
+        key = f"rs_{dice.getrandbits(40):x}"
+        summary: Any = dice.choice([[], [block("summary_text", text="I think.")]])
+        encrypted = dice.choice(["x" * 900, "y" * 20])
+        return block("reasoning", id=key, summary=summary, encrypted_content=encrypted)
+    thought = text(dice, most=900)
+    signature = "R09PR0xF" if owner == "google_genai" else f"{owner or 'none'}-signature"
+    return block("thinking", thinking=thought, signature=signature)
 
 
 def compaction(dice: Dice, owner: str) -> dict[str, Any]:
     """Return what a provider's own compaction leaves in a reply."""
     if owner == "openai":
-        return {"type": "compaction", "id": "cmp_1", "encrypted_content": "x" * 400}
-    return {"type": "compaction", "content": dice.choice([None, text(dice, most=900) or "Notes."])}
+        return block("compaction", id="cmp_1", encrypted_content="x" * 400)
+    return block("compaction", content=dice.choice([None, text(dice, most=900) or "Notes."]))
 
 
 def server_blocks(dice: Dice, owner: str | None) -> list[dict[str, Any]]:
     """Return what a tool on the provider's own server leaves in a reply."""
     key, said = f"{dice.getrandbits(40):x}", text(dice, most=4_000)
     if owner == "openai":
-        return dice.choice(
+        search = {"type": "search", "query": said}
+        logs = {"code": said, "outputs": [block("logs", logs=said)]}
+        named = {"name": "search", "server_label": "wiki", "arguments": '{"q": "x"}'}
+        one = dice.choice(
             [
-                [
-                    {
-                        "type": "web_search_call",
-                        "id": f"ws_{key}",
-                        "status": "completed",
-                        "action": {"type": "search", "query": said},
-                    }
-                ],
-                [
-                    {
-                        "type": "code_interpreter_call",
-                        "id": f"ci_{key}",
-                        "status": "completed",
-                        "container_id": f"cntr_{key}",
-                        "code": said,
-                        "outputs": [{"type": "logs", "logs": said}],
-                    }
-                ],
-                [
-                    {
-                        "type": "mcp_call",
-                        "id": f"mcp_{key}",
-                        "name": "search",
-                        "server_label": "wiki",
-                        "arguments": '{"q": "x"}',
-                        "output": said,
-                    }
-                ],
-                [{"type": "refusal", "refusal": "No."}],
+                block("web_search_call", id=f"ws_{key}", status="completed", action=search),
+                block(
+                    "code_interpreter_call",
+                    id=f"ci_{key}",
+                    status="completed",
+                    container_id=f"cntr_{key}",
+                    **logs,
+                ),
+                block("mcp_call", id=f"mcp_{key}", **named, output=said),
+                block("refusal", refusal="No."),
             ]
         )
+        return [one]
     if owner == "google_genai":
         return [
-            {"type": "executable_code", "executable_code": said, "language": "PYTHON"},
-            {"type": "code_execution_result", "code_execution_result": said, "outcome": 1},
+            block("executable_code", executable_code=said, language="PYTHON"),
+            block("code_execution_result", code_execution_result=said, outcome=1),
         ]
-    name, result = dice.choice(
-        [
-            ("web_search", "web_search_tool_result"),
-            ("bash_code_execution", "bash_code_execution_tool_result"),
-            ("web_fetch", "web_fetch_tool_result"),
-        ]
-    )
-    call = {
-        "type": "server_tool_use",
-        "id": f"srvtoolu_{key}",
-        "name": name,
-        "input": {"query": said},
-    }
-    inside: Any = {"type": "bash_code_execution_result", "stdout": said, "return_code": 0}
-    if result == "web_search_tool_result":
-        inside = [
-            {
-                "type": "web_search_result",
-                "url": "https://example.org",
-                "title": said[:40],
-                "encrypted_content": "E" * 300,
-            }
-        ]
-    answer = {"type": result, "tool_use_id": call["id"], "content": inside}
+    name = dice.choice(["web_search", "bash_code_execution", "web_fetch"])
+    call = block("server_tool_use", id=f"srvtoolu_{key}", name=name, input={"query": said})
+    inside: Any = block("bash_code_execution_result", stdout=said, return_code=0)
+    if name == "web_search":
+        page = {"url": "https://example.org", "title": said[:40], "encrypted_content": "E" * 300}
+        inside = [block("web_search_result", **page)]
+    answer = block(f"{name}_tool_result", tool_use_id=call["id"], content=inside)
     return dice.choice([[call, answer]] * 6 + [[call], [answer]])
 
 
@@ -200,16 +159,13 @@ def standard_reply(dice: Dice, owner: str, key: str | None) -> AIMessage:
     """Return a reply in LangChain's own names (`output_version="v1"`), with a server's tool."""
     prefix = "ws_" if owner == "openai" else "srvtoolu_"
     call = f"{prefix}{dice.getrandbits(40):x}"
+    page = block("web_search_result", url="https://example.org", title="y")
+    result = {"status": "success", "output": [page]}
+    extras = {"block_type": "web_search_tool_result"}
     content: list[Any] = [
-        {"type": "server_tool_call", "id": call, "name": "web_search", "args": {"query": "x"}},
-        {
-            "type": "server_tool_result",
-            "tool_call_id": call,
-            "status": "success",
-            "output": [{"type": "web_search_result", "url": "https://example.org", "title": "y"}],
-            "extras": {"block_type": "web_search_tool_result"},
-        },
-        {"type": "text", "text": "I have searched."},
+        block("server_tool_call", id=call, name="web_search", args={"query": "x"}),
+        block("server_tool_result", tool_call_id=call, **result, extras=extras),
+        block("text", text="I have searched."),
     ]
     metadata = {"model_provider": owner, "output_version": "v1"}
     return AIMessage(content, response_metadata=metadata, id=key)
@@ -226,35 +182,21 @@ def calls_of(dice: Dice) -> tuple[list[Any], list[Any]]:
             args = {"q": text(dice), "more": [1, {"x": text(dice, most=500)}]}
             valid.append({"name": name, "args": args, "id": key, "type": "tool_call"})
         else:
-            invalid.append(
-                {
-                    "type": "invalid_tool_call",
-                    "name": dice.choice([name, name, name, None]),
-                    "args": dice.choice(['{"q": "' + text(dice), "", None, "[1]"]),
-                    "id": dice.choice([key, key, None]),
-                    "error": "not JSON",
-                }
-            )
+            named = dice.choice([name, name, name, None])
+            args = dice.choice(['{"q": "' + text(dice), "", None, "[1]"])
+            broken = {"name": named, "args": args, "id": dice.choice([key, key, None])}
+            invalid.append(block("invalid_tool_call", **broken, error="not JSON"))
     return valid, invalid
 
 
 def call_blocks(calls: list[Any], owner: str | None) -> list[dict[str, Any]]:
     """Return the calls as they stand in the content of a provider's reply."""
     if owner == "anthropic":
-        return [
-            {"type": "tool_use", "id": c["id"], "name": c["name"], "input": c["args"]}
-            for c in calls
-        ]
+        return [block("tool_use", id=c["id"], name=c["name"], input=c["args"]) for c in calls]
     if owner == "openai":
         return [
-            {
-                "type": "function_call",
-                "id": f"fc_{number}",
-                "call_id": c["id"],
-                "name": c["name"],
-                "arguments": "{}",
-            }
-            for number, c in enumerate(calls)
+            block("function_call", id=f"fc_{n}", call_id=c["id"], name=c["name"], arguments="{}")
+            for n, c in enumerate(calls)
         ]
     return []
 
@@ -308,8 +250,7 @@ def results(dice: Dice, call: AIMessage, new_id: Callable[[], str | None]) -> li
         keys = [*keys, *keys[:1], "nobody"]
     if keys and dice.random() < 0.12:
         blocks: list[Any] = [
-            {"type": "tool_result", "tool_use_id": key, "content": result_content(dice)}
-            for key in keys
+            block("tool_result", tool_use_id=key, content=result_content(dice)) for key in keys
         ]
         return [HumanMessage([*blocks, *dice.choice([[], [text_block(dice)]])], id=new_id())]
     return [

@@ -109,18 +109,6 @@ def test_another_process_at_work_is_left_to_it_until_its_lease_ends(store):
     assert len(model.requests) == 1
 
 
-def test_an_event_loop_that_ends_right_after_a_turn_loses_no_summary(store):
-    gate = Gate()
-    memory = memory_of(gate.model)
-    store.add("s", talk(3_300))
-    usage = asyncio.run(history(store, memory).ausage())
-    assert usage.parts["summary"] == 0
-    assert gate.asked.wait(10)
-    gate.open.set()
-    memory.close()
-    assert store.state("s").state["summary"]
-
-
 class Told(MemoryCallbacks):
     def __init__(self):
         self.events = []

@@ -52,12 +52,9 @@ def test_a_node_is_handed_the_keys_and_by_them_the_channels_of_its_run():
     graph = builder.compile(checkpointer=saver)
     graph.invoke({"messages": [HumanMessage("Hi.")]}, {"configurable": {"thread_id": "t1"}})
     assert seen.pop("saver") is saver
-    assert seen == {
-        "keys": KEYS,
-        "hidden": "value",
-        "other": None,
-        "channels": [True, False],
-    }, "LangGraph has changed a private key: see the docstring of this file"
+    assert seen == {"keys": KEYS, "hidden": "value", "other": None, "channels": [True, False]}, (
+        "LangGraph has changed a private key: see the docstring of this file"
+    )
 
 
 def test_no_other_private_key_is_used():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
@@ -17,9 +16,7 @@ from langchain_tokenmem import (
     TokenMemoryMiddleware,
     memory_input,
     memory_nodes,
-    with_token_memory,
 )
-from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.modes import ModeProfile
 from langchain_tokenmem.tools import record_decision_tool, set_goal_tool
 from tests.adapters.integrations import (
@@ -28,7 +25,6 @@ from tests.adapters.integrations import (
     contents,
     graph_with,
     memory_of,
-    session,
     state_of,
     texts,
     thread,
@@ -60,35 +56,6 @@ def ask(history, text):
 
 
 # Who chooses the mode
-
-
-def test_an_unknown_mode_is_refused_by_every_integration(store, door):
-    model, graph = door(memory_of())
-    chain = with_token_memory(model, memory_of(), store)
-    for refused in (
-        lambda: history_of(store).set_mode("coding"),
-        lambda: chain.invoke("hi", session(memory_mode="coding")),
-        lambda: graph.invoke({"messages": "hi"}, thread(memory_mode="coding")),
-    ):
-        with pytest.raises(ConfigurationError, match="'conversation', 'code', 'reasoning'"):
-            refused()
-
-
-def test_a_chain_is_switched_by_its_config_and_goes_on_in_that_mode(store):
-    model = StrictModel(script=[])
-    prompt = ChatPromptTemplate([("system", "Be brief."), MessagesPlaceholder("history"), "{q}"])
-    research = ModeProfile("research", window=5, sections=("decisions",), system_text="Cite.")
-    keys = {"input_messages_key": "q", "history_messages_key": "history"}
-    chain = with_token_memory(prompt | model, memory_of(8_000, mode=research), store, **keys)
-    for text in TALK:
-        chain.invoke({"q": text}, session())
-    chain.invoke({"q": "And?"}, session(memory_mode="code"))
-    chain.invoke({"q": "So?"}, session())
-    systems = [request[0].content for request in model.seen]
-    assert systems[1:3] == ["Be brief.\n\nCite.", "Be brief."]
-    assert '<working_notes mode="code">' in contents(model.seen[2])
-    assert contents(model.seen[3]).startswith(contents(model.seen[2]))
-    assert FENCE not in contents(store.messages("s"))
 
 
 def test_a_command_switches_a_graph_and_is_one_event_of_the_stream():

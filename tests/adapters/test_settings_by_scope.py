@@ -15,11 +15,7 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
-from tests.adapters.integrations import (
-    contents,
-    memory_of,
-    thread,
-)
+from tests.adapters.integrations import contents, memory_of, thread
 from tests.fakes import CharCounter
 
 DECIDED = "We decided to use SQLite because it is simple."
@@ -125,18 +121,6 @@ def limit_of(window):
 
 def is_noted(request):
     return "#1 use SQLite" in str(request[-1].content)
-
-
-@pytest.mark.slow
-def test_a_budget_of_a_thread_beats_that_of_its_user_and_this_the_memorys(door, store):
-    built = door(memory_of(8_000, trigger=None), TokenMemorySaver(store))  # shows what fits
-    assert tokens(request_after(built, LONG, thread("first", user_id="ann"))) > 4_000
-    store.set_settings(user_id="ann", budget=4_000)
-    second = thread("second", user_id="ann")
-    assert 2_000 < tokens(request_after(built, LONG, second)) <= limit_of(4_000)
-    store.set_settings(session_id="second", user_id="ann", budget=2_000)
-    assert tokens(request_after(built, "And?", second)) <= limit_of(2_000)
-    assert tokens(request_after(built, LONG, thread("other", user_id="bob"))) > 4_000
 
 
 @pytest.mark.slow

@@ -98,33 +98,6 @@ def test_edited_words_leave_a_vector_store_too(store):
         assert len(vectors.store) == count
 
 
-def test_a_fork_from_before_the_edit_sees_the_original_and_the_branch_after_it_the_edit(store):
-    recall, graph = Recall(store), chat(store)
-    say(graph, HumanMessage("The code is QUOKKA.", id="fact"))
-    raw = graph.get_state(thread()).config
-    edited = edit(graph, HumanMessage("The code is WOMBAT.", id="fact"))
-
-    def code() -> list[str]:
-        found = recall.search("What is the code?", session_id="t")
-        return [hit.text for hit in found if hit.message_id == "fact"]
-
-    assert code() == ["The code is WOMBAT."]
-    say(graph, HumanMessage("Go on.", id="fork"), config=raw)
-    assert code() == ["The code is QUOKKA."]
-    assert recall.search("WOMBAT", session_id="t") == []
-    say(graph, HumanMessage("Go on.", id="back"), config=edited)
-    assert code() == ["The code is WOMBAT."]
-    edit(graph, HumanMessage("The code is KOALA.", id="fact"))
-    assert code() == ["The code is KOALA."]
-    versions = store.messages("t", include_superseded=True)[:3]
-    assert [m.response_metadata.get("tokenmem") for m in versions] == [
-        {"superseded": 0},
-        {"superseded": 1},
-        None,
-    ]
-    assert graph.get_state(raw).values["messages"][0].content == "The code is QUOKKA."
-
-
 def test_erasing_and_deleting_a_thread_take_superseded_words_along(tmp_path):
     with TranscriptStore(tmp_path / "memory.db") as store:
         graph = chat(store)

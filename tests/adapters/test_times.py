@@ -15,14 +15,7 @@ from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_tokenmem import TokenMemory, TokenMemoryChatHistory, with_token_memory
 from langchain_tokenmem.types import RequestRules
 from tests.adapters import integrations
-from tests.adapters.integrations import (
-    DOORS,
-    agent_with,
-    session,
-    state_of,
-    texts,
-    thread,
-)
+from tests.adapters.integrations import DOORS, agent_with, session, state_of, texts, thread
 from tests.fakes import entries_of
 from tests.summarize.models import Scripted
 

@@ -216,9 +216,7 @@ def agent_run(tmp_path):
     with TranscriptStore(f"sqlite:///{path}") as opened:
         memory = TokenMemory(1_200, recall=Recall(opened))
         agent = create_agent(
-            model,
-            middleware=[TokenMemoryMiddleware(memory)],
-            checkpointer=TokenMemorySaver(opened),
+            model, middleware=[TokenMemoryMiddleware(memory)], checkpointer=TokenMemorySaver(opened)
         )
         for n in range(24):
             question = {

@@ -7,11 +7,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem.cli import measures
-from langchain_tokenmem.cli.measures import (
-    MessageTexts,
-    ReferenceCounter,
-    reference_counter,
-)
+from langchain_tokenmem.cli.measures import MessageTexts, ReferenceCounter, reference_counter
 
 LETTERS = ReferenceCounter(len)
 WORDS = MessageTexts(ReferenceCounter(lambda text: len(text.split())))

@@ -404,10 +404,7 @@ async def test_what_the_memory_does_is_in_the_run_tree(way: Way, *, fails: bool)
     runs = Runs()
     answer: Any = ValueError("The summarizer is down.") if fails else "All of it."
     memory = TokenMemory(
-        2_000,
-        summarizer=Talker(answer=answer),
-        callbacks=[TraceCallbacks()],
-        background=False,
+        2_000, summarizer=Talker(answer=answer), callbacks=[TraceCallbacks()], background=False
     )
     chat = way.chat(memory, thread="t1")
     chat_config = {**chat.config, "callbacks": [runs]}

@@ -15,10 +15,7 @@ from langchain_tokenmem.modes import ModeProfile, ToolKinds, TurnMemorySettings
 from tests.contract.chats import Talker, Way, long_turns, texts
 
 TALK = {
-    "conversation": (
-        "My name is Ada Lovelace and I live in Lisbon.",
-        ("Ada Lovelace", "Lisbon"),
-    ),
+    "conversation": ("My name is Ada Lovelace and I live in Lisbon.", ("Ada Lovelace", "Lisbon")),
     "code": (
         "Please fix the login in src/app.py now.",
         ("Task: Please fix the login in src/app.py", "src/app.py"),

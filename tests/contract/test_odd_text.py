@@ -10,13 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.tools import tool
 
-from langchain_tokenmem import (
-    Notebook,
-    Recall,
-    TokenBudget,
-    TokenMemory,
-    TranscriptStore,
-)
+from langchain_tokenmem import Notebook, Recall, TokenBudget, TokenMemory, TranscriptStore
 from langchain_tokenmem.notes import SqlStore
 from tests.contract.chats import Talker, Way, long_turns, texts
 
@@ -78,9 +72,7 @@ async def _talk_after_half_a_pair(way: Way, summarizer: Any) -> None:
     assert HALF in texts(chat.said()), "the transcript has what was said"
 
 
-def test_every_place_that_takes_a_text_takes_half_a_surrogate_pair(
-    store: TranscriptStore,
-):
+def test_every_place_that_takes_a_text_takes_half_a_surrogate_pair(store: TranscriptStore):
     recall = Recall(store)
     call = {"name": HALF, "args": {HALF: HALF}, "id": f"c{HALF}"}
     said = AIMessage(f"parcel {HALF} 4711", id="m", name=HALF, tool_calls=[call])

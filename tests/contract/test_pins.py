@@ -7,13 +7,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
-from langchain_tokenmem import (
-    Notebook,
-    TokenBudget,
-    TokenMemory,
-    TranscriptStore,
-    memory_tools,
-)
+from langchain_tokenmem import Notebook, TokenBudget, TokenMemory, TranscriptStore, memory_tools
 from langchain_tokenmem.notes import SqlStore
 from tests.contract.chats import CHATS, Chat, Talker, Way, long_turns, pin, texts
 

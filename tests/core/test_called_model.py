@@ -183,6 +183,3 @@ def test_a_new_correction_changes_no_byte_of_what_was_sent():
         assert view.messages[: len(sent)] == sent
         sent = list(view.messages)
     assert view.usage.input_tokens > 1.05 * memory.count(view.messages).tokens
-
-
-# A message that is cut; names.

@@ -97,10 +97,7 @@ def test_shortening_alone_has_its_reason_and_time():
     told = next(told for told, _ in played(6_000) if told.hidden.shortened)
     assert told.change is not None
     assert not told.hidden.summarized
-    assert (told.change.reason, told.change.shortened) == (
-        "compact_at",
-        len(told.hidden.shortened),
-    )
+    assert (told.change.reason, told.change.shortened) == ("compact_at", len(told.hidden.shortened))
     assert told.change.at is not None
 
 

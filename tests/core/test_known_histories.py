@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.types import RequestRules
-from tests.fakes import CharCounter, ListSummarizer
+from tests import fakes
 from tests.strategies import conversations, messages
 
 WINDOWS = st.sampled_from([600, 1_000, 4_000, 1_000_000])
@@ -27,13 +27,8 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def memory_of(window: int, profile: str = "common") -> TokenMemory:
-    return TokenMemory(
-        TokenBudget(context_window=window),
-        counter=CharCounter(),
-        summarizer=ListSummarizer(),
-        request=RequestRules(legality=profile),
-        now=lambda: NOON,
-    )
+    rules = RequestRules(legality=profile)
+    return fakes.memory_of(window, request=rules, now=lambda: NOON)
 
 
 def outcome_of(memory: TokenMemory, history, state):

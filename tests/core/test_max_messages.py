@@ -7,25 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.core.messages import groups, is_pinned, with_ids
 from langchain_tokenmem.core.planning import Trigger
 from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.types import RequestRules
-from tests.fakes import CharCounter, ListSummarizer
+from tests import fakes
 from tests.legality import problems
 from tests.strategies import conversations
 
 
 def memory_of(most, *, window=50_000, trigger="auto", **rules) -> TokenMemory:
-    return TokenMemory(
-        TokenBudget(window),
-        counter=CharCounter(),
-        summarizer=ListSummarizer(),
-        trigger=trigger,
-        request=RequestRules(max_messages=most, **rules),
-    )
+    request = RequestRules(max_messages=most, **rules)
+    return fakes.memory_of(window, trigger=trigger, request=request)
 
 
 def talk(turns: int) -> list:
@@ -66,13 +61,7 @@ def allowed(messages, *, pin_first: bool) -> set:
 def test_a_view_never_has_more_unless_what_has_to_be_there_is_more_and_is_legal(
     messages, most, window, legality, pin_first, compact, system, trigger
 ):
-    memory = memory_of(
-        most,
-        window=window,
-        legality=legality,
-        pin_first=pin_first,
-        trigger=trigger,
-    )
+    memory = memory_of(most, window=window, legality=legality, pin_first=pin_first, trigger=trigger)
     state = memory.compact(messages) if compact else None
     view = memory.view(messages, state, system=system)
     assert view.usage.input_tokens <= memory.budget.limit
@@ -87,12 +76,7 @@ def test_a_view_never_has_more_unless_what_has_to_be_there_is_more_and_is_legal(
 
 @pytest.mark.parametrize("trigger", [None, Trigger()])
 @pytest.mark.parametrize(
-    ("most", "expected"),
-    [
-        (2, ["h9"]),
-        (3, ["a8", "h9"]),
-        (4, ["h8", "a8", "h9"]),
-    ],
+    ("most", "expected"), [(2, ["h9"]), (3, ["a8", "h9"]), (4, ["h8", "a8", "h9"])]
 )
 def test_the_oldest_groups_leave_and_the_system_message_counts(trigger, most, expected):
     memory = memory_of(most, trigger=trigger, pin_first=False, legality="common")

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.core.message_times import stamped, without_stamp
 from langchain_tokenmem.core.messages import marks_of, with_ids
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.state import new_state
 from langchain_tokenmem.types import RequestRules
-from tests.fakes import CharCounter, ListSummarizer, newest_entry
+from tests import fakes
+from tests.fakes import newest_entry
 from tests.strategies import conversations
 
 NOON = datetime(2026, 2, 14, 12, tzinfo=UTC)
@@ -24,13 +25,8 @@ PROFILES = ["common", "openai", "anthropic", "gemini", "bedrock", "mistral", "st
 
 
 def memory_of(show_times, window: int = 8_000, **rules) -> TokenMemory:
-    return TokenMemory(
-        TokenBudget(context_window=window),
-        counter=CharCounter(),
-        summarizer=ListSummarizer(),
-        request=RequestRules(show_times=show_times, **rules),
-        now=lambda: NOON,
-    )
+    rules = RequestRules(show_times=show_times, **rules)
+    return fakes.memory_of(window, request=rules, now=lambda: NOON)
 
 
 def at(message: BaseMessage, time: str) -> BaseMessage:

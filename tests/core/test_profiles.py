@@ -9,17 +9,13 @@ from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.provider_format import BRIDGE_TEXT
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.types import LegalityProfile, RequestRules
-from tests.fakes import CharCounter, ListSummarizer
+from tests import fakes
+from tests.fakes import CharCounter
 from tests.providers import CHECKS, RefusedError
 
 
 def memory_of(window: int, legality: str | LegalityProfile = "auto") -> TokenMemory:
-    return TokenMemory(
-        TokenBudget(context_window=window),
-        counter=CharCounter(),
-        summarizer=ListSummarizer(),
-        request=RequestRules(legality=legality),
-    )
+    return fakes.memory_of(window, request=RequestRules(legality=legality))
 
 
 @pytest.mark.parametrize("name", ["bedrock", "mistral", "strict", "gemini"])

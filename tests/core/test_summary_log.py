@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.covered import POINTER_IS_LOST
 from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
 from langchain_tokenmem.core.messages import reference
@@ -19,31 +18,11 @@ from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.memory.summary_log import LogWriter
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.types import RequestRules, View
-from tests.fakes import CharCounter, ListSummarizer, entries_of, newest_entry
+from tests.fakes import CharCounter, ListSummarizer, entries_of, memory_of, newest_entry, talk
 from tests.legality import problems
 
 WARNING_OF_OLDER = "Older entries of the running summary did not fit and are left out."
 RULES = SystemMessage("Rules of the house.")
-
-
-def memory_of(window=2_000, summarizer=None, **options):
-    return TokenMemory(
-        TokenBudget(context_window=window),
-        counter=CharCounter(),
-        summarizer=summarizer or ListSummarizer(),
-        **options,
-    )
-
-
-def talk(turns, start=0, words=10):
-    return [
-        message
-        for n in range(start, start + turns)
-        for message in (
-            HumanMessage(f"question {n} " * words, id=f"h{n}"),
-            AIMessage(f"answer {n} " * words, id=f"a{n}"),
-        )
-    ]
 
 
 @st.composite
@@ -224,7 +203,7 @@ def test_a_lost_pointer_is_found_by_the_other_ids_of_its_entry():
 
 def test_an_instruction_always_writes_and_condenses_the_log_under_it_where_nothing_folds():
     summarizer = ListSummarizer()
-    memory = memory_of(4_000, summarizer)
+    memory = memory_of(4_000, summarizer=summarizer)
     said, state = filled_log(memory)
     end = next(n for n, m in enumerate(said) if m.id == state["summary"]["covers_to"])
     asked = len(summarizer.requests)

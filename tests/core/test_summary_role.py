@@ -8,39 +8,21 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.types import RequestRules
-from tests.fakes import CharCounter, ListSummarizer
+from tests import fakes
+from tests.fakes import CharCounter, talk
 from tests.legality import problems
 
 FENCE = "<conversation_summary "
 
 
 def memory_of(role="auto", window=1_500, **rules):
-    return TokenMemory(
-        TokenBudget(context_window=window),
-        counter=CharCounter(),
-        summarizer=ListSummarizer(),
-        request=RequestRules(summary_role=role, **rules),
-    )
-
-
-def talk(turns, start=0):
-    return [
-        message
-        for n in range(start, start + turns)
-        for message in (
-            HumanMessage(f"question {n} " * 10, id=f"h{n}"),
-            AIMessage(f"answer {n} " * 10, id=f"a{n}"),
-        )
-    ]
+    return fakes.memory_of(window, request=RequestRules(summary_role=role, **rules))
 
 
 @pytest.mark.parametrize("legality", sorted(PROFILES))
 def test_a_profile_of_one_text_gets_the_same_blocks_joined(legality):
     messages = talk(30)
-    plain, joined = (
-        memory_of(legality="common"),
-        memory_of(legality=legality),
-    )
+    plain, joined = (memory_of(legality="common"), memory_of(legality=legality))
     state = plain.compact(messages)
     one, two = (m.view(messages, state).messages[0].content for m in (plain, joined))
     texts = "\n\n".join(block["text"] for block in one)

@@ -28,13 +28,7 @@ def shown(messages, **options):
 
 
 def invalid(key="bad", args='{"text": "', name="write"):
-    return {
-        "type": "invalid_tool_call",
-        "name": name,
-        "args": args,
-        "id": key,
-        "error": "not JSON",
-    }
+    return {"type": "invalid_tool_call", "name": name, "args": args, "id": key, "error": "not JSON"}
 
 
 def stopped_reply(words=4_000):

@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.core.planning import Trigger
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.types import RequestRules
-from tests.fakes import CharCounter, ListSummarizer, newest_entry
+from tests import fakes
+from tests.fakes import newest_entry, talk
 
 
-def memory_of(**kwargs) -> TokenMemory:
-    return TokenMemory(
-        TokenBudget(context_window=4_000),
-        counter=CharCounter(),
-        summarizer=ListSummarizer(),
-        **kwargs,
-    )
-
-
-def talk(turns: int, words: int = 8) -> list:
-    return [
-        message
-        for n in range(turns)
-        for message in (
-            HumanMessage(f"question {n} " * words, id=f"h{n}"),
-            AIMessage(f"answer {n} " * words, id=f"a{n}"),
-        )
-    ]
+def memory_of(**options) -> TokenMemory:
+    return fakes.memory_of(4_000, **options)
 
 
 def covered(memory, messages) -> int:

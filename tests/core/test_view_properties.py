@@ -7,19 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.errors import BudgetExceededError
-from tests.fakes import CharCounter, ListSummarizer, entries_of
+from tests.fakes import entries_of, memory_of
 from tests.legality import problems
 from tests.strategies import conversations
 
 WINDOWS = st.sampled_from([600, 1_000, 4_000, 50_000])
-
-
-def memory_of(window: int) -> TokenMemory:
-    return TokenMemory(
-        TokenBudget(context_window=window), counter=CharCounter(), summarizer=ListSummarizer()
-    )
 
 
 @given(conversations(), WINDOWS)

@@ -16,10 +16,7 @@ from langchain_core.messages import (
     messages_to_dict,
 )
 
-from langchain_tokenmem import (
-    TokenBudget,
-    TokenMemory,
-)
+from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.memory.current_words import CheckedMessages, with_current_words
 from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text
 
@@ -115,10 +112,7 @@ def test_removed_messages_and_results_cleared_for_one_request_are_no_edits():
     state = memory.compact(messages)
     assert entries_of(state)[0]["words"]
     cleared = result.model_copy(
-        update={
-            "content": "[cleared]",
-            "response_metadata": {"context_editing": {"cleared": True}},
-        }
+        update={"content": "[cleared]", "response_metadata": {"context_editing": {"cleared": True}}}
     )
     for now in (messages[:1] + messages[2:], [cleared if m is result else m for m in messages]):
         assert entries_of(memory.compact(now, state)) == entries_of(state)

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import (
@@ -16,15 +15,13 @@ from langchain_tokenmem import (
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
-    TokenMemorySaver,
     TranscriptStore,
 )
 from langchain_tokenmem.core.thread_names import thread_session
-from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
-from langchain_tokenmem.graphs import pin_update
+from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
 from langchain_tokenmem.notes import JsonStore, SqlStore
 from langchain_tokenmem.recall import ChromaIndex
-from tests.adapters.integrations import graph_with, memory_of, thread, turns
+from tests.adapters.integrations import memory_of, turns
 
 WORDS = "the blue harbour"
 
@@ -138,18 +135,6 @@ def test_a_session_of_somebody_else_is_refused_and_nothing_is_erased(note_store,
     assert len(transcripts.messages("s")) == 2
 
 
-def test_a_store_of_somebody_else_that_keeps_notes_is_found_out(transcripts):
-    class Keeper(InMemoryStore):
-        def batch(self, ops):
-            kept = [op for op in ops if not (isinstance(op, PutOp) and op.value is None)]
-            return super().batch(kept)
-
-    memory = memory_on(Keeper())
-    talk(memory, transcripts)
-    with pytest.raises(StoreError, match="still holds 1 of 1"):
-        memory.erase(transcripts, user_id="ann")
-
-
 @pytest.mark.slow
 def test_notes_go_although_vectors_could_not_be_deleted(note_store, transcripts):
     class BrokenRecall(Recall):
@@ -163,28 +148,6 @@ def test_notes_go_although_vectors_could_not_be_deleted(note_store, transcripts)
         with pytest.raises(RecallError, match="away"):
             memory.erase(user_id="ann")
         assert notes_of(memory, "ann") == []
-
-
-@pytest.mark.slow
-def test_the_store_of_the_recall_is_the_default_and_its_words_go(note_store, transcripts):
-    with Recall(transcripts) as recall:
-        memory = memory_on(note_store, recall=recall)
-        talk(memory, transcripts)
-        recall.index()
-        found = memory.erase(user_id="ann")
-        assert found["messages"] == 2
-        assert found["terms"] > 0
-        assert recall.search(WORDS, session_id="s", user_id="ann") == []
-
-
-def test_checkpoints_of_a_thread_with_their_pins_go(transcripts):
-    _, graph = graph_with(memory_of(), TokenMemorySaver(transcripts))
-    graph.invoke({"messages": [HumanMessage("hi")]}, thread("t"))
-    graph.update_state(thread("t"), pin_update(WORDS), as_node="model")
-    assert graph.get_state(thread("t")).values["token_memory_pins"]
-    found = memory_of().erase(transcripts, session_id="t")
-    assert found["checkpoints"] > 0
-    assert not graph.get_state(thread("t")).values
 
 
 def test_notes_in_the_store_of_a_graph_are_reached_by_its_name(transcripts):

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
 from langgraph.graph import START, StateGraph
-from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from langchain_tokenmem import (
     CompactNode,
@@ -150,22 +149,6 @@ def test_a_trim_of_all_that_is_covered_leaves_no_summary_of_it(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", DOORS)
-def test_trimming_by_another_middleware_or_node_is_a_removal(name):
-    with TranscriptStore("sqlite://") as store:
-        door = Door(name, store, memory_of())
-        door.say(*talk(12))
-        left = door.graph.get_state(ONE).values["messages"][3:]
-        cleared = RemoveMessage(id=REMOVE_ALL_MESSAGES)
-        door.graph.update_state(ONE, {"messages": [cleared, *left]})
-        request = door.say(HumanMessage("And now?", id="now"))
-        gone = ["h0", "a0", "h1"]
-        assert [key for key in gone if secret(key) in request + str(door.state())] == []
-        assert entries_of(door.state())
-        assert door.state()["summary"]["covers_to"] in {m.id for m in left}
-
-
-@pytest.mark.slow
 def test_messages_that_the_memory_prunes_itself_stay_in_the_summary():
     with TranscriptStore("sqlite://") as store:
         door = Door("prune", store, memory_of(summarizer=ListSummarizer()))
@@ -217,10 +200,7 @@ def test_the_entries_cover_what_is_left():
 
 
 @pytest.mark.slow
-@given(
-    st.lists(st.sets(st.integers(0, 35), max_size=12), min_size=1, max_size=3),
-    st.booleans(),
-)
+@given(st.lists(st.sets(st.integers(0, 35), max_size=12), min_size=1, max_size=3), st.booleans())
 def test_words_that_were_hidden_never_stand_in_a_request_again(cuts, is_condensed):
     memory, said, state = memory_of(), talk(18), None
     for end in range(6, 31, 6):

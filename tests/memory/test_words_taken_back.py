@@ -18,7 +18,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.types import Shares
 from tests.fakes import CharCounter, entries_of, log_text
-from tests.memory.test_hidden_words import DOORS, Door, kept, secret, talk
+from tests.memory.test_hidden_words import Door, kept, secret, talk
 from tests.summarize.models import Scripted
 
 OLD = "quokka"
@@ -50,34 +50,6 @@ def said(word: str = OLD) -> list[BaseMessage]:
 
 
 KEYS = ["h1", "a1", "t1", "a2"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "mode"), [*zip(DOORS, MODES, strict=True)])
-def test_notes_of_an_edited_message_that_is_not_summarized_go(name, mode):
-    with TranscriptStore("sqlite://") as store:
-        door = Door(name, store, memory_of(mode))
-        door.say(*said())
-        assert OLD in kept(door.state()).casefold()
-        edits = [m for m in said("harbour") if m.id in KEYS]
-        door.graph.update_state({"configurable": {"thread_id": "t"}}, {"messages": edits})
-        request = door.say(HumanMessage("And now?", id="now"))
-        assert OLD not in (request + kept(door.state())).casefold()
-        assert "harbour" in kept(door.state())
-        assert door.state()["summary"] is None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "mode"), [*zip(DOORS, MODES, strict=True)])
-def test_notes_of_a_hidden_message_that_is_not_summarized_go(name, mode):
-    with TranscriptStore("sqlite://") as store:
-        door = Door(name, store, memory_of(mode))
-        door.say(*said())
-        assert OLD in kept(door.state()).casefold()
-        door.remove(*KEYS)
-        request = door.say(HumanMessage("And now?", id="now"))
-        assert OLD not in (request + kept(door.state())).casefold()
-        assert "parser" in str(door.state()["modes"]["sections"])
 
 
 @pytest.mark.slow

@@ -12,9 +12,8 @@ from langchain_tokenmem.events import MemoryCallbacks
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import add_memory_block, question_without_block
 from langchain_tokenmem.modes import ModeProfile
-from langchain_tokenmem.types import RequestRules, Shares
+from langchain_tokenmem.types import Shares
 from tests.fakes import CharCounter, entries_of, log_text
-from tests.legality import problems
 from tests.summarize.models import Scripted
 
 BUDGET = TokenBudget(context_window=4_000)
@@ -307,15 +306,3 @@ def test_recall_and_notes_are_written_independently_into_one_block():
     again, view = memory.compact_and_view(said, both)
     assert again == both
     assert "</working_notes>\n\nRECALLED\n\nAnd now?" in texts_of(view.messages[-1])[0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["openai", "anthropic", "gemini", "bedrock", "mistral", "strict"])
-def test_requests_with_notes_are_legal_for_every_provider(name):
-    rounds = [("goal", 20), ("human", 30), ("decision", 90), ("human", 5), ("look", 90)] * 6
-    memory = memory_of(
-        budget=TokenBudget(context_window=2_000), request=RequestRules(legality=name)
-    )
-    calls = calls_of(memory, conversation(rounds))
-    assert any(with_notes(view) for _, view in calls)
-    assert [problems(view.messages) for _, view in calls] == [[]] * len(calls)

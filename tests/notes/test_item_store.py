@@ -45,10 +45,9 @@ READS = st.one_of(
         st.one_of(NONE, VALUES, st.just({"x": {"$ne": 2}})),
         st.just(100),
     ).map(lambda given: SearchOp(*given)),
-    st.tuples(
-        st.lists(MATCHES, max_size=2).map(tuple),
-        st.one_of(NONE, st.integers(1, 3)),
-    ).map(lambda given: ListNamespacesOp(*given)),
+    st.tuples(st.lists(MATCHES, max_size=2).map(tuple), st.one_of(NONE, st.integers(1, 3))).map(
+        lambda given: ListNamespacesOp(*given)
+    ),
 )
 BATCHES = st.lists(st.lists(st.one_of(WRITES, WRITES, READS), max_size=5), max_size=4)
 

@@ -242,15 +242,6 @@ def test_of_two_blocks_of_one_item_as_git_merges_them_the_newer_counts(folder):
     assert [item.value for item in store.search(PROJECT)] == [{"x": 2}]
 
 
-def test_a_change_by_hand_is_seen(folder):
-    store = JsonStore(folder)
-    store.put(PROJECT, "k", {"x": "tabs"})
-    store.flush()
-    (file,) = files(folder)
-    file.write_text(file.read_text(encoding="utf-8").replace("tabs", "spaces"), encoding="utf-8")
-    assert store.get(PROJECT, "k").value == {"x": "spaces"}
-
-
 @pytest.mark.parametrize(
     ("prefix", "items", "left"), [(ANN, 3, {BOB}), (PROJECT, 2, {BOB, GLOBAL})]
 )

@@ -85,16 +85,6 @@ def test_deleting_is_idempotent_and_of_one_scope(recall):
     assert recall.search("warranty", session_id="t")
 
 
-@pytest.mark.slow
-def test_a_long_document_is_found_by_its_middle(recall):
-    text = "\n".join(f"Section {number}: nothing of note." for number in range(3_000))
-    text = text.replace("Section 1500: nothing", "Section 1500: the heron nests")
-    recall.add_documents([Document(text, id="long")], session_id="s")
-    (hit,) = recall.search("where does the heron nest?", session_id="s")
-    assert "the heron nests" in hit.text
-    assert len(hit.text) < 3_000
-
-
 def test_clear_keeps_documents_and_erase_deletes_them_with_all_parts(store, recall):
     store.add("s", [HumanMessage("a warranty")])
     recall.add_documents([WARRANTY, *PARTS], session_id="s")

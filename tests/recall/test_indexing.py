@@ -67,10 +67,7 @@ def assert_whole(index: VectorIndex, store: TranscriptStore) -> None:
 
 
 @settings(max_examples=settings.default.max_examples // 4)
-@given(
-    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=6),
-    batch=st.integers(1, 7),
-)
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=6), batch=st.integers(1, 7))
 def test_however_messages_come_the_index_is_the_same(tmp_path_factory, sizes, batch):
     folder = tmp_path_factory.mktemp("any")
     with TranscriptStore(f"sqlite:///{folder}/memory.db", shared=True) as store:

@@ -15,10 +15,7 @@ from langchain_tokenmem.core.search_units import pack_unit
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall import ChromaIndex
 from langchain_tokenmem.recall.analysis import NamedDate, TextAnalyser, dates_in, order_in
-from langchain_tokenmem.recall.embeddings import (
-    HashingEmbeddings,
-    embed_texts,
-)
+from langchain_tokenmem.recall.embeddings import HashingEmbeddings, embed_texts
 from langchain_tokenmem.recall.fusion import Floor, fused
 from langchain_tokenmem.recall.text_parts import (
     OVERLAP_TOKENS,

@@ -137,10 +137,7 @@ def test_erasing_one_user_leaves_the_others_as_they_were(said, gone):
 
         def picture():
             return {
-                session: (
-                    store.messages(session),
-                    recall.search("copper lamp", session_id=session),
-                )
+                session: (store.messages(session), recall.search("copper lamp", session_id=session))
                 for session in store.sessions()
                 if not session.startswith(f"s{gone}-")
             }

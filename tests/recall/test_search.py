@@ -148,14 +148,6 @@ def test_only_some_messages_may_be_found(store, recall):
         assert recall.search("key", session_id="s", **nothing) == []
 
 
-def test_a_cleared_session_is_not_found_and_goes_on(store, recall):
-    filled(store, "s", "The key is under the mat.")
-    store.clear("s")
-    assert recall.search("key", session_id="s") == []
-    store.add("s", talk("A new key hangs in the hall.", start=900))
-    assert said(recall.search("key", session_id="s")) == ["A new key hangs in the hall."]
-
-
 # --- in which order, and how much
 
 

@@ -9,12 +9,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda
 
-from langchain_tokenmem import (
-    Recall,
-    TokenMemory,
-    TranscriptRetriever,
-    with_token_memory,
-)
+from langchain_tokenmem import Recall, TokenMemory, TranscriptRetriever, with_token_memory
 from langchain_tokenmem.errors import ConfigurationError
 
 QUESTION = "Licence?"

@@ -133,11 +133,7 @@ PARTS = [
     (groups.ChromaSettings, ChromaIndex, {"client"}),
     (groups.RecallSettings, Recall, {"store", "count_tokens", "validate"}),
     (groups.NotebookSettings, Notebook, {"store", "before_store", "now"}),
-    (
-        groups.SaverSettings,
-        TokenMemorySaver,
-        {"store", "serde", "allowed_types", "before_store"},
-    ),
+    (groups.SaverSettings, TokenMemorySaver, {"store", "serde", "allowed_types", "before_store"}),
     (groups.MiddlewareSettings, TokenMemoryMiddleware, {"memory", "store"}),
     (TokenMemorySettings, TokenMemory, {"counter", "callbacks", "before_store", "modes", "now"}),
 ]

@@ -8,11 +8,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.language_models import FakeListChatModel
 
-from langchain_tokenmem import (
-    TokenBudget,
-    TokenMemoryChatHistory,
-    TokenMemorySettings,
-)
+from langchain_tokenmem import TokenBudget, TokenMemoryChatHistory, TokenMemorySettings
 from langchain_tokenmem.errors import ConfigurationError
 
 STORE = {"store": "sqlite://"}

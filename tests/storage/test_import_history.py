@@ -17,11 +17,7 @@ from langchain_core.messages import (
 from langgraph.graph import START, MessagesState, StateGraph
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemorySaver
-from langchain_tokenmem.errors import (
-    ConfigurationError,
-    HistoryImportError,
-    StoreError,
-)
+from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
 from langchain_tokenmem.storage import import_sources as sources
 from langchain_tokenmem.storage.importing import PageWriter
 from tests.storage.samples import texts

@@ -12,13 +12,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 
-from langchain_tokenmem import (
-    Recall,
-    TokenBudget,
-    TokenMemory,
-    TokenMemorySaver,
-    TranscriptStore,
-)
+from langchain_tokenmem import Recall, TokenBudget, TokenMemory, TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, RedactionError, ScopeError
 from tests.contract.chats import bytes_of, fill
 from tests.storage.samples import state, texts

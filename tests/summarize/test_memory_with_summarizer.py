@@ -10,7 +10,6 @@ from langchain_tokenmem.summarize.model import ModelSummarizer
 from langchain_tokenmem.types import RequestRules
 from tests.fakes import CharCounter, newest_entry, own_words
 from tests.summarize.models import Scripted, parts_of
-from tests.summarize.watched import coverage
 
 
 def memory_of(model, window=2_000, **kwargs) -> TokenMemory:
@@ -79,15 +78,6 @@ def test_a_summary_records_model_prompt_version_reason_time_and_coverage():
     assert summary["reason"] in {"summarize_at", "limit"}
     assert summary["created_at"].endswith("+00:00")
     assert summary["covered"] > 1
-
-
-def test_the_coverage_check_finds_what_was_not_read_and_what_was_read_twice():
-    said = [HumanMessage("one two"), AIMessage("three " * 40)]
-    whole = "User: one two\n\nAssistant: " + "three " * 40
-    assert coverage(said, whole)[:2] == (206, 206)
-    assert coverage(said, whole)[2] == 0
-    assert coverage(said, "User: one")[1] == 0
-    assert coverage(said, whole + whole)[2] > 0
 
 
 @pytest.mark.slow

@@ -310,24 +310,6 @@ def test_tracing_and_usage_still_see_the_call():
     assert usage.usage_metadata["scripted"]["input_tokens"] == 100
 
 
-async def test_no_summarizer_token_reaches_stream_or_events_of_a_runnable():
-    model = Scripted()
-    writer = ModelSummarizer(model)
-    memory = memory_of(summarizer=writer)
-
-    async def turn(messages):
-        return (await memory.acompact(messages))["summary"]["entries"][-1]["text"]
-
-    chain = RunnableLambda(
-        lambda m: memory.compact(m)["summary"]["entries"][-1]["text"], afunc=turn
-    )
-    events = [event async for event in chain.astream_events(talk(20), version="v2")]
-    assert model.requests
-    assert not [e for e in events if "chat_model" in e["event"]]
-    model.requests.clear()
-    assert list(chain.stream(talk(21))) == [chain.invoke(talk(21))]
-
-
 @pytest.mark.slow
 def test_the_next_summary_reads_the_one_before_and_no_message_twice():
     model = Scripted()
@@ -386,18 +368,6 @@ async def test_any_summarizer_is_accepted():
         assert len(failed.failures) == 1
     with pytest.raises(ConfigurationError, match="no summarizer"):
         as_summarizer(42)
-
-
-async def test_a_function_is_given_the_new_messages_alone_and_needs_no_loop():
-    request = request_of(talk(3), prior="order 4711 is shipped")
-    one = as_summarizer(lambda messages: f"{messages[0].id} and {len(messages)} in all")
-    assert one.summarize(request).text == "h0 and 6 in all"
-
-    async def later(messages, prior):
-        await asyncio.sleep(0)
-        return f"later {prior}"
-
-    assert as_summarizer(later).summarize(request).text == "later order 4711 is shipped"
     with pytest.raises(ConfigurationError, match="takes no messages"):
         as_summarizer(lambda: "nothing")
 

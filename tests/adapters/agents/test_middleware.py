@@ -26,15 +26,7 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
-from tests.adapters.integrations import (
-    agent_of,
-    call,
-    look,
-    memory_of,
-    rounds,
-    state_of,
-    thread,
-)
+from tests.adapters.integrations import agent_of, call, look, memory_of, rounds, state_of, thread
 from tests.fakes import entries_of, log_text
 from tests.legality import problems
 from tests.providers import StrictModel

@@ -13,9 +13,9 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langchain_tokenmem import Recall, TokenMemoryMiddleware, TokenMemorySaver, TranscriptStore
+from langchain_tokenmem import Recall, TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
-from tests.adapters.integrations import agent_of, at, memory_of, put, read, texts, thread, turns
+from tests.adapters.integrations import at, put, read, texts, thread
 
 FACT = "The vault code is QUOKKA."
 
@@ -192,20 +192,3 @@ def test_a_sub_graph_belongs_to_whom_its_thread_belongs(store):
     assert store.erase(user_id="ann")["sessions"] == 2
     assert store.sessions() == []
     assert graph.get_state(thread()).values == {}
-
-
-# Recall
-
-
-@pytest.mark.slow
-def test_memory_recall_and_checkpoints_keep_each_message_once_and_in_order(store):
-    middleware = TokenMemoryMiddleware(memory_of(recall=Recall(store)))
-    script = [AIMessage("Yes.")] * 3
-    model, agent = agent_of(script, middleware, checkpointer=TokenMemorySaver(store))
-    agent.invoke({"messages": turns(2)}, thread())
-    agent.invoke({"messages": [HumanMessage(FACT, id="fact"), *turns(30, 10)]}, thread())
-    agent.invoke({"messages": [HumanMessage("Where is the QUOKKA?", id="ask")]}, thread())
-    assert FACT in str(model.seen[-1][-1].content)
-    held = agent.get_state(thread()).values["messages"]
-    assert store.messages("t") == held
-    assert "<recalled_messages>" not in str(held)

@@ -22,10 +22,8 @@ from typing import Annotated, Any, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain.agents import create_agent
 from langchain_core.agents import AgentAction
 from langchain_core.documents import Document
-from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -105,23 +103,6 @@ def test_a_value_of_a_states_usual_types_is_read_back(store, saver, value):
     saver.put_writes(config, [("value", value)], "task")
     found = TokenMemorySaver(store).get_tuple(at())
     assert [found.checkpoint["channel_values"]["value"], found.pending_writes[0][2]] == [value] * 2
-
-
-class Answering(GenericFakeChatModel):
-    """A model that calls the tool of the response format."""
-
-    def bind_tools(self, tools: Any, **_: Any) -> Answering:
-        return self
-
-
-def test_an_agent_with_a_response_format_is_stored_and_goes_on(saver):
-    call = {"name": "Weather", "args": {"place": "Lisbon", "degrees": 21}, "id": "c1"}
-    model = Answering(messages=iter(AIMessage("", tool_calls=[call]) for _ in range(2)))
-    agent = create_agent(model, [], response_format=Weather, checkpointer=saver)
-    for words in ("How is it in Lisbon?", "And now?"):
-        said = agent.invoke({"messages": [HumanMessage(words)]}, thread())
-        assert said["structured_response"] == LISBON
-    assert agent.get_state(thread()).values["structured_response"] == LISBON
 
 
 # What is refused

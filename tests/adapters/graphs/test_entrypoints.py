@@ -9,14 +9,12 @@ from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint, task
 from langgraph.graph import START, MessagesState, StateGraph, add_messages
-from langgraph.types import Command, interrupt
+from langgraph.types import interrupt
 
 from langchain_tokenmem import MemoryNode, TokenMemory
-from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent
 from langchain_tokenmem.graphs import AfterModelNode
 from tests.adapters.integrations import contents, memory_of, thread, turns
-from tests.fakes import ListSummarizer
 from tests.summarize.models import Gate, Scripted
 
 QUESTIONS = [message for message in turns(60) if message.type == "human"]
@@ -76,38 +74,6 @@ def test_a_chat_is_summarized_and_keeps_its_state():
     assert len(model.requests) == len(QUESTIONS)
     assert all(memory.count(request).tokens <= memory.budget.limit for request in model.requests)
     assert "question 0 " not in contents(model.requests[-1][1:])
-
-
-@pytest.mark.slow
-def test_events_name_thread_and_user_and_another_user_is_refused():
-    seen = Seen()
-    _, chat = chat_of(memory_of(callbacks=[seen]))
-    for question in QUESTIONS:
-        chat.invoke(question, thread(user_id="ann"))
-    assert {event.kind for event in seen.events} == {"view", "fold"}
-    assert {(e.session, e.thread, e.user) for e in seen.events} == {("t", "t", "ann")}
-    with pytest.raises(ScopeError, match="belongs to another user"):
-        chat.invoke(QUESTIONS[0], thread(user_id="bob"))
-
-
-@pytest.mark.slow
-def test_a_resumed_run_does_not_summarize_again():
-    class Counting(ListSummarizer):
-        calls = 0
-
-        def summarize(self, request: Any) -> Any:
-            self.calls += 1
-            return super().summarize(request)
-
-    summarizer = Counting()
-    model, chat = chat_of(memory_of(summarizer=summarizer), asks=True)
-    for question in QUESTIONS:
-        chat.invoke(question, thread())
-        before = summarizer.calls
-        chat.invoke(Command(resume=True), thread())
-        assert summarizer.calls == before
-    assert summarizer.calls > 1
-    assert len(model.requests) == len(QUESTIONS)
 
 
 async def test_an_async_chat_starts_its_summary_after_the_reply():

@@ -10,7 +10,6 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
-from langgraph.store.memory import InMemoryStore
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
@@ -18,7 +17,6 @@ from langchain_tokenmem import (
     CompactNode,
     MemoryMessagesState,
     MemoryNode,
-    Notebook,
     Recall,
     RecallNode,
     SummarizeNode,
@@ -59,18 +57,6 @@ def test_a_node_never_writes_an_empty_view():
         memory_input({"messages": []}, memory)
 
 
-def test_the_node_of_recall_brings_notes_too():
-    notes = Notebook(InMemoryStore())
-    notes.add("The user likes green tea.", level="global", user_id="ann")
-    asked = {"messages": [HumanMessage("Which tea do I like?", id="q")]}
-    run: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
-    update = RecallNode(TokenMemory(8_000, notes=notes)).invoke(asked, run)
-    assert "green tea" in update["memory"]["blocks"]["q"]["text"]
-    bare = RecallNode(TokenMemory(8_000)).invoke(asked, run)
-    assert bare["memory"]["blocks"] == {}
-    assert bare["memory"]["owner"] == "ann"
-
-
 def test_messages_behind_the_memorys_node_are_in_the_view():
     memory, messages = memory_of(), tool_turns(12)
     update = MemoryNode(memory).invoke({"messages": messages})
@@ -99,31 +85,6 @@ def test_every_compaction_and_summary_is_an_event_of_the_custom_stream():
     last = [event for event in events if event["event"] == "summary"][-1]
     assert last["covers_to"] == state_of(graph)["summary"]["covers_to"]
     assert last["memory"] == "memory"
-
-
-# Resumes, errors, interrupts
-
-
-def test_a_resume_or_a_retry_makes_the_view_anew():
-    memory, views = memory_of(), []
-
-    def call_model(state: MemoryMessagesState) -> dict:
-        views.append(memory_input(state, memory))
-        if len(views) == 1:
-            raise ConnectionError
-        return {"messages": [AIMessage("ok")]}
-
-    builder = StateGraph(MemoryMessagesState)
-    builder.add_node("model", call_model)
-    builder.add_edge(START, memory_nodes(builder, memory))
-    graph = builder.compile(checkpointer=InMemorySaver(), interrupt_before=["model"])
-    graph.invoke({"messages": tool_turns(12)}, thread())
-    assert views == []
-    with pytest.raises(ConnectionError):
-        graph.invoke(None, thread())
-    graph.invoke(None, thread())
-    assert views[0] == views[1] == memory.view(tool_turns(12), state_of(graph)).messages
-    assert len(memory.summarizer.requests) == 1
 
 
 # Schemas, keys and names

@@ -9,11 +9,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem.core.messages import groups
-from langchain_tokenmem.core.working_notes.mode_profiles import (
-    CODE,
-    ModeProfile,
-    new_modes_state,
-)
+from langchain_tokenmem.core.working_notes.mode_profiles import CODE, ModeProfile, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import read_groups
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.notes_state import ModesState, NoteItem

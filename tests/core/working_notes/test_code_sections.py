@@ -83,9 +83,7 @@ def test_paths_are_relative_to_the_root_and_one_file_stands_once() -> None:
 def test_an_error_shows_the_call_with_its_first_and_last_error_line() -> None:
     output = f"running\nERROR: setup failed\n{TRACEBACK}"
     state = read(bash("pytest tests", output, 1))
-    assert texts(state, "errors") == [
-        "pytest tests → ERROR: setup failed | ValueError: bad port",
-    ]
+    assert texts(state, "errors") == ["pytest tests → ERROR: setup failed | ValueError: bad port"]
     [error] = items(state, "errors")
     assert error["by"] == "tool"
 

@@ -6,18 +6,9 @@ from typing import Any
 
 import pytest
 
-from langchain_tokenmem.core.working_notes.mode_profiles import MODES, ModeProfile, mode_named
+from langchain_tokenmem.core.working_notes.mode_profiles import MODES, ModeProfile
 from langchain_tokenmem.core.working_notes.sections import SECTIONS
 from langchain_tokenmem.errors import ConfigurationError
-
-
-def test_the_modes_have_the_windows_and_limits_of_the_table() -> None:
-    talk, code, reasoning = (mode_named(name) for name in ("conversation", "code", "reasoning"))
-    assert (talk.window, code.window, reasoning.window) == (25, 30, 30)
-    assert (talk.limits["topics"], talk.limits["facts"]) == (10, 20)
-    assert [code.limits[name] for name in ("files", "errors", "progress")] == [20, 5, 10]
-    assert (reasoning.limits["decisions"], reasoning.limits["alternatives"]) == (20, 10)
-    assert reasoning.prefix_max_stale_turns == 3
 
 
 def test_the_modes_show_every_section_once() -> None:

@@ -6,7 +6,6 @@ import copy
 import json
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -14,7 +13,7 @@ from pydantic import TypeAdapter
 
 from langchain_tokenmem.core.facts.sentences import identifiers_in
 from langchain_tokenmem.core.messages import reference
-from langchain_tokenmem.core.working_notes.mode_profiles import MODES, new_modes_state
+from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state
 from langchain_tokenmem.core.working_notes.reading import MAX_READ_TO
 from langchain_tokenmem.core.working_notes.sections import SECTIONS
 from langchain_tokenmem.notes_state import ModesState, NoteItem
@@ -139,26 +138,6 @@ def test_a_state_is_plain_json_within_its_limits_and_what_was_given_stays(
     assert TypeAdapter(ModesState).validate_python(json.loads(json.dumps(state))) == state
     assert state["sections"].keys() <= set(SECTIONS)
     assert len(state["read_to"]) <= MAX_READ_TO
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_the_sections_of_all_modes_are_read_whichever_is_on(mode: str) -> None:
-    messages = [
-        user("Fix src/app.py. The budget is $5k. I live in Lyon."),
-        assistant("We decided to use Go for speed, assuming that all of Lyon agrees."),
-    ]
-    state = read(messages, new_modes_state(mode))
-    assert state["mode"] == mode
-    for section in (
-        "task",
-        "files",
-        "facts",
-        "objective",
-        "constraints",
-        "decisions",
-        "assumptions",
-    ):
-        assert texts(state, section), section
 
 
 def test_a_section_changes_only_when_what_is_shown_of_it_changes() -> None:

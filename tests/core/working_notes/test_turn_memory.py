@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.modes import TurnMemorySettings, format_message_for_provider
-from tests.fakes import CharCounter, ListSummarizer
+from tests import fakes
+from tests.fakes import CharCounter
 from tests.legality import problems
 
 TEXT = "Tool memory:\n- Files changed: b.go, a.go\n- Failed bash: go test ./... (exit 1)"
@@ -25,12 +25,7 @@ MEMORY = {
 
 
 def memory_of(window=20_000, **options):
-    return TokenMemory(
-        TokenBudget(context_window=window),
-        counter=CharCounter(),
-        summarizer=ListSummarizer(),
-        **options,
-    )
+    return fakes.memory_of(window, **options)
 
 
 def call(key, name, args, result="ok", **fields):
