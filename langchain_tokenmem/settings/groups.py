@@ -311,7 +311,7 @@ class FloorSettings(MadeSettings):
     share: float = Field(default=0.5, ge=0)
     """Share of the question's weight that a message needs, the longer it is the nearer to this."""
     strong_share: float = Field(default=0.65, ge=0)
-    """Share of one term, in a long message of a long history, or of several at which it is enough."""
+    """Share of one term, in a long message of a long history, or of several, that is enough."""
     cosine: float | None = 0.3
     """Cosine at which meaning alone is enough."""
     each_share: float = Field(default=0.01, ge=0)
