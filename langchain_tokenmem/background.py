@@ -343,11 +343,6 @@ def wait_for(future: Future[None], seconds: float) -> bool:
     return future.done()
 
 
-async def await_for(future: Future[None], seconds: float) -> None:
-    """Do the same as `wait_for` without blocking the event loop."""
-    await asyncio.wait([asyncio.wrap_future(future)], timeout=max(0.0, seconds))
-
-
 def wait_at_exit(wait: Callable[[], object]) -> None:
     """Call a method at the end of the process, as long as its object lives.
 

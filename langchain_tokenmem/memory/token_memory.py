@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.background import Closeable, TimedCalls, await_for, in_own_thread, wait_for
+from langchain_tokenmem.background import (
+    Closeable,
+    TimedCalls,
+    in_own_thread,
+    seconds_left,
+    wait_for,
+)
 from langchain_tokenmem.core.argument_checks import (
     BeforeStore,
     as_budget,
@@ -58,7 +64,7 @@ from langchain_tokenmem.state import MemoryState, SummaryEntry, load_state
 from langchain_tokenmem.summarize.base import Summarizer
 from langchain_tokenmem.summarize.coerce import AnySummarizer, as_summarizer
 from langchain_tokenmem.tokens.counters import TokenCount, TokenCounter, checked_counter
-from langchain_tokenmem.tokens.provider_counter import CountJob, ProviderCounter
+from langchain_tokenmem.tokens.provider_counter import ProviderCounter
 
 if TYPE_CHECKING:
     from langchain_tokenmem.notes.notebook import Notebook
@@ -315,8 +321,7 @@ class TokenMemory(ErasableMemory, Closeable):
         **options: Unpack[CompactionOptions],
     ) -> tuple[MemoryState, View]:
         """Do `compact` and `view` in one go, which parses the conversation only once."""
-        call, order = self._ordered(messages, state, options)
-        return self._compacted(self._counted(call), order, summaries_by(self.summarizer))
+        return self._compacted(messages, state, options, summaries_by(self.summarizer))
 
     async def acompact_and_view(
         self,
@@ -325,13 +330,8 @@ class TokenMemory(ErasableMemory, Closeable):
         **options: Unpack[CompactionOptions],
     ) -> tuple[MemoryState, View]:
         """Do the same as `compact_and_view` without blocking the event loop."""
-        call, order = await in_own_thread(self._ordered, messages, state, options)
-        count = self.start_count(call)
-        if count is not None:
-            await await_for(count.job, count.until - time.monotonic())
-            self.settle_count(count)
-            call = await in_own_thread(self.engine.prepare_again, call, call.before)
-        return await with_async_summaries(self.summarizer, partial(self._compacted, call, order))
+        work = partial(self._compacted, messages, state, options)
+        return await with_async_summaries(self.summarizer, work)
 
     def _call(
         self, messages: Sequence[BaseMessage], state: MemoryState | None, options: RequestOptions
@@ -340,20 +340,16 @@ class TokenMemory(ErasableMemory, Closeable):
         named = self.engine.named(messages)  # first, in case the two are swapped
         return self.engine.prepare(named, load_state(state), **options)
 
-    def _ordered(
+    def _compacted(
         self,
         messages: Sequence[BaseMessage],
         state: MemoryState | None,
         options: CompactionOptions,
-    ) -> tuple[PreparedCall, dict[str, Any]]:
-        """Return a call, and the options of its compaction that are none of the request."""
+        summarize: Summarize,
+    ) -> tuple[MemoryState, View]:
         order: Any = {key: given for key, given in options.items() if key in _ORDERS}
         request: Any = {key: given for key, given in options.items() if key not in _ORDERS}
-        return self._call(messages, state, request), order
-
-    def _compacted(
-        self, call: PreparedCall, order: dict[str, Any], summarize: Summarize
-    ) -> tuple[MemoryState, View]:
+        call = self.counted(self._call(messages, state, request))
         return self.engine.request(*self.engine.compaction(call, summarize, **order))
 
     def compact_behind(
@@ -363,36 +359,24 @@ class TokenMemory(ErasableMemory, Closeable):
         **options: Unpack[RequestOptions],
     ) -> MemoryState:
         """Compact in the background: other requests are sent before one under the new state."""
-        call = self._counted(self.engine.prepare(messages, state, **options))
+        call = self.counted(self.engine.prepare(messages, state, **options))
         return self.engine.compaction(call, summaries_by(self.summarizer))[1]
 
-    def _counted(self, call: PreparedCall) -> PreparedCall:
-        """Ask the provider for its count where that decides something, and wait for it."""
-        count = self.start_count(call)
-        if count is None:
-            return call
-        wait_for(count.job, count.until - time.monotonic())
-        self.settle_count(count)
-        return self.engine.prepare_again(call, call.before)
+    def counted(self, call: PreparedCall) -> PreparedCall:
+        """Return a call with its provider's count, which is waited for where it decides something.
 
-    def start_count(self, call: PreparedCall) -> CountJob | None:
-        """Start to ask the provider for the size of a request, where that decides something.
-
-        Only a `ProviderCounter` asks.
-
-        Returns:
-            The job to wait for, and to hand to `settle_count` then; None where none is asked.
+        Only a `ProviderCounter` asks; where no answer comes in time the call is as it was.
         """
         counter = self.engine.counter
         if not isinstance(counter, ProviderCounter):
-            return None
+            return call
         asked = request_to_count(call, counter)
-        return counter.start(*asked) if asked else None
-
-    def settle_count(self, count: CountJob) -> None:
-        """Note whether the provider's answer has come by now; a call that is prepared knows it."""
-        if isinstance(self.engine.counter, ProviderCounter):
-            self.engine.counter.settle(count)
+        job = counter.start(*asked) if asked else None
+        if job is None:
+            return call
+        wait_for(job.job, seconds_left(job.until - time.monotonic()))
+        counter.settle(job)
+        return self.engine.prepare_again(call, call.before)
 
     def count(
         self, messages: Sequence[BaseMessage], *, tools: Sequence[Any] | None = None

@@ -5,20 +5,18 @@
         -> compact and view -> commit -> start the summary that is due soon
     the model's reply -> start the summary that the next call needs
 
-A turn waits twice at most: for the provider's count and for a summary. `take_turn` and `atake_turn`
-are these waits, sync and async; all that comes before, between and behind them is the same.
+A turn waits twice at most: for the provider's count and for a summary. The async twins run the same
+steps in a thread of their own, and the summarizer on the event loop.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal
 
-from langchain_tokenmem.background import await_for, in_own_thread, wait_for, waiting_at_most
+from langchain_tokenmem.background import in_own_thread, seconds_left, wait_for, waiting_at_most
 from langchain_tokenmem.core.request_options import Steps
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import StoreError, SummaryError, TokenMemoryError
@@ -28,7 +26,6 @@ from langchain_tokenmem.memory.compaction import Summarize, summaries_by, with_a
 from langchain_tokenmem.memory.prepared_call import with_sent
 from langchain_tokenmem.memory.recalled_blocks import with_recalled
 from langchain_tokenmem.state import MemoryState
-from langchain_tokenmem.tokens.provider_counter import CountJob
 from langchain_tokenmem.turns.backlog import newest_messages
 from langchain_tokenmem.turns.conversation import (
     ATTEMPTS,
@@ -50,28 +47,15 @@ def take_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:
     """
     with waiting_at_most(conversation.memory.max_wait_s):
         turn = Turn(conversation.configured(), request)
-        begun = turn.begin()
-        if begun.count is not None:
-            wait_for(begun.count.job, turn.seconds_until(begun.count.until))
-            begun = turn.counted(begun.snapshot, begun.count)
-        if begun.summary is not None:
-            wait_for(begun.summary, turn.seconds_until())
         memory = turn.conversation.memory
-        return turn.finish(begun, summaries_by(memory.engine.summarizer, memory.summary_calls))
+        return turn.take(summaries_by(memory.summarizer, memory.summary_calls))
 
 
 async def atake_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:
     """Do the same as `take_turn` without blocking the event loop."""
     with waiting_at_most(conversation.memory.max_wait_s):
         turn = Turn(await in_own_thread(conversation.configured), request)
-        begun = await in_own_thread(turn.begin)
-        if begun.count is not None:
-            await await_for(begun.count.job, turn.seconds_until(begun.count.until))
-            begun = await in_own_thread(turn.counted, begun.snapshot, begun.count)
-        if begun.summary is not None:
-            await await_for(begun.summary, turn.seconds_until())
-        summarizer = turn.conversation.memory.summarizer
-        return await with_async_summaries(summarizer, partial(turn.finish, begun))
+        return await with_async_summaries(turn.conversation.memory.summarizer, turn.take)
 
 
 def compact_now(conversation: Conversation, request: TurnRequest) -> MemoryState:
@@ -82,16 +66,12 @@ def compact_now(conversation: Conversation, request: TurnRequest) -> MemoryState
         StoreError: When other writers committed first, again and again.
     """
     turn = Turn(conversation.configured(), request)
-    if (running := turn.running_summary()) is not None:  # no batch is paid for twice
-        wait_for(running, turn.seconds_until())
     return turn.compacted(summaries_by(turn.conversation.memory.summarizer))
 
 
 async def acompact_now(conversation: Conversation, request: TurnRequest) -> MemoryState:
     """Do the same as `compact_now` without blocking the event loop."""
     turn = Turn(await in_own_thread(conversation.configured), request)
-    if (running := turn.running_summary()) is not None:
-        await await_for(running, turn.seconds_until())
     return await with_async_summaries(turn.conversation.memory.summarizer, turn.compacted)
 
 
@@ -120,25 +100,6 @@ async def aafter_reply(conversation: Conversation, request: TurnRequest) -> None
 
 
 @dataclass(frozen=True)
-class _Begun:
-    """A turn before its waits.
-
-    Attributes:
-        snapshot: The conversation as it was loaded.
-        count: The provider's count that the call waits for; nothing else is decided until then.
-        due: When a summary is due.
-        summary: The summary that the call waits for.
-        late: State and view of the call where that one does not come in time.
-    """
-
-    snapshot: Snapshot
-    count: CountJob | None = None
-    due: Due | None = None
-    summary: Future[None] | None = None
-    late: tuple[MemoryState, View] | None = None
-
-
-@dataclass(frozen=True)
 class Turn:
     """The steps of one turn.
 
@@ -152,68 +113,57 @@ class Turn:
     request: TurnRequest
     started: float = field(default_factory=time.monotonic)
 
-    def seconds_until(self, until: float = math.inf) -> float:
-        """Return how long this call may wait until a time, by `time.monotonic`."""
-        end = self.started + self.conversation.memory.max_wait_s
-        return max(0.0, min(until, end) - time.monotonic())
+    def take(self, summarize: Summarize) -> TurnResult:
+        """Load the conversation, wait for what decides, compact and view, and commit that.
 
-    def begin(self) -> _Begun:
-        """Load the conversation, and ask the provider for its count where that decides."""
-        snapshot, memory = self._load(), self.conversation.memory
-        count = memory.start_count(snapshot.call) if snapshot.call else None
-        return _Begun(snapshot, count) if count else self._with_summary(snapshot)
-
-    def counted(self, snapshot: Snapshot, count: CountJob) -> _Begun:
-        """Go on after the wait for the provider's count."""
-        self.conversation.memory.settle_count(count)
-        return self._with_summary(self._prepared(snapshot))
-
-    def _prepared(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot with its call; without one where not all of it is looked at."""
-        if snapshot.newest is not None:
-            return snapshot
-        engine = self.conversation.memory.engine
-        call = engine.prepare(snapshot.messages, snapshot.state, **snapshot.options)
-        return replace(snapshot, call=call)
-
-    def _with_summary(self, snapshot: Snapshot) -> _Begun:
-        """Start the summary that the call waits for, and make the view without it.
-
-        The view is made before the wait: at its end there may be many calls, and no time.
+        The view without a due summary is made before the wait for it: at its end there may be many
+        calls, and no time.
         """
+        snapshot, memory = self._load(), self.conversation.memory
+        if snapshot.call is not None:
+            snapshot = replace(snapshot, call=memory.counted(snapshot.call))
         if self.request.instruction is not None:  # the agent asks for one: it may run already
-            return _Begun(snapshot, summary=self.running_summary())
+            snapshot = self._load(snapshot) if self._wait_for_running() else snapshot
+            return self._committed(snapshot, None, summarize)
         due = self._due_summary(snapshot)
-        if due != "at once":
-            return _Begun(snapshot, due=due)
-        summary = self._start_summary(snapshot, due)
-        summarize = summaries_by(self.conversation.memory.summarizer)
-        late = self._compact(snapshot, "shorten_if_enough", summarize)
-        return _Begun(snapshot, due=due, summary=summary, late=late)
-
-    def finish(self, begun: _Begun, summarize: Summarize) -> TurnResult:
-        """Compact and view after all waits, and commit the new state."""
-        snapshot = begun.snapshot
-        if begun.summary is not None:
-            if begun.late is not None and not begun.summary.done():
-                state, view = begun.late
-                if self.conversation.commit(snapshot, state):
-                    return self._result(snapshot, state, view)
+        if due == "at once":
+            summary = self._start_summary(snapshot, due)
+            late = self._compact(snapshot, "shorten_if_enough", summaries_by(memory.summarizer))
+            if not self._wait_for(summary) and self.conversation.commit(snapshot, late[0]):
+                return self._result(snapshot, *late)
             snapshot = self._load(snapshot)
+        return self._committed(snapshot, due, summarize)
+
+    def _committed(self, snapshot: Snapshot, due: Due | None, summarize: Summarize) -> TurnResult:
+        """Compact and view after all waits, and commit the new state."""
         # A summary that is made in the background is not made here as well.
-        steps = self.request.steps if begun.due is None else "shorten_if_enough"
+        steps = self.request.steps if due is None else "shorten_if_enough"
         for _ in range(ATTEMPTS):
             try:
                 state, view = self._compact(snapshot, steps, summarize)
             except SummaryError as error:
                 return self._without_summary(snapshot, error)
             if self.conversation.commit(snapshot, state):
-                if begun.due == "soon":  # it reads what this turn has committed
-                    self._start_summary(snapshot, begun.due)
+                if due == "soon":  # it reads what this turn has committed
+                    self._start_summary(snapshot, due)
                 return self._result(snapshot, state, view)
             snapshot = self._load(snapshot)
         self.warn("others commit all the time.")
         return self._uncompacted(snapshot)
+
+    def _wait_for(self, summary: Future[None]) -> bool:
+        """Wait for a summary as long as a call may; return whether it has ended."""
+        return wait_for(summary, seconds_left(self.conversation.memory.max_wait_s))
+
+    def _wait_for_running(self) -> bool:
+        """Wait for the summary that is made for this conversation; return whether there was one.
+
+        So no batch is paid for twice.
+        """
+        running = self.running_summary()
+        if running is not None:
+            self._wait_for(running)
+        return running is not None
 
     def start_due_summary(self) -> None:
         """Start the summary that the next call needs, with the reply counted in."""
@@ -228,6 +178,7 @@ class Turn:
     def compacted(self, summarize: Summarize) -> MemoryState:
         """Fold everything but the recent share into the summary, and commit that."""
         engine, instruction = self.conversation.memory.engine, self.request.instruction
+        self._wait_for_running()
         for _ in range(ATTEMPTS):
             snapshot = self.conversation.load(self.request)
             call = engine.prepare(snapshot.messages, snapshot.state, **snapshot.options)
@@ -250,6 +201,14 @@ class Turn:
             state = with_recalled(memory, messages, state, snapshot.scope, **snapshot.options)
             snapshot = replace(snapshot, state=state)
         return self._prepared(snapshot)
+
+    def _prepared(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with its call; without one where not all of it is looked at."""
+        if snapshot.newest is not None:
+            return snapshot
+        engine = self.conversation.memory.engine
+        call = engine.prepare(snapshot.messages, snapshot.state, **snapshot.options)
+        return replace(snapshot, call=call)
 
     def _without_backlog(self, snapshot: Snapshot) -> Snapshot:
         """Return the conversation with the newest messages only, where the others are too many.
