@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.background import in_own_thread, in_thread
+from langchain_tokenmem.background import in_thread
 from langchain_tokenmem.core.argument_checks import as_budget, as_messages, checked
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.message_times import stamped
@@ -27,7 +27,6 @@ from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.turns.conversation import TurnRequest
 from langchain_tokenmem.turns.stored_session import SessionPins, StoredSession, with_time
 from langchain_tokenmem.turns.turn import (
-    aafter_reply,
     acompact_now,
     after_reply,
     atake_turn,
@@ -119,13 +118,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         if _hold_reply(given):
             after_reply(self._session, self._request)
 
-    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Do the same as `add_messages` without blocking the event loop."""
-        given = self._with_times(self._without_view_forms(messages))
-        self._frozen = None
-        await in_own_thread(self._session.add, given)
-        if _hold_reply(given):
-            await aafter_reply(self._session, self._request)
+    aadd_messages = in_thread(add_messages)
 
     def _without_view_forms(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
         """Return messages with a mark on those that the view has shown: they are no edits."""
@@ -157,10 +150,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         self._frozen = None
         self._session.store.clear(self._session.session_id, user_id=self._session.user_id)
 
-    async def aclear(self) -> None:
-        """Do the same as `clear` without blocking the event loop."""
-        self._frozen = None
-        await self._session.store.aclear(self._session.session_id, user_id=self._session.user_id)
+    aclear = in_thread(clear)
 
     def edit(self, message_id: str, text: str) -> None:
         """Give a message another text; the earlier one is superseded.

@@ -140,8 +140,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         thread, request = self.turn_of(input, config)
         if not thread.messages:
             return {}
-        result = take_turn(thread, request)
-        return self._update(input, thread, result, self._removals(thread, result, config))
+        return self._update(input, config, thread, take_turn(thread, request))
 
     async def ainvoke(
         self,
@@ -154,8 +153,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         if not thread.messages:
             return {}
         result = await atake_turn(thread, request)
-        removals = await in_own_thread(self._removals, thread, result, config)
-        return self._update(input, thread, result, removals)
+        return await in_own_thread(self._update, input, config, thread, result)
 
     def turn_of(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
         """Return the thread in a state, and what is asked of its memory."""
@@ -192,10 +190,11 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
     def _update(
         self,
         state: Any,
+        config: RunnableConfig | None,
         thread: GraphThread,
         result: TurnResult,
-        removed: Sequence[TranscriptRow],
     ) -> dict[str, Any]:
+        removed = self._removals(thread, result, config)
         if removed:
             pruned = add_to_ranges(result.state["pruned"], [row.seq for row in removed])
             result = replace(result, state={**result.state, "pruned": pruned}, changed=True)

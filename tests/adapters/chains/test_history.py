@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import warnings
 
 import pytest
@@ -150,12 +151,17 @@ def test_a_commit_between_read_and_write_of_a_turn_loses_and_doubles_nothing(sto
     assert store.state("s").state["summary"]
 
 
-async def test_async_runs_use_the_async_methods_of_the_history_only(store, monkeypatch):
-    def refuse(*_args, **_kwargs):
+async def test_async_runs_call_no_sync_method_of_the_history_on_the_event_loop(store, monkeypatch):
+    loop_thread, add = threading.current_thread(), TokenMemoryChatHistory.add_messages
+
+    def elsewhere(*args):
+        assert threading.current_thread() is not loop_thread
+        add(*args)
+
+    def refuse(_):
         raise AssertionError("a sync method in an async run")
 
-    for name in ("add_messages", "clear"):
-        monkeypatch.setattr(TokenMemoryChatHistory, name, refuse)
+    monkeypatch.setattr(TokenMemoryChatHistory, "add_messages", elsewhere)
     monkeypatch.setattr(TokenMemoryChatHistory, "messages", property(refuse))
     model = FakeListChatModel(responses=["one", "two"])
     chain = wrapped(PROMPT | model, memory_of(), store, **KEYS)
