@@ -19,11 +19,18 @@ from langchain_tokenmem.core.thread_names import is_subgraph_session
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.events import MemoryEvent
 from langchain_tokenmem.memory.prepared_call import PreparedCall
-from langchain_tokenmem.notes.kept_notes import notes_for_question, with_notes_in_front
+from langchain_tokenmem.notes.kept_notes import (
+    KeptNotes,
+    kept_notes,
+    questions_in,
+    standing_notes,
+    with_notes_in_front,
+)
 from langchain_tokenmem.state import Block, MemoryState
 
 if TYPE_CHECKING:
     from langchain_tokenmem.memory.token_memory import TokenMemory
+    from langchain_tokenmem.notes.notebook import Notebook
 
 _MAX_HITS = 50
 """Hits that are asked for; the recall share of the budget decides how many are shown."""
@@ -103,20 +110,8 @@ def with_recalled(
     block = _recalled(memory, question, conversation, call)
     if block is not None and block["ids"]:
         _tell(memory, call, "recall", block["text"], block["ids"], started)
-    notes, started = None, time.perf_counter()
-    if notebook is not None:
-        most, count_text = call.budget.notes_tokens, call.counter.text
-        notes = notes_for_question(
-            notebook,
-            messages,
-            state,
-            conversation.user_id,
-            conversation.session_id,
-            most,
-            count_text,
-            memory.warn_once,
-            memory.notes_calls,
-        )
+    started = time.perf_counter()
+    notes = _kept_notes(memory, notebook, conversation, call) if notebook is not None else None
     if notes and notes.text:
         _tell(memory, call, "notes", notes.text, notes.levels, started)
     if block is None and not (notes and notes.text):
@@ -159,6 +154,33 @@ def _recalled(
     held = {key: digest_of_words([branch[key]]) for key in block["ids"] if key in branch}
     words = {key: digest for key, digest in held.items() if digest}
     return {**block, "words": words} if words else block
+
+
+def _kept_notes(
+    memory: TokenMemory, notebook: Notebook, conversation: ConversationScope, call: PreparedCall
+) -> KeptNotes | None:
+    """Return the notes that match the newest question or the two turns before it; None for none.
+
+    What a live block shows already is not shown again; what was removed or changed since it was
+    shown is told to be void. Where the store fails the call goes on without.
+    """
+    there = {message.id for message in call.messages}
+    shown = standing_notes(block for key, block in call.before["blocks"].items() if key in there)
+    session_id = conversation.session_id
+    try:
+        asked = notebook.scoped(conversation.user_id, session_id or None)
+        questions = [*questions_in(call.messages)]
+        found, ids = memory.notes_calls.run(lambda: asked.relevant(questions))
+        levels = set(asked.scope.levels())
+    except ScopeError:  # neither a user nor a session: there are no notes to show
+        return None
+    except Exception as error:  # noqa: BLE001  # an application's own store may raise
+        memory.warn_once(f"Session {session_id!r}: no notes are shown, {error}")
+        return None
+    gone = {name for name, level in shown.items() if level in levels} - ids
+    fresh = [note for note in found if note.id not in shown]
+    most, count_text = call.budget.notes_tokens, call.counter.text
+    return kept_notes(fresh, most, count_text, void=sorted(gone))
 
 
 def question_without_block(

@@ -4,70 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.background import TimedCalls
 from langchain_tokenmem.core.inserted_text import KEPT_FENCE, without_fences
-from langchain_tokenmem.core.messages import role_of, text_of, with_ids
-from langchain_tokenmem.errors import ScopeError
+from langchain_tokenmem.core.messages import role_of, text_of
 from langchain_tokenmem.notes.note import Note
 from langchain_tokenmem.state import Block, MemoryState
-
-if TYPE_CHECKING:
-    from langchain_tokenmem.notes.notebook import Notebook
 
 _TURNS_BEFORE = 2
 _LONGEST_TEXT = 1_000
 """Characters of an earlier message that notes are searched for, from its beginning."""
 
 
-def notes_for_question(
-    notebook: Notebook,
-    messages: Sequence[BaseMessage],
-    state: MemoryState,
-    user_id: str | None,
-    session_id: str,
-    most: int,
-    count_text: Callable[[str], int],
-    warn: Callable[[str], None],
-    calls: TimedCalls,
-) -> KeptNotes | None:
-    """Return the notes that match the newest question or the two turns before it; None for none.
-
-    What a live block shows already is not shown again; what was removed or changed since it was
-    shown is told to be void. Where the store fails the call goes on without.
-
-    Args:
-        notebook: Has the notes.
-        messages: The conversation; the question stands last.
-        state: Has the live blocks.
-        user_id: User of the call.
-        session_id: Session of the call; empty for none.
-        most: Tokens that the notes may have.
-        count_text: Counts the tokens of a text.
-        warn: Takes what the log should say once.
-        calls: Limits how long the store is waited for.
-    """
-    there = {message.id or "" for message in with_ids(messages)}
-    blocks = [block for key, block in state["blocks"].items() if key in there]
-    shown = standing_notes(blocks)
-    try:
-        asked = notebook.scoped(user_id, session_id or None)
-        found, ids = calls.run(lambda: asked.relevant([*_questions(messages)]))
-        levels = set(asked.scope.levels())
-    except ScopeError:  # neither a user nor a session: there are no notes to show
-        return None
-    except Exception as error:  # noqa: BLE001  an application's own store may raise
-        warn(f"Session {session_id!r}: no notes are shown, {error}")
-        return None
-    gone = {name for name, level in shown.items() if level in levels} - ids
-    fresh = [note for note in found if note.id not in shown]
-    return kept_notes(fresh, most, count_text, void=sorted(gone))
-
-
-def _questions(messages: Sequence[BaseMessage]) -> Iterator[str]:
+def questions_in(messages: Sequence[BaseMessage]) -> Iterator[str]:
     """Yield the texts that notes are searched for: the newest one first, in full."""
     turns = 0
     for place, message in enumerate(reversed(messages)):
