@@ -66,22 +66,10 @@ class CheckedMessages:
     digested again. A change inside of such an object is seen: its words are kept beside it.
     """
 
-    __slots__ = (
-        "_calling",
-        "_calls",
-        "_contents",
-        "_hides",
-        "_messages",
-        "_named",
-        "_summary",
-    )
-
     def __init__(self) -> None:
         self._named = with_ids(())
         self._messages: Sequence[BaseMessage] = ()
-        self._contents: list[Any] = []
-        self._calling: list[AIMessage] = []
-        self._calls: list[Any] = []
+        self._said: list[Any] = []
         self._summary: RunningSummary | None = None
         self._hides = False
 
@@ -110,23 +98,23 @@ class CheckedMessages:
             self._summary == summary
             and (self._hides or not hides)
             and same_objects(self._messages, covered)
-            and self._contents == [*map(_CONTENT, covered)]
-            and self._calls == [message.tool_calls for message in self._calling]
+            and self._said == _said(covered)
         )
 
     def note(self, summary: RunningSummary, covered: Sequence[BaseMessage], *, hides: bool) -> None:
         """Remember that a summary is current."""
-        self._messages, self._summary, self._hides = (), None, hides
         try:
-            self._contents = [*map(_copied, map(_CONTENT, covered))]
-            self._calling = [message for message in covered if isinstance(message, AIMessage)]
-            self._calls = [_copied(message.tool_calls) for message in self._calling]
+            self._said = _copied(_said(covered))
         except RecursionError:  # content that refers to itself is compared at each call
+            self._summary = None
             return
-        self._messages, self._summary = covered, summary
+        self._messages, self._summary, self._hides = covered, summary, hides
 
 
-_CONTENT = attrgetter("content")
+def _said(messages: Sequence[BaseMessage]) -> list[Any]:
+    """Return what of messages can be changed inside of them."""
+    calls = [message.tool_calls for message in messages if isinstance(message, AIMessage)]
+    return [*map(attrgetter("content"), messages), *calls]
 
 
 def _copied(value: Any) -> Any:

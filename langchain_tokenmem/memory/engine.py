@@ -117,10 +117,6 @@ class CalledModel:
             model=model,
         )
 
-    def own_budget(self, budget: TokenBudget) -> TokenBudget:
-        """Return a budget in the window of this model; itself where the model does not tell it."""
-        return budget if self.window is None else budget.in_window(self.window, self.most_output)
-
 
 @lru_cache(maxsize=64)
 def _for_counts(budget: TokenBudget, *, exact: bool) -> TokenBudget:
@@ -175,7 +171,9 @@ class Engine:
     def for_model(self, model: Any) -> Engine:
         """Return the engine for calls of a chat model: its rules, its vocabulary, its window."""
         called = CalledModel.of(model, nameless=self.budget.model, models=self.models)
-        budget = called.own_budget(self.budget) if self.follows_model else self.budget
+        if not self.follows_model or called.window is None:
+            return replace(self, called=called)
+        budget = self.budget.in_window(called.window, called.most_output)
         return replace(self, called=called, budget=budget)
 
     def with_settings(
@@ -375,7 +373,7 @@ class Engine:
             notes = WorkingNotes(settings, call.mode, asked, call.budget, count)
             if (switch := notes.event(call.context, call.state)) is not None:
                 self.tell("end", switch)
-            known = with_covered_notes(call.messages, call.state, settings, asked)
+            known = with_covered_notes(lambda: prepared.messages, call.state, settings, asked)
             context, known = notes.added(call.context, known)
             call = replace(call, context=context, state=known)
         if steps is None:

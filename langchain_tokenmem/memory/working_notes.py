@@ -250,31 +250,19 @@ MOST_READ = 2_000
 """Covered messages that are read, the newest: some 0.3 seconds, once in a session."""
 
 
-def lacks_covered_notes(
-    state: MemoryState, settings: AnnotationSettings, asked: str | None
-) -> bool:
-    """Return whether a mode is on in a session of which nothing was read, but much summarized.
-
-    Args:
-        state: The memory's state.
-        settings: Settings of working notes.
-        asked: Name of the mode that a call asks for; None where it asks for nothing.
-    """
-    modes = state.get("modes")
-    is_unread = state["summary"] is not None and not (modes and modes["read_to"])
-    return is_unread and settings.mode_of(modes, asked) is not None
-
-
 def with_covered_notes(
-    messages: Sequence[BaseMessage],
+    transcript: Callable[[], Sequence[BaseMessage]],
     state: MemoryState,
     settings: AnnotationSettings,
     asked: str | None,
 ) -> MemoryState:
     """Return the state with what was read of the messages that its summary covers.
 
+    They are read where a mode is on in a session of which nothing was read, but much summarized.
+
     Args:
-        messages: The conversation, oldest first, with the covered messages as far as they are kept.
+        transcript: Returns the conversation, oldest first, with the covered messages as far as they
+            are kept.
         state: The memory's state.
         settings: Settings of working notes.
         asked: Name of the mode that a call asks for; None where it asks for nothing.
@@ -282,11 +270,15 @@ def with_covered_notes(
     Returns:
         The state; the same object where there is nothing to read.
     """
-    summary, mode = state["summary"], settings.mode_of(state.get("modes"), asked)
-    if summary is None or mode is None or not lacks_covered_notes(state, settings, asked):
+    summary, known = state["summary"], state.get("modes")
+    if summary is None or (known and known["read_to"]):
         return state
+    mode = settings.mode_of(known, asked)
+    if mode is None:
+        return state
+    messages = transcript()
     covered = spoken_messages(messages[: covered_end(messages, summary)])
-    before = state.get("modes") or new_modes_state("" if asked is not None else mode.name)
+    before = known or new_modes_state("" if asked is not None else mode.name)
     modes = read_groups(
         before,
         [group.messages for group in groups(covered[-MOST_READ:])],

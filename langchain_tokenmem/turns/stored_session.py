@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
@@ -50,7 +51,7 @@ from langchain_tokenmem.memory.current_words import (
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
-from langchain_tokenmem.memory.working_notes import lacks_covered_notes, with_covered_notes
+from langchain_tokenmem.memory.working_notes import with_covered_notes
 from langchain_tokenmem.notes_state import Author, Pin
 from langchain_tokenmem.state import MemoryState, new_state
 from langchain_tokenmem.turns.backlog import beginnings
@@ -314,11 +315,9 @@ class StoredSession:
 
     def _with_covered_notes(self, state: MemoryState, request: TurnRequest) -> MemoryState:
         """Return a state that has the notes of what was covered before a mode was on."""
-        settings, asked = self.memory.engine.annotations, request.options.get("mode")
-        if not lacks_covered_notes(state, settings, asked):
-            return state
-        transcript = self.store.messages(self.session_id, user_id=self.user_id)
-        return with_covered_notes(transcript, state, settings, asked)
+        read = partial(self.store.messages, self.session_id, user_id=self.user_id)
+        settings = self.memory.engine.annotations
+        return with_covered_notes(read, state, settings, request.options.get("mode"))
 
     def load_after_reply(self, request: TurnRequest) -> Snapshot:
         """Read the session with the reply in it."""
