@@ -124,9 +124,13 @@ def _copied(value: Any) -> Any:
     return [*map(_copied, value)] if isinstance(value, list) else value
 
 
-def checked_messages() -> Callable[[int], CheckedMessages]:
-    """Return a function from a conversation's key to its messages that were compared before."""
-    return lru_cache(maxsize=_MOST_CONVERSATIONS)(lambda _key: CheckedMessages())
+def checked_messages() -> Callable[[Any], CheckedMessages]:
+    """Return a function from a conversation to its messages that were compared before.
+
+    It is known by its first message: two conversations that share it cost each other time only.
+    """
+    of_first = lru_cache(maxsize=_MOST_CONVERSATIONS)(lambda _key: CheckedMessages())
+    return lambda messages: of_first(id(next(iter(messages), None)))
 
 
 def with_current_words(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Unpack
 
@@ -124,11 +124,6 @@ def _for_counts(budget: TokenBudget, *, exact: bool) -> TokenBudget:
     return budget.for_counts(exact=exact)
 
 
-def utc_now() -> datetime:
-    """Return the time, in UTC."""
-    return datetime.now(UTC)
-
-
 @dataclass(frozen=True)
 class Engine:
     """The settings by which a memory decides, and its decisions.
@@ -148,8 +143,7 @@ class Engine:
         called: The model that is called; None where it is not known.
         source: The conversation that events are about; None where it is not known.
         totals: What was done so far, in all conversations.
-        checked: Messages of a conversation that were compared with its summary, by the identity of
-            the first one: two conversations that share it cost each other time and nothing else.
+        checked: Returns the messages of a conversation that were compared with its summary.
     """
 
     budget: TokenBudget
@@ -166,7 +160,7 @@ class Engine:
     called: CalledModel | None = None
     source: EventSource | None = None
     totals: EventTotals = field(default_factory=EventTotals)
-    checked: Callable[[int], CheckedMessages] = field(default_factory=checked_messages)
+    checked: Callable[[Any], CheckedMessages] = field(default_factory=checked_messages)
 
     def for_model(self, model: Any) -> Engine:
         """Return the engine for calls of a chat model: its rules, its vocabulary, its window."""
@@ -228,8 +222,8 @@ class Engine:
         """Return messages, each with an id, and without copies of what the memory inserts."""
         if isinstance(messages, NamedMessages):
             return messages
-        first = messages[0] if isinstance(messages, list) and messages else None
-        return self.checked(id(first)).named(messages)
+        known = self.checked(messages if isinstance(messages, list) else ())
+        return known.named(messages)
 
     def gave_up(self) -> None:
         """Tell the summarizer's breaker of a summary that did not come in time."""
@@ -268,8 +262,7 @@ class Engine:
         tokens = self.counter_of(budget)
         is_exact = tokens.method == "exact"
         budget = _for_counts(budget, exact=is_exact)
-        checked = self.checked_before(messages)
-        known = with_current_words(messages, state, tokens.text, checked)
+        known = with_current_words(messages, state, tokens.text, self.checked(messages))
         on = self.annotations.mode_of(known.get("modes"), options.get("mode"))
         system, tools = options.get("system"), options.get("tools")
         context = split_context(
@@ -331,10 +324,6 @@ class Engine:
             f"known; {self.budget.context_window:,} tokens are assumed. Give it, "
             f"TokenMemory(32_000), or name the model that is called: memory.for_model(model)."
         )
-
-    def checked_before(self, messages: Sequence[BaseMessage]) -> CheckedMessages:
-        """Return what is known of a conversation that was compared with its summary."""
-        return self.checked(id(messages[0]) if messages else 0)
 
     def plan(self, call: PreparedCall) -> Plan:
         """Return what a compaction would do."""

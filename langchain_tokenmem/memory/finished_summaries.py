@@ -28,7 +28,7 @@ from langchain_tokenmem.memory.call_counts import in_force_from
 from langchain_tokenmem.memory.prepared_call import with_sent
 from langchain_tokenmem.memory.summary_log import LAST_IDS, entry_ids
 from langchain_tokenmem.notes_state import ModesState, TurnMemories
-from langchain_tokenmem.state import MemoryState, SummaryEntry, new_state
+from langchain_tokenmem.state import MemoryState, SummaryEntry
 
 _MAX_KEPT = 1_024
 """Summaries and reply times that are kept, those used last; a summary of 8,000 tokens is 32 kB."""
@@ -180,7 +180,7 @@ def rebase_summary(
     before: MemoryState,
     after: MemoryState,
     now: MemoryState,
-    made_of: Sequence[BaseMessage] | None = None,
+    made_of: Sequence[BaseMessage],
 ) -> MemoryState | None:
     """Apply a compaction's summary to a state that has changed since; None where it does not fit.
 
@@ -189,9 +189,9 @@ def rebase_summary(
         before: The state that the compaction began with.
         after: The state that it gave.
         now: The state as it stands now.
-        made_of: The conversation that was compacted; None where it is the one of now.
+        made_of: The conversation that was compacted.
     """
-    finished = _FinishedSummary.of(messages if made_of is None else made_of, before, after)
+    finished = _FinishedSummary.of(made_of, before, after)
     return finished.applied_to(messages, now) if finished else None
 
 
@@ -219,7 +219,7 @@ class FinishedSummaries:
     def put(
         self,
         messages: Sequence[BaseMessage],
-        before: MemoryState | None,
+        before: MemoryState,
         after: MemoryState,
         *,
         key: Hashable = None,
@@ -236,7 +236,7 @@ class FinishedSummaries:
             places: Scopes in which it is found again; none where only that call takes it.
             agent: Thread and sub-graphs in which it was made.
         """
-        finished = _FinishedSummary.of(messages, before or new_state(), after)
+        finished = _FinishedSummary.of(messages, before, after)
         if finished is None:
             return
         covered = _digest_of_all(finished.digests[: finished.size])
@@ -248,25 +248,20 @@ class FinishedSummaries:
                 self._kept[name] = finished, agent
 
     def take(
-        self, key: Hashable, messages: Sequence[BaseMessage], state: MemoryState | None
-    ) -> MemoryState | None:
+        self, key: Hashable, messages: Sequence[BaseMessage], state: MemoryState
+    ) -> MemoryState:
         """Return the state that waits for a conversation, if it fits; the given one else."""
-        taken = self._waiting(key, messages, state or new_state())
+        taken = self.waiting(key, messages, state)
         if taken is None:
             return state
         with self._lock:
             self._kept.pop(("waiting", key), None)
         return taken
 
-    def is_waiting(
-        self, key: Hashable, messages: Sequence[BaseMessage], state: MemoryState
-    ) -> bool:
-        """Return whether a state waits for a conversation that `take` would return."""
-        return self._waiting(key, messages, state) is not None
-
-    def _waiting(
+    def waiting(
         self, key: Hashable, messages: Sequence[BaseMessage], state: MemoryState
     ) -> MemoryState | None:
+        """Return the state that waits for a conversation, if it fits; it goes on waiting."""
         with self._lock:
             finished = self._kept.get(("waiting", key))
         return finished.applied_to(messages, state) if finished else None

@@ -54,7 +54,7 @@ from langchain_tokenmem.events import EventSource, MemoryCallbacks, checked_call
 from langchain_tokenmem.memory.background import BackgroundSummaries, BackgroundSummarizer
 from langchain_tokenmem.memory.call_counts import request_to_count
 from langchain_tokenmem.memory.compaction import Summarize, summaries_by, with_async_summaries
-from langchain_tokenmem.memory.engine import Engine, utc_now
+from langchain_tokenmem.memory.engine import Engine
 from langchain_tokenmem.memory.erasing import ErasableMemory
 from langchain_tokenmem.memory.finished_summaries import FinishedSummaries
 from langchain_tokenmem.memory.prepared_call import PreparedCall
@@ -138,7 +138,7 @@ class TokenMemory(ErasableMemory, Closeable):
         background: BackgroundSummaries | bool = True,
         max_wait_s: float = 30.0,
         before_store: BeforeStore | None = None,
-        now: Callable[[], datetime] = utc_now,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.warn_once = lru_cache(maxsize=1_024)(logging.getLogger(__name__).warning)
         line = "request=RequestRules(pin_first=False)"

@@ -126,13 +126,7 @@ class JsonFolder:
         if len(prefix) >= _FILE_LABELS:
             file = self.file_of(prefix)
             return [file] if file.exists() else []
-        found = self.path.glob(f"{_owner_pattern(prefix)}-*.json")
-        return sorted(file for file in found if self._may_hold(file, prefix))
-
-    def _may_hold(self, file: Path, prefix: Namespace) -> bool:
-        """Return whether a file may hold items under a prefix; its name stands for its root."""
-        known = self._read.get(file)
-        return known is None or starts_with(known.root, prefix)
+        return sorted(self.path.glob(f"{_owner_pattern(prefix)}-*.json"))
 
     def items_under(self, prefix: Namespace) -> dict[ItemId, StoredItem]:
         """Return the items under a prefix; a damaged file is set aside.

@@ -143,8 +143,7 @@ class GraphThread:
         if self.pins:
             state = with_pins(state, self.pins)
         if self.key is not None and request.steps is not None:
-            taken = self.memory.finished_summaries.take(self.key, self.messages, state)
-            state = taken or state
+            state = self.memory.finished_summaries.take(self.key, self.messages, state)
         if state["summary"] is None and self.memory.finished_summaries:
             state = self._found_again(request, state) or state
         if self.removed is not None:
@@ -203,7 +202,7 @@ class GraphThread:
     def load_after_reply(self, request: TurnRequest) -> Snapshot | None:
         """Return the thread with the reply in it; None where a finished summary waits for it."""
         state = self.state
-        if self.memory.finished_summaries.is_waiting(self.key, self.messages, state):
+        if self.memory.finished_summaries.waiting(self.key, self.messages, state) is not None:
             return None
         return Snapshot(request, self.messages, state, state, request.options)
 
@@ -293,7 +292,7 @@ class GraphThread:
         """
         engine = self.memory.engine
         count = engine.counter_of(engine.budget_for(None)).text
-        checked = engine.checked_before(self.messages)
+        checked = engine.checked(self.messages)
         return removed.without(self.messages, state, count, checked)
 
     def _found_again(self, request: TurnRequest, state: MemoryState) -> MemoryState | None:

@@ -289,11 +289,11 @@ def test_a_finished_summary_keeps_the_later_sections_and_the_mode_of_now():
     made = memory.compact(said, before, force=True)
     later = [*said, *noted(50, goal="Ship"), *noted(51, decision="Use SQL")]
     now = memory.compact(later, before, steps="shorten", mode="code")
-    taken = rebase_summary(later, before, made, now)
+    taken = rebase_summary(later, before, made, now, said)
     assert taken["modes"] == now["modes"]
     assert taken["modes"]["chosen"] == "code"
     behind = memory.compact(said[:5], before)
-    assert rebase_summary(said, before, made, behind)["modes"] == made["modes"]
+    assert rebase_summary(said, before, made, behind, said)["modes"] == made["modes"]
 
 
 def test_recall_and_notes_are_written_independently_into_one_block():

@@ -86,10 +86,6 @@ class StateKeys:
         """The keys that are the memory's own."""
         return {self.view, self.stamp, self.state, COMPACT_REQUESTS, PINS_CHANNEL}
 
-    def input_schema(self) -> type[Any]:
-        """Return the schema by which LangGraph gives a node of the memory its channels."""
-        return schema_of(self._kept_channels())
-
     def _kept_channels(self) -> dict[str, Any]:
         """Return the channels that stand in the checkpoints."""
         return {
@@ -110,7 +106,7 @@ class StateKeys:
         def call(node: Any, state: Any, config: RunnableConfig | None = None) -> Any:
             return invoke(node, state, config)
 
-        call.__annotations__ = {"state": self.input_schema()}
+        call.__annotations__ = {"state": schema_of(self._kept_channels())}
         return call
 
     def graph_schema(self, builder: StateGraph[Any, Any, Any, Any]) -> type[Any]:
