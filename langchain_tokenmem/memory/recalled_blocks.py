@@ -218,22 +218,6 @@ def _found(
     Raises:
         ScopeError: When other sessions are asked for and the user is not known.
     """
-    try:
-        found = memory.recall_calls.run(partial(_search, recall, question, conversation, shown))
-        return [hit for hit in found if _is_in_scope(hit, conversation, memory.stored_form)]
-    except ScopeError:
-        raise
-    except Exception as error:  # noqa: BLE001  # an application's own recall may raise
-        memory.warn_once(f"Session {conversation.session_id!r}: nothing is recalled, {error}")
-        return None
-
-
-def _search(
-    recall: Recaller,
-    question: BaseMessage,
-    conversation: ConversationScope,
-    shown: Collection[str],
-) -> Sequence[Hit]:
     scope = getattr(recall, "scope", "session")
     if scope == "user" and conversation.user_id is None:
         raise ScopeError(
@@ -243,7 +227,8 @@ def _search(
     query = _query_of(question)
     if not query:
         return []
-    found = recall.search(
+    search = partial(
+        recall.search,
         query,
         session_id=conversation.session_id,
         user_id=conversation.user_id,
@@ -251,8 +236,16 @@ def _search(
         k=_MAX_HITS,
         exclude=frozenset({*shown, question.id or ""}),
     )
-    # A document is left out here: a search brings it back whatever it is told to exclude.
-    return [hit for hit in found if hit.message_id not in shown]
+    try:
+        found = memory.recall_calls.run(search)
+        # A document is left out here: a search brings it back whatever it is told to exclude.
+        new = (hit for hit in found if hit.message_id not in shown)
+        return [hit for hit in new if _is_in_scope(hit, conversation, memory)]
+    except ScopeError:
+        raise
+    except Exception as error:  # noqa: BLE001  # an application's own recall may raise
+        memory.warn_once(f"Session {conversation.session_id!r}: nothing is recalled, {error}")
+        return None
 
 
 def _query_of(question: BaseMessage) -> str:
@@ -263,11 +256,7 @@ def _query_of(question: BaseMessage) -> str:
     return "\n".join(texts)[:_MAX_QUERY_CHARS].strip()
 
 
-def _is_in_scope(
-    hit: Hit,
-    conversation: ConversationScope,
-    stored_form: Callable[[Sequence[BaseMessage]], Sequence[BaseMessage]],
-) -> bool:
+def _is_in_scope(hit: Hit, conversation: ConversationScope, memory: TokenMemory) -> bool:
     if hit.session_id != conversation.session_id:
         # What a sub-agent has said is nobody else's memory.
         return hit.session_id is None or not is_subgraph_session(hit.session_id)
@@ -276,7 +265,7 @@ def _is_in_scope(
     held = conversation.branch.get(hit.message_id)
     if held is not None:
         # What was edited since is not brought back in its old words.
-        return hit.text.strip() in text_of(stored_form([held])[0])
+        return hit.text.strip() in text_of(memory.stored_form([held])[0])
     return any(first <= hit.seq <= last for first, last in conversation.pruned)
 
 

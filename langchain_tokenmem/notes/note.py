@@ -237,18 +237,8 @@ def checked_key(key: Any) -> str | None:
     return text
 
 
-def checked_level(level: Any) -> NoteLevel:
-    """Return a level.
-
-    Raises:
-        ConfigurationError: When there is none of that name.
-    """
-    found: NoteLevel = checked_choice(level, NoteLevel, "level")
-    return found
-
-
 def checked_kind(kind: Any) -> NoteKind | None:
-    """Return a kind.
+    """Return a kind; None for none.
 
     Raises:
         ConfigurationError: When there is none of that name.

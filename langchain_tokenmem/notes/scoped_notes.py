@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp, SearchItem, SearchOp
 
-from langchain_tokenmem.core.argument_checks import BeforeStore, text_as_kept
+from langchain_tokenmem.core.argument_checks import BeforeStore, checked_choice, text_as_kept
 from langchain_tokenmem.core.stored_items import Namespace
 from langchain_tokenmem.core.thread_names import (
     check_characters,
@@ -27,7 +27,6 @@ from langchain_tokenmem.notes.note import (
     checked_content,
     checked_key,
     checked_kind,
-    checked_level,
     checked_tags,
     is_expired,
     is_note_id,
@@ -171,7 +170,8 @@ class ScopedNotes:
         source: int | None = None,
     ) -> NoteAddition:
         """Keep a note; arguments as for `Notebook.add`. Expired notes of the level are deleted."""
-        level, key = checked_level(level), checked_key(self._as_kept(checked_key(key)))
+        level = checked_choice(level, NoteLevel, "level")
+        key = checked_key(self._as_kept(checked_key(key)))
         content = checked_content(self._as_kept(checked_content(content)))
         given = checked_tags(map(self._as_kept, checked_tags(tags)))
         items = self._items([level])[level]
@@ -312,7 +312,9 @@ class ScopedNotes:
         return [*found.values()]
 
     def _levels(self, level: NoteLevel | None) -> tuple[NoteLevel, ...]:
-        return self.scope.levels(None if level is None else checked_level(level))
+        if level is not None:
+            checked_choice(level, NoteLevel, "level")
+        return self.scope.levels(level)
 
     def _notes(self, levels: Sequence[NoteLevel]) -> list[Note]:
         """Return all notes of some levels; what is no note of this scope is left out."""

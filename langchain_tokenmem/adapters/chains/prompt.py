@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 from uuid import uuid4
 
@@ -95,10 +96,7 @@ def _only_key(value: dict[str, Any], otherwise: str) -> str:
 
 def add_chunks(pieces: list[Any]) -> Any:
     """Return streamed pieces as one value: their sum where they add up, else the last one."""
-    whole = None
-    for piece in pieces:
-        whole = piece if whole is None else _sum(whole, piece)
-    return whole
+    return reduce(_sum, pieces) if pieces else None
 
 
 def _sum(whole: Any, piece: Any) -> Any:

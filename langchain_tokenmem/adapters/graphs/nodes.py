@@ -116,8 +116,13 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         if store is not None:
             checked(store, TranscriptStore, "store", f"{node}(memory, store=TranscriptStore(...))")
         self._store = store
+
+        def call(node: Any, state: Any, config: RunnableConfig | None = None) -> Any:
+            return node.invoke(state, config)
+
         # Beats the method of the class, whose hints would name no keys.
-        vars(self)["__call__"] = MethodType(self.keys.annotated(type(self).invoke), self)
+        call.__annotations__ = {"state": self.keys.input_schema()}
+        vars(self)["__call__"] = MethodType(call, self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.memory!r}, state_key={self.keys.state!r})"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NotRequired, Self
 
 from langchain_core.messages import AnyMessage, BaseMessage
-from langchain_core.runnables import RunnableConfig
 from langgraph.channels import UntrackedValue
 from langgraph.graph import StateGraph
 from langgraph.graph.message import add_messages
@@ -96,18 +95,9 @@ class StateKeys:
             PINS_CHANNEL: Annotated[dict[str, Pin | None], merge_by_name],
         }
 
-    def annotated(self, invoke: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the method `__call__` of a node, whose hints name the channels of its memory.
-
-        Args:
-            invoke: The method `invoke` of the node's class.
-        """
-
-        def call(node: Any, state: Any, config: RunnableConfig | None = None) -> Any:
-            return invoke(node, state, config)
-
-        call.__annotations__ = {"state": schema_of(self._kept_channels())}
-        return call
+    def input_schema(self) -> type[Any]:
+        """Return the schema by which LangGraph gives a node of the memory its channels."""
+        return schema_of(self._kept_channels())
 
     def graph_schema(self, builder: StateGraph[Any, Any, Any, Any]) -> type[Any]:
         """Return the schema of the memory's nodes in a graph, whose own channels stay as they are.
