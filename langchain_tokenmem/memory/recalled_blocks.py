@@ -171,7 +171,7 @@ def _kept_notes(
         asked = notebook.scoped(conversation.user_id, session_id or None)
         questions = [*questions_in(call.messages)]
         found, ids = memory.notes_calls.run(lambda: asked.relevant(questions))
-        levels = set(asked.scope.levels())
+        levels = set(asked.levels())
     except ScopeError:  # neither a user nor a session: there are no notes to show
         return None
     except Exception as error:  # noqa: BLE001  # an application's own store may raise

@@ -17,7 +17,7 @@ from langchain_tokenmem.core.argument_checks import BeforeStore, checked_before_
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes.erasing import erase_notes
 from langchain_tokenmem.notes.note import Note, NoteKind, NoteLevel, Project
-from langchain_tokenmem.notes.scoped_notes import Batch, NoteScope, ScopedNotes
+from langchain_tokenmem.notes.scoped_notes import Batch, ScopedNotes
 from langchain_tokenmem.notes.search import NoteRanker
 from langchain_tokenmem.notes_state import Author
 from langchain_tokenmem.recall.analysis import TextAnalyser
@@ -296,9 +296,9 @@ class Notebook:
         """
         store = self._found_store()
         return ScopedNotes(
-            scope=NoteScope(
-                self.local_user if user_id is None else user_id, session_id, self.project
-            ),
+            user_id=self.local_user if user_id is None else user_id,
+            session_id=session_id,
+            project=self.project,
             store=store,
             batch=self._batch_of(store),
             limit=self.limit,

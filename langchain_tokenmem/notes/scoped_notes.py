@@ -39,20 +39,64 @@ from langchain_tokenmem.notes.note import (
 from langchain_tokenmem.notes.search import NoteRanker
 from langchain_tokenmem.notes_state import Author
 
+OptionalText = TypeVar("OptionalText", str, str | None)
 
-@dataclass(frozen=True, slots=True)
-class NoteScope:
-    """User, session and project whose notes are meant; each level needs a part of them.
+Batch = Callable[[list[Any]], list[Any]]
+"""Does operations of a `BaseStore`, as its `batch`."""
+
+_PAGE = 1_024
+"""Items that a store is asked for at a time; its own default is ten."""
+
+_NEAREST = 50
+"""Notes that are asked for by their vectors."""
+
+
+@dataclass(frozen=True)
+class NoteAddition:
+    """The outcome of adding a note.
+
+    Attributes:
+        note: The note as it is stored now.
+        is_stored: Whether it was written; False where the same content was there already.
+        replaced: The note of the same key whose place it took.
+        dropped: The oldest notes that went, because there were more than the limit.
+    """
+
+    note: Note
+    is_stored: bool = True
+    replaced: Note | None = None
+    dropped: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True)
+class ScopedNotes:
+    """The notes of a scope: they are added, found and removed.
 
     Attributes:
         user_id: The user; None where the call names none: there are notes of the session alone.
         session_id: The session or thread.
         project: The project of the user.
+        store: Keeps them.
+        batch: Does the store's operations.
+        limit: Most notes of a level.
+        now: Gives the time, in UTC.
+        ranker: Ranks notes by a question.
+        lifetime: Time after which notes of a session expire; None for never.
+        before_store: Changes texts before they are stored.
+        by: Who asks for them: a tool changes no note of the application.
     """
 
     user_id: str | None
     session_id: str | None
     project: Project
+    store: BaseStore
+    batch: Batch
+    limit: int
+    now: Callable[[], datetime]
+    ranker: NoteRanker
+    lifetime: timedelta | None = None
+    before_store: BeforeStore | None = None
+    by: Author = "application"
 
     def __post_init__(self) -> None:
         for name, what in ((self.user_id, "user_id"), (self.session_id, "session_id")):
@@ -90,8 +134,10 @@ class NoteScope:
 
         Raises:
             ScopeError: When there is none.
+            ConfigurationError: When there is no level of that name.
         """
         if level is not None:
+            checked_choice(level, NoteLevel, "level")
             self.namespace(level)
             return (level,)
         found = tuple(
@@ -102,62 +148,6 @@ class NoteScope:
         if not found:
             self.namespace("global")
         return found
-
-
-OptionalText = TypeVar("OptionalText", str, str | None)
-
-Batch = Callable[[list[Any]], list[Any]]
-"""Does operations of a `BaseStore`, as its `batch`."""
-
-_PAGE = 1_024
-"""Items that a store is asked for at a time; its own default is ten."""
-
-_NEAREST = 50
-"""Notes that are asked for by their vectors."""
-
-
-@dataclass(frozen=True)
-class NoteAddition:
-    """The outcome of adding a note.
-
-    Attributes:
-        note: The note as it is stored now.
-        is_stored: Whether it was written; False where the same content was there already.
-        replaced: The note of the same key whose place it took.
-        dropped: The oldest notes that went, because there were more than the limit.
-    """
-
-    note: Note
-    is_stored: bool = True
-    replaced: Note | None = None
-    dropped: tuple[Note, ...] = ()
-
-
-@dataclass(frozen=True)
-class ScopedNotes:
-    """The notes of a scope: they are added, found and removed.
-
-    Attributes:
-        scope: Whose notes, of which session and project.
-        store: Keeps them.
-        batch: Does the store's operations.
-        limit: Most notes of a level.
-        now: Gives the time, in UTC.
-        ranker: Ranks notes by a question.
-        lifetime: Time after which notes of a session expire; None for never.
-        before_store: Changes texts before they are stored.
-        by: Who asks for them: a tool changes no note of the application.
-    """
-
-    scope: NoteScope
-    store: BaseStore
-    batch: Batch
-    limit: int
-    now: Callable[[], datetime]
-    ranker: NoteRanker
-    lifetime: timedelta | None = None
-    before_store: BeforeStore | None = None
-    by: Author = "application"
 
     def add(
         self,
@@ -192,7 +182,7 @@ class ScopedNotes:
             key=key,
             kind=checked_kind(kind),
             tags=tuple(dict.fromkeys([*given, *checked_tags(tags_in(content))])),
-            project=self.scope.project if level == "project" else None,
+            project=self.project if level == "project" else None,
             source=source,
             by=self.by,
         )
@@ -206,11 +196,11 @@ class ScopedNotes:
 
     def get(self, name: str, *, level: NoteLevel | None = None) -> Note | None:
         """Return the note of a key or an id, of the nearest level; None where there is none."""
-        levels = self._levels(level)
+        levels = self.levels(level)
         is_id = is_note_id(name)
         name = name if is_id else self._as_kept(name)
         key = name if is_id else item_key_of(name)
-        items = self.batch([GetOp(self.scope.namespace(each), key, False) for each in levels])
+        items = self.batch([GetOp(self.namespace(each), key, False) for each in levels])
         for each, item in zip(levels, items, strict=True):
             for note in self._notes_of([item] if item is not None else [], each):
                 if name in {note.id, note.key}:
@@ -228,7 +218,7 @@ class ScopedNotes:
         limit: int | None = None,
     ) -> list[Note]:
         """Return notes, the newest first; arguments as for `Notebook.list`."""
-        found = _with_tags(_newest_first(self._notes(self._levels(level))), tags)
+        found = _with_tags(_newest_first(self._notes(self.levels(level))), tags)
         return found[: None if limit is None else max(0, limit)]
 
     def remove(self, name: str, *, level: NoteLevel | None = None) -> Note | None:
@@ -248,13 +238,13 @@ class ScopedNotes:
         limit: int = 20,
     ) -> list[Note]:
         """Return the notes that match the first question, then those that match the others."""
-        levels = self._levels(level)
+        levels = self.levels(level)
         found = self._ranked(self._notes(levels), questions, levels)
         return _with_tags(found, tags)[: max(0, limit)]
 
     def relevant(self, questions: Sequence[str]) -> tuple[list[Note], set[str]]:
         """Return the notes that match the questions, the first one counts most; and all ids."""
-        levels = self._levels(None)
+        levels = self.levels()
         here = self._notes(levels)
         return self._ranked(here, questions, levels), {note.id for note in here}
 
@@ -275,12 +265,12 @@ class ScopedNotes:
         if self.lifetime is not None and note.type == "session":
             end = note.updated_at + self.lifetime
             ttl = self.lifetime.total_seconds() / 60 if self.store.supports_ttl else None
-        value = value_of(note, self.scope.user_id, end)
-        namespace = self.scope.namespace(note.type)
+        value = value_of(note, self.user_id, end)
+        namespace = self.namespace(note.type)
         return PutOp(namespace, note.item_key, value, index=["content"], ttl=ttl)
 
     def _deletions(self, level: NoteLevel, keys: Iterable[str]) -> list[PutOp]:
-        return [PutOp(self.scope.namespace(level), key, None) for key in keys]
+        return [PutOp(self.namespace(level), key, None) for key in keys]
 
     def _drop_oldest(self, level: NoteLevel, newest: Note) -> tuple[Note, ...]:
         """Delete what is over the limit, and return it; read again, for others may write, too."""
@@ -300,7 +290,7 @@ class ScopedNotes:
         if has_vectors and here and questions and questions[0].strip():
             pages = self.batch(
                 [
-                    SearchOp(self.scope.namespace(each), limit=_NEAREST, query=questions[0])
+                    SearchOp(self.namespace(each), limit=_NEAREST, query=questions[0])
                     for each in levels
                 ]
             )
@@ -310,11 +300,6 @@ class ScopedNotes:
             for note in ranking:
                 found.setdefault(note.content, note)
         return [*found.values()]
-
-    def _levels(self, level: NoteLevel | None) -> tuple[NoteLevel, ...]:
-        if level is not None:
-            checked_choice(level, NoteLevel, "level")
-        return self.scope.levels(level)
 
     def _notes(self, levels: Sequence[NoteLevel]) -> list[Note]:
         """Return all notes of some levels; what is no note of this scope is left out."""
@@ -326,12 +311,12 @@ class ScopedNotes:
 
         The owner and the namespace are checked again, whatever a store brings.
         """
-        namespace = self.scope.namespace(level)
+        namespace = self.namespace(level)
         found: dict[str, Note] = {}
         for item in items:
             if tuple(item.namespace) != namespace or is_expired(item.value, self.now):
                 continue
-            note = note_of(item.value, self.scope.user_id, level)
+            note = note_of(item.value, self.user_id, level)
             if note is not None and note.item_key == item.key:
                 found[item.key] = note
         return [*found.values()]
@@ -344,7 +329,7 @@ class ScopedNotes:
             pages = self.batch(
                 [
                     SearchOp(
-                        self.scope.namespace(level),
+                        self.namespace(level),
                         limit=_PAGE,
                         offset=len(found[level]),
                         refresh_ttl=False,
