@@ -74,7 +74,10 @@ def cuts_after(
             key: {**cut, "untold": True} if key in untold else cut
             for key, cut in planned.cuts.items()
         }
-    return {key: _told(cut) for key, cut in planned.cuts.items()}
+    told = {key: cut.copy() for key, cut in planned.cuts.items()}
+    for cut in told.values():
+        cut.pop("untold", None)
+    return told
 
 
 def _untold(
@@ -87,12 +90,6 @@ def _untold(
         for key in kept & cuts.keys()
         if key not in cuts_before or cuts_before[key].get("untold")
     }
-
-
-def _told(cut: Cut) -> Cut:
-    told = cut.copy()
-    told.pop("untold", None)
-    return told
 
 
 CONDENSED = "condensed"

@@ -16,7 +16,7 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.background import (
     Closeable,
     TimedCalls,
-    in_own_thread,
+    in_thread,
     seconds_left,
     wait_for,
 )
@@ -218,9 +218,7 @@ class TokenMemory(ErasableMemory, Closeable):
         """Wait for the summaries that are being made, each at most `summary_timeout_s`."""
         self.background_summaries.wait()
 
-    async def aclose(self) -> None:
-        """Do the same as `close` without blocking the event loop."""
-        await in_own_thread(self.close)
+    aclose = in_thread(close)
 
     def now(self) -> datetime:
         """Return the time by the clock of this memory, in UTC; one without a zone is UTC."""

@@ -123,7 +123,9 @@ class Turn:
         if snapshot.call is not None:
             snapshot = replace(snapshot, call=memory.counted(snapshot.call))
         if self.request.instruction is not None:  # the agent asks for one: it may run already
-            snapshot = self._load(snapshot) if self._wait_for_running() else snapshot
+            if (running := self.running_summary()) is not None:
+                self._wait_for(running)
+                snapshot = self._load(snapshot)
             return self._committed(snapshot, None, summarize)
         due = self._due_summary(snapshot)
         if due == "at once":
@@ -155,16 +157,6 @@ class Turn:
         """Wait for a summary as long as a call may; return whether it has ended."""
         return wait_for(summary, seconds_left(self.conversation.memory.max_wait_s))
 
-    def _wait_for_running(self) -> bool:
-        """Wait for the summary that is made for this conversation; return whether there was one.
-
-        So no batch is paid for twice.
-        """
-        running = self.running_summary()
-        if running is not None:
-            self._wait_for(running)
-        return running is not None
-
     def start_due_summary(self) -> None:
         """Start the summary that the next call needs, with the reply counted in."""
         loaded = self.conversation.load_after_reply(self.request)
@@ -178,7 +170,8 @@ class Turn:
     def compacted(self, summarize: Summarize) -> MemoryState:
         """Fold everything but the recent share into the summary, and commit that."""
         engine, instruction = self.conversation.memory.engine, self.request.instruction
-        self._wait_for_running()
+        if (running := self.running_summary()) is not None:  # no batch is paid for twice
+            self._wait_for(running)
         for _ in range(ATTEMPTS):
             snapshot = self.conversation.load(self.request)
             call = engine.prepare(snapshot.messages, snapshot.state, **snapshot.options)
