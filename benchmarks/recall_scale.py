@@ -186,7 +186,7 @@ def main() -> None:
         bench.close()
     small, large = costs[options.small], costs[options.large]
     print(f"question over {options.large:,} messages: {large.question}")
-    print("  (promised over 100,000: at most 25 ms)")
+    print("  (promised over 100,000: at most 20 ms)")
     print(f"turn at {options.large:,} beside one at {options.small:,} messages: ratio "
           f"{large.turn.clock / small.turn.clock:.2f}, of the processor "
           f"{large.turn.processor / small.turn.processor:.2f}")  # fmt: skip
