@@ -1,8 +1,8 @@
 """Eight processes that write checkpoints to one database.
 
-Run: python saver_worker.py URL COUNT FOLDER. It is a process of its own,
-without threads, that forks the writers: an interpreter for each would spend its time on imports.
-What a writer has acknowledged stands in FOLDER, in a file of the writer's name.
+Run: python saver_worker.py URL COUNT FOLDER. The process has no threads and forks the writers,
+because starting an interpreter for each would take most of the time. Each writer lists what it has
+acknowledged in a file with its name in FOLDER.
 """
 
 from __future__ import annotations

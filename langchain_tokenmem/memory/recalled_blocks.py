@@ -161,8 +161,8 @@ def _kept_notes(
 ) -> KeptNotes | None:
     """Return the notes that match the newest question or the two turns before it; None for none.
 
-    What a live block shows already is not shown again; what was removed or changed since it was
-    shown is told to be void. Where the store fails the call goes on without.
+    Notes that a live block already shows are left out. Notes that were removed or changed after
+    they were shown are listed as void. If the store fails, the call continues without notes.
     """
     there = {message.id for message in call.messages}
     shown = standing_notes(block for key, block in call.before["blocks"].items() if key in there)
@@ -238,7 +238,7 @@ def _found(
     )
     try:
         found = memory.recall_calls.run(search)
-        # A document is left out here: a search brings it back whatever it is told to exclude.
+        # `exclude` does not apply to documents, so those already shown are filtered out here.
         new = (hit for hit in found if hit.message_id not in shown)
         return [hit for hit in new if _is_in_scope(hit, conversation, memory)]
     except ScopeError:

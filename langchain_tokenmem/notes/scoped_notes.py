@@ -58,8 +58,8 @@ class NoteAddition:
     Attributes:
         note: The note as it is stored now.
         is_stored: Whether it was written; False where the same content was there already.
-        replaced: The note of the same key whose place it took.
-        dropped: The oldest notes that went, because there were more than the limit.
+        replaced: The note with the same key that it replaced.
+        dropped: The oldest notes, deleted because the level was over its limit.
     """
 
     note: Note

@@ -18,7 +18,7 @@ _SHINGLE = 3
 _MANY, _MANY_ALONE = 200, 25
 """Half of very many terms in a message, where several of a question match, and where one does.
 
-The first number is also that of terms of which one is a question's by chance.
+A message of `_MANY` terms is expected to contain one term of any question by chance.
 """
 
 _MANY_UNITS = 200
@@ -43,19 +43,18 @@ class Floor:
     strict floor for each message would lose up to eleven points of the evidence on LoCoMo
     (docs/recall.md).
 
-    By words, the gate opens when a message has more than one term of the question, and than two if
-    it is long: 200 terms have one by chance, fewer a part of one. The number of the others, times
-    the share of the question's weight (IDF) that the message matches, times the share that is known
-    in the scope, must be at least `share`, times its length / (200 + its length). One term is
-    enough if it has much of the question's weight, and so are several that have `strong_share` of
-    it together. By meaning, the gate opens when the cosine of a message is high enough.
+    By words there are three ways to open the gate. (1) Count the question's terms in a message,
+    less one, and less its length / 200 (at most 1), which is what a long text has by chance. What
+    is left, times the matched share of the question's weight (IDF), times the share of that weight
+    that occurs in the scope, must be at least `share` times length / (200 + length). (2) A single
+    term is enough if it carries much of the question's weight. (3) Several terms are enough if they
+    carry `strong_share` of it together. By meaning, the gate opens when the cosine of a message is
+    high enough. All numbers were chosen with benchmarks/recall_talks.py.
 
     Attributes:
-        share: What a message needs, the longer it is the nearer to this.
-        strong_share: Share of several terms together from which they are enough, and of a single
-            one, times known share, if message and scope are long; in a message of a sentence or
-            two, and in a scope of a few messages, which have no word by chance, down to a good
-            third of it.
+        share: Threshold of (1) for a very long message; lower for a shorter one.
+        strong_share: Threshold of (3), and of (2) if both the message and the scope are long. In
+            short messages and small scopes (2) needs less, down to 37 % of it.
         cosine: Cosine from which meaning alone is enough; None opens the gate for every question.
         each_share: Least share of a message that is not near in meaning.
         each_cosine: Least cosine of a message that matches no words.

@@ -84,7 +84,8 @@ class Scores:
         values: Their scores.
         shares: Share of the question's weight (IDF) that each matches; a neighbour's word counts
             with the neighbour's weight.
-        strongest: Share that the weightiest of its own terms has; 0 where only neighbours match.
+        strongest: The largest share of a single term that the unit contains itself; 0 if it has
+            none.
         counts: How many of the question's terms each one contains itself.
         lengths: How many terms each one has; 0 where only its neighbours match.
         known: Share of the question's weight that occurs anywhere in the scope.

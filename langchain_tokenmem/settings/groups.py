@@ -309,9 +309,9 @@ class FloorSettings(MadeSettings):
     part = Floor
 
     share: float = Field(default=0.5, ge=0)
-    """Share of the question's weight that a message needs, the longer it is the nearer to this."""
+    """Share of the question's weight that a very long message needs; a shorter one needs less."""
     strong_share: float = Field(default=0.65, ge=0)
-    """Share of one term, in a long message of a long history, or of several, that is enough."""
+    """Share of the question's weight at which one term, or several, are enough."""
     cosine: float | None = 0.3
     """Cosine at which meaning alone is enough."""
     each_share: float = Field(default=0.01, ge=0)

@@ -128,7 +128,8 @@ def _messages_of(history: Any) -> Iterable[Any]:
 def _rows_of(history: Any) -> Iterator[SourceMessage]:
     """Yield the rows of a SQLChatMessageHistory by their key, each page in a short transaction.
 
-    A page is read before it is stored, so the table may stand in the database of the store.
+    Each page is read completely before it is stored, so the table may be in the store's own
+    database.
     """
     model = history.sql_model_class
     of_session = getattr(model, history.session_id_field_name) == history.session_id

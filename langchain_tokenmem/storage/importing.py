@@ -96,7 +96,7 @@ class PageWriter:
     """Appends pages of messages to one session; what is there stays as it is.
 
     Args:
-        writing: Opens a transaction that writes to the session, which is made where there is none.
+        writing: Opens a write transaction on the session and creates the session if needed.
         index: Takes what is appended.
         session_id: Names the session.
         now: Time of messages that bring none.
@@ -150,7 +150,7 @@ class PageWriter:
     def store_all(
         self, pages: Iterable[list[PageMessage]], progress: Progress | None
     ) -> Iterator[list[PageMessage]]:
-        """Store every page in a transaction of its own; yield what `store` returns.
+        """Store each page in its own transaction; yield what `store` returns.
 
         Raises:
             HistoryImportError: When a page cannot be read; it says how many messages are stored.

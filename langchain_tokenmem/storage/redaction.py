@@ -198,7 +198,8 @@ class Redaction:
             new = self._wording(row, session, redactor)
             if new:
                 changes[row.number] = new
-                seqs |= {row.seq} - {None}
+                if row.seq is not None:
+                    seqs.add(row.seq)
                 redactor.gone.add(row.message_id or "")
                 self._note("messages" if session.kind == MESSAGES else "documents", session)
         for number, new in changes.items():

@@ -288,7 +288,7 @@ class TranscriptStore(SessionStore):
             user_id: All sessions and notes of the user; beside a session id its owner.
             everywhere: The whole database.
             dry_run: Only count.
-            serde: The serializer of the `TokenMemorySaver`, where it has one of its own.
+            serde: The serializer of the `TokenMemorySaver`, if it was given one.
 
         Returns:
             What was found where, and what could not be reached.
@@ -307,7 +307,7 @@ class TranscriptStore(SessionStore):
             ({'messages': 1}, 'My card is [redacted].')
         """
         redactor = partial(Redactor, what, replacement)
-        redactor()  # raises where it is none
+        redactor()  # raises if the arguments are invalid
         scope = RedactionScope(session_id, user_id, everywhere)
         self._check_user(session_id, user_id)
         codec = Codec(serde)
@@ -331,7 +331,7 @@ class TranscriptStore(SessionStore):
             session_id: The session or thread, with its sub-graphs.
             user_id: All sessions of the user; beside a session id its owner.
             everywhere: The whole database.
-            serde: The serializer of the `TokenMemorySaver`, where it has one of its own.
+            serde: The serializer of the `TokenMemorySaver`, if it was given one.
 
         Raises:
             ScopeError: When no scope is named, or the session belongs to another user.
@@ -413,9 +413,9 @@ class TranscriptStore(SessionStore):
         """Import the messages of a chat history, page by page.
 
         It can be repeated at any time: only what is new is appended, and an interrupted import
-        continues. Messages keep their ids; one without an id gets one from its position and
-        content, and one whose id belongs to another message gets a new id. Messages keep their
-        times; one without a time has that of the message before it.
+        continues. Messages keep their ids. A message without an id gets one made from its position
+        and content; a message whose id is already used by another one gets a new id. Messages keep
+        their times; a message without a time gets the time of the one before it.
 
         A summary at its beginning, as `SummarizationMiddleware` leaves it, becomes the first entry
         of a new session's summary.
