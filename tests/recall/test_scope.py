@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage
+from sqlalchemy import Engine, event
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.search_units import Scope, pack_unit
@@ -147,3 +148,18 @@ def test_erasing_one_user_leaves_the_others_as_they_were(said, gone):
         assert counts["messages"] == sum(count for user, count in said if user == gone)
         assert picture() == before
         assert store.sessions(user_id=f"u{gone}") == []
+
+
+def test_a_search_over_many_sessions_asks_the_database_as_often_as_over_few(store, recall):
+    asked: list[int] = []
+    for number in range(30):
+        store.add(f"s{number}", [HumanMessage(f"The kayak costs {number} euros.")], user_id="u")
+        if number in {2, 29}:
+            statements: list[str] = []
+            listener = ("before_cursor_execute", lambda *a, to=statements: to.append(a[2]))
+            event.listen(Engine, *listener)
+            hits = recall.search("What does the kayak cost?", user_id="u", scope="user", k=300)
+            event.remove(Engine, *listener)
+            assert len({hit.session_id for hit in hits}) == number + 1
+            asked.append(len(statements))
+    assert asked[0] == asked[1] > 0
