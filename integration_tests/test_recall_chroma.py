@@ -140,8 +140,10 @@ def test_two_processes_share_a_chroma_server(tmp_path, port):
             assert len(out.split()) == 60
         recall.index()
         state = recall_worker.state_of(store, recall)
-        assert state["owed"] == 0
-        assert state["vectors"] == state["entries"] == state["found"] == 121
+        counts = {name: state[name] for name in ("vectors", "entries", "owed")}
+        assert counts == {"vectors": 121, "entries": 121, "owed": 0}
+        # As after the kills above: Chroma's graph may leave an entry out of reach.
+        assert 0.95 * 121 <= state["found"] <= 121
         recall.close()
         store.close()
 
