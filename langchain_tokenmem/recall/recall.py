@@ -32,7 +32,6 @@ from langchain_tokenmem.recall.results import (
     ResultSelection,
     SearchOptions,
     Validate,
-    best_parts,
     validated,
 )
 from langchain_tokenmem.recall.text_parts import rough_tokens
@@ -215,13 +214,13 @@ class Recall(Closeable):
             if reader is None:
                 return []
             words, selection = self._by_words(query, reader, options)
-            spelled = selection.query_with_names(words)
+            spelled = selection.query_with_names()
             if spelled != query:
                 query = spelled
                 words, selection = self._by_words(query, reader, options)
             if dense is None or not dense.has_any(reader, options.among, options.exclude):
-                return selection.select(best_parts(self._fused(words)), options)
-            without_names = selection.query_without_names(words)
+                return selection.select(self._fused(words))
+            without_names = selection.query_without_names()
         # The model may be slow: no connection is held meanwhile.
         question = self._or_none(lambda: dense.question(without_names))
         with self._store.index.reading(where) as reader:
@@ -235,14 +234,19 @@ class Recall(Closeable):
             units = [unit for unit, _ in found]
             there = {*reader.filter_units(units, options.among, options.exclude)}
             found = [(unit, cosine) for unit, cosine in found if unit in there]
-            selection = ResultSelection(self._analyser, reader, query, self._boosts)
-            return selection.select(best_parts(self._fused(words, found, lacking)), options)
+            selection = self._selection(query, reader, words, options)
+            return selection.select(self._fused(words, found, lacking))
 
     def _by_words(
         self, query: str, reader: IndexReader, options: SearchOptions
     ) -> tuple[Scores, ResultSelection]:
         words = self.lexical.scores(query, reader, among=options.among, exclude=options.exclude)
-        return words, ResultSelection(self._analyser, reader, query, self._boosts)
+        return words, self._selection(query, reader, words, options)
+
+    def _selection(
+        self, query: str, reader: IndexReader, words: Scores, options: SearchOptions
+    ) -> ResultSelection:
+        return ResultSelection(self._analyser, reader, query, words, options, self._boosts)
 
     @contextmanager
     def _indexed(self, where: Scope) -> Iterator[IndexReader | None]:

@@ -57,6 +57,12 @@ class SearchOptions:
                 f"k is {self.k!r}; it is how many hits are wanted, a whole number."
             )
 
+    def allow(self, source: IndexSource) -> bool:
+        """Return whether a text may be found by its id; every document may."""
+        name = source.source_id
+        is_asked = name not in self.exclude and (self.among is None or name in self.among)
+        return source.role == "document" or is_asked
+
 
 @dataclass(frozen=True)
 class RankedUnit:
@@ -86,35 +92,46 @@ class ResultSelection:
         analyser: Analyser for the words of a text.
         reader: A consistent view of the scope.
         query: The question.
+        words: What matches it by words.
+        options: Of the search.
         boosts: Factors for a named speaker and a named date.
     """
 
     def __init__(
-        self, analyser: TextAnalyser, reader: IndexReader, query: str, boosts: Boosts
+        self,
+        analyser: TextAnalyser,
+        reader: IndexReader,
+        query: str,
+        words: Scores,
+        options: SearchOptions,
+        boosts: Boosts,
     ) -> None:
         self._analyser = analyser
         self._reader = reader
         self._query = query
+        self._words = words
+        self._options = options
         self._terms = dict.fromkeys(analyser.query_terms(query)).keys()
         self._boosts = boosts
         self._dates = dates_in(query, datetime.now(UTC))
         self._order = order_in(query)
         self._sources: dict[int, IndexSource | None] = {}
 
-    def query_with_names(self, words: Scores) -> str:
+    def query_with_names(self) -> str:
         """Return the question with the names of speakers spelled as theirs."""
-        if not words.unknown:
+        unknown = self._words.unknown
+        if not unknown:
             return self._query
-        self._read(best_units(words, 2 * _POOL))
+        self._read(best_units(self._words, 2 * _POOL))
 
         def is_unknown(word: str) -> bool:
-            return words.unknown.issuperset(self._analyser.terms(word))
+            return unknown.issuperset(self._analyser.terms(word))
 
         return with_names(self._query, self._names(), is_unknown)
 
-    def query_without_names(self, words: Scores) -> str:
+    def query_without_names(self) -> str:
         """Return the question without names of speakers, which do not help by meaning."""
-        self._read(best_units(words, 2 * _POOL))
+        self._read(best_units(self._words, 2 * _POOL))
         return without_names(self._query, sorted(self._names()))
 
     def _names(self) -> set[str]:
@@ -125,15 +142,17 @@ class ResultSelection:
         found = self._reader.sources(missing) if missing else {}
         for unit in missing:
             source = found.get(unpack_unit(unit)[:2])
-            self._sources[unit] = source if source is None or indexable_text(source) else None
+            is_there = source and self._options.allow(source) and indexable_text(source)
+            self._sources[unit] = source if is_there else None
 
-    def select(self, found: Iterator[RankedUnit], options: SearchOptions) -> list[Hit]:
+    def select(self, ranking: Ranking) -> list[Hit]:
         """Return the hits, best first."""
+        options = self._options
         duplicates = DuplicateFilter(self._analyser.harmless)
         left = options.max_tokens
-        hits: dict[int, Hit] = {}
+        hits: list[Hit] = []
         misfits = 0
-        for each, source in self._candidates(found, options):
+        for each, source in self._candidates(best_parts(ranking)):
             hit = self._hit(each, source)
             cost = 0 if left is None else options.count_tokens(hit.text) + LINE_TOKENS
             if left is not None and cost > left:
@@ -145,37 +164,20 @@ class ResultSelection:
                 continue
             left = None if left is None else left - cost
             misfits = 0
-            hits[each.unit] = hit
+            hits.append(hit)
             if len(hits) == options.k:
                 break
-        return self._with_terms(hits)
+        return hits
 
-    def _with_terms(self, hits: Mapping[int, Hit]) -> list[Hit]:
-        """Return hits with the terms of the question that each has.
-
-        The index knows them: to split and stem the texts again took a third of a search.
-        """
-        rows = self._reader.postings_of([*self._terms], [*hits])
-        having = {term: {row[0] for row in found} for term, found in rows.items()}
-        return [
-            replace(hit, terms=tuple(term for term in self._terms if unit in having[term]))
-            for unit, hit in hits.items()
-        ]
-
-    def _candidates(
-        self, found: Iterator[RankedUnit], options: SearchOptions
-    ) -> Iterator[tuple[RankedUnit, IndexSource]]:
+    def _candidates(self, found: Iterator[RankedUnit]) -> Iterator[tuple[RankedUnit, IndexSource]]:
         """Yield the units that exist and are allowed, best first, pool by pool."""
-        while pool := list(islice(found, options.k + _POOL)):
-            units = [each.unit for each in pool]
-            allowed = set(self._reader.filter_units(units, options.among, options.exclude))
-            self._read([unit for unit in units if unit in allowed])
+        while pool := list(islice(found, self._options.k + _POOL)):
+            self._read([each.unit for each in pool])
             there = [
                 (each, source)
                 for each in pool
-                if each.unit in allowed
-                and (source := self._sources[each.unit]) is not None
-                and _has(source, options.metadata)
+                if (source := self._sources[each.unit]) is not None
+                and _has(source, self._options.metadata)
             ]
             yield from sorted(
                 self._boosted(there), key=lambda pair: (-pair[0].score, -pair[0].unit)
@@ -222,6 +224,7 @@ class ResultSelection:
             document_id=source.document_id,
             lexical=ranked.share,
             cosine=ranked.cosine,
+            terms=self._words.terms_of(ranked.unit),
         )
 
     def _matches(self, sentence: str) -> bool:

@@ -8,9 +8,10 @@ asked for, so nothing has to be written again when a successor arrives.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +92,7 @@ class Scores:
         known: Share of the question's weight that occurs anywhere in the scope.
         scope: How many units the scope has.
         unknown: Terms of the question that do not occur in the scope.
+        having: The units that have a term themselves, by term in the question's order.
     """
 
     units: Units
@@ -102,6 +104,28 @@ class Scores:
     known: float = 0.0
     scope: int = 0
     unknown: frozenset[str] = frozenset()
+    having: Mapping[str, frozenset[int]] = field(default_factory=dict)
+
+    def terms_of(self, unit: int) -> tuple[str, ...]:
+        """Return the terms of the question that a unit has itself, in the question's order."""
+        return tuple(term for term, units in self.having.items() if unit in units)
+
+
+@dataclass(frozen=True)
+class _Term:
+    """Where a term of the question occurs, and what it counts there and nearby.
+
+    Attributes:
+        rows: Its postings.
+        units: The units that it reaches, ascending.
+        frequency: Its saturated frequency in each of these.
+        share: 1 for a unit that has it itself; for others the weight of the neighbour that has.
+    """
+
+    rows: Units
+    units: Units
+    frequency: Weights
+    share: Weights
 
 
 def idf(count: float, units: int) -> float:
@@ -135,49 +159,60 @@ def score(
         average: Mean length of a unit, in terms.
         parameters: Parameters of BM25F.
     """
-    weights = {term: _share(min(count, units), units) for term, count in counts.items()}
-    tables = {
-        term: np.fromiter(chain.from_iterable(rows), np.int64, 4 * len(rows)).reshape(-1, 4)
-        for term, rows in postings.items()
-        if rows
-    }
-    found = [
-        (*_term(table, average, parameters), idf(min(counts[term], units), units), weights[term])
-        for term, table in tables.items()
-    ]
+    return _scored(_terms(postings, average, parameters), counts, units, parameters)
+
+
+def _terms(
+    postings: Mapping[str, Sequence[Posting]], average: float, parameters: Bm25
+) -> dict[str, _Term]:
+    return {term: _term(rows, average, parameters) for term, rows in postings.items() if rows}
+
+
+def _scored(
+    found: Mapping[str, _Term], counts: Mapping[str, int], units: int, parameters: Bm25
+) -> Scores:
+    """Return the scores of the units that some terms reach."""
     if not found:
         empty = np.zeros(0)
         return Scores(np.zeros(0, dtype=np.int64), empty, empty, empty, empty, empty)
-    everywhere = np.concatenate([reached for reached, _, _, _, _ in found])
-    numbers, places = np.unique(everywhere, return_inverse=True)
-    values = _sums(places, np.concatenate([rarity * tf for _, tf, _, rarity, _ in found]))
-    own = np.concatenate([*tables.values()])
+    weights = {term: _share(min(count, units), units) for term, count in counts.items()}
+    numbers, places = np.unique(
+        np.concatenate([one.units for one in found.values()]), return_inverse=True
+    )
+    rarities = {term: idf(min(counts[term], units), units) for term in found}
+    values = _sums(places, _each(found, lambda term, one: rarities[term] * one.frequency))
+    own = np.concatenate([one.rows for one in found.values()])
     elaborate = own[own[:, 3] > 0, 0] >> PART_BITS
     values[np.isin(numbers >> PART_BITS, elaborate)] *= parameters.elaboration
-    shares = _sums(places, np.concatenate([weight * own for _, _, own, _, weight in found]))
+    shares = _sums(places, _each(found, lambda term, one: weights[term] * one.share))
     strongest = np.zeros(len(numbers))
-    np.maximum.at(
-        strongest, places, np.concatenate([weight * (own >= 1) for _, _, own, _, weight in found])
-    )
-    matched = _sums(places, np.concatenate([own >= 1 for _, _, own, _, _ in found]))
+    alone = _each(found, lambda term, one: weights[term] * (one.share >= 1))
+    np.maximum.at(strongest, places, alone)
+    matched = _sums(places, _each(found, lambda _, one: one.share >= 1))
     lengths = np.zeros(len(numbers))
     lengths[np.searchsorted(numbers, own[:, 0])] = own[:, 2]
     whole = max(sum(weights.values()), 1e-9)
     unknown = frozenset(term for term, count in counts.items() if count <= 0)
     known = 1 - sum(weights[term] for term in unknown) / whole
+    having = {term: frozenset(found[term].rows[:, 0].tolist()) for term in counts if term in found}
     shares, strongest = shares / whole, strongest / whole
-    return Scores(numbers, values, shares, strongest, matched, lengths, known, units, unknown)
+    return Scores(
+        numbers, values, shares, strongest, matched, lengths, known, units, unknown, having
+    )
+
+
+def _each(found: Mapping[str, _Term], weigh: Callable[[str, _Term], NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate([weigh(term, one) for term, one in found.items()])
 
 
 def _sums(places: Units, summands: Weights) -> Weights:
     return np.bincount(places, summands).astype(np.float64)
 
 
-def _term(table: Units, average: float, parameters: Bm25) -> tuple[Units, Weights, Weights]:
-    """Return the units that a term reaches, its saturated frequency there, and whether it is own.
-
-    For a term of a neighbour the last one is the neighbour's weight.
-    """
+def _term(postings: Sequence[Posting], average: float, parameters: Bm25) -> _Term:
+    """Return what a term counts in the units that have it, and in their neighbours."""
+    flat = np.fromiter(chain.from_iterable(postings), np.int64, 4 * len(postings))
+    table = flat.reshape(-1, 4)
     own = table[:, 0]
     norm = 1 - parameters.b + parameters.b * table[:, 2] / max(average, 1e-9)
     weight = table[:, 1] / norm
@@ -202,7 +237,7 @@ def _term(table: Units, average: float, parameters: Bm25) -> tuple[Units, Weight
     tf = _sums(places, np.concatenate([weight, borrowed]))
     is_own = np.zeros(len(units))
     np.maximum.at(is_own, places, np.concatenate([np.ones(len(own)), share]))
-    return units, tf * (parameters.k1 + 1) / (parameters.k1 + tf), is_own
+    return _Term(table, units, tf * (parameters.k1 + 1) / (parameters.k1 + tf), is_own)
 
 
 class LexicalIndex:
@@ -276,12 +311,13 @@ class LexicalIndex:
         for term, rows in read.items():
             counts[term] -= len(rows) - len(found[term])
         counts = {term: counts.get(term, 0) for term in terms}
+        reached = _terms(found, average, _BM25)
         if common:
-            first = score(found, counts, units, average, _BM25)
-            places = best_units(first, _CANDIDATES)
+            places = best_units(_scored(reached, counts, units, _BM25), _CANDIDATES)
             nearby = _with_neighbours(places, len(_BM25.lent(average)))
-            found |= _allowed(reader.postings_of(common, nearby), reader, among, exclude)
-        return score(found, counts, units, average, _BM25)
+            more = _allowed(reader.postings_of(common, nearby), reader, among, exclude)
+            reached |= _terms(more, average, _BM25)
+        return _scored(reached, counts, units, _BM25)
 
 
 def _divided(counts: Mapping[str, int]) -> tuple[list[str], list[str]]:

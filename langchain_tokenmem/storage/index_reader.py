@@ -194,8 +194,8 @@ class IndexReader(VectorsReader):
     def _by_term(self, query: Select[Any], words: Sequence[str]) -> dict[str, Postings]:
         found: dict[str, Postings] = {term: [] for term in words}
         query = query.add_columns(terms.c.term)
-        for row in rows_with(self._connection, query, terms.c.term, words):
-            found[row.term].append(row[:4])
+        for *posting, term in rows_with(self._connection, query, terms.c.term, words):
+            found[term].append(posting)
         return found
 
     def filter_units(
