@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
-from zlib import crc32
 
 from langchain_core.messages import BaseMessage
 from sqlalchemy import (
@@ -31,7 +30,12 @@ from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, Sto
 from langchain_tokenmem.storage.checkpoint_rows import from_ranges, is_at, to_ranges
 from langchain_tokenmem.storage.codec import Codec
 from langchain_tokenmem.storage.database import chunks, rows_with
-from langchain_tokenmem.storage.message_json import EncodedMessage, decoded_message, message_digest
+from langchain_tokenmem.storage.message_json import (
+    EncodedMessage,
+    checksum,
+    decoded_message,
+    message_digest,
+)
 from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.sessions import Session, has_checkpoints, later
 from langchain_tokenmem.storage.tables import checkpoints, messages
@@ -85,7 +89,7 @@ class ThreadMessages:
             if exact is not None:
                 found[number] = self.codec.unpack(exact)
                 continue
-            if said is None or crc32(str(said).encode()) != proof:
+            if said is None or checksum(said) != proof:
                 raise CorruptStoreError("a message is damaged")
             found[number] = decoded_message(said)
             if not has_own_id:
