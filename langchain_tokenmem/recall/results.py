@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -111,7 +112,6 @@ class ResultSelection:
         self._query = query
         self._words = words
         self._options = options
-        self._terms = dict.fromkeys(analyser.query_terms(query)).keys()
         self._boosts = boosts
         self._dates = dates_in(query, datetime.now(UTC))
         self._order = order_in(query)
@@ -229,6 +229,10 @@ class ResultSelection:
 
     def _matches(self, sentence: str) -> bool:
         return not self._terms.isdisjoint(self._analyser.terms(sentence))
+
+    @cached_property
+    def _terms(self) -> frozenset[str]:
+        return frozenset(self._analyser.query_terms(self._query))
 
 
 def validated(hits: Sequence[Hit], validate: Validate | None) -> list[Hit]:

@@ -8,10 +8,9 @@ asked for, so nothing has to be written again when a successor arrives.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,23 +110,6 @@ class Scores:
         return tuple(term for term, units in self.having.items() if unit in units)
 
 
-@dataclass(frozen=True)
-class _Term:
-    """Where a term of the question occurs, and what it counts there and nearby.
-
-    Attributes:
-        rows: Its postings.
-        units: The units that it reaches, ascending.
-        frequency: Its saturated frequency in each of these.
-        share: 1 for a unit that has it itself; for others the weight of the neighbour that has.
-    """
-
-    rows: Units
-    units: Units
-    frequency: Weights
-    share: Weights
-
-
 def idf(count: float, units: int) -> float:
     """Return the weight of a term that `count` of `units` have (Lucene's form: never negative)."""
     return math.log(1 + (units - count + 0.5) / (count + 0.5))
@@ -159,85 +141,109 @@ def score(
         average: Mean length of a unit, in terms.
         parameters: Parameters of BM25F.
     """
-    return _scored(_terms(postings, average, parameters), counts, units, parameters)
-
-
-def _terms(
-    postings: Mapping[str, Sequence[Posting]], average: float, parameters: Bm25
-) -> dict[str, _Term]:
-    return {term: _term(rows, average, parameters) for term, rows in postings.items() if rows}
-
-
-def _scored(
-    found: Mapping[str, _Term], counts: Mapping[str, int], units: int, parameters: Bm25
-) -> Scores:
-    """Return the scores of the units that some terms reach."""
-    if not found:
+    terms = [term for term, rows in postings.items() if rows]
+    if not terms:
         empty = np.zeros(0)
         return Scores(np.zeros(0, dtype=np.int64), empty, empty, empty, empty, empty)
-    weights = {term: _share(min(count, units), units) for term, count in counts.items()}
-    numbers, places = np.unique(
-        np.concatenate([one.units for one in found.values()]), return_inverse=True
-    )
-    rarities = {term: idf(min(counts[term], units), units) for term in found}
-    values = _sums(places, _each(found, lambda term, one: rarities[term] * one.frequency))
-    own = np.concatenate([one.rows for one in found.values()])
-    elaborate = own[own[:, 3] > 0, 0] >> PART_BITS
-    values[np.isin(numbers >> PART_BITS, elaborate)] *= parameters.elaboration
-    shares = _sums(places, _each(found, lambda term, one: weights[term] * one.share))
-    strongest = np.zeros(len(numbers))
-    alone = _each(found, lambda term, one: weights[term] * (one.share >= 1))
-    np.maximum.at(strongest, places, alone)
-    matched = _sums(places, _each(found, lambda _, one: one.share >= 1))
-    lengths = np.zeros(len(numbers))
-    lengths[np.searchsorted(numbers, own[:, 0])] = own[:, 2]
-    whole = max(sum(weights.values()), 1e-9)
-    unknown = frozenset(term for term, count in counts.items() if count <= 0)
-    known = 1 - sum(weights[term] for term in unknown) / whole
-    having = {term: frozenset(found[term].rows[:, 0].tolist()) for term in counts if term in found}
-    shares, strongest = shares / whole, strongest / whole
+    rows = np.array([row for term in terms for row in postings[term]], dtype=np.int64)
+    of = np.repeat(np.arange(len(terms)), [len(postings[term]) for term in terms])
+    found = _reached(rows, of, average, parameters)
+    number, own = len(found.units), found.own
+
+    shares = {name: _share(min(count, units), units) for name, count in counts.items()}
+    whole = max(sum(shares.values()), 1e-9)
+    weights = np.array([shares[term] for term in terms])[found.term] / whole
+    rarity = np.array([idf(min(counts[term], units), units) for term in terms])[found.term]
+    values = _sums(found.at, rarity * found.frequency)
+    long_answers = rows[rows[:, 3] > 0, 0] >> PART_BITS
+    values[np.isin(found.units >> PART_BITS, long_answers)] *= parameters.elaboration
+    strongest, lengths = np.zeros(number), np.zeros(number)
+    np.maximum.at(strongest, found.at[own], weights[own])
+    lengths[found.at[own]] = rows[:, 2]
+    unknown = frozenset(name for name, count in counts.items() if count <= 0)
     return Scores(
-        numbers, values, shares, strongest, matched, lengths, known, units, unknown, having
+        found.units,
+        values,
+        _sums(found.at, weights * found.share),
+        strongest,
+        np.bincount(found.at[own], minlength=number).astype(np.float64),
+        lengths,
+        known=1 - sum(shares[name] for name in unknown) / whole,
+        scope=units,
+        unknown=unknown,
+        having={
+            name: frozenset(row[0] for row in postings[name])
+            for name in counts
+            if postings.get(name)
+        },
     )
 
 
-def _each(found: Mapping[str, _Term], weigh: Callable[[str, _Term], NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate([weigh(term, one) for term, one in found.items()])
+def _sums(places: Units, summands: Weights, number: int = 0) -> Weights:
+    return np.bincount(places, summands, number).astype(np.float64)
 
 
-def _sums(places: Units, summands: Weights) -> Weights:
-    return np.bincount(places, summands).astype(np.float64)
+class _Reach(NamedTuple):
+    """What terms count in the units that have them and in their neighbours.
+
+    Attributes:
+        units: The units, ascending.
+        term: Number of the term, for each pair of a term and a unit that it reaches.
+        at: Place of the unit in `units`, for each pair.
+        frequency: The saturated frequency of the term there.
+        share: 1 where the unit has the term itself; else the weight of the neighbour that has it.
+        own: Pairs of the postings, in their order.
+    """
+
+    units: Units
+    term: Units
+    at: Units
+    frequency: Weights
+    share: Weights
+    own: Units
 
 
-def _term(postings: Sequence[Posting], average: float, parameters: Bm25) -> _Term:
-    """Return what a term counts in the units that have it, and in their neighbours."""
-    flat = np.fromiter(chain.from_iterable(postings), np.int64, 4 * len(postings))
-    table = flat.reshape(-1, 4)
-    own = table[:, 0]
-    norm = 1 - parameters.b + parameters.b * table[:, 2] / max(average, 1e-9)
-    weight = table[:, 1] / norm
+def _reached(rows: Units, of: Units, average: float, parameters: Bm25) -> _Reach:
+    """Return what terms count where.
+
+    Args:
+        rows: Postings, one a row.
+        of: Number of the term of each.
+        average: Mean length of a unit, in terms.
+        parameters: Parameters of BM25F.
+    """
+    weight = rows[:, 1] / (1 - parameters.b + parameters.b * rows[:, 2] / max(average, 1e-9))
+    weakest = np.full(of[-1] + 1, np.inf)
+    np.minimum.at(weakest, of, weight)
+
     # A message lends what its best part has, and is itself met at its first part.
-    lenders, at = np.unique((own >> PART_BITS) << PART_BITS, return_inverse=True)
-    strength = np.zeros(len(lenders))
+    messages, at = np.unique((rows[:, 0] >> PART_BITS) << PART_BITS, return_inverse=True)
+    pairs, at = np.unique(of * len(messages) + at, return_inverse=True)
+    strength = np.zeros(len(pairs))
     np.maximum.at(strength, at, weight)
-    seq = (lenders >> PART_BITS) & _SEQ_MASK
-    reached, lent, shares = [own[:0]], [weight[:0]], [weight[:0]]
+    term, lender = pairs // len(messages), messages[pairs % len(messages)]
+    seq = (lender >> PART_BITS) & _SEQ_MASK
+    terms, reached, lent, shares = [of], [rows[:, 0]], [weight[:0]], [weight[:0]]
     for distance, part in enumerate(parameters.lent(average), 1):
         for step in (-distance, distance):
             is_there = (seq + step >= 1) & (seq + step <= _SEQ_MASK)
-            reached.append(lenders[is_there] + step * MOST_PARTS)
+            terms.append(term[is_there])
+            reached.append(lender[is_there] + step * MOST_PARTS)
             lent.append(part * strength[is_there])
             shares.append(np.full(len(lent[-1]), part))
-    near, places = np.unique(np.concatenate(reached), return_inverse=True)
-    borrowed = np.minimum(_sums(places, np.concatenate(lent)), _BELOW_OWN * weight.min())
-    share = np.zeros(len(near))
-    np.maximum.at(share, places, np.concatenate(shares))
 
-    units, places = np.unique(np.concatenate([own, near]), return_inverse=True)
-    tf = _sums(places, np.concatenate([weight, borrowed]))
-    is_own = np.zeros(len(units))
-    np.maximum.at(is_own, places, np.concatenate([np.ones(len(own)), share]))
-    return _Term(table, units, tf * (parameters.k1 + 1) / (parameters.k1 + tf), is_own)
+    units, at = np.unique(np.concatenate(reached), return_inverse=True)
+    pairs, at = np.unique(np.concatenate(terms) * len(units) + at, return_inverse=True)
+    own, near = at[: len(rows)], at[len(rows) :]
+    term = pairs // len(units)
+    borrowed = _sums(near, np.concatenate(lent), len(pairs))
+    frequency = np.minimum(borrowed, _BELOW_OWN * weakest[term])
+    frequency[own] += weight
+    frequency *= (parameters.k1 + 1) / (parameters.k1 + frequency)
+    share = np.zeros(len(pairs))
+    np.maximum.at(share, near, np.concatenate(shares))
+    share[own] = 1
+    return _Reach(units, term, pairs % len(units), frequency, share, own)
 
 
 class LexicalIndex:
@@ -303,21 +309,24 @@ class LexicalIndex:
         units, length = reader.totals()
         if not terms or not units:
             return _nothing()
-        counts = reader.counts(terms)
         average = length / units
-        rare, common = _divided(counts)
-        read = reader.postings(rare, _READ)
+        if units * len(terms) <= _READ:
+            read = reader.postings(terms, _READ)
+            counts = {term: len(rows) for term, rows in read.items()}
+            common: Sequence[str] = ()
+        else:
+            counts = reader.counts(terms)
+            rare, common = _divided(counts)
+            read = reader.postings(rare, _READ)
         found = _allowed(read, reader, among, exclude)
         for term, rows in read.items():
             counts[term] -= len(rows) - len(found[term])
         counts = {term: counts.get(term, 0) for term in terms}
-        reached = _terms(found, average, _BM25)
         if common:
-            places = best_units(_scored(reached, counts, units, _BM25), _CANDIDATES)
+            places = best_units(score(found, counts, units, average, _BM25), _CANDIDATES)
             nearby = _with_neighbours(places, len(_BM25.lent(average)))
-            more = _allowed(reader.postings_of(common, nearby), reader, among, exclude)
-            reached |= _terms(more, average, _BM25)
-        return _scored(reached, counts, units, _BM25)
+            found |= _allowed(reader.postings_of(common, nearby), reader, among, exclude)
+        return score(found, counts, units, average, _BM25)
 
 
 def _divided(counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
