@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -19,10 +20,10 @@ from sqlalchemy import (
     Engine,
     Select,
     Update,
+    bindparam,
     create_engine,
     event,
     func,
-    literal,
     select,
     tuple_,
 )
@@ -344,31 +345,55 @@ def chunks(keys: Iterable[Key]) -> Iterator[list[Key]]:
 
 
 def rows_with(
-    connection: Connection, query: Select[Any], column: Any, keys: Iterable[Any]
+    connection: Connection, query: Select[Any], column: Any, keys: Iterable[Any], **values: Any
 ) -> list[Any]:
-    """Return the rows of a query that have one of some keys in a column, however many these are."""
+    """Return the rows of a query that have one of some keys in a column, however many these are.
+
+    Args:
+        connection: A connection.
+        query: The query.
+        column: The column.
+        keys: The keys.
+        values: Of the parameters that the query has itself.
+    """
     found: list[Any] = []
-    for some in chunks(keys):
-        found += connection.execute(query.where(column.in_(some))).all()  # one by one is slow
+    for some in chunks(keys):  # one by one is slow
+        found += connection.execute(query.where(column.in_(some)), values).all()
     return found
 
 
 def in_pairs(
     connection: Connection, one: Any, other: Any, pairs: Iterable[tuple[int, int]]
-) -> ColumnElement[bool]:
+) -> tuple[ColumnElement[bool], dict[str, Any]]:
     """Return the condition that two columns have one of some pairs of numbers, for one query.
 
     Both forms are looked up in an index, pair by pair, and are one statement for any number of
     pairs; with `VALUES` in their place SQLite reads the whole table.
+
+    Returns:
+        The condition, and the values that its statement is executed with.
     """
     wanted = sorted(set(pairs))
     if connection.dialect.name == "postgresql":
-        sides = ([pair[side] for pair in wanted] for side in (0, 1))
-        found = select(*(func.unnest(literal(numbers, ARRAY(BigInteger))) for numbers in sides))
-    else:
-        each = func.json_each(json.dumps(wanted)).table_valued("value").c.value
-        found = select(func.json_extract(each, "$[0]"), func.json_extract(each, "$[1]"))
-    return tuple_(one, other).in_(found)
+        return _in_arrays(one, other), {
+            "firsts": [first for first, _ in wanted],
+            "seconds": [second for _, second in wanted],
+        }
+    return _in_json(one, other), {"pairs": json.dumps(wanted)}
+
+
+@cache  # to build them takes longer than to look up the pairs
+def _in_arrays(one: Any, other: Any) -> ColumnElement[bool]:
+    numbers = ARRAY(BigInteger)
+    sides = (func.unnest(bindparam(side, type_=numbers)) for side in ("firsts", "seconds"))
+    return tuple_(one, other).in_(select(*sides))
+
+
+@cache
+def _in_json(one: Any, other: Any) -> ColumnElement[bool]:
+    each = func.json_each(bindparam("pairs")).table_valued("value").c.value
+    pairs = select(func.json_extract(each, "$[0]"), func.json_extract(each, "$[1]"))
+    return tuple_(one, other).in_(pairs)
 
 
 def change_with(

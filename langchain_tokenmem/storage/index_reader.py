@@ -186,15 +186,18 @@ class IndexReader(VectorsReader):
 
     def postings_of(self, words: Sequence[str], units: Sequence[int]) -> dict[str, Postings]:
         """Return the rows of terms in some units."""
-        here = in_pairs(self._connection, terms.c.session, terms.c.seq, map(_place, units))
-        found = self._by_term(_POSTING.where(here, self._is_of_time()), words)
+        places = map(_place, units)
+        here, values = in_pairs(self._connection, terms.c.session, terms.c.seq, places)
+        found = self._by_term(_POSTING.where(here, self._is_of_time()), words, **values)
         wanted = set(units)
         return {term: [row for row in rows if row[0] in wanted] for term, rows in found.items()}
 
-    def _by_term(self, query: Select[Any], words: Sequence[str]) -> dict[str, Postings]:
+    def _by_term(
+        self, query: Select[Any], words: Sequence[str], **values: Any
+    ) -> dict[str, Postings]:
         found: dict[str, Postings] = {term: [] for term in words}
         query = query.add_columns(terms.c.term)
-        for *posting, term in rows_with(self._connection, query, terms.c.term, words):
+        for *posting, term in rows_with(self._connection, query, terms.c.term, words, **values):
             found[term].append(posting)
         return found
 
@@ -211,11 +214,11 @@ class IndexReader(VectorsReader):
             return list(units)
         places = {_place(unit) for unit in units}
         talks = {one.id for one in self._sessions(places) if one.kind == MESSAGES}
-        here = in_pairs(self._connection, messages.c.session, messages.c.seq, places)
+        here, values = in_pairs(self._connection, messages.c.session, messages.c.seq, places)
         query = select(messages.c.session, messages.c.seq, messages.c.message_id)
         found = {
             (number, seq)
-            for number, seq, name in self._connection.execute(query.where(here, *bounds))
+            for number, seq, name in self._connection.execute(query.where(here, *bounds), values)
             if number not in talks or (name not in exclude and (among is None or name in among))
         }
         return [unit for unit in units if _place(unit) in found]

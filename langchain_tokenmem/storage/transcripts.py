@@ -152,9 +152,10 @@ def read_places(
     connection: Connection, sessions: Sequence[Session], places: Iterable[tuple[int, int]]
 ) -> dict[int, list[TranscriptRow]]:
     """Return what `read_at` does, of several sessions: by session, for some (session, seq)."""
-    wanted = in_pairs(connection, messages.c.session, messages.c.seq, places)
+    wanted, values = in_pairs(connection, messages.c.session, messages.c.seq, places)
     found: dict[int, list[Any]] = {session.id: [] for session in sessions}
-    for row in connection.execute(select(messages.c.session, *_COLUMNS).where(wanted)):
+    query = select(messages.c.session, *_COLUMNS).where(wanted)
+    for row in connection.execute(query, values):
         if row.session in found:
             found[row.session].append(row)
     return {session.id: _decoded(session, found[session.id]) for session in sessions}

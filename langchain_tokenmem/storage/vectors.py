@@ -195,9 +195,10 @@ class VectorsReader:
     def vectors(self, model: str, units: Sequence[int]) -> dict[int, bytes]:
         """Return the vectors in scope of some units, by unit."""
         pairs = [(unpack_unit(unit)[0], unit) for unit in units]
-        own = in_pairs(self._connection, vectors.c.session, vectors.c.unit, pairs)
+        own, values = in_pairs(self._connection, vectors.c.session, vectors.c.unit, pairs)
         query = select(vectors.c.unit, vectors.c.vector).where(*self._of_model(model), own)
-        return {unit: bytes(vector) for unit, vector in self._connection.execute(query)}
+        rows = self._connection.execute(query, values)
+        return {unit: bytes(vector) for unit, vector in rows}
 
     def vector_units(
         self, model: str, *, partition: int | None = None, limit: int | None = None
