@@ -310,7 +310,7 @@ class LexicalIndex:
         if not terms or not units:
             return _nothing()
         average = length / units
-        if units * len(terms) <= _READ:
+        if units * len(terms) <= _READ:  # every posting can be read, without counting them first
             read = reader.postings(terms, _READ)
             counts = {term: len(rows) for term, rows in read.items()}
             common: Sequence[str] = ()
