@@ -36,12 +36,12 @@ class Address:
 
 @dataclass(frozen=True)
 class LoadedCheckpoint:
-    """A checkpoint as it is read.
+    """A checkpoint as read from the database.
 
     Attributes:
         address: Where it is.
-        parent: Id of the one before it.
-        checkpoint: The checkpoint, its channels' values included.
+        parent: Id of its parent.
+        checkpoint: The checkpoint with the values of its channels.
         metadata: Its metadata.
         writes: Its pending writes as task, channel and value, in order.
     """
@@ -54,13 +54,13 @@ class LoadedCheckpoint:
 
 
 class Value(NamedTuple):
-    """Value of a channel as a body has it.
+    """Value of a channel, as stored in the body of a checkpoint.
 
     Attributes:
-        refs: Runs of the numbers of its messages.
-        shape: The rest of it, where that is small.
-        digest: Hash of the rest of it, where that is a row of its own.
-        said: Hash of what all of its messages say.
+        refs: Numbers of its messages, as ranges.
+        shape: The rest of it, if that is small.
+        digest: Hash of the rest of it, if that is stored in a separate row.
+        said: Hash of the content of all its messages.
     """
 
     refs: list[list[int]]
@@ -76,7 +76,7 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True)
 class StoredCheckpoint:
-    """One checkpoint as it is stored.
+    """A checkpoint as stored.
 
     Attributes:
         address: Where it is.
@@ -100,11 +100,11 @@ class StoredCheckpoint:
         return self.address.checkpoint_id or ""
 
 
-# Statements are made once: building them anew takes longer than asking.
+# Statements are built once: building one takes longer than executing it.
 
 
 def _at(table: Any) -> tuple[Any, ...]:
-    """Return the conditions of the rows of a checkpoint; `vars` of its address are the values."""
+    """Return the conditions for the rows of a checkpoint; bind them with `vars` of its address."""
     return tuple(table.c[name] == bindparam(name) for name in ("thread_id", "ns", "checkpoint_id"))
 
 
@@ -119,7 +119,7 @@ def _around() -> Select[Any]:
 
 
 AROUND = _around()
-"""Selects a checkpoint's own row, its parent's and the newest one, and whether another follows."""
+"""Selects the rows of a checkpoint, its parent and the newest, and if the parent has a child."""
 
 OWN = select(checkpoints).where(*_at(checkpoints))
 NEWEST = (
@@ -144,14 +144,14 @@ KEEP_VALUE = insert(values).on_conflict_do_nothing()
 
 
 def is_at(row: Any, table: Any = checkpoints) -> tuple[Any, ...]:
-    """Return the conditions of the rows that a row or an `Address` of a checkpoint names."""
+    """Return the conditions for the rows of the checkpoint that a row or an `Address` names."""
     return tuple(
         table.c[name] == getattr(row, name) for name in ("thread_id", "ns", "checkpoint_id")
     )
 
 
 def referenced(connection: Connection, codec: Codec, session: int) -> tuple[set[int], set[bytes]]:
-    """Return what the checkpoints and pending writes of a session need.
+    """Return what the checkpoints and pending writes of a session refer to.
 
     Returns:
         Numbers of messages, and hashes of values.
@@ -173,7 +173,7 @@ def referenced(connection: Connection, codec: Codec, session: int) -> tuple[set[
 
 
 def says(metadata: Mapping[str, Any], key: str, wanted: Any) -> bool:
-    """Return whether metadata have a value under a key, or at the end of a path with dots."""
+    """Return whether metadata has a value under a key or a dotted path."""
     if key in metadata or "." not in key:
         return bool(metadata.get(key) == wanted)
     found: Any = metadata
@@ -184,7 +184,7 @@ def says(metadata: Mapping[str, Any], key: str, wanted: Any) -> bool:
 
 @contextmanager
 def errors_about(about: Address) -> Iterator[None]:
-    """Name thread and checkpoint in errors of damaged rows that name none."""
+    """Add thread and checkpoint to errors about damaged rows that do not name them."""
     try:
         yield
     except CorruptStoreError as error:
@@ -198,7 +198,7 @@ def errors_about(about: Address) -> Iterator[None]:
 
 
 def to_ranges(numbers: Iterable[int], before: Iterable[Sequence[int]] = ()) -> list[list[int]]:
-    """Return numbers as runs, behind others: a chat of any length is one of them.
+    """Return numbers as ranges, appended to `before`: a chat of any length is a single range.
 
     Example:
         >>> to_ranges([1, 2, 3, 7])

@@ -43,18 +43,18 @@ from langchain_tokenmem.storage.tables import checkpoints
 from langchain_tokenmem.storage.thread_messages import MessageWriter, ThreadMessages
 
 _SMALL = 256
-"""Bytes of a value that stays in the body of its checkpoint."""
+"""Maximum bytes of a value that is stored in the body of its checkpoint."""
 
 _RECENT = timedelta(minutes=1)
-"""Activity younger than this is not written again for a pending write: a checkpoint follows."""
+"""A pending write does not update activity more recent than this: its checkpoint will."""
 
 _PAGE = 32
-"""Checkpoints that are read at once."""
+"""Checkpoints per read."""
 
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A value on its way into a row: shape, messages, and the packed shape of a large one."""
+    """A value about to be stored: its shape, its messages, and the packed shape if it is large."""
 
     shape: Any
     messages: list[BaseMessage]
@@ -69,8 +69,8 @@ class CheckpointStore:
         database: The database.
         codec: Turns values into bytes.
         messages: Stores messages.
-        transcript_channel: The channel whose messages are the transcript; None for none.
-        on_conflict: Told of a checkpoint whose parent another run has gone on from; it may raise.
+        transcript_channel: The channel whose messages are the transcript, or None.
+        on_conflict: Called when another run has continued from the same parent; it may raise.
     """
 
     database: Database
@@ -97,14 +97,14 @@ class CheckpointStore:
         Args:
             at: Its thread and namespace, and the id of its parent.
             checkpoint: The checkpoint.
-            metadata: Its metadata, secrets left out.
+            metadata: Its metadata, without secrets.
             new_versions: The channels that changed.
-            is_fork: Whether the caller named the parent, so that a new branch is meant.
-            user_id: Who owns the thread.
-            counts: Whether those of its namespace are counted.
+            is_fork: Whether the caller named the parent, to start a new branch.
+            user_id: Owner of the thread.
+            counts: Whether to count the checkpoints of its namespace.
 
         Returns:
-            How many there are; 0 where it was there already, or nobody wants to know.
+            How many there are; 0 if it was stored already, or if they are not counted.
         """
         name, given = checkpoint["id"], checkpoint["channel_values"]
         if not is_plain(metadata):
@@ -167,7 +167,7 @@ class CheckpointStore:
         *,
         is_branch: bool,
     ) -> Change | None:
-        """Let the transcript say what the head says, which came in place of the one before."""
+        """Update the transcript from the new head, which replaces `before`."""
         name = self.transcript_channel
         if name is None or name not in channels or not self.codec.is_plain:
             return None
@@ -184,7 +184,7 @@ class CheckpointStore:
         prepared: Mapping[str, _Prepared],
         parent: StoredCheckpoint | None,
     ) -> dict[str, Value]:
-        """Store what is new of the channels; return the values of all."""
+        """Store the new values of channels; return the values of all channels."""
         given = checkpoint["channel_values"]
         versions = checkpoint.get("channel_versions", {})
         before = parent.fields.get("channel_versions", {}) if parent else {}
@@ -225,12 +225,12 @@ class CheckpointStore:
     def _compared(
         self, found: Sequence[BaseMessage], before: Value | None
     ) -> tuple[list[list[int]], list[BaseMessage], bytes | None]:
-        """Compare a list of messages with the one before, so that a put looks at its tail only.
+        """Compare a list of messages with the previous one, so that a put looks at its tail only.
 
         Returns:
-            Runs of the numbers of the list before if this one goes on from it; copies of the other
-            messages, for what is stored must be one thing, whoever changes them meanwhile; and the
-            hash of the whole list.
+            The number ranges of the previous list if this one continues it; copies of the other
+            messages, so that nobody can change them while they are stored; and the hash of the
+            whole list.
         """
         size = len(before.numbers) if before and before.said else 0
         said = self.codec.hash(found[:size]) if 0 < size <= len(found) else None
@@ -245,7 +245,7 @@ class CheckpointStore:
     def put_writes(
         self, at: Address, given: Sequence[tuple[str, Any]], task_id: str, task_path: str
     ) -> None:
-        """Store pending writes of a checkpoint; what a task wrote before stays."""
+        """Store pending writes of a checkpoint; earlier writes of a task are kept."""
         prepared = [(channel, self._prepared(channel, value)) for channel, value in given]
         now = datetime.now(UTC)
         with self.database.writing(str(at)) as connection:
@@ -265,7 +265,7 @@ class CheckpointStore:
                     "session": session.id,
                     "value": self.codec.pack(body),
                 }
-            # A task fails or is interrupted anew; its other writes stay what they were.
+            # A new error or interrupt replaces the old one; a task's other writes never change.
             for statement, is_special in ((KEEP_WRITE, False), (REPLACE_WRITE, True)):
                 if some := [row for idx, row in rows.items() if (idx < 0) == is_special]:
                     connection.execute(statement, some)
@@ -275,7 +275,7 @@ class CheckpointStore:
     # --- reading
 
     def get(self, at: Address) -> LoadedCheckpoint | None:
-        """Return a checkpoint, the head of its namespace where no id is named."""
+        """Return a checkpoint; without an id, the head of its namespace."""
         with self.database.reading(str(at)) as connection:
             found = self.find(connection, at)
             return None if found is None else self.loaded(connection, found)
@@ -294,10 +294,10 @@ class CheckpointStore:
         Args:
             thread_id: The thread; None for all.
             ns: The namespace; None for all.
-            checkpoint_id: The only one that is meant.
-            before: Id that those meant are smaller than.
-            metadata: What their metadata has to say, exactly; a key with dots that is none of its
-                keys is a path into it.
+            checkpoint_id: Only the checkpoint with this id.
+            before: Only checkpoints with smaller ids.
+            metadata: Values that their metadata must have; a dotted key that is not one of its keys
+                is a path into it.
 
         Raises:
             CorruptStoreError: When something is damaged or missing.
@@ -308,7 +308,7 @@ class CheckpointStore:
             own.append(checkpoints.c.checkpoint_id < before)
         place = (checkpoints.c.checkpoint_id, checkpoints.c.thread_id, checkpoints.c.ns)
         query = select(checkpoints).where(*own).order_by(*(column.desc() for column in place))
-        page, size = query, 1  # whoever wants the newest one waits for no other
+        page, size = query, 1  # who wants only the newest reads no more
         while True:
             with self.database.reading("A list of checkpoints") as connection:
                 rows = connection.execute(page.limit(size)).all()
@@ -329,19 +329,18 @@ class CheckpointStore:
         """Return the writes to channels since they were last stored whole, along one branch.
 
         Args:
-            at: The checkpoint from whose parent on is looked back.
+            at: The checkpoint; its ancestors are searched, from its parent on.
             channels: The channels.
 
         Returns:
-            For each channel the writes, oldest first, and the value they build upon, if there is
-            one.
+            For each channel the writes, oldest first, and the value they build upon, if any.
         """
         found: dict[str, DeltaChannelHistory] = {name: {"writes": []} for name in channels}
         remaining = set(channels)
         with self.database.reading(str(at)) as connection:
             one = self.find(connection, at)
             visited = {one.id} if one else set()
-            # A checkpoint may have been put again below its own descendant.
+            # A checkpoint may have been stored again under its own descendant.
             while one and one.parent and one.parent not in visited and remaining:
                 visited.add(one.parent)
                 one = self.find(connection, at.of(one.parent))
@@ -358,7 +357,7 @@ class CheckpointStore:
         return found
 
     def find(self, connection: Connection, at: Address) -> StoredCheckpoint | None:
-        """Return a checkpoint as it is stored, the newest where no id is named; None for none."""
+        """Return a checkpoint as stored, the newest if no id is named, or None if there is none."""
         query = NEWEST if at.checkpoint_id is None else OWN
         row = connection.execute(query, vars(at)).first()
         return None if row is None else self.stored(row)
@@ -377,7 +376,7 @@ class CheckpointStore:
         one: StoredCheckpoint,
         among: Collection[str] | None = None,
     ) -> LoadedCheckpoint:
-        """Return a checkpoint with the values and pending writes of its channels, or of some."""
+        """Return a checkpoint with the values and pending writes of all or some of its channels."""
         with errors_about(one.address):
             held = {
                 name: self._value(connection, one.session, value, f"channel {name!r}")

@@ -1,4 +1,4 @@
-"""Values of a state as bytes, by LangGraph's serializer, and the messages that they hold."""
+"""Encodes state values with LangGraph's serializer, and separates the messages in them."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ _id_of = attrgetter("id")
 _fields_of = attrgetter("__class__.__name__", "__dict__", "__pydantic_extra__")
 
 _KINDS = frozenset({"null", "bytes", "bytearray", "msgpack"})
-"""Kinds that LangGraph's serializer writes; any other one was put there by somebody else."""
+"""Types of data that LangGraph's serializer writes; any other was not written by it."""
 
 _LENGTH_BYTES = 8
 
 _BLOCKED = frozenset({"msgpack_blocked", "msgpack_method_blocked"})
-"""Events of LangGraph's serializer: it gave raw data in place of a type that is not allowed."""
+"""Events of LangGraph's serializer: it returned raw data instead of a type that is not allowed."""
 
 
 class Codec:
     """Turns values into bytes and back.
 
     Args:
-        serde: LangGraph's serializer, plain or encrypting, or another one; None for ours.
+        serde: LangGraph's serializer, plain or encrypting, or another one; default: ours.
 
     Attributes:
-        is_plain: Whether what it writes can be read by whoever reads the database.
-        digest: Returns 16 bytes that name a message with all its fields but its id.
+        is_plain: Whether its output is not encrypted.
+        digest: Returns a 16-byte digest of all fields of a message except its id.
 
     Raises:
         ConfigurationError: When the serializer falls back to pickle.
@@ -64,16 +64,16 @@ class Codec:
             )
         self.serde = serde
         self.is_plain = isinstance(serde, JsonPlusSerializer)
-        # A plain digest of an encrypted message would tell what it says to who guesses it.
+        # A plain digest of an encrypted message would let a reader confirm a guess of its content.
         self._secret = b"" if self.is_plain else os.urandom(32)
         self.digest = partial(message_digest, key=self._secret)
 
     def hash(
         self, messages: Sequence[BaseMessage], before: hashlib.blake2b | None = None
     ) -> hashlib.blake2b | None:
-        """Return a hash of all that messages say, gone on from that of the ones before them.
+        """Return a hash of the content of messages, continued from that of earlier messages.
 
-        None where a message has no id, or holds what JSON cannot say.
+        None if a message has no id, or content that JSON cannot represent.
         """
         if not all(map(_id_of, messages)):
             return None
@@ -88,11 +88,11 @@ class Codec:
         return found
 
     def pack(self, value: Any, what: str = "A value of the state") -> bytes:
-        """Return a value as bytes, compressed: zlib's own checksum shows damage.
+        """Return a value as compressed bytes: zlib's checksum detects damage.
 
         Args:
             value: The value.
-            what: Names it in errors, such as "Channel 'plan'".
+            what: Its name in errors, such as "Channel 'plan'".
 
         Raises:
             ConfigurationError: When the serializer cannot write it.
@@ -111,8 +111,8 @@ class Codec:
         """Return the value that was packed.
 
         Raises:
-            CorruptStoreError: When it cannot be read, is not encrypted as this serializer encrypts,
-                or names a type that is not allowed.
+            CorruptStoreError: When it cannot be read, is not encrypted by this serializer, or names
+                a type that is not allowed.
         """
         kind, _, data = packed.partition(b"\0")
         name = kind.decode("ascii", "replace")
@@ -136,7 +136,7 @@ class Codec:
         return value
 
     def copied(self, message: BaseMessage) -> BaseMessage:
-        """Return a message that nobody else can change."""
+        """Return a copy of a message that no one else can change."""
         try:
             return message.model_copy(deep=True)
         except (TypeError, ValueError, RecursionError):
@@ -145,14 +145,14 @@ class Codec:
             return copy
 
     def checked(self, packed: bytes, what: str = "A value of the state") -> bytes:
-        """Return packed bytes that are sure to be read back.
+        """Return packed bytes after checking that they can be read back.
 
         Args:
             packed: The bytes.
-            what: Names the value in errors.
+            what: The value's name in errors.
 
         Raises:
-            ConfigurationError: When they hold a type that is not allowed.
+            ConfigurationError: When they contain a type that is not allowed.
         """
         try:
             self.unpack(packed)
@@ -174,7 +174,7 @@ class RefusedTypeError(CorruptStoreError):
 
     Attributes:
         refused: The types as `module:Class`.
-        types: The same as text.
+        types: The same, as text.
     """
 
     def __init__(self, refused: Collection[str]) -> None:
@@ -187,14 +187,14 @@ class RefusedTypeError(CorruptStoreError):
 
 
 def _decompressed(data: bytes) -> bytes:
-    """Return what was compressed; no more of it than its length says is ever made.
+    """Return the decompressed data, reading no more of it than its recorded length.
 
     Raises:
-        CorruptStoreError: When it is longer, or shorter.
+        CorruptStoreError: When it is longer or shorter.
     """
     length = int.from_bytes(data[:_LENGTH_BYTES], "big")
     stream = zlib.decompressobj()
-    # One byte more shows that there is more.
+    # One more byte shows whether it is too long.
     plain = stream.decompress(data[_LENGTH_BYTES:], length + 1)
     if len(plain) != length or not stream.eof:
         raise CorruptStoreError("a compressed value is not as long as its row says")
@@ -203,10 +203,10 @@ def _decompressed(data: bytes) -> bytes:
 
 @contextmanager
 def refused_types(*, in_any_thread: bool = False) -> Iterator[set[str]]:
-    """Give the types, as `module:Class`, that the serializer gives raw data in place of.
+    """Yield a set of the types, as `module:Class`, that the serializer replaces with raw data.
 
     Args:
-        in_any_thread: Whether other threads count, too: somebody else's saver may read in one.
+        in_any_thread: Whether to include other threads: a third-party saver may read in one.
     """
     here = threading.get_ident()
     refused: set[str] = set()
@@ -222,27 +222,27 @@ def refused_types(*, in_any_thread: bool = False) -> Iterator[set[str]]:
         forget()
 
 
-# --- messages out of a value, and back
+# --- separating messages from a value, and putting them back
 
 MARK = "\x00tokenmem"
 """Key of the object that stands for messages: `{mark: 3}` for one, `{mark: [3, 9]}` for a list."""
 
 LOOKED_INTO = (_DeltaSnapshot, Overwrite, Send)
-"""Objects of LangGraph that may hold messages."""
+"""LangGraph objects that may contain messages."""
 
 _PLAIN = frozenset({type(None), bool, int, float, str})
 
 
 class _TakenError(Exception):
-    """A value holds the mark itself."""
+    """A value contains the mark itself."""
 
 
 def detach(value: Any) -> tuple[Any, list[BaseMessage]]:
     """Return a value with marks in place of its messages, and the messages in order.
 
-    Lists, tuples, dicts, `Send`, `Overwrite` and the snapshots of delta channels are looked
-    through, and copied, for a node may go on with its state meanwhile, and what is checked is what
-    is stored; what other objects hold stays in them. The value itself is not changed.
+    Lists, tuples, dicts, `Send`, `Overwrite` and the snapshots of delta channels are searched and
+    copied: a node may change its state meanwhile, and what is checked must be what is stored.
+    Messages inside other objects stay there. The value itself is not changed.
     """
     found: list[BaseMessage] = []
     try:
@@ -252,7 +252,7 @@ def detach(value: Any) -> tuple[Any, list[BaseMessage]]:
 
 
 def attach(shape: Any, messages: Sequence[BaseMessage]) -> Any:
-    """Return the value that `detach` was given; messages in one that had none are no marks."""
+    """Return the value that `detach` was given; without messages, it contains no marks."""
     return _attached(shape, messages) if messages else shape
 
 
@@ -261,7 +261,7 @@ def _detached(value: Any, found: list[BaseMessage]) -> Any:
     if kind in _PLAIN:
         return value
     if kind in {list, tuple}:
-        items = [*value]  # first: what is copied is fast to look at, and nobody changes it
+        items = [*value]  # first: the copy is fast to check, and no one changes it
         if items and all(map(_is_message, set(map(type, items)))):
             found += items
             return {MARK: [len(found) - len(items), len(found)]}
@@ -281,9 +281,9 @@ def _attached(shape: Any, messages: Sequence[BaseMessage]) -> Any:
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a value of values with each of them changed; anything else as it is.
+    """Return a container with `change` applied to each value in it; anything else as it is.
 
-    Looks into lists, tuples, dicts, `Send`, `Overwrite` and the snapshots of delta channels.
+    Containers are lists, tuples, dicts, `Send`, `Overwrite` and the snapshots of delta channels.
     """
     kind = type(value)
     if kind in {list, tuple}:
@@ -298,18 +298,18 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _is_message(kind: type) -> bool:
-    # What takes a message away is no message of the thread.
+    # RemoveMessage is not a message of the thread.
     return issubclass(kind, BaseMessage) and not issubclass(kind, RemoveMessage)
 
 
 def is_plain(value: Any) -> bool:
-    """Return whether a value holds nothing but JSON's types and bytes, not nested too deeply."""
+    """Return whether a value contains only JSON types and bytes, not nested too deeply."""
     kind = type(value)
     try:
         if kind in {list, tuple}:
             return all(map(is_plain, value))
         if kind is dict:
             return all(type(key) in _PLAIN and is_plain(item) for key, item in value.items())
-    except RecursionError:  # the serializer says what is wrong with it
+    except RecursionError:  # the serializer reports what is wrong with it
         return False
     return kind in _PLAIN or kind is bytes

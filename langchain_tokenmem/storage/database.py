@@ -1,4 +1,4 @@
-"""One SQLite file or PostgreSQL database: its transactions, one lock a thread, our errors."""
+"""One SQLite file or PostgreSQL database: its transactions, a lock per thread, our errors."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from langchain_tokenmem.storage.database_url import about_async, parsed
 from langchain_tokenmem.storage.tables import APPLICATION_ID, set_up
 
 BUSY_SECONDS = 30
-"""Seconds that a writer waits for another one before it gives up."""
+"""Seconds that a writer waits for another before it gives up."""
 
 _LEAST_BUSY_SECONDS = 1.0
-"""Writers queue up all the time: a turn whose time is over still waits for those before it."""
+"""Least seconds of that wait: even a turn that has no time left waits for writers before it."""
 
 _AT_ONCE = 500
-"""Keys in one query; old versions of SQLite take 999 variables."""
+"""Maximum keys per query; old versions of SQLite accept 999 variables."""
 
 _DAMAGE_CODES = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")
 _DAMAGE_WORDS = ("malformed", "not a database", "could not decode", "no such table", "no such col")
@@ -64,16 +64,16 @@ class Database:
     a writer first takes the locks of the threads that it writes to, in one order.
 
     Args:
-        url: An SQLAlchemy URL, or the path of a SQLite file. A file that is only to be read is
-            named `sqlite:///file:memory.db?mode=ro&uri=true`.
-        pool_size: Most connections at a time.
-        engine: An application's own engine of PostgreSQL, in place of a URL. It is never disposed
+        url: An SQLAlchemy URL, or the path of a SQLite file. To open a file
+            read-only: `sqlite:///file:memory.db?mode=ro&uri=true`.
+        pool_size: Maximum number of connections.
+        engine: An application's own PostgreSQL engine, instead of a URL. It is never disposed
             of here. A `schema_translate_map={None: "memory"}` among its execution options puts the
             tables into a schema, which must be there.
 
     Raises:
-        ConfigurationError: When the URL names no database that is supported here, or the engine is
-            async or of SQLite, which has to be opened in a way of its own.
+        ConfigurationError: When the URL does not name a supported database, or the engine is async
+            or for SQLite, which has to be opened by its URL.
     """
 
     def __init__(
@@ -99,15 +99,15 @@ class Database:
 
     @contextmanager
     def reading(self, about: str) -> Iterator[Connection]:
-        """Give a connection with one consistent picture of the data.
+        """Yield a connection with a consistent snapshot of the data.
 
         Args:
-            about: Named in errors, such as "Session 's1'".
+            about: Its name in errors, such as "Session 's1'".
         """
         with self._errors(about):
             engine = self._open(about)
             if not self.is_sqlite:
-                # By default each statement would see what others committed meanwhile.
+                # By default each statement would see what others have committed meanwhile.
                 engine = engine.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
                 )
@@ -124,14 +124,14 @@ class Database:
 
     @contextmanager
     def writing(self, about: str, *threads: str, undo: bool = False) -> Iterator[Connection]:
-        """Give a connection whose changes are all made, or none.
+        """Yield a connection whose changes are committed together or not at all.
 
-        A transaction that writes is never begun inside of another one.
+        Never open one write transaction inside another.
 
         Args:
-            about: Named in errors.
-            threads: Ids of the threads that are changed, held until the end against all writers.
-            undo: Whether nothing is changed in the end, for a dry run.
+            about: Its name in errors.
+            threads: Ids of the threads that are changed, locked until the transaction ends.
+            undo: Whether to roll back at the end, for a dry run.
         """
         with self._errors(about), self._only_writer(about):
             engine = self._open(about)
@@ -149,7 +149,7 @@ class Database:
         """Close every connection; the next use opens the database again.
 
         Raises:
-            StoreError: When somebody has been writing for half a minute, and still is.
+            StoreError: When another writer is still busy after half a minute.
         """
         with self._only_writer("Closing the database"), self._opening:
             if self._engine is not None and self._given is None:
@@ -157,17 +157,17 @@ class Database:
             self._engine = None
 
     def forget_deleted(self) -> None:
-        """Empty SQLite's log, so that deleted text does not stay readable in it."""
+        """Truncate SQLite's log, so that deleted text does not stay readable in it."""
         if self.is_sqlite and not self._is_memory:
             about = "Cleaning the log"
             with self._errors(about), self._open(about).connect() as connection:
                 _driver(connection).execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def rewrite(self) -> str | None:
-        """Write SQLite's file anew and empty its log, so that no deleted text is readable.
+        """Rewrite SQLite's file and truncate its log, so that no deleted text is readable.
 
         Returns:
-            What is left to do, in words; None where nothing is.
+            What is left to do, as text, or None.
         """
         if not self.is_sqlite:
             return (
@@ -199,7 +199,7 @@ class Database:
     @contextmanager
     def _transaction(self, engine: Engine, begin: str) -> Iterator[Connection]:
         with engine.begin() as connection:
-            if self.is_sqlite:  # a listener would do it, too, and slow down every statement
+            if self.is_sqlite:  # a listener could do this, too, but would slow down every statement
                 driver = _driver(connection)
                 driver.execute(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
                 driver.execute(begin)
@@ -209,14 +209,14 @@ class Database:
                 with suppress(SQLAlchemyError, sqlite3.Error):
                     connection.rollback()
                     if not self._is_memory:
-                        # As long as somebody holds the error, it may hold a cursor with rows left,
-                        # and the connection would go on with what it saw then.
+                        # While someone keeps a reference to the error, it may keep a cursor with
+                        # unread rows, and the connection would keep its old snapshot.
                         connection.invalidate()
                 raise
 
     @contextmanager
     def _only_writer(self, about: str) -> Iterator[None]:
-        """Let the writers of this process queue up; SQLite itself has them ask again and again."""
+        """Queue the writers of this process; SQLite itself would make them poll."""
         if not self.is_sqlite:
             yield
             return
@@ -244,7 +244,7 @@ class Database:
             "poolclass": QueuePool,
             "pool_size": self._pool_size,
             "max_overflow": 0,
-            "pool_use_lifo": True,  # the one used last has its pages at hand
+            "pool_use_lifo": True,  # the connection used last has its pages cached
         }
         if self.is_sqlite:
             options["connect_args"] = {"check_same_thread": False, "timeout": BUSY_SECONDS}
@@ -265,7 +265,7 @@ class Database:
         return engine
 
     def _check_file(self, about: str) -> None:
-        """Raise if the file was deleted or replaced: what is written to it then is lost."""
+        """Raise if the file was deleted or replaced: writes to it would be lost."""
         if self._file is None:
             return
         path, *identity = self._file
@@ -282,7 +282,7 @@ class Database:
             )
 
     def renew(self) -> None:
-        """Open everything anew, in the child of a fork: the parent's connections are not its."""
+        """Reopen everything in the child of a fork: the connections belong to the parent."""
         if self._engine is not None:
             self._engine.dispose(close=False)
         self._engine = None
@@ -290,7 +290,7 @@ class Database:
 
     @contextmanager
     def _errors(self, about: str) -> Iterator[None]:
-        """Raise errors of the database as those of this package."""
+        """Convert database errors to errors of this package."""
         try:
             yield
         except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
@@ -318,12 +318,12 @@ class Database:
 
 
 def _busy_seconds() -> float:
-    """Return how long a transaction waits for another one, within the limit of its turn."""
+    """Return the seconds that a transaction waits for another, within its turn's time limit."""
     return min(BUSY_SECONDS, max(seconds_left(), _LEAST_BUSY_SECONDS))
 
 
 def lock_threads(connection: Connection, threads: Iterable[str]) -> None:
-    """Hold threads against other writers until the transaction ends; SQLite's writer holds all."""
+    """Lock threads until the transaction ends; in SQLite, a writer locks the whole database."""
     if connection.dialect.name == "postgresql":
         for name in sorted(set(threads)):
             lock = func.pg_advisory_xact_lock(func.hashtextextended(name, 0))
@@ -331,7 +331,7 @@ def lock_threads(connection: Connection, threads: Iterable[str]) -> None:
 
 
 def is_damage(error: BaseException) -> bool:
-    """Return whether a database says that its file is damaged."""
+    """Return whether an error means that the database file is damaged."""
     if (getattr(error, "sqlite_errorname", "") or "").startswith(_DAMAGE_CODES):
         return True
     words = str(error).lower()
@@ -339,7 +339,7 @@ def is_damage(error: BaseException) -> bool:
 
 
 def chunks(keys: Iterable[Key]) -> Iterator[list[Key]]:
-    """Give keys in runs that fit into one query."""
+    """Yield keys in batches small enough for one query."""
     found = list(keys)
     return (found[start : start + _AT_ONCE] for start in range(0, len(found), _AT_ONCE))
 
@@ -347,17 +347,17 @@ def chunks(keys: Iterable[Key]) -> Iterator[list[Key]]:
 def rows_with(
     connection: Connection, query: Select[Any], column: Any, keys: Iterable[Any], **values: Any
 ) -> list[Any]:
-    """Return the rows of a query that have one of some keys in a column, however many these are.
+    """Return the rows of a query whose column has one of any number of keys.
 
     Args:
         connection: A connection.
         query: The query.
         column: The column.
         keys: The keys.
-        values: Of the parameters that the query has itself.
+        values: Values of the query's own parameters.
     """
     found: list[Any] = []
-    for some in chunks(keys):  # one by one is slow
+    for some in chunks(keys):  # appending them one by one is slow
         found += connection.execute(query.where(column.in_(some)), values).all()
     return found
 
@@ -365,13 +365,13 @@ def rows_with(
 def in_pairs(
     connection: Connection, one: Any, other: Any, pairs: Iterable[tuple[int, int]]
 ) -> tuple[ColumnElement[bool], dict[str, Any]]:
-    """Return the condition that two columns have one of some pairs of numbers, for one query.
+    """Return the condition that two columns match one of some pairs of numbers.
 
-    Both forms are looked up in an index, pair by pair, and are one statement for any number of
-    pairs; with `VALUES` in their place SQLite reads the whole table.
+    Both forms look up each pair in an index, in one statement for any number of pairs; with
+    `VALUES` SQLite would read the whole table.
 
     Returns:
-        The condition, and the values that its statement is executed with.
+        The condition, and the parameters to execute its statement with.
     """
     wanted = sorted(set(pairs))
     if connection.dialect.name == "postgresql":
@@ -382,7 +382,7 @@ def in_pairs(
     return _in_json(one, other), {"pairs": json.dumps(wanted)}
 
 
-@cache  # to build them takes longer than to look up the pairs
+@cache  # building them takes longer than looking up the pairs
 def _in_arrays(one: Any, other: Any) -> ColumnElement[bool]:
     numbers = ARRAY(BigInteger)
     sides = (func.unnest(bindparam(side, type_=numbers)) for side in ("firsts", "seconds"))
@@ -399,7 +399,7 @@ def _in_json(one: Any, other: Any) -> ColumnElement[bool]:
 def change_with(
     connection: Connection, statement: Update | Delete, column: Any, keys: Iterable[Any]
 ) -> int:
-    """Change or delete the rows that have one of some keys in a column; return how many."""
+    """Update or delete the rows whose column has one of some keys; return how many."""
     return sum(
         connection.execute(statement.where(column.in_(some))).rowcount for some in chunks(keys)
     )
@@ -426,15 +426,15 @@ def _configured_for(*, read_only: bool) -> Any:
             for name in ("application_id", "page_count")
         )
         if not read_only and (owner == APPLICATION_ID or pages == 0):
-            # It stays with the file, and the file of another program is none of ours to change.
+            # WAL mode stays with the file, and another program's file is not ours to change.
             _use_write_ahead_log(connection)
         for pragma in (
-            # A power cut must not take back what was acknowledged; NORMAL would.
+            # A power failure must not undo an acknowledged commit; with NORMAL it could.
             "synchronous = FULL",
             "foreign_keys = ON",
             # Deleted text must not stay readable in the file.
             "secure_delete = ON",
-            # Damage inside a page is noticed when the page is read.
+            # Detect damage inside a page when the page is read.
             "cell_size_check = ON",
             # A tampered schema must not run code.
             "trusted_schema = OFF",
@@ -445,7 +445,7 @@ def _configured_for(*, read_only: bool) -> Any:
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Have the file written in WAL mode; SQLite itself does not wait for others who do so too."""
+    """Switch the file to WAL mode; SQLite itself does not wait for others doing the same."""
     until = time.monotonic() + _busy_seconds()
     while True:
         try:
@@ -464,7 +464,7 @@ def _checked_engine(engine: Any) -> Engine:
     """Return an application's engine.
 
     Raises:
-        ConfigurationError: When it is none that can be used.
+        ConfigurationError: When it cannot be used.
     """
     driver = getattr(getattr(engine, "url", None), "drivername", "")
     if getattr(getattr(engine, "dialect", None), "is_async", False):

@@ -12,7 +12,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from langchain_tokenmem.errors import ConfigurationError
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+_.-]*):(?!\\)", re.IGNORECASE)
-"""Beginning of a URL. `C:\\file.db` is a path, and so is `file.db`."""
+"""Start of a URL. `C:\\file.db` and `file.db` are paths."""
 
 _AT_IN_PASSWORD = re.compile(r"[^:]+://[^?]*@[^?]*@|[^?]*\?[^=]*@")
 """A second @, or one in what looks like options: the password's end is read as a host or a name."""
@@ -26,13 +26,12 @@ _LINE = (
 
 
 def parsed(url: Any) -> URL:
-    """Return the address of a database that is supported here; a path is that of a SQLite file.
+    """Return the URL of a supported database; a path names a SQLite file.
 
-    No error shows any part of the URL but its scheme: a password that is not escaped may stand
-    anywhere in it.
+    Errors show only the scheme of the URL: an unescaped password may be anywhere in it.
 
     Raises:
-        ConfigurationError: When it is none.
+        ConfigurationError: When it is not the URL of a supported database.
     """
     if isinstance(url, os.PathLike):
         return of_file(os.fsdecode(url))
@@ -52,7 +51,7 @@ def parsed(url: Any) -> URL:
         problem += " No such kind of database is known."
     except ImportError as error:
         problem += f" Its driver is not installed ({error})."
-    except (ArgumentError, ValueError):  # a ValueError comes of a port that is no number
+    except (ArgumentError, ValueError):  # a port that is not a number raises ValueError
         problem += _ESCAPES
     else:
         if not (isinstance(url, str) and address.host and _AT_IN_PASSWORD.match(url)):
@@ -64,11 +63,11 @@ def parsed(url: Any) -> URL:
 
 
 SYNC_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
-"""The driver of each kind of database where a URL names none, or an async one."""
+"""Driver of each kind of database if a URL names none, or an async one."""
 
 
 def _with_driver(address: URL) -> URL:
-    """Return an address with our driver of PostgreSQL where it names none, as servers hand it out.
+    """Return a URL with our PostgreSQL driver if it names none, as those from hosting services.
 
     `postgres://` is what libpq and hosting services write; SQLAlchemy does not know it.
     """
@@ -78,7 +77,7 @@ def _with_driver(address: URL) -> URL:
 
 
 def about_async(driver: str) -> str:
-    """Return what to do about an async driver."""
+    """Return the advice for an async driver."""
     kind = driver.partition("+")[0]
     instead = f"; write {SYNC_DRIVERS[kind]}:// instead" if kind in SYNC_DRIVERS else ""
     return (
@@ -96,12 +95,12 @@ def _supported(address: URL) -> URL:
 
 
 def of_file(path: str) -> URL:
-    """Return the address of a SQLite file; no sign of its path means anything else in it."""
+    """Return the URL of a SQLite file; no character of the path has a special meaning."""
     return URL.create("sqlite", database=path)
 
 
 def shown_url(url: str) -> str:
-    """Return a URL as it may be printed: without its password and the values of its options.
+    """Return a URL that is safe to print, without its password and the values of its options.
 
     Example:
         >>> shown_url("postgresql+psycopg://ann:secret@db/chat?sslpassword=x")

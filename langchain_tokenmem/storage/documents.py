@@ -1,7 +1,7 @@
 """Documents: texts beside the transcript that may be replaced and deleted.
 
-They are stored as messages of a session of another kind. The column `digest` is a hash of the id of
-the document that a row is, or is a part of.
+They are stored as messages of a session of another kind. The column `digest` has a hash of the id
+of the document.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def put(connection: Connection, sources: Sequence[IndexSource]) -> tuple[Session
     of a document get successive numbers, which makes them neighbours.
 
     Args:
-        connection: In a transaction that writes.
+        connection: In a write transaction.
         sources: The documents, at least one.
 
     Returns:
@@ -49,7 +49,7 @@ def put(connection: Connection, sources: Sequence[IndexSource]) -> tuple[Session
     """
     kind, name = _home(sources[0].session_id, sources[0].user_id)
     user_id = sources[0].user_id
-    if kind == OF_SESSION:  # the owner of the conversation is that of its documents
+    if kind == OF_SESSION:  # documents belong to the owner of their conversation
         user_id = find_or_make(connection, name, user_id).user_id
     session = find_or_make(connection, name, user_id, kind=kind)
     gone: list[int] = []
@@ -93,7 +93,7 @@ def _continues(connection: Connection, session: Session, source: IndexSource) ->
 
 
 def _digest(document_id: str | None) -> bytes:
-    """Return the hash by which all parts of a document are found."""
+    """Return the hash that all parts of a document share."""
     name = (document_id or "").encode("utf-8", "surrogatepass")
     return hashlib.blake2b(name, digest_size=16).digest()
 
@@ -101,7 +101,7 @@ def _digest(document_id: str | None) -> bytes:
 def remove(
     connection: Connection, document_id: str, session_id: str | None, user_id: str | None
 ) -> tuple[Session | None, list[int]]:
-    """Delete a document and its parts, of a session, or of a user where no session is named.
+    """Delete a document and its parts, of a session or, if none is named, of a user.
 
     Returns:
         The documents' session, and the deleted numbers.
@@ -120,7 +120,7 @@ def remove(
 def find_document(
     connection: Connection, document_id: str, session_id: str | None, user_id: str | None
 ) -> IndexSource | None:
-    """Return a document of a session, or of a user; None where there is none."""
+    """Return a document of a session or of a user, or None if there is none."""
     session = _find(connection, session_id, user_id)
     if session is None:
         return None
@@ -149,14 +149,14 @@ def read(
     limit: int | None = None,
     seqs: Sequence[int] | None = None,
 ) -> list[IndexSource]:
-    """Return documents in order: from a number on, or those with some numbers."""
+    """Return documents in order: from a number on, or those with the given numbers."""
     among = true() if seqs is None else messages.c.seq.in_(seqs)
     rows = _rows(connection, session, messages.c.seq >= from_seq, among, limit=limit)
     return [_source(session, row) for row in rows]
 
 
 def lock_of(session_id: str | None, user_id: str | None) -> str:
-    """Return the name of the lock for changes of these documents."""
+    """Return the name of the lock for changing these documents."""
     return lock_name(*_home(session_id, user_id))
 
 

@@ -29,7 +29,7 @@ from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry, 
 
 @contextmanager
 def history_engine(address: Any) -> Iterator[Engine]:
-    """Give an engine for a database that is read only.
+    """Yield an engine for a database that is only read.
 
     Args:
         address: The database, as SQLAlchemy's URL.
@@ -60,7 +60,7 @@ def sessions_in(engine: Engine, name: str) -> list[str]:
 
 
 PAGE = 500
-"""Messages that are read and stored at a time."""
+"""Messages per page."""
 
 SUMMARY = "summary"
 """Position of the message that holds the summary of the source's memory."""
@@ -75,8 +75,8 @@ class SourceMessage:
 
     Attributes:
         message: The message.
-        position: Its place, which stays the same where the source grows: a made-up id is from it.
-        where: The same place in words, for errors.
+        position: Its place, which stays the same when the source grows; generated ids use it.
+        where: The same place as text, for errors.
     """
 
     message: BaseMessage
@@ -88,13 +88,13 @@ def pages_of(source: Any) -> Iterator[list[SourceMessage]]:
     """Yield the messages of a source, oldest first, at most `PAGE` at a time.
 
     Args:
-        source: A chat history, or messages in any form that LangChain takes. A
-            `SQLChatMessageHistory` is read from its table, whose rows its `.messages` would load
-            all at once.
+        source: A chat history, or messages in any form that LangChain accepts. A
+            `SQLChatMessageHistory` is read from its table: its `.messages` would load all rows at
+            once.
 
     Raises:
-        ConfigurationError: When it is no source of messages.
-        HistoryImportError: When it cannot be read on; the error names the place.
+        ConfigurationError: When it is not a source of messages.
+        HistoryImportError: When it cannot be read any further; the error names the place.
     """
     if isinstance(source, BaseChatMessageHistory):
         source = _messages_of(source)
@@ -126,7 +126,7 @@ def _messages_of(history: Any) -> Iterable[Any]:
 
 
 def _rows_of(history: Any) -> Iterator[SourceMessage]:
-    """Yield the rows of a SQLChatMessageHistory by their key, each page in a short transaction.
+    """Yield the rows of a SQLChatMessageHistory by key, each page in a short transaction.
 
     Each page is read completely before it is stored, so the table may be in the store's own
     database.
@@ -163,7 +163,7 @@ def _as_source(one: Any, position: str, where: str) -> SourceMessage:
 
 @contextmanager
 def _reading(where: str) -> Iterator[None]:
-    """Raise an error that names the place; somebody else's history may raise anything."""
+    """Raise errors that name the place; a third-party history may raise anything."""
     try:
         yield
     except TokenMemoryError:
@@ -175,7 +175,7 @@ def _reading(where: str) -> Iterator[None]:
 # --- summaries of other memories
 
 IMPORTED = "imported"
-"""Reason, and version of the prompt, of an entry that another memory wrote."""
+"""Reason and prompt version of an entry that another memory wrote."""
 
 _MIDDLEWARE = "Here is a summary of the conversation to date:"
 _MARK = {"lc_source": "summarization"}
@@ -186,11 +186,11 @@ _BEGINNINGS = {
     "Summary of the conversation so far:": "langmem",
     "Summary of conversation earlier:": "langgraph",
 }
-"""Beginnings of system messages with a summary, by the memory that writes so."""
+"""Prefixes of system messages with a summary, and the memory that writes each."""
 
 _LAST_IDS = 8
 _BYTES_A_TOKEN = 3
-"""Text has more in every language that was looked at: the count is too high rather than too low."""
+"""Every language tested has more, so that the count is too high rather than too low."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class OldSummary:
     """A summary of another memory.
 
     Attributes:
-        text: Its words.
+        text: Its text.
         model: Name of the memory that wrote it.
     """
 
@@ -207,12 +207,12 @@ class OldSummary:
 
 
 def recognised(message: BaseMessage, given: str | None) -> OldSummary | None:
-    """Return the summary that a message at the beginning of a history holds; None for another one.
+    """Return the summary that the first message of a history contains, or None.
 
     Args:
         message: The message.
-        given: The summary as the application names it: a `ConversationSummaryMemory` puts it into
-            a system message without any sign.
+        given: The summary as passed by the application: a `ConversationSummaryMemory` puts it into
+            a system message without marking it.
     """
     role, text = role_of(message), text_of(message).strip()
     has_mark = all(message.additional_kwargs.get(key) == value for key, value in _MARK.items())
@@ -229,13 +229,13 @@ def recognised(message: BaseMessage, given: str | None) -> OldSummary | None:
 
 
 def carrier_of(summary: OldSummary, message: BaseMessage | None = None) -> BaseMessage:
-    """Return the message that stands for a summary in the transcript, in LangChain's own form.
+    """Return the message that represents a summary in the transcript, in LangChain's own form.
 
-    A covered system message would stay visible beside the log, so a human one has the words.
+    It is a human message, because a covered system message would stay visible beside the log.
 
     Args:
         summary: The summary.
-        message: The message that held it, if one did; its id stays.
+        message: The message that contained it, if any; its id is kept.
     """
     if message is not None and role_of(message) == "human":
         return message
@@ -245,13 +245,13 @@ def carrier_of(summary: OldSummary, message: BaseMessage | None = None) -> BaseM
 
 @dataclass
 class CoveredMessages:
-    """The messages of a source that its summary covers, as they come by.
+    """Finds the messages of a source that its summary covers, while the source is read.
 
     Args:
-        wanted: How many messages it covers, system messages not counted.
+        wanted: How many messages it covers, without system messages.
 
     Attributes:
-        covered: How many came by so far; results of a covered call belong to it.
+        covered: How many were found so far, including the results of covered calls.
     """
 
     wanted: int
@@ -262,7 +262,7 @@ class CoveredMessages:
     _is_done: bool = False
 
     def see(self, message: BaseMessage, message_id: str) -> None:
-        """Take the next message of the source, with the id under which it is stored."""
+        """Take the next message of the source, with the id that it is stored under."""
         role = role_of(message)
         self.first = self.first or message_id
         self._is_done |= len(self.covered) >= self.wanted and role not in {"tool", "function"}
@@ -271,12 +271,12 @@ class CoveredMessages:
             self._human += [message_id] if role == "human" else []
 
     def state(self, summary: OldSummary, now: datetime, *, is_carried: bool) -> MemoryState | None:
-        """Return the state that begins with the summary; None where nothing is covered.
+        """Return the state that starts with the summary, or None if nothing is covered.
 
         Args:
             summary: The summary.
             now: When it was imported.
-            is_carried: Whether the last covered message is only there to hold the summary.
+            is_carried: Whether the last covered message exists only to hold the summary.
         """
         if not self.covered:
             return None

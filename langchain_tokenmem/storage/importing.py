@@ -1,4 +1,4 @@
-"""Imports a history into a session, page by page, so that it can be run again at any time."""
+"""Imports a history into a session, page by page; an import can be repeated at any time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from langchain_tokenmem.storage.tables import messages
 from langchain_tokenmem.storage.transcripts import add_wordings, append, hashes_of, hide, read_named
 
 Progress = Callable[[int], None]
-"""Called after each page with the number of messages that are done."""
+"""Called after each page with the number of imported messages."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,9 @@ class ImportReport:
     Attributes:
         session_id: The session.
         added: Messages that are new.
-        known: Messages that the session had already.
-        renamed: Those of the new ones that stand under a made-up id, because another message of
-            the session has theirs.
-        has_summary: Whether the session has got the summary, or the state, of the source.
+        known: Messages that the session already had.
+        renamed: New messages with a generated id, because another message has theirs.
+        has_summary: Whether the session received the summary or the state of the source.
     """
 
     session_id: str
@@ -62,20 +61,20 @@ class ImportReport:
 
     @property
     def done(self) -> int:
-        """Messages of the source that the session has."""
+        """Messages of the source that the session has now."""
         return self.added + self.known
 
 
 @dataclass(frozen=True)
 class PageMessage:
-    """A message that is to be stored.
+    """A message to store.
 
     Attributes:
-        row: The message; without an id where that is made up.
-        position: Its place in the source, from which ids are made up.
-        is_first_only: Whether it belongs at the beginning of a new session, or nowhere.
+        row: The message; without an id if that is generated.
+        position: Its place in the source, from which ids are generated.
+        is_first_only: Whether it is stored only at the beginning of a new session.
         is_renamed: Whether another message has its id.
-        is_shown: Whether these words are shown.
+        is_shown: Whether this wording is shown.
         others: Its other wordings in order, each with whether it is shown.
     """
 
@@ -88,19 +87,19 @@ class PageMessage:
 
     @property
     def id(self) -> str:
-        """The id under which it is stored."""
+        """The id that it is stored under."""
         return self.row.stored.id or ""
 
 
 class PageWriter:
-    """Appends pages of messages to one session; what is there stays as it is.
+    """Appends pages of messages to one session; existing messages are not changed.
 
     Args:
         writing: Opens a write transaction on the session and creates the session if needed.
-        index: Takes what is appended.
-        session_id: Names the session.
-        now: Time of messages that bring none.
-        first: Number of the first message, where the session is new; None for any.
+        index: Indexes the new messages.
+        session_id: Id of the session.
+        now: Time of messages without one.
+        first: Number of the first message of a new session; None for any.
     """
 
     def __init__(
@@ -117,7 +116,7 @@ class PageWriter:
         self.report = ImportReport(checked_id(session_id))
 
     def store(self, page: Sequence[PageMessage]) -> list[PageMessage]:
-        """Store a page in one transaction; return the messages that the session has now.
+        """Store a page in one transaction; return those of its messages that the session has now.
 
         Raises:
             ScopeError: When the session belongs to another user.
@@ -169,10 +168,10 @@ class PageWriter:
         state: MemoryState | None,
         settings: dict[str, Any] | None = None,
     ) -> None:
-        """Give the session a state and settings, where it has none and begins like the source.
+        """Give the session a state and settings, if it has none and begins like the source.
 
         Args:
-            first_id: Id of the first message of the source; None where it has no message.
+            first_id: Id of the first message of the source; None if it has no message.
             state: The state.
             settings: The settings.
         """
@@ -190,7 +189,7 @@ class PageWriter:
     def _edit(
         self, connection: Connection, session: Session, wanted: Sequence[PageMessage]
     ) -> None:
-        """Give messages their other wordings; those that were edited here stay as they are."""
+        """Store the other wordings of messages; messages edited here are not changed."""
         edited = {one.id: one for one in wanted if one.others or not one.is_shown}
         rows = read_named(connection, session, edited)
         held = [row.seq for row in rows]
@@ -208,23 +207,23 @@ class PageWriter:
 def _under_free_ids(
     connection: Connection, session: Session, page: Sequence[PageMessage]
 ) -> list[PageMessage]:
-    """Return the page, a message under a made-up id where another one has its own.
+    """Return the page, with a generated id for a message whose id another one has.
 
-    Some model servers give all of their answers one id. An import only adds, and loses nothing.
+    Some model servers give all their answers the same id. An import only adds, and loses nothing.
     """
     stored = hashes_of(connection, session, [one.id for one in page])
     wanted: list[PageMessage] = []
     for one in page:
         digest = one.row.digest
         if one.is_first_only and session.count and digest not in stored.get(one.id, ()):
-            continue  # the session has begun
+            continue  # the session is not new
         is_free = digest in stored.setdefault(one.id, {digest})
         wanted.append(one if is_free else renamed(one))
     return wanted
 
 
 def renamed(one: PageMessage) -> PageMessage:
-    """Return a message under an id that the same message at the same place always gets."""
+    """Return a message with an id that the same message at the same place always gets."""
     before = one.row
     name = f"{one.position}\n{before.digest}"
     made_up = f"imported-{hashlib.blake2b(name.encode(), digest_size=12).hexdigest()}"
@@ -237,7 +236,7 @@ _NAMES = ("created_at", "timestamp", "created")
 
 
 def given_time(message: BaseMessage) -> str | None:
-    """Return the time that a message brings, as ISO 8601; None where it brings none.
+    """Return the time that a message carries, as ISO 8601, or None.
 
     That is `created_at` among the memory's own marks; else `created_at`, `timestamp` or `created`
     in its `additional_kwargs` or `response_metadata`, as ISO 8601 or in seconds since 1970: Ollama
@@ -255,7 +254,7 @@ def given_time(message: BaseMessage) -> str | None:
 
 
 Source = BaseChatMessageHistory | Iterable[Any]
-"""A chat history, or messages in any form that LangChain takes."""
+"""A chat history, or messages in any form that LangChain accepts."""
 
 
 class HistoryImport:
@@ -263,12 +262,12 @@ class HistoryImport:
 
     Args:
         writer: Stores its pages.
-        now: Time of messages before which no message of the source has one.
+        now: Time of the messages before the first one with a time.
         summary: Text of a summary that the source's memory has made.
-        covers: How many messages of the source it is about; 0 where these are not in the source.
+        covers: How many messages of the source it covers; 0 if they are not in the source.
 
     Raises:
-        ConfigurationError: When `covers` is negative, or stands without a summary.
+        ConfigurationError: When `covers` is negative, or given without a summary.
     """
 
     def __init__(
@@ -286,16 +285,16 @@ class HistoryImport:
         self._now, self._time = now, now
 
     def run(self, source: Source, progress: Progress | None = None) -> ImportReport:
-        """Store every page in a transaction of its own, then the summary.
+        """Store each page in its own transaction, then the summary.
 
         Raises:
-            HistoryImportError: When the source cannot be imported from some place on.
+            HistoryImportError: When a message cannot be imported; those before it are stored.
         """
         given = self._with_summary(pages_of(source))
         pages = ([self._encoded(one) for one in page] for page in given)
         for number, stored in enumerate(self._writer.store_all(pages, progress)):
             if not number and self._is_carried and not any(one.is_first_only for one in stored):
-                self._summary = None  # a session that has begun keeps its own beginning
+                self._summary = None  # an existing session keeps its own beginning
             for one in stored:
                 self._covered.see(one.row.stored, one.id)
         if self._summary is not None:
@@ -305,7 +304,7 @@ class HistoryImport:
         return self._writer.report
 
     def _with_summary(self, pages: Iterator[list[SourceMessage]]) -> Iterator[list[SourceMessage]]:
-        """Yield the pages, their summary in the form in which it is stored."""
+        """Yield the pages, with their summary in the form in which it is stored."""
         first = next(pages, [])
         for number, one in enumerate(first):
             found = recognised(one.message, self._given)
@@ -324,10 +323,10 @@ class HistoryImport:
         yield from chain([first] if first else [], pages)
 
     def _encoded(self, one: SourceMessage) -> PageMessage:
-        """Return a message with its time, under its own id or a made-up one.
+        """Return a message with its time, under its own id or a generated one.
 
         Raises:
-            HistoryImportError: When it cannot be stored; nothing of its page is.
+            HistoryImportError: When it cannot be stored; then nothing of its page is.
         """
         try:
             time = given_time(one.message)

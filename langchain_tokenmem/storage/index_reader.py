@@ -63,7 +63,7 @@ class InScope:
     Attributes:
         partitions: Its sessions, documents included.
         has_backlog: Whether some of their texts are not in the index of words yet.
-        known: Rows of sessions, as far as they were read.
+        known: Rows of sessions that were read so far.
     """
 
     partitions: ScopePartitions
@@ -75,8 +75,8 @@ def sessions_in(connection: Connection, scope: Scope, users: UserRule) -> InScop
     """Return the sessions that a scope may search, documents included; None if there are none.
 
     Raises:
-        ScopeError: When an id is blank, the session belongs to another user, or no user is named
-            and one has to be.
+        ScopeError: When an id is blank, the session belongs to another user, or a required user is
+            missing.
     """
     own: list[Session] = []
     session = None
@@ -124,7 +124,7 @@ class IndexReader(VectorsReader):
     """A consistent view of a scope: its terms, vectors and texts.
 
     Args:
-        connection: In a transaction.
+        connection: A connection in a transaction.
         scope: The scope; every text is checked against it again.
         within: What it may search.
 
@@ -158,25 +158,25 @@ class IndexReader(VectorsReader):
         return and_(mine, self._is_of_time())
 
     def _is_of_time(self) -> Any:
-        """Return the condition that a posting's message is of a time that may be found."""
+        """Return the condition that a posting's message is in the scope's time range."""
         if not (bounds := self._said_in_time()):
             return true()
         same = (messages.c.session == terms.c.session, messages.c.seq == terms.c.seq)
         return exists().where(*same, messages.c.is_shown == 1, *bounds)
 
     def _said_in_time(self) -> list[Any]:
-        """Return the conditions that a message is of a time that may be found; mostly none."""
+        """Return the conditions that a message is in the scope's time range; often none."""
         after, before = self._scope.after, self._scope.before
         bounds = [] if after is None else [messages.c.created_at >= after.isoformat()]
         return bounds if before is None else [*bounds, messages.c.created_at < before.isoformat()]
 
     def counts(self, words: Sequence[str]) -> dict[str, int]:
-        """Return in how many units in scope each term occurs; terms that do not are left out."""
+        """Return the number of units in scope that have each term; omit terms that do not occur."""
         query = select(terms.c.term, func.count()).where(self._mine()).group_by(terms.c.term)
         return {row[0]: row[1] for row in rows_with(self._connection, query, terms.c.term, words)}
 
     def postings(self, words: Sequence[str], most: int) -> dict[str, Postings]:
-        """Return the rows of terms: all of several, the newest `most` of a single one."""
+        """Return the rows of terms: all rows of several, or the newest `most` of a single one."""
         query = _POSTING.where(self._mine())
         if len(words) != 1:
             return self._by_term(query, words)
@@ -204,10 +204,10 @@ class IndexReader(VectorsReader):
     def filter_units(
         self, units: Sequence[int], among: Collection[str] | None, exclude: Collection[str]
     ) -> list[int]:
-        """Return the units whose messages are in `among` and not in `exclude`, in their order.
+        """Return the units whose messages are in `among` and not in `exclude`, in the given order.
 
-        Both are ids of messages; documents are always returned. What is of another time than the
-        scope's is not.
+        Both are ids of messages; documents are always returned. Units outside the scope's time
+        range are not.
         """
         bounds = self._said_in_time()
         if not bounds and among is None and not exclude:
@@ -224,7 +224,7 @@ class IndexReader(VectorsReader):
         return [unit for unit in units if _place(unit) in found]
 
     def _sessions(self, places: Iterable[tuple[int, int]]) -> list[Session]:
-        """Return the sessions of some places, in order; each is read once."""
+        """Return the sessions of places, in order; each is read once."""
         wanted = sorted({number for number, _ in places})
         missing = [number for number in wanted if number not in self._held]
         rows = rows_with(self._connection, select(sessions), sessions.c.id, missing)
@@ -253,7 +253,7 @@ class IndexReader(VectorsReader):
 
 
 def _place(unit: int) -> tuple[int, int]:
-    """Return the session of a unit, and the place of its message there."""
+    """Return the session of a unit, and the position of its message in it."""
     return unpack_unit(unit)[:2]
 
 

@@ -1,4 +1,4 @@
-"""Rows of a LangGraph store: notes, and whatever else an application keeps there."""
+"""Rows of a LangGraph store: notes, and anything else that an application keeps there."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from langchain_tokenmem.storage.sessions import time_text
 from langchain_tokenmem.storage.tables import items
 
 _LONGEST = 2_000
-"""Characters of a namespace, or a key; PostgreSQL's indexes take about 2,700 bytes."""
+"""Maximum characters of a namespace or key; PostgreSQL's indexes accept about 2,700 bytes."""
 
 
 def find(connection: Connection, item_id: ItemId) -> StoredItem | None:
-    """Return an item; None where there is none."""
+    """Return an item, or None if there is none."""
     row = connection.execute(select(items).where(_is_item(item_id))).first()
     return None if row is None else _item(row)
 
 
 def items_under(connection: Connection, prefix: Namespace, most: int | None) -> list[StoredItem]:
-    """Return the items under a prefix, newest first, at most so many."""
+    """Return the items under a prefix, newest first, at most `most` of them."""
     order = (items.c.updated_at.desc(), items.c.namespace, items.c.key)
     query = select(items).where(_under(prefix)).order_by(*order).limit(most)
     return [_item(row) for row in connection.execute(query)]
@@ -41,7 +41,7 @@ def namespaces_under(connection: Connection, prefix: Namespace) -> list[Namespac
 
 
 def put(connection: Connection, values: Mapping[ItemId, str | None]) -> None:
-    """Store values as JSON, None deletes; in one order, so that two writers never deadlock.
+    """Store values as JSON, where None deletes; in a fixed order, so that writers never deadlock.
 
     Raises:
         ConfigurationError: When a namespace or a key is too long.
@@ -70,9 +70,9 @@ def delete_of_sessions(
     """Delete the notes of sessions; return how many there were.
 
     Args:
-        connection: In a transaction that writes.
+        connection: In a write transaction.
         labels: Labels of the sessions.
-        owners: Labels of the owners whose notes are meant; None for all.
+        owners: Labels of the owners whose notes are deleted; None for all.
     """
     whose = true() if owners is None else items.c.owner.in_(owners)
     return change_with(connection, delete(items).where(whose), items.c.session, set(labels))
@@ -81,13 +81,13 @@ def delete_of_sessions(
 def sessions_changed_since(
     connection: Connection, labels: Iterable[str], since: datetime
 ) -> set[str]:
-    """Return the labels of the sessions with a note that is as new as a time, or newer."""
+    """Return the labels of the sessions with a note changed at or after a time."""
     own = select(items.c.session).where(items.c.updated_at >= time_text(since)).distinct()
     return {row.session for row in rows_with(connection, own, items.c.session, labels)}
 
 
 def _text(namespace: Namespace) -> str:
-    """Return a namespace as text; that of a longer one begins with it, but for the bracket."""
+    """Return a namespace as text; that of a longer one starts with it, except for the bracket."""
     text = to_json(list(namespace))[0]
     _check_length(text, f"A namespace of {len(namespace)} labels", "fewer or shorter labels")
     return text
@@ -98,7 +98,7 @@ def _labels(text: str) -> Namespace:
 
 
 def _key_text(key: str) -> str:
-    text = to_json(key)[0]  # a database takes no half of a surrogate pair
+    text = to_json(key)[0]  # databases do not accept lone surrogates
     _check_length(text, "A key", "a shorter one")
     return text
 
@@ -114,7 +114,7 @@ def _under(prefix: Namespace) -> ColumnElement[bool]:
     if not prefix:
         return true()
     text = _text(prefix)
-    # No LIKE: SQLite's takes "A" for "a".
+    # No LIKE: SQLite's is case-insensitive.
     below = and_(items.c.namespace >= text[:-1] + ",", items.c.namespace < text[:-1] + "-")
     return or_(items.c.namespace == text, below)
 

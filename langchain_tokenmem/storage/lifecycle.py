@@ -1,4 +1,4 @@
-"""The end of sessions: erased on request, or expired when nobody has used them for some time."""
+"""The end of sessions: erased on request, or expired after a time without activity."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from langchain_tokenmem.storage.threads import delete_threads
 logger = logging.getLogger(__name__)
 
 _MOST_AHEAD = timedelta(days=1)
-"""How far the clock may be ahead of what the database has seen before sessions expire by it."""
+"""How far the clock may be ahead of the newest activity in the database; else nothing expires."""
 
 _END_SECONDS = 10.0
-"""Time that the end of a process waits for the batch that is being deleted."""
+"""Seconds that the exit of the process waits for the current batch."""
 
 _LONGEST = timedelta(days=365 * 1_000)
-"""So much can be taken from any date."""
+"""Longest time that can be subtracted from any date."""
 
 _MOST_SESSIONS = 100
 _MOST_MESSAGES = 5_000
-"""Sessions, and messages, that are deleted in one transaction: other writers wait for it."""
+"""Maximum sessions and messages deleted in one transaction: other writers wait for it."""
 
 _ABOUT = "Expiring sessions"
 _LAST_RUN = "expired_at"
@@ -52,18 +52,18 @@ def erase(
     """Delete everything of a session or a user, checkpoints of their threads and notes included.
 
     Returns:
-        How many rows there were of each kind, and the numbers of the sessions that are gone.
+        The number of deleted rows of each kind, and the numbers of the deleted sessions.
 
     Raises:
         ScopeError: When neither id is given, or the session belongs to another user.
-        StoreError: When the session is that of a sub-graph: it goes with its thread.
+        StoreError: When the session belongs to a sub-graph: it is deleted with its thread.
     """
     if session_id is not None:
-        find(connection, session_id, user_id)  # raises where it is another user's
+        find(connection, session_id, user_id)  # raises if it belongs to another user
         if (thread := thread_of(session_id)) != session_id:
             raise StoreError(
-                f"Session {session_id!r} is that of a sub-graph, and nothing was deleted; erase "
-                f"the session of its thread, {thread!r}, and this one goes with it."
+                f"Session {session_id!r} belongs to a sub-graph, and nothing was deleted; erase "
+                f"the session of its thread, {thread!r}, which deletes this one, too."
             )
         threads = [session_id]
     elif user_id is not None:
@@ -88,7 +88,7 @@ def erase(
 def _erase_notes(
     connection: Connection, threads: Iterable[str], session_id: str | None, user_id: str | None
 ) -> int:
-    """Delete the notes of sessions, and without a session id all of the user's."""
+    """Delete the notes of sessions and, without a session id, all notes of the user."""
     names = {session_id} if session_id is not None else set()
     own = select(sessions.c.name).where(sessions.c.kind != OF_USER)
     names |= {row.name for row in rows_with(connection, own, sessions.c.thread_id, threads)}
@@ -102,7 +102,7 @@ def _erase_notes(
 def _forget_quotes(connection: Connection, threads: Collection[str]) -> None:
     """Drop the memory blocks that quote erased texts from the states of the owner's other sessions.
 
-    Nobody else's session can have recalled them.
+    No other owner's session can have recalled them.
     """
     own = select(sessions.c.id, sessions.c.user_id)
     erased = rows_with(connection, own, sessions.c.thread_id, threads)
@@ -118,7 +118,7 @@ def _forget_quotes(connection: Connection, threads: Collection[str]) -> None:
             blocks = state.get("blocks") or {}
             kept = {n: b for n, b in blocks.items() if quoted.isdisjoint(b["ids"])}
             if len(kept) < len(blocks):
-                # A turn that is under way must not put them back.
+                # A turn in progress must not put them back.
                 new = {"state": to_json({**state, "blocks": kept})[0], "version": row.version + 1}
                 connection.execute(update(sessions).where(sessions.c.id == row.id).values(**new))
 
@@ -132,12 +132,12 @@ class ExpiryPolicy:
 
     Args:
         inactive_for: Time without a new message, edit, checkpoint, document or note after which a
-            session goes; None for never.
-        expire_every: Least time between two automatic runs, of all processes on a database; None
-            for runs by hand only.
+            session is deleted; None for never.
+        expire_every: Minimum time between two automatic runs, across all processes on a database;
+            None for manual runs only.
 
     Raises:
-        ConfigurationError: When a time cannot be.
+        ConfigurationError: When a time is invalid.
 
     Example:
         >>> ExpiryPolicy(inactive_for=timedelta(days=30), expire_every=timedelta(days=1)).is_on
@@ -160,14 +160,14 @@ class ExpiryPolicy:
 
     @property
     def is_on(self) -> bool:
-        """True where sessions expire without being asked for."""
+        """Whether sessions expire automatically."""
         return self.inactive_for is not None and self.expire_every is not None
 
     def since(self, now: datetime) -> datetime:
-        """Return the time from which on a session has to have been active to stay.
+        """Return the time since which a session must have been active to be kept.
 
         Raises:
-            ConfigurationError: When no time was given.
+            ConfigurationError: When `inactive_for` is None.
         """
         if self.inactive_for is None:
             raise ConfigurationError(
@@ -184,10 +184,10 @@ class ExpiryReport:
     A thread with its sub-graphs counts as one session.
 
     Attributes:
-        expired: Ids of the sessions that are gone; in a dry run those that would go.
-        counts: How many rows of each kind were deleted; of a dry run `messages` only.
-        pinned: How many inactive sessions stay because something is pinned in them.
-        kept: How many stay because they are marked (`keep_session`).
+        expired: Ids of the deleted sessions; in a dry run, of those that would be deleted.
+        counts: How many rows of each kind were deleted; in a dry run only `messages`.
+        pinned: How many inactive sessions were kept because something is pinned in them.
+        kept: How many were kept because they are marked (`keep_session`).
         is_dry_run: Whether nothing was deleted.
     """
 
@@ -200,7 +200,7 @@ class ExpiryReport:
 
 @dataclass(frozen=True)
 class _Thread:
-    """An inactive thread, or a session that is none."""
+    """An inactive thread, or a session that is not a thread."""
 
     id: str
     messages: int
@@ -209,7 +209,7 @@ class _Thread:
 
     @property
     def stays(self) -> bool:
-        """Whether it stays however long it is inactive."""
+        """Whether it is kept however long it is inactive."""
         return self.is_pinned or self.is_kept
 
 
@@ -222,15 +222,15 @@ def expire_inactive(
     goes_on: Callable[[], bool] = lambda: True,
     progress: Callable[[int], None] = lambda _: None,
 ) -> ExpiryReport:
-    """Delete the sessions of a database that are inactive, or only say which they are.
+    """Delete the inactive sessions of a database, or only report which they are.
 
     Args:
         database: The database.
-        index: Whose listeners are told.
-        since: Sessions that were active then or later stay.
+        index: Its listeners are called.
+        since: Sessions that were active then or later are kept.
         dry_run: Whether nothing is deleted.
-        goes_on: Asked before each batch.
-        progress: Called after each batch with the number of sessions that are gone.
+        goes_on: Called before each batch; returns whether to continue.
+        progress: Called after each batch with the number of deleted sessions.
     """
     with database.reading(_ABOUT) as connection:
         found = inactive_threads(connection, since)
@@ -246,7 +246,7 @@ def expire_inactive(
             expired += threads
         else:
             with database.writing(_ABOUT, *threads) as connection:
-                # Some were active, pinned or marked meanwhile.
+                # Some may have been active, pinned or marked meanwhile.
                 again = inactive_threads(connection, since, threads)
                 going = [one.id for one in again if not one.stays]
                 counts["items"] += _erase_notes(connection, going, None, None)
@@ -264,12 +264,12 @@ def expire_inactive(
 
 
 class AutomaticExpiry:
-    """Runs `expire_inactive` behind commits of a store, once in `expire_every`.
+    """Runs `expire_inactive` after commits of a store, at most once per `expire_every`.
 
     Args:
-        policy: When sessions expire; nothing is started where it is off.
+        policy: When sessions expire; nothing is started if it is off.
         database: The database.
-        index: Tells of commits.
+        index: Reports commits.
     """
 
     def __init__(self, policy: ExpiryPolicy, database: Database, index: SearchIndex) -> None:
@@ -291,7 +291,7 @@ class AutomaticExpiry:
         self._is_closing = False
 
     def _on_change(self, change: Change) -> None:
-        """Start the automatic run after a commit, where it may be due; the database says if."""
+        """Start the automatic run after a commit, if it may be due; the database decides."""
         every = self._policy.expire_every
         if change.kind == "erased" or every is None or time.monotonic() < self._next_run:
             return
@@ -301,9 +301,9 @@ class AutomaticExpiry:
     def _is_ahead(self, connection: Connection, now: datetime) -> bool:
         """Return whether the clock may be wrong: it is over a day ahead of all that was stored.
 
-        What this process stores itself proves nothing; how long it runs is measured otherwise.
+        What this process stored itself proves nothing; its uptime is measured independently.
         """
-        # Sessions do not tell it: who is active now has no earlier time there.
+        # Sessions cannot show this: one that is active now has no earlier time stored.
         own = messages.c.created_at <= time_text(self._opened_at)
         found = connection.execute(select(func.max(messages.c.created_at)).where(own)).scalar()
         seen = datetime.fromisoformat(found) if found else self._opened_at
@@ -318,7 +318,7 @@ class AutomaticExpiry:
         return True
 
     def _expire_if_due(self) -> None:
-        """Do the automatic run, unless one of another process was recent enough."""
+        """Run automatically, unless another process did so recently enough."""
         now = datetime.now(UTC)
         every = self._policy.expire_every or timedelta(0)
         try:
@@ -332,7 +332,7 @@ class AutomaticExpiry:
         except TokenMemoryError as error:
             logger.warning("Inactive sessions did not expire: %s", error)
             return
-        except Exception:  # a thread has nobody above it to tell
+        except Exception:  # nothing above a thread would report it
             logger.exception("Inactive sessions did not expire.")
             return
         logger.info("%s sessions expired.", f"{len(report.expired):,}")
@@ -341,21 +341,21 @@ class AutomaticExpiry:
 def inactive_threads(
     connection: Connection, since: datetime, among: Collection[str] | None = None
 ) -> list[_Thread]:
-    """Return the threads in which nothing has happened since a time, in alphabetical order.
+    """Return the threads without activity since a time, in alphabetical order.
 
-    A session of which no activity is known stays.
+    A session without any known activity is not returned.
 
     Args:
         connection: In a transaction.
-        since: Whoever was active then or later is not meant.
-        among: The threads that are looked at; None for all.
+        since: Threads that were active then or later are left out.
+        among: The threads to check; None for all.
     """
     newest = func.max(sessions.c.active_at)
     counted = func.sum(sessions.c.last_seq - sessions.c.first_seq + 1)
     marks = (func.max(sessions.c.is_pinned), func.max(sessions.c.is_kept))
     query = select(sessions.c.thread_id, counted, *marks).where(sessions.c.kind != OF_USER)
     query = query.group_by(sessions.c.thread_id).having(newest < time_text(since))
-    if among is None:  # by the index of times: the groups of all sessions take longer
+    if among is None:  # by the index on times: grouping all sessions takes longer
         old = select(sessions.c.thread_id).where(sessions.c.active_at < time_text(since))
         query = query.where(sessions.c.thread_id.in_(old))
         rows: Sequence[Any] = connection.execute(query).all()
@@ -382,12 +382,12 @@ def _batches(found: Sequence[_Thread]) -> Iterable[list[_Thread]]:
 
 
 def claim_run(connection: Connection, now: datetime, since: datetime | None) -> bool:
-    """Note that a run begins; return False where one has begun after `since`, in any process.
+    """Record that a run starts; return False if one has started after `since`, in any process.
 
-    A mark that lies in the future by more than that comes from a clock that was ahead: it is void.
+    A mark further in the future than that comes from a clock that was ahead, and is ignored.
 
     Args:
-        connection: In a transaction that writes.
+        connection: In a write transaction.
         now: The current time.
         since: None to claim it in any case.
     """

@@ -1,4 +1,4 @@
-"""Words removed from a database for good, and superseded wordings deleted."""
+"""Removes words from a database for good, and deletes superseded wordings."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class RemovalReceipt:
     """Outcome of a redaction or an erasing.
 
     Attributes:
-        counts: Rows that held the words, or were deleted, by place: `messages` (each wording),
+        counts: Rows that contained the words, or were deleted, by place: `messages` (each wording),
             `documents`, `states`, `checkpoints`, `checkpoint_values`, `checkpoint_writes`, `notes`
             and others.
         sessions: Ids of the sessions in which something was found.
-        unreached: What could not be reached, in words; empty for nothing.
+        unreached: Descriptions of what could not be reached; may be empty.
         is_dry_run: Whether nothing was changed.
     """
 
@@ -74,7 +74,7 @@ class RedactionScope:
     """What is redacted: a thread with its sub-graphs, all of a user, or everything.
 
     Raises:
-        ScopeError: When not exactly one of them is named; a session may have its owner beside it.
+        ScopeError: When not exactly one of them is named; a session's owner may be named, too.
     """
 
     session_id: str | None = None
@@ -100,7 +100,7 @@ class RedactionScope:
         return list(connection.execute(query).scalars())
 
     def notes(self, names: Collection[str]) -> Any:
-        """Return the condition of the notes in scope; `names` are ids of the sessions in it."""
+        """Return the condition for the notes in scope; `names` are the ids of its sessions."""
         if self.everywhere:
             return true()
         labels = items.c.session.in_(list(map(namespace_label, names)))
@@ -118,8 +118,8 @@ class Redaction:
         index: Its search index.
         codec: Reads and writes the values of checkpoints.
         scope: Where words are removed.
-        redactor: Makes a new one for each thread.
-        dry_run: Whether everything is undone.
+        redactor: Creates a new one for each thread.
+        dry_run: Whether to roll back everything.
     """
 
     database: Database
@@ -213,7 +213,7 @@ class Redaction:
         return set(changes)
 
     def _wording(self, row: Any, session: Session, redactor: Redactor) -> dict[str, Any]:
-        """Return the columns of a wording that change."""
+        """Return the changed columns of a wording."""
         before = redactor.found
         new: dict[str, Any] = {}
         try:
@@ -239,7 +239,7 @@ class Redaction:
             self.unread["messages that cannot be read"] += 1
         return new
 
-    # --- what refers to messages: states and checkpoints
+    # --- states and checkpoints, which refer to messages
 
     def _derived(
         self, connection: Connection, session: Session, redactor: Redactor, changed: Collection[int]
@@ -251,7 +251,7 @@ class Redaction:
             self._note("states", session)
             session.state = to_json(new)[0]
         if changed or new is not state:
-            save(connection, session, version=session.version + 1)  # a turn under way looks again
+            save(connection, session, version=session.version + 1)  # a turn in progress loads again
         own = values.c.session == session.id
         moved: dict[bytes, bytes] = {}
         for row in connection.execute(select(values).where(own)).all():
@@ -290,7 +290,7 @@ class Redaction:
             }
             new = {}
             for name, (refs, shape, digest, said) in entries.items():
-                # The hash of what all messages say would tell the words to whoever guesses them.
+                # The hash of all messages would let a reader confirm a guess of the words.
                 kept = said if changed.isdisjoint(from_ranges(refs)) else None
                 new[name] = [refs, redactor.value(shape), moved.get(digest, digest), kept]
             return [fields, metadata, new]
@@ -313,7 +313,7 @@ class Redaction:
         *,
         always: bool = False,
     ) -> bytes | None:
-        """Return a packed value without the words; None where it has none, or is unreadable."""
+        """Return a packed value without the words, or None if it has none or is unreadable."""
         before = redactor.found
         try:
             new = (how or redactor.value)(self.codec.unpack(packed))
@@ -360,7 +360,7 @@ class Redaction:
 
 
 def purge_superseded(database: Database, codec: Codec, scope: RedactionScope) -> RemovalReceipt:
-    """Delete superseded wordings; one that a checkpoint has stays, and is counted as unreached.
+    """Delete superseded wordings; one that a checkpoint has is kept and counted as unreached.
 
     Raises:
         ScopeError: When the session belongs to another user.
@@ -387,7 +387,7 @@ def purge_superseded(database: Database, codec: Codec, scope: RedactionScope) ->
 
 
 def _superseded(connection: Connection, session: Session) -> set[int]:
-    """Return the numbers of the wordings that another one has replaced."""
+    """Return the numbers of superseded wordings."""
     own = (messages.c.session == session.id, messages.c.seq.is_not(None))
     shown = select(messages.c.seq).where(*own, messages.c.is_shown == 1)
     query = select(messages.c.number).where(*own, messages.c.is_shown == 0)

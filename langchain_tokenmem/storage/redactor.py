@@ -1,4 +1,4 @@
-"""Removes words from values: texts, messages, memory states, and whatever a graph's state holds."""
+"""Removes words from values: texts, messages, memory states and values of a graph's state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STATE_KEYS = frozenset({"version", "summary", "kept", "cuts", "blocks"})
 _MESSAGE_IDS = frozenset({"id", "type", "tool_call_id", "usage_metadata"})
 _BLOCK_IDS = frozenset({"id", "type", "index", "tool_use_id", "tool_call_id", "call_id"})
 _FREE = frozenset({"args", "input", "arguments", "artifact"})
-"""Fields of a message below which an application's own names stand, such as an `id`."""
+"""Fields of a message inside which an application uses its own names, such as `id`."""
 _PLAIN = (type(None), bool, Enum, type)
 
 
@@ -33,34 +33,34 @@ class Redactor:
     """Replaces words in values, and counts what it has replaced.
 
     Args:
-        what: The words, exactly as they are written, or a compiled pattern.
-        replacement: Stands in their place.
+        what: The words exactly as they are written, or a compiled pattern.
+        replacement: Text that replaces them.
 
     Attributes:
         found: How often the words were found.
-        opaque: How many values hold the words in a form that could not be changed.
+        opaque: How many values contain the words in a form that could not be changed.
         gone: Ids of the messages that were changed.
         places: Number in its transcript of each message of the thread, by id; None for a message
             that only a checkpoint has.
 
     Raises:
-        ConfigurationError: When the words are empty, or the replacement holds them.
+        ConfigurationError: When the words are empty, or the replacement contains them.
     """
 
     def __init__(self, what: str | re.Pattern[str], replacement: str = "[redacted]") -> None:
         if isinstance(what, str):
-            # A string inside of JSON inside of a message has its escapes.
+            # A string inside JSON inside a message is escaped.
             forms = {what, json.dumps(what)[1:-1], json.dumps(what, ensure_ascii=False)[1:-1]}
             self._pattern = re.compile("|".join(map(re.escape, sorted(forms, key=len)[::-1])))
         elif isinstance(what, re.Pattern) and isinstance(what.pattern, str):
             self._pattern = what
         else:
-            raise ConfigurationError(f"{what!r} is no text and no compiled pattern of text.")
+            raise ConfigurationError(f"{what!r} is neither a text nor a compiled pattern of text.")
         if self._pattern.search(""):
-            raise ConfigurationError(f"{what!r} matches an empty text; name the words to remove.")
+            raise ConfigurationError(f"{what!r} matches the empty text; name the words to remove.")
         if not isinstance(replacement, str) or self._pattern.search(replacement):
             raise ConfigurationError(
-                f"The replacement {replacement!r} is no text, or holds the words itself."
+                f"The replacement {replacement!r} is not a text, or contains the words itself."
             )
         self._replacement = replacement
         self.found = self.opaque = 0
@@ -68,12 +68,12 @@ class Redactor:
         self.places: dict[str, int | None] = {}
 
     def only_quotes(self, gone: set[str]) -> Redactor:
-        """Return one that drops blocks that quote some messages, and changes nothing else."""
+        """Return a redactor that only drops blocks that quote some messages."""
         self._pattern, self.gone = re.compile(r"(?!)"), gone
         return self
 
     def holds(self, text: str) -> bool:
-        """Return whether a text has the words."""
+        """Return whether a text contains the words."""
         return self._pattern.search(text) is not None
 
     def text(self, text: str) -> str:
@@ -83,7 +83,7 @@ class Redactor:
         return new
 
     def value(self, value: Any) -> Any:
-        """Return a value without the words; the same object where it has none."""
+        """Return a value without the words; the same object if it does not contain them."""
         before = self.found
         new = self._value(value)
         return value if self.found == before else new
@@ -122,7 +122,7 @@ class Redactor:
         return new
 
     def message(self, message: BaseMessage) -> BaseMessage:
-        """Return a message without the words; its ids, and those of its calls, stay."""
+        """Return a message without the words; its ids and those of its calls are kept."""
         fields = fields_of(message)
         new = {key: value for key, value in self.record(fields).items() if value is not fields[key]}
         return message.model_copy(update=new) if new else message
@@ -148,17 +148,17 @@ class Redactor:
             for item in value:
                 seen = self.found
                 one = self._in_message("", item)
-                # Reasoning that was changed no longer fits its signature: it goes whole.
+                # Changed reasoning no longer matches its signature: remove all of it.
                 is_reasoning = isinstance(item, dict) and item.get("type") in REASONING
                 if self.found == seen or not is_reasoning:
                     new.append(one)
         return value if self.found == before else new
 
     def state(self, state: MemoryState) -> MemoryState:
-        """Return a memory's state without the words, and without what was made of them.
+        """Return a memory's state without the words, and without what was derived from them.
 
-        Lines of the log that tell of changed messages go; at the next call the entry is written
-        again from the messages as they are now.
+        Lines of the log about changed messages are removed; the next call writes the entry again
+        from the messages as they are now.
         """
         before = self.found
         summary = state["summary"]

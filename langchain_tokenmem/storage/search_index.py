@@ -1,4 +1,4 @@
-"""The search index: what every append writes to it, what it lacks, and its rebuild."""
+"""The search index: updated by every append, completed later, and rebuilt."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FIRST_MISSING = {WORDS: sessions.c.words_from, VECTORS: sessions.c.vectors_from
 _ANALYSER = "analyser"
 _REBUILT_TO = "rebuilt_to"
 _BATCH = 50
-"""Messages that are indexed in one transaction; an append waits about 30 ms for it."""
+"""Messages indexed in one transaction; an append waits about 30 ms for it."""
 
 _ABOUT = "The index of recall"
 
@@ -64,10 +64,10 @@ class SearchIndex(VectorTable):
         self._is_ready = False
         self._lock = threading.Lock()
 
-    # --- what the transcript calls
+    # --- called by the transcript
 
     def attach(self, analyser: Analyser) -> None:
-        """Let every append write its terms in its own transaction."""
+        """Make every append write its terms in its own transaction."""
         self._analyser = analyser
         self._is_ready = False
 
@@ -96,10 +96,8 @@ class SearchIndex(VectorTable):
 
         Args:
             connection: In that transaction.
-            session: The session with the messages.
+            session: The session with the messages; the caller saves it.
             rows: The messages.
-
-        What it changes in the session its caller saves.
         """
         if rows and self._analyser and session.words_from == rows[0].seq:
             sources = [source_of(row, session) for row in rows]
@@ -127,7 +125,7 @@ class SearchIndex(VectorTable):
         try:
             found = entries_of(analyser, sources)
         except Exception:  # an index never fails a turn; the messages are indexed later
-            logger.exception("Messages could not be analysed; they are not found yet.")
+            logger.exception("Messages could not be analysed; searches do not find them yet.")
             forget_from(connection, session, sources[0].seq)
             return
         last = max((source.seq for source in sources), default=0)
@@ -137,7 +135,7 @@ class SearchIndex(VectorTable):
 
     @contextmanager
     def reading(self, scope: Scope) -> Iterator[IndexReader | None]:
-        """Open a consistent view of a scope; None when it is empty.
+        """Open a consistent view of a scope; yield None if it is empty.
 
         Raises:
             ScopeError: When an id is blank, or the session belongs to another user.
@@ -151,7 +149,7 @@ class SearchIndex(VectorTable):
     ) -> list[Unindexed]:
         """Return the sessions that an index (`lexical`, `vectors`) has not fully indexed.
 
-        That of the scope is the first.
+        The session of the scope is the first.
         """
         column = _FIRST_MISSING[index_name]
         query = select(sessions.c.id, column).where(sessions.c.last_seq >= column)
@@ -181,7 +179,7 @@ class SearchIndex(VectorTable):
     def history(
         self, scope: Scope, before: int | None, limit: int, *, include_superseded: bool = False
     ) -> list[IndexSource]:
-        """Return the messages of a session in front of a number, the newest `limit`, in order.
+        """Return the newest `limit` messages of a session before a number, in order.
 
         Raises:
             ScopeError: When an id is blank, or the session belongs to another user.
@@ -239,7 +237,7 @@ class SearchIndex(VectorTable):
     def document(
         self, document_id: str, *, session_id: str | None, user_id: str | None
     ) -> IndexSource | None:
-        """Return a document; None where there is none."""
+        """Return a document, or None if there is none."""
         with self._database.reading("The documents of recall") as connection:
             self._check(connection, session_id, user_id)
             return documents.find_document(connection, document_id, session_id, user_id)
@@ -289,7 +287,7 @@ class SearchIndex(VectorTable):
             try:
                 count, following = self._index_batch(analyser, number, at)
             except CorruptStoreError as error:
-                logger.warning("It is not found by its words: %s", error)
+                logger.warning("Search by words does not find it: %s", error)
                 count, following = 0, None
             yield count, following
             if following is None:
@@ -313,7 +311,7 @@ class SearchIndex(VectorTable):
             following = last + 1 if last < session.last_seq else None
             if start is not None:
                 delete_where(connection, session, terms.c.seq.between(first, last))
-                # The end of a session is the beginning of the next one.
+                # The end of one session is the start of the next.
                 place = (number, following) if following else (number + 1, 1)
                 set_fact(connection, _REBUILT_TO, place)
                 if following is None:
@@ -323,12 +321,12 @@ class SearchIndex(VectorTable):
             return len(found), following
 
     def make_ready(self) -> None:
-        """Start the index over if another version of the analyser made it."""
+        """Clear the index if another version of the analyser made it."""
         analyser = self._analyser
         if analyser is None or self._is_ready:
             return
         with self._lock, self._database.writing(_ABOUT) as connection:
-            lock_threads(connection, [_ANALYSER])  # processes that start at once do it once
+            lock_threads(connection, [_ANALYSER])  # once for processes that start together
             if fact(connection, _ANALYSER) != analyser.version:
                 start_over(connection)
                 set_fact(connection, _ANALYSER, analyser.version)
@@ -385,7 +383,7 @@ def sources_from(
 
 
 def sources_at(connection: Connection, session: Session, seqs: Sequence[int]) -> list[IndexSource]:
-    """Return the texts of a session with some numbers, as far as they are shown."""
+    """Return the texts of a session with the given numbers, if they are shown."""
     if session.kind != MESSAGES:
         return documents.read(connection, session, seqs=seqs)
     return [source_of(row, session) for row in visible(read_at(connection, session, seqs))]
@@ -393,12 +391,12 @@ def sources_at(connection: Connection, session: Session, seqs: Sequence[int]) ->
 
 # --- the inverted index
 
-# psycopg sends one statement for each row of a list.
+# psycopg sends one statement per row of a list.
 _ADD_AT_ONCE = insert(terms).from_select(
     [*terms.c],
     select(*(func.unnest(bindparam(column.name, type_=ARRAY(column.type))) for column in terms.c)),
 )
-"""Inserts rows that come as one array for each column, on PostgreSQL."""
+"""Inserts rows given as one array per column, on PostgreSQL."""
 
 
 def entries_of(analyser: Analyser, sources: Sequence[IndexSource]) -> list[tuple[int, Entry]]:
@@ -417,10 +415,10 @@ def add_terms(
     """Store the terms of texts of a session, and count them in it; its caller saves it.
 
     Args:
-        connection: In a transaction that writes.
+        connection: In a write transaction.
         session: The session.
         found: What was found in the texts.
-        last: Number of the last one of these texts.
+        last: Number of the last of these texts.
     """
     new = [
         (session.id, term, seq, entry.part, occurrences, entry.length, int(entry.elaborates))
@@ -439,7 +437,7 @@ def add_terms(
 
 
 def recount(connection: Connection, session: Session) -> None:
-    """Count the units and terms of a session anew."""
+    """Count the units and terms of a session again."""
     every = select(terms.c.seq, terms.c.part, terms.c.unit_length)
     own = every.where(terms.c.session == session.id).distinct().subquery()
     counted = select(func.count(), func.coalesce(func.sum(own.c.unit_length), 0)).select_from(own)
@@ -460,7 +458,7 @@ def forget_from(connection: Connection, session: Session, seq: int) -> None:
 
 
 def delete_where(connection: Connection, session: Session, condition: Any) -> None:
-    """Delete the terms of a session that meet a condition, and count without them."""
+    """Delete the terms of a session that meet a condition, and update its counts."""
     own = and_(terms.c.session == session.id, condition)
     known = select(terms.c.seq, terms.c.part, terms.c.unit_length).where(own).distinct()
     lengths = [row.unit_length for row in connection.execute(known)]

@@ -1,8 +1,8 @@
-"""LangGraph's serializer, which loads the types of a state that the process has imported.
+"""LangGraph's serializer, restricted to allowed types and imported types of states.
 
-By default LangGraph's own savers import whatever module a row names and call what they find there.
-Here a row names nothing into being: a type is loaded if it was allowed, or if it is a kind of type
-that states are made of and its module was imported before, as building a graph does.
+By default LangGraph's own savers import any module that a row names, and call what they find
+there. Here a row cannot cause an import: a type is loaded if it was allowed, or if it is a kind of
+type that states are made of and its module is already imported, as it is when a graph is built.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _LANGCHAIN_CORE: tuple[type, ...] = (
     *(outputs.Generation, outputs.GenerationChunk, outputs.LLMResult, outputs.RunInfo),
     *(outputs.ChatGeneration, outputs.ChatGenerationChunk, outputs.ChatResult),
 )
-"""Values that chains and agents put into a state; its messages LangGraph allows itself."""
+"""Values that chains and agents put into a state; LangGraph itself allows messages."""
 
 
 class StateSerializer(JsonPlusSerializer):
-    """LangGraph's serializer, strict but for the types that a state is made of.
+    """LangGraph's serializer, strict except for the types that a state is made of.
 
     It loads LangGraph's safe types, those of langchain-core, `allowed_types`, and, unless
     `LANGGRAPH_STRICT_MSGPACK` is set, Pydantic models, dataclasses, enumerations and named tuples
-    that stand at the top level of a module that is imported already.
+    defined at the top level of a module that is already imported.
 
     Args:
         allowed_types: Further types, or their modules and names.
 
     Raises:
-        ConfigurationError: When a type could not be found by its name.
+        ConfigurationError: When a type cannot be found by its name.
     """
 
     def __init__(self, allowed_types: Iterable[type | TypeName] = ()) -> None:
@@ -63,14 +63,14 @@ class StateSerializer(JsonPlusSerializer):
             self._unpack_ext_hook = _create_msgpack_ext_hook(_AllowedNames(names))
 
     def with_msgpack_allowlist(self, extra_allowlist: Iterable[TypeName | type]) -> StateSerializer:
-        """Return one that loads more types; LangGraph gives those of a graph in strict mode."""
+        """Return a copy that loads more types; LangGraph passes a graph's types in strict mode."""
         names = self._allowed_msgpack_modules
         assert isinstance(names, set)  # noqa: S101
         return StateSerializer([*names, *extra_allowlist])
 
 
 class _AllowedNames(set[TypeName]):
-    """Names that were allowed, and those of the types of states that are imported."""
+    """The allowed names, and those of imported types of states."""
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or (
@@ -79,9 +79,9 @@ class _AllowedNames(set[TypeName]):
 
 
 def imported(module: object, name: object) -> Any:
-    """Return what stands at the top level of a module under a name, and was defined there.
+    """Return the object with a name that is defined at the top level of a module.
 
-    None where the module is not imported: nothing is imported, and no code of the module runs.
+    None if the module is not imported: nothing is imported, and no code of the module runs.
     """
     if not (isinstance(module, str) and isinstance(name, str)) or module not in sys.modules:
         return None
@@ -98,7 +98,7 @@ def imported(module: object, name: object) -> Any:
 
 
 def is_state_type(found: Any) -> bool:
-    """Return whether something is a type that states are made of: data with named fields."""
+    """Return whether an object is a type that states are made of: data with named fields."""
     if not isinstance(found, type):
         return False
     is_named_tuple = issubclass(found, tuple) and hasattr(found, "_fields")
@@ -108,7 +108,7 @@ def is_state_type(found: Any) -> bool:
 
 
 def advice(refused: Collection[str]) -> str:
-    """Return what to do about the first of the types, as `module:Class`, that are refused."""
+    """Return the advice for the first of the refused types, given as `module:Class`."""
     module, _, name = min(refused).partition(":")
     found = imported(module, name)
     if found is None:

@@ -1,4 +1,4 @@
-"""A session as lines of JSON, and back: a head with its state, then a line for each wording."""
+"""Exports and imports sessions as lines of JSON: a head with the state, then one per wording."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from langchain_tokenmem.storage.tables import messages
 from langchain_tokenmem.storage.transcripts import read
 
 FORMAT = "tokenmem_export"
-"""Key of the head of an export; its value is the version of the form."""
+"""Key of the head of an export; its value is the version of the format."""
 VERSION = 1
 
 _PAGE = 500
@@ -42,7 +42,7 @@ _PAGE = 500
 _Line = TypeVar("_Line", bound=BaseModel)
 
 Line = str | tuple[str, str]
-"""A line of an export; or its place in words, for errors, and the line."""
+"""A line of an export, or a pair of its place as text, for errors, and the line."""
 
 
 class _Head(BaseModel, extra="ignore"):
@@ -67,14 +67,14 @@ class _Wording(BaseModel, extra="ignore"):
 
 
 def export_lines(database: Database, session_id: str, user_id: str | None) -> Iterator[str]:
-    """Yield the lines of a session, each page read in a transaction of its own.
+    """Yield the lines of a session, each page read in its own transaction.
 
-    What is appended meanwhile is not part of it.
+    Messages appended meanwhile are not included.
 
     Raises:
         ScopeError: When there is no such session, or it belongs to another user.
         StoreError: When it was cleared meanwhile.
-        CorruptStoreError: When something of it is damaged.
+        CorruptStoreError: When a part of it is damaged.
     """
     about = f"Session {session_id!r}"
     with database.reading(about) as connection:
@@ -94,8 +94,8 @@ def export_lines(database: Database, session_id: str, user_id: str | None) -> It
         with database.reading(about) as connection:
             session = _found(connection, session_id, user_id)
             if session.first_seq != head.first_seq:
-                raise StoreError(f"{about} was cleared while it was exported; export it again.")
-            read(connection, session, start, last)  # raises where one is damaged or missing
+                raise StoreError(f"{about} was cleared during the export; export it again.")
+            read(connection, session, start, last)  # raises if one is damaged or missing
             own = (messages.c.session == session.id, messages.c.seq.between(start, last))
             query = select(messages).where(*own).order_by(messages.c.seq, messages.c.number)
             rows = connection.execute(query).all()
@@ -128,17 +128,17 @@ def import_lines(
     user_id: str | None,
     progress: Progress | None,
 ) -> ImportReport:
-    """Make a session of the lines of an export.
+    """Create a session from the lines of an export.
 
     Args:
-        writer_of: Makes a `PageWriter` of a session's id, its owner, a time and a number.
+        writer_of: Returns a `PageWriter` for a session's id, its owner, a time and a number.
         lines: The lines.
-        session_id: Another name for the session.
+        session_id: Another id for the session.
         user_id: Another owner.
-        progress: Called after each page with the number of messages that are done.
+        progress: Called after each page with the number of imported messages.
 
     Raises:
-        HistoryImportError: When a line is none of an export.
+        HistoryImportError: When a line is not part of an export.
     """
     numbered = (
         (f"line {number}", one) if isinstance(one, str) else one
@@ -168,7 +168,7 @@ def _head(numbered: tuple[str, str]) -> _Head:
     where, line = numbered
     value = _parsed(line, where)
     if not isinstance(value, dict) or FORMAT not in value:
-        raise HistoryImportError(f"An export begins with a line that has {FORMAT!r}.", where)
+        raise HistoryImportError(f"An export begins with a line that contains {FORMAT!r}.", where)
     if value[FORMAT] != VERSION:
         raise HistoryImportError(
             f"The export has version {value[FORMAT]!r}, this package reads {VERSION}. Upgrade "
@@ -207,7 +207,7 @@ def _exported(found: Sequence[tuple[_Wording, str]]) -> PageMessage:
             row = EncodedMessage(given, message.id, created_at=time, is_dated=is_dated)
             _ = row.encoding
         except (TokenMemoryError, ValueError, TypeError, AttributeError) as error:
-            raise HistoryImportError(f"It is no message ({error!r:.200}).", where) from error
+            raise HistoryImportError(f"It is not a message ({error!r:.200}).", where) from error
         encoded.append((row, wording.is_shown))
     (row, is_shown), *others = encoded
     return PageMessage(row, str(found[0][0].seq), is_shown=is_shown, others=others)
@@ -217,7 +217,7 @@ def _parsed(line: str, where: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise HistoryImportError(f"It is no JSON ({error!r:.200}).", where) from error
+        raise HistoryImportError(f"It is not JSON ({error!r:.200}).", where) from error
 
 
 def _checked(kind: type[_Line], value: Any, where: str) -> _Line:
@@ -227,5 +227,5 @@ def _checked(kind: type[_Line], value: Any, where: str) -> _Line:
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "the line"
         raise HistoryImportError(
-            f"It is no line of an export ({place}: {first['msg']}).", where
+            f"It is not a line of an export ({place}: {first['msg']}).", where
         ) from None

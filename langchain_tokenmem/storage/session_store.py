@@ -1,4 +1,4 @@
-"""The part of a `TranscriptStore` that reads sessions, and keeps states, settings and leases."""
+"""The part of a `TranscriptStore` that reads sessions, and stores states, settings and leases."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from langchain_tokenmem.storage.transcripts import (
 _DEFAULT_URL = "sqlite:///tokenmem.db"
 
 _TURN_ROWS = 64
-"""Rows in which the beginning of a turn is looked for first."""
+"""Rows that are searched first for the beginning of a turn."""
 
 
 class SessionStore(Closeable):
@@ -89,7 +89,7 @@ class SessionStore(Closeable):
     def _reading(
         self, session_id: str, user_id: str | None
     ) -> Iterator[tuple[Connection, Session | None]]:
-        """Give a session that a call may see; None when there never was one."""
+        """Yield a session that a call may see, or None if it never existed."""
         with self.database.reading(f"Session {session_id!r}") as connection:
             yield connection, self._users.find(connection, session_id, user_id)
 
@@ -97,7 +97,7 @@ class SessionStore(Closeable):
     def _writing(
         self, session_id: str, user_id: str | None
     ) -> Iterator[tuple[Connection, Session | None]]:
-        """Give a session, and save in the end what was changed in it."""
+        """Yield a session, and save its changes at the end."""
         with self.database.writing(f"Session {session_id!r}") as connection:
             session = self._users.find(connection, session_id, user_id, lock=True)
             yield connection, session
@@ -106,7 +106,7 @@ class SessionStore(Closeable):
 
     @contextmanager
     def _making(self, session_id: str, user_id: str | None) -> Iterator[tuple[Connection, Session]]:
-        """Do the same with a session that is made where there is none."""
+        """Do the same, but create the session if there is none."""
         with self._writing(session_id, user_id) as (connection, found):
             session = found
             if session is None or (session.user_id is None and user_id is not None):
@@ -158,7 +158,7 @@ class SessionStore(Closeable):
     def conversation(
         self, session_id: str, *, user_id: str | None = None
     ) -> tuple[StoredState, list[TranscriptRow]]:
-        """Return the state, and the messages that a view under it needs, as of one moment.
+        """Return the state and the messages that its view needs, in one consistent read.
 
         These are the kept messages, the last one that the summary covers, and all after it.
         """
@@ -174,7 +174,7 @@ class SessionStore(Closeable):
             start = next((row.seq for row in kept if row.message.id == pointer), session.first_seq)
             tail = current(read(connection, session, start))
             rows = [*(row for row in kept if row.seq < start), *tail]
-            # By the pointer's message it is known what is covered, hidden or not.
+            # The pointer's message marks what is covered, even if it is hidden.
             return stored, [r for r in rows if not r.is_hidden or r.message.id == pointer]
 
     aconversation = in_thread(conversation)
@@ -182,7 +182,7 @@ class SessionStore(Closeable):
     def turn_up_to(
         self, session_id: str, message_id: str, *, user_id: str | None = None
     ) -> list[BaseMessage]:
-        """Return a message and those before it, in order, back to the human one of its turn.
+        """Return a message and those before it, in order, back to its turn's human message.
 
         Empty if the session has no such message.
         """
@@ -201,7 +201,7 @@ class SessionStore(Closeable):
                 size *= 4
 
     def last(self, session_id: str, n: int, *, user_id: str | None = None) -> list[BaseMessage]:
-        """Return the newest `n` messages in order, and the rest of the group that they begin in."""
+        """Return the newest `n` messages in order, with the rest of the first one's group."""
         with self._reading(session_id, user_id) as (connection, session):
             if session is None or n < 1:
                 return []
@@ -217,7 +217,7 @@ class SessionStore(Closeable):
         user_id: str | None = None,
         include_superseded: bool = False,
     ) -> BaseMessage | None:
-        """Return one message in full; None when the session has no such id, or hides it.
+        """Return one message in full, or None if the session has no such id, or hides it.
 
         With `include_superseded` it is the first wording.
         """
@@ -320,7 +320,7 @@ class SessionStore(Closeable):
             ConfigurationError: When it is not a `TokenBudget`.
         """
         if not isinstance(budget, TokenBudget | None):
-            raise ConfigurationError(f"{budget!r} is no TokenBudget.")
+            raise ConfigurationError(f"{budget!r} is not a TokenBudget.")
         self.set_settings(session_id=session_id, user_id=user_id, budget=budget)
 
     aset_budget = in_thread(set_budget)
@@ -334,16 +334,16 @@ class SessionStore(Closeable):
     ) -> None:
         """Give a session or a user its own settings, from the next call on.
 
-        They apply to histories and chains on this store, and to graphs and agents that know it by
-        their `TokenMemorySaver`, by `store=`, or by their recall. In order of precedence: settings
-        of the call, the session, the user, the memory. A thread that was switched to a mode keeps
-        it.
+        They apply to histories and chains on this store, and to graphs and agents connected to it
+        by their `TokenMemorySaver`, by `store=`, or by their recall. In order of precedence:
+        settings of the call, the session, the user, the memory. A thread that was switched
+        to a mode keeps it.
 
         Args:
             session_id: The session; without it the user's settings are set.
             user_id: The user; with a session id it must be its owner.
             given: Keywords `budget`, `mode`, `summarizer` and `enabled`: see `ScopedSettings`. None
-                removes a setting; others stay.
+                removes a setting; others are kept.
 
         Raises:
             ScopeError: When neither id is given, or the session belongs to another user.
@@ -403,7 +403,7 @@ class SessionStore(Closeable):
         """Mark a session so that `expire` keeps it.
 
         Args:
-            session_id: Names the conversation, which may begin later.
+            session_id: Id of the conversation, which may begin later.
             keep: False removes the mark.
             user_id: The user who asks; the session must belong to them.
 
@@ -427,12 +427,12 @@ class SessionStore(Closeable):
 
 
 def _version_of(row: TranscriptRow) -> float:
-    """Return the version of a message's words; the current ones without a mark are the last."""
+    """Return the version of a wording; the current one has no mark and is the last."""
     return float(marks_of(row.message).get("superseded", "inf"))
 
 
 def _forget_chosen_mode(connection: Connection, session: Session) -> None:
-    """Let a session be one that was not switched to a mode; a turn under way is dropped."""
+    """Reset a session's switch to a mode; a turn in progress cannot commit then."""
     state = state_of(session).state
     modes = state.get("modes") if state else None
     if state is None or modes is None or "chosen" not in modes:

@@ -19,33 +19,33 @@ from langchain_tokenmem.storage.message_json import from_json, to_json
 from langchain_tokenmem.storage.tables import checkpoints, sessions, user_settings
 
 MESSAGES, OF_SESSION, OF_USER = "messages", "session_documents", "user_documents"
-"""Kinds: a conversation, and the documents of a session or of a user; the name is its id."""
+"""Kinds: a conversation, and the documents of a session or of a user, whose id is the name."""
 
 
 @dataclass
 class Session:
-    """The row of a conversation; see `tables.sessions`. What is changed in it `save` writes.
+    """The row of a conversation; see `tables.sessions`. `save` writes its changes.
 
     Attributes:
         id: Its number in every table.
-        kind: `messages`, or what documents these are.
-        name: Its id as the application knows it.
+        kind: `messages`, or whose documents these are.
+        name: Its id in the application.
         thread_id: The thread whose sub-graph it is, else its own id; see `lock_name`.
         user_id: Its owner, if it has one.
         first_seq: Sequence number of its first message.
-        last_seq: Of its last message; `first_seq - 1` when there is none.
-        edits: Grows whenever a message is shown in other words.
+        last_seq: Number of its last message; `first_seq - 1` if there is none.
+        edits: Grows whenever a message is edited.
         version: Grows with every change of the state, and with every `clear`.
         settings: The settings as JSON.
         state: The memory state as JSON.
-        leased_by: Who is summarizing it.
-        leased_until: Until when, in seconds since 1970.
+        leased_by: Owner of the lease on summarizing it.
+        leased_until: End of the lease, in seconds since 1970.
         active_at: Its last activity, in ISO 8601.
         is_pinned: Whether something is pinned in it.
         is_kept: Whether it never expires.
         words_from: The first message that the index of words lacks.
         vectors_from: The first one that the index of vectors lacks.
-        unit_count: How many units the index of words has of it.
+        unit_count: How many units of it are in the index of words.
         term_count: How many terms these have together.
     """
 
@@ -85,9 +85,9 @@ class StoredState:
 
     Attributes:
         state: The state; None before the first decision.
-        version: What a commit has to name (compare-and-swap).
+        version: Version that a commit must name (compare-and-swap).
         budget: The session's own budget, if it has one.
-        edits: Names the edits of its messages; empty for none.
+        edits: Identifies the edits of its messages; empty if there are none.
     """
 
     state: MemoryState | None
@@ -97,11 +97,11 @@ class StoredState:
 
 
 def checked_id(name: Any, what: str = "session_id") -> str:
-    """Return an id.
+    """Return an id that was checked.
 
     Raises:
-        ScopeError: When it is blank or no text (1 and "1" would be one session), too long, no valid
-            Unicode, or has a control character other than the one that names sub-graphs.
+        ScopeError: When it is blank or not a text (1 and "1" would be one session), too long, not
+            valid Unicode, or has a control character other than the one that separates sub-graphs.
     """
     if not isinstance(name, str) or not name.strip():
         raise ScopeError(
@@ -113,13 +113,13 @@ def checked_id(name: Any, what: str = "session_id") -> str:
     return name
 
 
-# Made once: a put makes few other statements.
+# Built once, because every put executes it.
 _FIND = select(sessions).where(
     sessions.c.kind == bindparam("of_kind"), sessions.c.name == bindparam("named")
 )
 _HELD = select(func.pg_advisory_xact_lock(func.hashtextextended(bindparam("thread"), 0))).cte()
 _FIND_HELD = _FIND.join(_HELD, true()).with_for_update(key_share=True, of=sessions)
-"""Takes the lock of a thread, and then reads a session's row as it is by then, on PostgreSQL."""
+"""Locks a thread and then reads a session's current row, on PostgreSQL."""
 
 _OF_NAME = (
     select(sessions)
@@ -130,7 +130,7 @@ _SAVE = update(sessions).where(sessions.c.id == bindparam("number"))
 
 
 def lock_name(kind: str, name: str) -> str:
-    """Return the thread of a session; documents of a user have one that no conversation has."""
+    """Return the thread of a session; a user's documents have one that no conversation has."""
     return NAMESPACE_SEPARATOR + name if kind == OF_USER else thread_of(name)
 
 
@@ -142,18 +142,18 @@ def find(
     kind: str = MESSAGES,
     lock: bool = False,
 ) -> Session | None:
-    """Return a session; None when there never was one.
+    """Return a session, or None if it never existed.
 
-    With `lock` its thread is held against other writers until the transaction ends.
+    With `lock`, other writers to its thread wait until the transaction ends.
 
     Raises:
-        ScopeError: When an id is none, or the session belongs to another user.
+        ScopeError: When an id is invalid, or the session belongs to another user.
     """
     row, named = None, {"of_kind": kind, "named": checked_id(name)}
     if lock and connection.dialect.name == "postgresql":
         thread = lock_name(kind, name)
         row = connection.execute(_FIND_HELD, {**named, "thread": thread}).first()
-        if row is None:  # without a row there may be no lock
+        if row is None:  # without a row the thread may not be locked
             lock_threads(connection, [thread])
     row = row or connection.execute(_FIND, named).first()
     session = None if row is None else Session(*row)
@@ -163,10 +163,10 @@ def find(
 
 
 def sessions_of_name(connection: Connection, name: str) -> list[Session]:
-    """Return a session and that of its documents, as far as they are there.
+    """Return a session and the session of its documents, if they exist.
 
     Raises:
-        ScopeError: When the id is none.
+        ScopeError: When the id is invalid.
     """
     rows = connection.execute(_OF_NAME, {"named": checked_id(name)})
     return [Session(*row) for row in rows]
@@ -179,10 +179,10 @@ def sessions_of_thread(connection: Connection, thread_id: str) -> list[Session]:
 
 
 def check_owner(session: Session | None, user_id: str) -> None:
-    """Check that a session is nobody's, or the user's.
+    """Check that a session has no owner, or belongs to the user.
 
     Raises:
-        ScopeError: When it belongs to another user, or the user's id is none.
+        ScopeError: When it belongs to another user, or the user's id is invalid.
     """
     checked_id(user_id, "user_id")
     if session is not None and session.user_id not in {None, user_id}:
@@ -206,17 +206,17 @@ def find_or_make(
     kind: str = MESSAGES,
     lock: bool = False,
 ) -> Session:
-    """Return a session; it belongs to the first user who is named for its thread.
+    """Return a session, created if needed; the first user named for its thread owns it.
 
     Args:
-        connection: In a transaction that writes.
+        connection: In a write transaction.
         name: Its id.
-        user_id: Whose it is.
+        user_id: Its owner.
         kind: Of a conversation, or of documents.
-        lock: Whether its thread is locked by this.
+        lock: Whether to lock its thread.
 
     Raises:
-        ScopeError: When an id is none, or the session belongs to another user.
+        ScopeError: When an id is invalid, or the session belongs to another user.
     """
     found = find(connection, name, user_id, kind=kind, lock=lock)
     if found is None:
@@ -229,7 +229,7 @@ def find_or_make(
         found = find(connection, name, user_id, kind=kind)
         assert found is not None  # noqa: S101  # it was inserted
     if user_id is not None and found.user_id is None:
-        # Vectors are searched by their owner: they go to the index once more.
+        # Vectors are filtered by their owner: index them again.
         given = {"user_id": user_id, "vectors_from": sessions.c.first_seq}
         nobodys = (sessions.c.thread_id == found.thread_id, sessions.c.user_id.is_(None))
         connection.execute(update(sessions).where(*nobodys).values(given))
@@ -243,7 +243,7 @@ class UserRule:
 
     Attributes:
         require_user: No call may.
-        shared: A call may, on a session that has an owner, too.
+        shared: Any call may, even for a session that has an owner.
     """
 
     require_user: bool = False
@@ -252,18 +252,18 @@ class UserRule:
     def find(
         self, connection: Connection, name: str, user_id: str | None = None, *, lock: bool = False
     ) -> Session | None:
-        """Return a session that a call may see; None when there never was one.
+        """Return a session that a call may see, or None if it never existed.
 
         Raises:
-            ScopeError: When an id is none, the session belongs to another user, or no user is named
-                and one has to be.
+            ScopeError: When an id is invalid, the session belongs to another user, or a required
+                user is missing.
         """
         found = find(connection, name, user_id, lock=lock)
         self.check(name, user_id, None if found is None else found.user_id)
         return found
 
     def check(self, name: str, user_id: str | None, owner: str | None) -> None:
-        """Raise where a call leaves out the user and may not.
+        """Raise if a call leaves out a required user.
 
         Args:
             name: The session.
@@ -271,7 +271,7 @@ class UserRule:
             owner: The session's owner.
 
         Raises:
-            ScopeError: When no user is named and one has to be.
+            ScopeError: When a required user is missing.
         """
         if user_id is None and self.require_user:
             raise ScopeError(
@@ -286,7 +286,7 @@ class UserRule:
 
 
 def save(connection: Connection, session: Session, **changes: Any) -> None:
-    """Write what was changed in a session, and further changes."""
+    """Write the changes of a session, and further ones."""
     for name, value in changes.items():
         setattr(session, name, value)
     now = {name: value for name, value in vars(session).items() if name != "stored"}
@@ -311,16 +311,16 @@ def page_of_sessions(
     limit: int = 20,
     offset: int = 0,
 ) -> list[Session]:
-    """Return some of the sessions, those active last first.
+    """Return some of the sessions, the most recently active first.
 
     Args:
         connection: A connection that reads.
         user_id: Only this user's.
         matching: Only those whose id or owner contains this text, case-insensitive.
-        limit: Most of them.
+        limit: Maximum number of sessions.
         offset: How many to skip.
     """
-    # Given by the other kinds, so that SQLite goes by the index of times and sorts nothing.
+    # Excluding the other kinds makes SQLite use the index on times, without sorting.
     wanted: list[ColumnElement[bool]] = [sessions.c.kind.not_in((OF_SESSION, OF_USER))]
     if user_id is not None:
         wanted.append(sessions.c.user_id == checked_id(user_id, "user_id"))
@@ -333,7 +333,7 @@ def page_of_sessions(
 
 
 def time_text(moment: datetime) -> str:
-    """Return a time as text that is ordered as times are: ISO 8601, UTC."""
+    """Return a time as text that sorts chronologically: ISO 8601, UTC."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
@@ -360,7 +360,7 @@ def state_of(session: Session) -> StoredState:
 
 
 def save_state(connection: Connection, session: Session, state: MemoryState) -> None:
-    """Store the memory of a session; who is about to store another one has to look again."""
+    """Store the memory of a session; a commit based on the previous version then fails."""
     save(
         connection,
         session,
@@ -374,12 +374,12 @@ def save_state(connection: Connection, session: Session, state: MemoryState) -> 
 
 
 def settings_of(session: Session) -> SessionSettings:
-    """Return the settings of a session itself."""
+    """Return a session's own settings."""
     return SessionSettings.loaded(None if session.settings is None else from_json(session.settings))
 
 
 def settings_of_user(connection: Connection, user_id: str | None) -> SessionSettings:
-    """Return the settings of a user; none for nobody."""
+    """Return the settings of a user; empty settings if no user is named."""
     if user_id is None:
         return SessionSettings()
     own = user_settings.c.user_id == checked_id(user_id, "user_id")
@@ -388,7 +388,7 @@ def settings_of_user(connection: Connection, user_id: str | None) -> SessionSett
 
 
 def save_settings_of_user(connection: Connection, user_id: str, settings: SessionSettings) -> None:
-    """Store the settings of a user in place of those before."""
+    """Replace the settings of a user."""
     connection.execute(user_settings.delete().where(user_settings.c.user_id == user_id))
     stored = settings.stored()
     if stored is not None:

@@ -1,6 +1,6 @@
-"""The ten tables of a database, how they are made, and the facts in one of them.
+"""The ten tables of a database, their creation, and the facts in one of them.
 
-What belongs to a session goes with its row.
+Everything of a session is deleted with its row.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from langchain_tokenmem.storage.message_json import from_json, to_json
 SCHEMA_VERSION = 2
 
 APPLICATION_ID = 0x746F6B6D
-"""Marks a SQLite file as ours in its header (the letters `tokm`)."""
+"""Marks a SQLite file as ours, in its header (the letters `tokm`)."""
 
 metadata = MetaData()
 
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")
 _ORDERED = Text().with_variant(Text(collation="C"), "postgresql")
-"""Compared byte by byte, whatever language the server speaks."""
+"""Compared byte by byte, whatever the server's locale."""
 
 
 def _session_column(**options: Any) -> Column[int]:
@@ -57,7 +57,7 @@ facts = Table(
     Column("name", Text, primary_key=True),
     Column("value", Text, nullable=False),
 )
-"""What concerns the whole database: schema version, analyser, collections of vectors; as JSON."""
+"""Facts about the whole database, as JSON: schema version, analyser, collections of vectors."""
 
 sessions = Table(
     "tokenmem_sessions",
@@ -79,7 +79,7 @@ sessions = Table(
     Column("active_at", _ORDERED),
     Column("is_pinned", Integer, nullable=False),
     Column("is_kept", Integer, nullable=False),
-    # What the indexes have: everything below these numbers.
+    # The indexes contain everything below these numbers.
     Column("words_from", BigInteger, nullable=False),
     Column("vectors_from", BigInteger, nullable=False),
     Column("unit_count", BigInteger, nullable=False),
@@ -87,16 +87,16 @@ sessions = Table(
     UniqueConstraint("kind", "name"),
     Index("tokenmem_sessions_thread", "thread_id"),
     Index("tokenmem_sessions_user", "user_id"),
-    # In the order of a list, in which PostgreSQL takes no index that has NULL first.
+    # In the order of queries, for which PostgreSQL uses no index with NULL first.
     Index("tokenmem_sessions_active", text("active_at DESC")).ddl_if(dialect="sqlite"),
     Index("tokenmem_sessions_active", text("active_at DESC NULLS LAST")).ddl_if(
         dialect="postgresql"
     ),
     sqlite_autoincrement=True,
 )
-"""One row a conversation: a session, a thread, or a sub-graph of one (`thread_id` is its root).
+"""One row per conversation: a session, a thread, or a sub-graph of one (`thread_id` is its root).
 
-It has the messages `first_seq` to `last_seq`; `edits` grows whenever one is shown in other words.
+It has the messages `first_seq` to `last_seq`; `edits` grows whenever one is edited.
 """
 
 messages = Table(
@@ -104,17 +104,17 @@ messages = Table(
     metadata,
     _session_column(),
     Column("number", BigInteger, nullable=False),
-    # place in the transcript; NULL where only a checkpoint has the message
+    # place in the transcript; NULL if only a checkpoint has the message
     Column("seq", BigInteger),
     Column("is_shown", Integer, nullable=False),
     Column("message_id", Text),
     Column("has_own_id", Integer, nullable=False),
-    # of what it says, of every field, and of the JSON as it is stored
+    # of the content, of every field, and of the stored JSON
     Column("content_hash", Text),
     Column("digest", LargeBinary, nullable=False),
     Column("checksum", BigInteger),
     Column("created_at", Text, nullable=False),
-    # Last, so that a look at the other columns never reads the pages of a long text.
+    # Last, so that reading other columns never reads the pages of a long text.
     Column("message", Text),
     Column("exact", LargeBinary),
     PrimaryKeyConstraint("session", "number"),
@@ -128,10 +128,10 @@ messages = Table(
         postgresql_where=text("is_shown = 0"),
     ),
 )
-"""One row for each wording of each message; of those with one `seq` at most one is shown.
+"""One row per wording of a message; at most one with the same `seq` is shown.
 
-`message` is the JSON that a transcript shows; `exact` is LangGraph's serialization where a
-checkpoint holds what JSON cannot say. Documents are rows, too: of a session of their own.
+`message` is the JSON that a transcript shows; `exact` is LangGraph's serialization of what JSON
+cannot represent in a checkpoint. Documents are rows, too, of a separate session.
 """
 
 checkpoints = Table(
@@ -156,7 +156,7 @@ values = Table(
     Column("value", LargeBinary, nullable=False),
     PrimaryKeyConstraint("session", "digest"),
 )
-"""Larger values of channels, by a hash of what they say: each is stored once."""
+"""Larger values of channels, by a hash of their content: each is stored once."""
 
 writes = Table(
     "tokenmem_checkpoint_writes",
@@ -181,13 +181,13 @@ terms = Table(
     Column("part", Integer, nullable=False),
     Column("occurrences", Integer, nullable=False),
     Column("unit_length", Integer, nullable=False),
-    # whether it is a part of a long answer
+    # whether it is part of a long answer
     Column("elaborates", Integer, nullable=False),
     PrimaryKeyConstraint("session", "term", "seq", "part"),
     Index("tokenmem_terms_seq", "session", "seq"),
     sqlite_with_rowid=False,
 )
-"""The inverted index: one row for each term of each part of each message or document."""
+"""The inverted index: one row per term of each part of a message or document."""
 
 vectors = Table(
     "tokenmem_vectors",
@@ -205,7 +205,7 @@ items = Table(
     metadata,
     Column("namespace", _ORDERED, nullable=False),
     Column("key", Text, nullable=False),
-    # labels of the notes' owner and session, so that erasing finds them
+    # labels of a note's owner and session, so that erasing finds it
     Column("owner", Text),
     Column("session", Text),
     Column("created_at", Text, nullable=False),
@@ -215,7 +215,7 @@ items = Table(
     Index("tokenmem_items_owner", "owner"),
     Index("tokenmem_items_session", "session"),
 )
-"""One row for each item of a LangGraph store: notes, and whatever an application puts there."""
+"""One row per item of a LangGraph store: notes, and anything else that an application stores."""
 
 user_settings = Table(
     "tokenmem_user_settings",
@@ -225,17 +225,17 @@ user_settings = Table(
 )
 
 
-# --- making them
+# --- creating them
 
 
 def schema_sql(dialect: str) -> str:
-    """Return the statements that create the tables in an empty database, and its version.
+    """Return the statements that create the tables and the version in an empty database.
 
     Args:
         dialect: `postgresql` or `sqlite`.
 
     Raises:
-        ConfigurationError: When it is another one.
+        ConfigurationError: When it is neither.
     """
     if dialect not in SYNC_DRIVERS:
         raise ConfigurationError(
@@ -259,7 +259,8 @@ def set_up(connection: Connection, path: str) -> None:
     """Create the tables in a new database, or check those that are there.
 
     Raises:
-        CorruptStoreError: When the database is another program's, damaged, or of another version.
+        CorruptStoreError: When the database belongs to another program, is damaged, or has another
+            version.
     """
     is_sqlite = connection.dialect.name == "sqlite"
     if not is_sqlite:
@@ -270,7 +271,7 @@ def set_up(connection: Connection, path: str) -> None:
         owner = connection.exec_driver_sql("PRAGMA application_id").scalar()
         if owner != APPLICATION_ID and (names or owner):
             raise CorruptStoreError(
-                f"{path} is no file of langchain-tokenmem, or its header is damaged. Give the "
+                f"{path} is not a file of langchain-tokenmem, or its header is damaged. Give the "
                 f"memory a file of its own, or restore a backup."
             )
     if facts.name not in names and not names & metadata.tables.keys():
@@ -281,7 +282,7 @@ def set_up(connection: Connection, path: str) -> None:
         connection.execute(insert(facts), version)
         return
     if missing := ", ".join(sorted(metadata.tables.keys() - names)):
-        # Made anew, they would turn damage into silently empty histories.
+        # Creating them again would turn damage into silently empty histories.
         raise CorruptStoreError(f"The database lacks the tables {missing}; restore a backup.")
     own = select(facts.c.value).where(facts.c.name == "schema_version")
     if (found := connection.execute(own).scalar()) != str(SCHEMA_VERSION):
@@ -291,13 +292,13 @@ def set_up(connection: Connection, path: str) -> None:
         )
 
 
-# --- facts: what concerns the whole database, by name, as plain JSON
+# --- facts about the whole database, by name, as plain JSON
 
 
 def fact(connection: Connection, name: str, *, lock: bool = False) -> Any:
-    """Return a fact; None when it is not set.
+    """Return a fact, or None if it is not set.
 
-    Locked, it stays as it is until the transaction ends.
+    With `lock`, it cannot change until the transaction ends.
     """
     query = select(facts.c.value).where(facts.c.name == name)
     if lock:
@@ -307,7 +308,7 @@ def fact(connection: Connection, name: str, *, lock: bool = False) -> Any:
 
 
 def facts_named(connection: Connection, prefix: str) -> dict[str, Any]:
-    """Return the facts whose names begin with a prefix, by their names."""
+    """Return the facts whose names begin with a prefix, by name."""
     own = facts.c.name.startswith(prefix, autoescape=True)
     query = select(facts.c.name, facts.c.value).where(own)
     return {name: from_json(value) for name, value in connection.execute(query)}

@@ -1,4 +1,4 @@
-"""Messages of threads: each is a row of its session, stored once, and edited in its heads, too."""
+"""Messages of threads: each is stored once, as a row of its session; edits reach the heads, too."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ from langchain_tokenmem.storage.transcripts import (
 )
 
 _Key = tuple[bytes, str | None]
-"""Digest of a message, and its id if it brought one."""
+"""Digest of a message, and its id if it came with one."""
 
 
 class _Place(NamedTuple):
-    """Number of a message in its session and in the transcript, and whether that shows it."""
+    """Number of a message in its session and in the transcript, and whether it is shown there."""
 
     number: int
     seq: int | None
@@ -65,10 +65,10 @@ class ThreadMessages:
     """Stores the messages of checkpoints, and reads them.
 
     Attributes:
-        codec: Digests messages, and packs those that JSON cannot say.
-        index: Takes what is new in a transcript.
-        before_store: Changes messages on their way into the transcript.
-        hides_removed: Whether the transcript hides what the head of a thread has no more.
+        codec: Digests messages, and packs those that JSON cannot represent.
+        index: Indexes new messages of a transcript.
+        before_store: Changes messages before they are stored in the transcript.
+        hides_removed: Whether the transcript hides messages that the head no longer has.
     """
 
     codec: Codec
@@ -79,7 +79,7 @@ class ThreadMessages:
     def read(
         self, connection: Connection, session: int, numbers: Sequence[int]
     ) -> list[BaseMessage]:
-        """Return messages by their numbers; no object is shared.
+        """Return new message objects, by their numbers.
 
         Raises:
             CorruptStoreError: When one is damaged or missing.
@@ -93,7 +93,7 @@ class ThreadMessages:
                 raise CorruptStoreError("a message is damaged")
             found[number] = decoded_message(said)
             if not has_own_id:
-                found[number].id = None  # the transcript has given it one
+                found[number].id = None  # the transcript generated its id
         if not found.keys() >= {*numbers}:
             raise CorruptStoreError("a message is missing")
         if len(found) == len(numbers):
@@ -107,13 +107,13 @@ class ThreadMessages:
 
 
 class MessageWriter:
-    """Stores messages of one checkpoint; what it changes in the session its caller saves.
+    """Stores messages of one checkpoint; the caller saves the session.
 
     Args:
         thread: How messages are stored.
-        connection: In a transaction that writes.
+        connection: In a write transaction.
         session: The session of the thread.
-        now: Time of messages that bring none.
+        now: Time of messages without one.
     """
 
     def __init__(
@@ -128,19 +128,19 @@ class MessageWriter:
     def store(
         self, given: Sequence[BaseMessage], *, is_main: bool, near: Collection[int] = ()
     ) -> list[int]:
-        """Return the numbers of messages in their session; what is new is inserted.
+        """Return the numbers of messages in their session; insert the new ones.
 
-        A message without an id is the k-th that says so if it is the k-th in its list.
+        The k-th message without an id in the list is the k-th stored one with the same content.
 
         Args:
             given: The messages.
             is_main: Whether they are the transcript.
-            near: Numbers among which most of them are.
+            near: Numbers that probably include most of them.
         """
-        # What is encrypted has no place in a transcript that everybody can read.
+        # Encrypted messages do not belong in a transcript in plain text.
         is_transcript = is_main and self._codec.is_plain
         names = [str(message.id) if message.id else "" for message in given]
-        # None for an id that a column cannot hold.
+        # None for an id that the column cannot store.
         keys = [
             (self._codec.digest(message), name if name and is_id(name) else None)
             for message, name in zip(given, names, strict=True)
@@ -152,7 +152,7 @@ class MessageWriter:
         for message, key in zip(given, keys, strict=True):
             there = places[key]
             at = repeats[key] if is_main and not message.id else 0
-            if message.id and is_transcript:  # where the turn or a tool has stored it already
+            if message.id and is_transcript:  # maybe stored by the turn or a tool
                 at = next((i for i, one in enumerate(there) if one.seq is not None), at)
             repeats[key] += 1
             if at >= len(there):
@@ -161,7 +161,7 @@ class MessageWriter:
                 rows.append(row)
                 there.append(_Place(last, row["seq"], row["is_shown"]))
             elif there[at].seq is None and is_transcript:
-                # A message that only a checkpoint had gets a place in the transcript.
+                # Until now only a checkpoint had this message: add it to the transcript.
                 number = there[at].number
                 row = self._columns(message, key, number, is_transcript=True)
                 self._connection.execute(_ADOPT, {"of": self._session.id, "at": number, **row})
@@ -177,17 +177,17 @@ class MessageWriter:
         return numbers
 
     def follow(self, before: list[int], now: list[int], *, is_branch: bool) -> Change | None:
-        """Let the transcript say what the head of its thread says.
+        """Make the transcript match the head of its thread.
 
         Args:
-            before: Numbers of the messages that the head had.
-            now: Numbers of those that it has.
-            is_branch: Whether the head does not follow the one before.
+            before: Numbers of the messages of the previous head.
+            now: Numbers of the messages of the new head.
+            is_branch: Whether the new head does not continue the previous one.
 
         Returns:
-            What to tell the listeners of the index; None for nothing.
+            The change for the listeners of the index, or None.
         """
-        # A thread that went on has no more to compare than its tail.
+        # In a thread that continues, only the tail has to be compared.
         size = len(before) if now[: len(before)] == before else 0
         was, there = set(before[size:]), set(now[size:])
         changed: set[int] = set()
@@ -209,10 +209,10 @@ class MessageWriter:
     def _known(
         self, keys: Sequence[_Key], near: Collection[int]
     ) -> tuple[dict[_Key, list[_Place]], int]:
-        """Return where the session has messages, the oldest first.
+        """Return where the session has messages, oldest first.
 
         Returns:
-            The places by key, and the newest number of all, where a message is missing.
+            The places by key and, if a message is missing, the session's highest number.
         """
         own = {"of": self._session.id}
         rows: dict[int, Any] = {}
@@ -235,7 +235,7 @@ class MessageWriter:
     def _columns(
         self, message: BaseMessage, key: _Key, number: int, *, is_transcript: bool
     ) -> dict[str, Any]:
-        """Return the columns of a wording: with a place in the transcript where it can have one."""
+        """Return the columns of a wording, with a place in the transcript if it can have one."""
         what = f"Message {message.id}"
         kept, one = message, None
         if is_transcript:
@@ -270,7 +270,7 @@ class MessageWriter:
         return row
 
     def _seqs_of(self, numbers: Collection[int]) -> set[int]:
-        """Return the places in the transcript of some messages."""
+        """Return the places of some messages in the transcript."""
         own = (messages.c.session == self._session.id, messages.c.seq.is_not(None))
         query = select(messages.c.seq).where(*own)
         return {row.seq for row in rows_with(self._connection, query, messages.c.number, numbers)}
@@ -282,10 +282,10 @@ class MessageWriter:
 def edit(
     connection: Connection, session: Session, one: EncodedMessage, codec: Codec, now: datetime
 ) -> list[int]:
-    """Show a message in other words, and give them to the heads of its thread.
+    """Replace the wording of a message, also in the heads of its thread.
 
     Returns:
-        The numbers of the messages whose words changed; the caller saves the session.
+        The numbers of the messages whose wording changed; the caller saves the session.
 
     Raises:
         StoreError: When the session has no such message.
@@ -301,7 +301,7 @@ def edit(
     known = connection.execute(select(messages.c.number).where(*own, same)).scalars().first()
     if known is None:
         _, seqs = append(connection, session, [one], now)
-    else:  # words that it had before
+    else:  # an earlier wording
         show(connection, session, [known])
         session.edits += 1
         seqs = [wordings[0].seq]
@@ -316,7 +316,7 @@ def take_out(connection: Connection, session: Session, ids: Collection[str]) -> 
     """Hide messages, and return their numbers; the caller saves the session.
 
     Raises:
-        StoreError: When it is a thread with checkpoints, whose graph removes messages itself.
+        StoreError: When it is a thread with checkpoints; its graph removes messages itself.
     """
     if has_checkpoints(connection, session):
         raise StoreError(
@@ -332,7 +332,7 @@ def take_out(connection: Connection, session: Session, ids: Collection[str]) -> 
 def _give_to_heads(
     connection: Connection, session: Session, old: set[int], number: int, codec: Codec
 ) -> None:
-    """Let the newest checkpoint of each namespace have another wording in place of old ones."""
+    """Replace old wordings by a new one in the newest checkpoint of each namespace."""
     here = checkpoints.c
     place = (here.thread_id, here.ns)
     newest = select(*place, func.max(here.checkpoint_id)).group_by(*place)
@@ -352,7 +352,7 @@ def _give_to_heads(
 
 
 def _lookups() -> tuple[Select[Any], Select[Any], Select[Any]]:
-    """Return statements for messages in a range, those that say the same, and hidden ones."""
+    """Return statements for messages in a range, those with the same content, and hidden ones."""
     table, own = messages.c, messages.c.session == bindparam("of")
     names = ("number", "seq", "is_shown", "message_id", "has_own_id", "digest")
     query = select(*(table[name] for name in names)).where(own)
@@ -370,7 +370,7 @@ def _lookups() -> tuple[Select[Any], Select[Any], Select[Any]]:
     )
 
 
-# Made once: building them anew takes longer than asking.
+# Built once: building one takes longer than executing it.
 _ADOPT = update(messages).where(
     messages.c.session == bindparam("of"), messages.c.number == bindparam("at")
 )
@@ -378,10 +378,10 @@ _NEAR, _SAME, _HIDDEN = _lookups()
 
 
 def _rows(connection: Connection, session: int, numbers: set[int]) -> Iterable[Any]:
-    """Return number, text, checksum, exact form of these messages, and whether they have an id."""
+    """Return number, text, checksum and exact form of messages, and whether they have an id."""
     names = ("number", "message", "checksum", "exact", "has_own_id")
     query = select(*(messages.c[name] for name in names)).where(messages.c.session == session)
-    if numbers and max(numbers) - min(numbers) < 2 * len(numbers):  # nearly all of a range
+    if numbers and max(numbers) - min(numbers) < 2 * len(numbers):  # almost all numbers of a range
         own = messages.c.number.between(min(numbers), max(numbers))
         rows = connection.execute(query.where(own)).all()
         return rows if len(rows) == len(numbers) else (r for r in rows if r[0] in numbers)

@@ -1,4 +1,4 @@
-"""Whole threads: deleted, copied, thinned out to what is still wanted, and examined."""
+"""Operations on whole threads: delete, copy, prune and examine."""
 
 from __future__ import annotations
 
@@ -44,25 +44,25 @@ from langchain_tokenmem.storage.tables import (
 from langchain_tokenmem.storage.transcripts import read
 
 _STRAY = timedelta(hours=1)
-"""Age from which pending writes without a checkpoint belong to a run that was refused or died."""
+"""Older pending writes without a checkpoint belong to a run that was refused or died."""
 
 _COPIED = (
     *("first_seq", "last_seq", "edits", "active_at", "is_pinned", "words_from"),
     *("unit_count", "term_count"),
 )
-"""What a copied session has of the first one."""
+"""Columns of the source that a copied session keeps."""
 
 _Stored = Mapping[str, Sequence[StoredCheckpoint]]
-"""The checkpoints of a thread by their namespace, oldest first."""
+"""The checkpoints of a thread by namespace, oldest first."""
 
 
 @dataclass(frozen=True)
 class RetentionRule:
-    """Rule that says which checkpoints stay.
+    """Rule for which checkpoints are kept.
 
     Attributes:
-        keep_last: How many of the newest in each namespace; None for all of them.
-        since: The oldest time; None for any. The head stays, however old it is.
+        keep_last: How many of the newest in each namespace; None for all.
+        since: The oldest time; None for any. The head is kept, however old it is.
     """
 
     keep_last: int | None
@@ -72,14 +72,14 @@ class RetentionRule:
 def delete_threads(
     connection: Connection, thread_ids: Iterable[str]
 ) -> tuple[Counter[str], list[int]]:
-    """Delete everything of threads, and of sessions that are none; foreign keys take the rest.
+    """Delete everything of threads, or of plain sessions; foreign keys delete the rest.
 
     Args:
-        connection: In a transaction that writes, which holds the threads.
+        connection: In a write transaction that has locked the threads.
         thread_ids: The threads.
 
     Returns:
-        How many rows of each kind there were, and the numbers of the sessions that are gone.
+        The number of deleted rows of each kind, and the numbers of the deleted sessions.
     """
     kinds = ("sessions", "messages", "documents", "checkpoints", "terms", "vectors")
     counts = Counter(dict.fromkeys(kinds, 0))
@@ -113,10 +113,10 @@ def delete_thread(store: CheckpointStore, thread_id: str) -> None:
 def copy_thread(store: CheckpointStore, source: str, target: str) -> None:
     """Copy a thread with all checkpoints, pending writes and its transcript.
 
-    A number means the same message in the copied session.
+    Messages have the same numbers in the copied session.
 
     Raises:
-        ConfigurationError: When the target has checkpoints or a transcript of its own.
+        ConfigurationError: When the target already has checkpoints or a transcript.
         CorruptStoreError: When a checkpoint of the source is damaged; nothing was copied.
     """
     source, target = check_thread_id(source), check_thread_id(target)
@@ -131,13 +131,13 @@ def copy_thread(store: CheckpointStore, source: str, target: str) -> None:
             return
         for stored in there.values():
             for one in stored:
-                store.loaded(connection, one)  # raises where something is missing
+                store.loaded(connection, one)  # raises if something is missing
         for own in sessions_of_thread(connection, source):
             name = target + own.name.removeprefix(source)
             copy = find_or_make(connection, name, own.user_id, kind=own.kind)
             if copy.count:
                 raise ConfigurationError(
-                    f"Session {name!r} has messages of its own; copy to a new thread."
+                    f"Session {name!r} already has messages; copy to a new thread."
                 )
             for column in _COPIED:
                 setattr(copy, column, getattr(own, column))
@@ -154,7 +154,7 @@ def prune(store: CheckpointStore, thread_id: str, rule: RetentionRule, *, now: d
     """Delete the checkpoints of a thread that a rule does not keep.
 
     What a kept checkpoint builds upon (the ancestors of a delta channel back to its snapshot)
-    stays, too. The transcript is never touched.
+    is kept, too. The transcript is never touched.
 
     Raises:
         CorruptStoreError: When a checkpoint of the thread is damaged; nothing was deleted.
@@ -207,13 +207,13 @@ def _thin_out(
     choose: Callable[[_Stored], Mapping[str, Collection[str]]],
     now: datetime,
 ) -> bool:
-    """Delete checkpoints of a thread, stray writes, and what nothing refers to any more.
+    """Delete checkpoints of a thread, stray writes, and what nothing refers to anymore.
 
     Args:
         store: The checkpoints.
-        connection: In a transaction that writes, which holds the thread.
+        connection: In a write transaction that has locked the thread.
         thread_id: The thread.
-        choose: Returns the ids that stay, by namespace.
+        choose: Returns the ids to keep, by namespace.
         now: The current time.
 
     Returns:
@@ -239,7 +239,7 @@ def _thin_out(
 
 
 def _delete_unused(store: CheckpointStore, connection: Connection, thread_id: str) -> None:
-    """Delete the messages beside the transcript, and the values, that nothing refers to."""
+    """Delete the messages outside the transcript, and the values, that nothing refers to."""
     ids = select(sessions.c.id).where(sessions.c.thread_id == thread_id)
     for session in connection.execute(ids).scalars().all():
         numbers, digests = referenced(connection, store.codec, session)
@@ -255,15 +255,15 @@ def _delete_unused(store: CheckpointStore, connection: Connection, thread_id: st
 
 
 def _kept(there: _Stored, rule: RetentionRule) -> dict[str, set[str]]:
-    """Return the ids that stay, by namespace; the graph's own first, its sub-graphs' after it."""
+    """Return the ids to keep, by namespace: first the graph's own, then its sub-graphs'."""
     kept: dict[str, set[str]] = {}
     roots: set[str] = set()
     newest = ""
     for ns, stored in sorted(there.items(), key=lambda pair: bool(pair[0])):
         stays = _by_rule(stored, rule)
         if ":" in ns:
-            # One run of a sub-graph. A namespace without ids of tasks is a sub-graph's own memory
-            # for the whole thread, however long ago it ran.
+            # One run of a sub-graph. A namespace without task ids is a sub-graph's own memory for
+            # the whole thread, however long ago it ran.
             stays = {one.id for one in stored if one.id in stays and _has_root(one, roots, newest)}
         stays |= _ancestors(stored, stays)
         if not ns:
@@ -288,7 +288,7 @@ def _by_rule(stored: Sequence[StoredCheckpoint], rule: RetentionRule) -> set[str
 def _has_root(stored: StoredCheckpoint, roots: Collection[str], newest: str) -> bool:
     """Return whether the checkpoint of the graph under which a sub-graph ran is kept.
 
-    It may be on its way, and then it is newer than all that are there.
+    It may not be stored yet; then it is newer than all stored ones.
     """
     root = (stored.metadata.get("parents") or {}).get("")
     return root is None or root in roots or root > newest
@@ -297,8 +297,8 @@ def _has_root(stored: StoredCheckpoint, roots: Collection[str], newest: str) -> 
 def _ancestors(stored: Sequence[StoredCheckpoint], kept: Iterable[str]) -> set[str]:
     """Return the ids that delta channels of kept checkpoints are rebuilt from.
 
-    A delta channel is one that LangGraph counts the steps of since its last snapshot. It has no
-    value of its own until that snapshot, however far back.
+    A delta channel is one whose steps since its last snapshot LangGraph counts. It has no value of
+    its own after that snapshot, however far back that is.
     """
     by_id = {one.id: one for one in stored}
     delta = {
@@ -313,11 +313,11 @@ def _ancestors(stored: Sequence[StoredCheckpoint], kept: Iterable[str]) -> set[s
         while one is not None and (missing := missing - one.channels.keys()):
             visited.add(one.id)
             one = by_id.get(one.parent) if one.parent else None
-            if one is not None and one.id in visited:  # parents can be a cycle
+            if one is not None and one.id in visited:  # parents can form a cycle
                 break
             if one is not None and one.id not in needed:
                 needed.add(one.id)
-                # What stays can be read, and so it needs all of its own channels.
+                # A kept checkpoint must be readable, so it needs all of its own channels.
                 waiting.append(one.id)
     return needed
 
@@ -325,7 +325,7 @@ def _ancestors(stored: Sequence[StoredCheckpoint], kept: Iterable[str]) -> set[s
 # --- examining
 
 Progress = Callable[[int, int], None]
-"""Called with how many checkpoints were looked at, and how many there are."""
+"""Called with the number of checkpoints that were read, and the number of all."""
 
 _MOST_LINES = 20
 
@@ -335,8 +335,8 @@ class Finding:
     """One thing that is wrong.
 
     Attributes:
-        thread: Id of the thread or session; empty where it is the file.
-        checkpoint: Id of the checkpoint; empty when it is not about a single one.
+        thread: Id of the thread or session; empty if it concerns the file.
+        checkpoint: Id of the checkpoint; empty if it does not concern a single one.
         what: What is wrong.
     """
 
@@ -350,8 +350,8 @@ class Examination:
     """Result of an examination.
 
     Attributes:
-        sessions: Sessions, threads among them.
-        checkpoints: Checkpoints.
+        sessions: Number of sessions, including threads.
+        checkpoints: Number of checkpoints.
         findings: What is wrong.
     """
 
@@ -361,10 +361,10 @@ class Examination:
 
 
 def examine(store: CheckpointStore, progress: Progress = lambda _, __: None) -> Examination:
-    """Read every message and every checkpoint, and say what cannot be read; nothing is changed.
+    """Read every message and checkpoint, and report what cannot be read; change nothing.
 
     Raises:
-        CorruptStoreError: When the database cannot even be opened as one of this package.
+        CorruptStoreError: When the database cannot even be opened.
     """
     database, findings = store.database, list[Finding]()
     names: list[str] = []
@@ -392,7 +392,7 @@ def examine(store: CheckpointStore, progress: Progress = lambda _, __: None) -> 
 
 @contextmanager
 def _noting(findings: list[Finding], thread: str, checkpoint: str) -> Iterator[None]:
-    """Note what cannot be read."""
+    """Record what cannot be read."""
     try:
         yield
     except (StoreError, SQLAlchemyError) as error:

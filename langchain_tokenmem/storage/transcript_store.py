@@ -56,9 +56,9 @@ class TranscriptStore(SessionStore):
         url: `sqlite:///file.db`, `sqlite://` (in memory), `postgresql+psycopg://...`, or the path
             of a SQLite file. Default: the file `tokenmem.db` in the working directory.
         pool_size: Maximum number of connections; a SQLite file has one more, for writing.
-        engine: Your own SQLAlchemy engine of PostgreSQL, in place of a URL: its pool, and with the
-            execution option `schema_translate_map={None: "memory"}` its schema. `close` leaves it
-            open.
+        engine: Your own SQLAlchemy engine for PostgreSQL, instead of a URL, with its pool and, by
+            the execution option `schema_translate_map={None: "memory"}`, its schema. `close`
+            leaves it open.
         inactive_for: Time without activity after which `expire` deletes a session; None for
             never.
         expire_every: With `inactive_for`: run `expire` automatically, in the background of a
@@ -137,17 +137,17 @@ class TranscriptStore(SessionStore):
         user_id: str | None = None,
         serde: Serializer | None = None,
     ) -> None:
-        """Show a message in other words; earlier ones are superseded.
+        """Edit a message; earlier wordings are superseded.
 
-        In a thread of a `TokenMemorySaver` the newest checkpoint has them too, so that the next
-        request holds them; older checkpoints keep what they had.
+        In a thread of a `TokenMemorySaver` the newest checkpoint is edited too, so that the next
+        request has the new wording; older checkpoints are not changed.
 
         Args:
             session_id: The session or thread.
             message_id: The message.
             message: The new message; its own id is ignored.
             user_id: The user who asks; the session must belong to them.
-            serde: The serializer of the saver, where it has one of its own.
+            serde: The serializer of the saver, if it was given one.
 
         Raises:
             ScopeError: When the session belongs to another user.
@@ -172,9 +172,9 @@ class TranscriptStore(SessionStore):
     aedit = in_thread(edit)
 
     def hide(self, session_id: str, ids: Sequence[str], *, user_id: str | None = None) -> int:
-        """Take messages out of what is shown and found; return how many there were.
+        """Hide messages from views and searches; return how many there were.
 
-        They stay readable with `include_superseded`.
+        They remain readable with `include_superseded`.
 
         Args:
             session_id: The session.
@@ -226,7 +226,7 @@ class TranscriptStore(SessionStore):
 
     aclear = in_thread(clear)
 
-    # --- for who runs the store
+    # --- for the operator of the store
 
     def erase(
         self, session_id: str | None = None, user_id: str | None = None, *, dry_run: bool = False
@@ -276,14 +276,14 @@ class TranscriptStore(SessionStore):
 
         Messages keep their ids and places. Blocks, turn memories and working notes of changed
         messages are dropped; lines of the summary about them, too, and the next call writes the
-        entry again. Terms and vectors are made again. A turn or a summary under way has to look
-        again before it commits. SQLite's file is then rewritten (VACUUM), and everything is read
-        back. `TokenMemory.redact` also reaches Chroma, notes in other stores and this process.
+        entry again. Terms and vectors are made again. A turn or a summary in progress has to
+        load again before it commits. SQLite's file is then rewritten (VACUUM), and everything is
+        read back. `TokenMemory.redact` also reaches Chroma, notes in other stores and this process.
 
         Args:
             what: The words exactly as they are written, or a compiled pattern, which is searched
                 in each text and must match a whole number.
-            replacement: Stands in their place.
+            replacement: Text that replaces them.
             session_id: The session or thread, with its sub-graphs.
             user_id: All sessions and notes of the user; beside a session id its owner.
             everywhere: The whole database.
@@ -295,7 +295,7 @@ class TranscriptStore(SessionStore):
 
         Raises:
             ScopeError: When no scope is named, or the session belongs to another user.
-            ConfigurationError: When the words are empty, or the replacement holds them.
+            ConfigurationError: When the words are empty, or the replacement contains them.
             RedactionError: When the words are still found afterwards.
 
         Example:
@@ -354,20 +354,20 @@ class TranscriptStore(SessionStore):
         """Delete whole sessions that were inactive for some time.
 
         Everything that `erase` deletes is deleted, and for a thread its checkpoints and sub-graphs.
-        A session with a pin, and one marked by `keep_session`, stays. Activity is the last message,
-        edit, checkpoint, document or note; a session without any of them stays.
+        A session with a pin, or marked by `keep_session`, is kept. Activity is the last message,
+        edit, checkpoint, document or note; a session without any of them is kept.
 
         Each batch is one transaction, which checks activity again. An interrupted run continues
         when it is repeated. `Recall.expire` also deletes from Chroma.
 
         Args:
-            inactive_for: Time without activity; default: that of the store.
+            inactive_for: Time without activity; default: the store's own.
             dry_run: Only report which sessions would be deleted.
-            now: The current time; default: that of the clock.
+            now: The current time; default: by the clock.
             progress: Called after each batch with the number of deleted sessions.
 
         Returns:
-            Which sessions were deleted, how many rows of each kind, and what stays and why.
+            Which sessions were deleted, how many rows of each kind, and what was kept and why.
 
         Raises:
             ConfigurationError: When the time is missing or invalid.
@@ -421,7 +421,7 @@ class TranscriptStore(SessionStore):
         of a new session's summary.
 
         Args:
-            source: Any `BaseChatMessageHistory`, or messages in any form that LangChain takes. A
+            source: Any `BaseChatMessageHistory`, or messages in any form that LangChain accepts. A
                 `SQLChatMessageHistory` is read from its table in pages.
             session_id: Session to import into.
             user_id: Its owner.
@@ -453,7 +453,7 @@ class TranscriptStore(SessionStore):
     def export_session(self, session_id: str, *, user_id: str | None = None) -> Iterator[str]:
         """Yield a session as lines of JSON, read in pages.
 
-        The first line has owner, budget and memory state, each other one a message with id, time
+        The first line has owner, budget and memory state, each other line a message with id, time
         and edits. `import_session` creates the same session from them.
 
         Args:

@@ -1,4 +1,4 @@
-"""Messages of a session: appended with resends and edits, read in the words that are shown."""
+"""Messages of a session: appends, with resends and edits, and reads of the shown wordings."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from langchain_tokenmem.storage.tables import messages
 logger = logging.getLogger(__name__)
 
 _LONGEST_TURN = 2
-"""Messages that may well come again with the same content: a question and its answer."""
+"""Messages that may well be repeated with the same content: a question and its answer."""
 
 _LOOK_BACK = 16
-"""Rows read in front of the last ones, for the call of a result."""
+"""Rows read before the last ones, to find the call of a result."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class TranscriptRow:
     """One message of a transcript, in one wording.
 
     Attributes:
-        seq: Its number in the session; grows by one, is never used again.
+        seq: Its number in the session; grows by one, and is never reused.
         message: The message as the application gave it.
         created_at: Its time, in UTC.
-        was_named: Whether it brought its id.
-        is_hidden: Whether it was removed and hidden; its message is empty then.
+        was_named: Whether it came with its id.
+        is_hidden: Whether it was removed and hidden; then its message is empty.
         is_dated: Whether its time is that of the message; else it was imported without one, and
             the time is that of the import.
-        is_shown: Whether these are the words that are shown.
+        is_shown: Whether this wording is shown.
         number: Number of the wording in the session.
     """
 
@@ -73,19 +73,19 @@ _COLUMNS = tuple(
 )
 
 Choice = Callable[[Iterable[TranscriptRow]], list[TranscriptRow]]
-"""What of all wordings a reader is shown: `visible`, `current` or `with_superseded`."""
+"""Selects the wordings that a reader sees: `visible`, `current` or `with_superseded`."""
 
 
 def visible(rows: Iterable[TranscriptRow]) -> list[TranscriptRow]:
-    """Return the words that are shown, and no message that is hidden."""
+    """Return the shown wordings, without hidden messages."""
     return [row for row in rows if row.is_shown]
 
 
 def current(rows: Iterable[TranscriptRow]) -> list[TranscriptRow]:
-    """Return each message once: in the words that are shown, empty where it is hidden."""
+    """Return each message once, in its shown wording, or empty if it is hidden."""
     found = []
     for _, wordings in groupby(rows, key=lambda row: row.seq):
-        *_, last = wordings  # the one that is shown stands last
+        *_, last = wordings  # the shown one is the last
         if not last.is_shown:
             message = AIMessage("", id=last.message.id)
             last = replace(last, message=message, is_hidden=True)
@@ -94,7 +94,7 @@ def current(rows: Iterable[TranscriptRow]) -> list[TranscriptRow]:
 
 
 def with_superseded(rows: Iterable[TranscriptRow]) -> list[TranscriptRow]:
-    """Return all wordings, those that are not shown first and marked with their version."""
+    """Return all wordings; those not shown come first, marked with their version."""
     found = []
     for _, wordings in groupby(rows, key=lambda row: row.seq):
         some = list(wordings)
@@ -126,12 +126,12 @@ def read(
     own = (messages.c.session == session.id, messages.c.seq.between(first, last))
     found = _decoded(session, connection.execute(select(*_COLUMNS).where(*own)))
     if {row.seq for row in found} != {*range(first, last + 1)}:
-        raise _incomplete(session, f"messages {first} to {last} should be there, some are missing")
+        raise _incomplete(session, f"some of the messages {first} to {last} are missing")
     return found
 
 
 def read_named(connection: Connection, session: Session, ids: Iterable[str]) -> list[TranscriptRow]:
-    """Return all wordings of the messages with these ids that there are, in order."""
+    """Return all wordings of the messages with these ids that exist, in order."""
     return _decoded(session, _rows_named(connection, session, ids, *_COLUMNS))
 
 
@@ -144,14 +144,14 @@ def _rows_named(
 
 
 def read_at(connection: Connection, session: Session, seqs: Iterable[int]) -> list[TranscriptRow]:
-    """Return all wordings of the messages with these numbers that there are, in order."""
+    """Return all wordings of the messages with these numbers that exist, in order."""
     return read_places(connection, [session], ((session.id, seq) for seq in seqs))[session.id]
 
 
 def read_places(
     connection: Connection, sessions: Sequence[Session], places: Iterable[tuple[int, int]]
 ) -> dict[int, list[TranscriptRow]]:
-    """Return what `read_at` does, of several sessions: by session, for some (session, seq)."""
+    """Return what `read_at` does for several sessions: by session, for some (session, seq)."""
     wanted, values = in_pairs(connection, messages.c.session, messages.c.seq, places)
     found: dict[int, list[Any]] = {session.id: [] for session in sessions}
     query = select(messages.c.session, *_COLUMNS).where(wanted)
@@ -164,7 +164,7 @@ def read_places(
 def read_last(
     connection: Connection, session: Session, n: int, shown: Choice
 ) -> list[TranscriptRow]:
-    """Return the newest `n` messages, and more where they begin in the middle of a group."""
+    """Return the newest `n` messages, and more if they begin in the middle of a group."""
     size = n + _LOOK_BACK
     while True:
         start = max(session.first_seq, session.last_seq - size + 1)
@@ -181,17 +181,17 @@ def read_last(
 
 
 def _shows_groups(rows: Sequence[TranscriptRow], n: int) -> bool:
-    """Return whether the groups of the last `n` rows are plain without what stands before.
+    """Return whether the groups of the last `n` rows are clear without earlier rows.
 
-    They are from the first AI message on that follows another role: no later result belongs to
-    a call before it.
+    They are clear from the first AI message that follows another role: no later result belongs to a
+    call before it.
     """
     roles = [role_of(row.message) for row in rows[: len(rows) - n + 1]]
     return any(one != "ai" and two == "ai" for one, two in pairwise(roles))
 
 
 def _decoded(session: Session, rows: Iterable[Any]) -> list[TranscriptRow]:
-    """Return messages in order, of each the wordings that are not shown first."""
+    """Return messages in order; of each, the wordings that are not shown come first."""
     found = [_row(session, row) for row in rows]
     return sorted(found, key=lambda row: (row.seq, row.is_shown, row.number))
 
@@ -228,21 +228,21 @@ def append(
     *,
     only_new: bool = False,
 ) -> tuple[list[TranscriptRow], list[int]]:
-    """Append what is new of a batch that an application adds.
+    """Append the new messages of a batch that an application adds.
 
-    Words that a message with a known id never had supersede those that it has; words that it had
-    before are a resend.
+    A new wording under a known id supersedes the current one; a wording that the message had before
+    is a resend.
 
     Args:
-        connection: In a transaction that writes.
-        session: The session as it is stored.
+        connection: In a write transaction.
+        session: The session as stored.
         given: The messages, oldest first.
-        now: Time of messages that bring none.
-        only_new: Append every message with a new id, and change nothing that is there.
+        now: Time of messages without one.
+        only_new: Append every message with a new id, and change no existing one.
 
     Returns:
-        The messages that are new, and the numbers of those that are shown in other words; the
-        session has them, and its caller saves it.
+        The new messages, and the numbers of the edited ones; the session is updated, and the caller
+        saves it.
 
     Raises:
         ConfigurationError: When one of them cannot be stored.
@@ -260,7 +260,7 @@ def append(
         digest = message_digest(one.stored)
         if name and name in known:
             at, said = known[name]
-            is_new = place == last[name] and digest not in said  # in one batch the last words count
+            is_new = place == last[name] and digest not in said  # in a batch the last one counts
             if only_new or not is_new or _is_repeated(connection, session, one):
                 continue
             _log_edit(session, one.stored)
@@ -296,15 +296,15 @@ def append(
 def row_of(
     session: Session, number: int, seq: int, one: EncodedMessage, now: datetime
 ) -> dict[str, Any]:
-    """Return the columns of a wording, but for the digest of all its fields."""
+    """Return the columns of a wording, except for the digest of all its fields."""
     text, _, text_only = one.encoding
     if text_only:
         logger.warning(
-            "Message %s holds %s, which is no plain data: only its text form is stored.",
+            "Message %s contains %s, which is not plain data: only its text form is stored.",
             one.stored.id,
             ", ".join(sorted(text_only)),
         )
-    # The mark that gives the time is no part of what is stored: ask the original.
+    # The mark with the time is not stored: use the original message.
     moment = one.created_at or created_at_of(one.given, now)
     return {
         "session": session.id,
@@ -324,20 +324,20 @@ def row_of(
 def wordings_of(
     connection: Connection, session: Session, ids: Iterable[str]
 ) -> dict[str, tuple[int, set[bytes]]]:
-    """Return the number of messages in the transcript, and digests of all their words, by id."""
+    """Return numbers in the transcript, and digests of all wordings, by id of the message."""
     found: dict[str, tuple[int, set[bytes]]] = {}
     kept = case((messages.c.exact.is_not(None), messages.c.message))
     columns = (messages.c.message_id, messages.c.seq, messages.c.digest, kept)
     for name, seq, digest, text in _rows_named(connection, session, ids, *columns):
         said = found.setdefault(name, (seq, set()))[1]
         said.add(bytes(digest))
-        if text is not None:  # the transcript says it in other words than the checkpoint
+        if text is not None:  # the transcript has another wording than the checkpoint
             said.add(message_digest(decoded_message(text)))
     return found
 
 
 def hashes_of(connection: Connection, session: Session, ids: Iterable[str]) -> dict[str, set[str]]:
-    """Return the hashes of the content of messages in the transcript, in all wordings, by id."""
+    """Return content hashes of all wordings of messages in the transcript, by id."""
     found: dict[str, set[str]] = defaultdict(set)
     columns = (messages.c.message_id, messages.c.content_hash)
     for name, content in _rows_named(connection, session, ids, *columns):
@@ -355,11 +355,11 @@ def add_wordings(
     """Add further wordings to a message that has one.
 
     Args:
-        connection: In a transaction that writes.
+        connection: In a write transaction.
         session: The session.
         seq: The message.
-        wordings: The others in order, each with whether it is shown.
-        now: Time of those that bring none.
+        wordings: The other wordings in order, each with whether it is shown.
+        now: Time of wordings without one.
     """
     number = next_number(connection, session)
     rows = [
@@ -378,13 +378,13 @@ def next_number(connection: Connection, session: Session) -> int:
 
 
 def hide(connection: Connection, session: Session, seqs: Iterable[int]) -> None:
-    """Show no wording of some messages."""
+    """Hide all wordings of some messages."""
     own = update(messages).where(messages.c.session == session.id)
     change_with(connection, own.values(is_shown=0), messages.c.seq, seqs)
 
 
 def show(connection: Connection, session: Session, numbers: Iterable[int]) -> None:
-    """Show these wordings in the place of others of the same messages."""
+    """Show these wordings instead of other ones of the same messages."""
     chosen = list(numbers)
     own = (messages.c.session == session.id, messages.c.seq.is_not(None))
     seqs = rows_with(connection, select(messages.c.seq).where(*own), messages.c.number, chosen)
@@ -394,7 +394,7 @@ def show(connection: Connection, session: Session, numbers: Iterable[int]) -> No
 
 
 def _is_repeated(connection: Connection, session: Session, one: EncodedMessage) -> bool:
-    """Return whether a message says no more than it said before, or was made by a view of it."""
+    """Return whether a message has nothing new, or is the shortened form from a view."""
     if marks_of(one.given).get("cut"):
         return True
     known = read_named(connection, session, [one.stored.id or ""])
@@ -402,16 +402,16 @@ def _is_repeated(connection: Connection, session: Session, one: EncodedMessage) 
 
 
 def _log_edit(session: Session, message: BaseMessage) -> None:
-    # Some model servers give all of their answers one id.
+    # Some model servers give all their answers the same id.
     level = logging.WARNING if role_of(message) == "ai" else logging.INFO
-    text = "Session %s: message %s was there with other words; these supersede them."
+    text = "Session %s: message %s was stored with another wording; the new one supersedes it."
     logger.log(level, text, session.name, message.id)
 
 
 def _resent(connection: Connection, session: Session, new: Sequence[BaseMessage]) -> int:
     """Return how many of the first messages repeat what the transcript ends with.
 
-    Only messages without an id need this; an id alone tells a message that is stored already.
+    Only messages without an id need this; an id alone identifies a stored message.
     """
     if session.count == 0 or all(message.id for message in new):
         return 0
@@ -423,11 +423,11 @@ def _resent(connection: Connection, session: Session, new: Sequence[BaseMessage]
         messages.c.is_shown == 1,
     )
     stored = connection.execute(query.order_by(messages.c.seq)).all()
-    # A turn of two messages may come twice with the same content; a list that goes on, or a
-    # longer one, is the transcript sent again.
+    # A turn of two messages may be repeated with the same content; a longer list, or one that
+    # continues, is the transcript sent again.
     repeats = session.count > _LONGEST_TURN or len(new) > session.count > 1
     sizes = {session.count} if repeats and session.count <= most else set()
-    # An id stands in one place only, so the first one in the list leaves one size possible.
+    # An id is in one place only, so the first one in the list leaves one size possible.
     first = next((index for index, message in enumerate(new) if message.id), None)
     if first is not None:
         ids = [row.message_id for row in stored]

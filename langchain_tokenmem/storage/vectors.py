@@ -30,10 +30,10 @@ from langchain_tokenmem.storage.tables import (
 _ABOUT = "The index of recall"
 
 _PREFIX = "index:"
-"""Begins the names of the facts that are properties of an index."""
+"""Prefix of the facts that are properties of an index."""
 
 _COLLECTION = f"{_PREFIX}collection"
-"""The collection of the place where vectors are looked up."""
+"""Fact with the collection of the place where vectors are looked up."""
 
 
 _KEEP = insert(vectors).on_conflict_do_update(
@@ -103,8 +103,8 @@ class VectorTable:
     ) -> int:
         """Mark a session's vectors as indexed up to a message.
 
-        Nothing is marked when an earlier message has to be indexed again by now, when the session
-        was edited meanwhile, or when another collection has been set.
+        Nothing is marked if an earlier message now has to be indexed again, the session was edited
+        meanwhile, or another collection has been set.
 
         Args:
             number: The session.
@@ -149,7 +149,7 @@ class VectorTable:
                 set_fact(connection, _COLLECTION, collection)
 
     def properties(self, prefix: str) -> dict[str, Any]:
-        """Return the properties whose names begin with a prefix, by their names."""
+        """Return the properties whose names begin with a prefix, by name."""
         with self._database.reading(_ABOUT) as connection:
             found = facts_named(connection, _PREFIX + prefix)
             return {name.removeprefix(_PREFIX): value for name, value in found.items()}
@@ -161,14 +161,14 @@ class VectorTable:
                 set_fact(connection, name, None)
 
     def update_property(self, name: str, change: Callable[[Any], Any]) -> None:
-        """Replace a property by the result of a function of it; None deletes it."""
+        """Replace a property by `change` of it; None deletes it."""
         with self._database.writing(_ABOUT) as connection:
             known = fact(connection, _PREFIX + name, lock=True)
             set_fact(connection, _PREFIX + name, change(known))
 
 
 def _is_set(connection: Connection, collection: str) -> bool:
-    """Return whether a collection is the present one, until the transaction ends."""
+    """Lock the present collection, and return whether it has this name."""
     found = fact(connection, _COLLECTION, lock=True)
     return found is not None and found["name"] == collection
 
@@ -211,9 +211,9 @@ class VectorsReader:
         return list(self._connection.execute(query).scalars())
 
     def count_vectors(self, model: str, most: int | None = None) -> int:
-        """Return how many vectors there are; counts no further than `most`.
+        """Return how many vectors there are, counting up to `most`.
 
-        Rows are large, and to count all of them all would be read.
+        Rows are large, and counting all of them would read them all.
         """
         some = select(vectors.c.unit).where(*self._of_model(model)).limit(most).subquery()
         return self._connection.execute(select(func.count()).select_from(some)).scalar_one()
@@ -227,7 +227,7 @@ class VectorsReader:
             yield {unit: bytes(vector) for unit, vector in page}
 
     def collection(self) -> Any:
-        """Return the present collection (JSON), as it was set; None where there is none."""
+        """Return the present collection (JSON) as it was set, or None."""
         return fact(self._connection, _COLLECTION)
 
     def _of_model(self, model: str) -> list[Any]:

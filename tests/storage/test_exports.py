@@ -92,10 +92,10 @@ def test_what_was_added_to_a_copy_stays(store):
 @pytest.mark.parametrize(
     ("number", "change", "error"),
     [
-        (1, lambda line: "{", "line 1: It is no JSON"),
+        (1, lambda line: "{", "line 1: It is not JSON"),
         (1, lambda line: line.replace('_export": 1', '_export": 9'), "version 9.*Upgrade"),
         (1, lambda line: line.replace('"state": null', '"state": {"version": 1e9}'), "line 1: "),
-        (2, lambda line: line[:-9], "line 2: It is no JSON.*Nothing was imported"),
+        (2, lambda line: line[:-9], "line 2: It is not JSON.*Nothing was imported"),
         (3, lambda line: line.replace('"seq": 2', '"seq": 7'), "line 3: This is message 7, 2 is"),
         (3, lambda line: line.replace('"seq": 2', '"seq": "2"'), r"line 3: .*\(seq: "),
         (3, lambda line: line.replace('"type": "ai", "data"', '"type": "os", "data"'), "line 3: "),
@@ -122,5 +122,5 @@ def test_a_class_that_is_no_message_is_never_made(store):
     head, line, _ = store.export_session("s")
     foreign = json.loads(line)
     foreign["message"] = {"lc": 1, "type": "constructor", "id": ["os", "system"], "kwargs": {}}
-    with pytest.raises(HistoryImportError, match="line 2: It is no message"):
+    with pytest.raises(HistoryImportError, match="line 2: It is not a message"):
         store.import_session([head, json.dumps(foreign)], "copy")

@@ -75,7 +75,7 @@ def test_an_answer_under_the_id_of_another_is_logged_and_a_redaction_is_not(stor
         store.add("s", [human("redacted")])
         assert caplog.text == ""
         store.add("s", [AIMessage("two", id="always")])
-    assert "always was there with other words" in caplog.text
+    assert "always was stored with another wording" in caplog.text
 
 
 @pytest.mark.parametrize(
