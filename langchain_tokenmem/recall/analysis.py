@@ -31,10 +31,10 @@ what when where which while who whom whose why will with would you your yours yo
 ain aren couldn didn doesn hadn hasn haven isn mightn mustn needn shan shouldn wasn weren won wouldn
 much many get gets getting got
 """
-"""The closed classes of English only, in the manner of the Snowball project's list.
+"""Only English function words, like the Snowball project's list.
 
-The larger lists of packages (stopwordsiso 1,298 words, stop-words 1,333) hold nouns and verbs, too:
-with them LoCoMo's evidence within 1,024 tokens falls by 3.4 points.
+The larger lists of packages (stopwordsiso 1,298 words, stop-words 1,333) contain nouns and verbs,
+too: with them LoCoMo's evidence within 1,024 tokens falls by 3.4 points.
 """
 
 _NEGATIONS = """
@@ -43,24 +43,24 @@ wasn weren won wouldn
 """
 
 NEGATIONS = frozenset(_NEGATIONS.split())
-"""Stop-words that turn what a sentence says into its contrary."""
+"""Stop-words that reverse the meaning of a sentence."""
 
 _UNSPACED_FUNCTION = frozenset(
     "的了在是吗呢吧啊哪么什怎谁几多有没不与就也这那我你他她它们嗎麼誰幾沒與這們"
 )
-"""Chinese characters that ask, point or join; simplified, and traditional where it differs."""
+"""Chinese interrogatives, demonstratives and conjunctions; traditional forms where they differ."""
 
 _PARTICLES = frozenset("はがをのにでとへもか")
-"""Japanese particles; they stand behind every noun, so a pair with one says less than the noun."""
+"""Japanese particles; one follows every noun, so a pair with one says less than the noun."""
 
 
 def is_function_pair(term: str) -> bool:
-    """Return whether two neighbouring letters say nothing about what a question asks for.
+    """Return whether a pair of letters is only grammar, not what a question asks for.
 
     Chinese and Japanese have no spaces, so a question is cut into pairs of letters, and most of
-    them hold a part of its grammar: of what means "where is the passport?" only the pair for
-    "passport" is a word of the answer. Pairs with such a character or a Japanese particle are
-    grammar, and pairs of nothing but hiragana.
+    them contain a part of its grammar: in "where is the passport?" only the pair for "passport" is
+    a word of the answer. Pairs with such a character or a Japanese particle are grammar, and so are
+    pairs of hiragana only.
 
     Example:
         >>> is_function_pair("在哪"), is_function_pair("护照")
@@ -82,7 +82,7 @@ _CODES = {
 
 
 def stop_words(language: str) -> Iterable[str]:
-    """Return the stop-words of a language, by its English name; none for an unknown one."""
+    """Return the stop-words of a language, by its English name; empty if it is unknown."""
     if language == "english":
         return _ENGLISH.split()
     code = _CODES.get(language, "")
@@ -92,10 +92,10 @@ def stop_words(language: str) -> Iterable[str]:
 Order = Literal["first", "latest"]
 
 _ORDERING = frozenset({"latest", "newest", "recent", "earliest", "oldest"})
-"""Terms that say which of several is asked for; "first" often belongs to a name."""
+"""Terms that ask for the newest of several; not "first", which is often part of a name."""
 
 VERSION = 2
-"""Grows with every change that makes other terms of a text."""
+"""Increase it with every change that yields other terms for a text."""
 
 MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -115,10 +115,10 @@ _POSSESSIVE = regex.compile(r"['\u2019]s$", regex.IGNORECASE)
 _MARKS = regex.compile(r"(?<=\p{Latin})\p{Mn}+")
 
 _KNOWN_WORDS = 16_384
-"""Words whose terms are kept in each cache. Both take half a kilobyte of a word: 8 MB."""
+"""Words whose terms are kept in each cache. Both take half a kilobyte per word: 8 MB."""
 
 _LONGEST_TERM = 100
-"""Characters; what is longer is no word that somebody asks for, but data."""
+"""Maximum characters of a word; anything longer is data, which no one asks for."""
 
 
 class TextAnalyser:
@@ -130,8 +130,8 @@ class TextAnalyser:
     texts. Date and speaker of a message are among its terms.
 
     Args:
-        language: Of stems and stop-words, in English: `english`, `german`, `french` ... Letters
-            of other scripts pass through a stemmer unchanged.
+        language: Language of stems and stop-words, by its English name: `english`, `german`,
+            `french` ... Letters of other scripts pass through a stemmer unchanged.
 
     Raises:
         ConfigurationError: When there is no stemmer for the language.
@@ -152,17 +152,17 @@ class TextAnalyser:
 
     @property
     def version(self) -> str:
-        """Names what the terms depend on; another version means another index."""
+        """Identifies what the terms depend on; a new version needs a new index."""
         snowball = version("snowballstemmer").partition(".")[0]
         return f"{VERSION} {self._language} snowball-{snowball}"
 
     @property
     def harmless(self) -> frozenset[str]:
-        """Terms that change nothing in what a text says: stop-words, but no negation."""
+        """Terms that do not affect the meaning of a text: stop-words other than negations."""
         return self._stop_words - NEGATIONS
 
     def words(self, text: str) -> list[str]:
-        """Return the words of a text, folded and not stemmed, to compare two texts."""
+        """Return the words of a text, folded but not stemmed, for comparing texts."""
         return [
             part
             for piece in _PIECES.findall(_folded(unicodedata.normalize("NFKC", text)))
@@ -176,8 +176,8 @@ class TextAnalyser:
     def query_terms(self, text: str) -> list[str]:
         """Return the terms that a question is about, each once.
 
-        Stop-words are no such, and pairs of Chinese or Japanese letters that are mere grammar, and
-        words such as "latest"; of a question of nothing else everything counts.
+        Stop-words, words such as "latest", and pairs of Chinese or Japanese letters that are only
+        grammar are left out, unless the question consists of nothing else.
         """
         found = dict.fromkeys(self.terms(text))
         words = [term for term in found if term not in self._stop_words]
@@ -185,7 +185,7 @@ class TextAnalyser:
         return about or words or list(found)
 
     def entries(self, source: IndexSource) -> Sequence[Entry]:
-        """Return an entry for each part of a message; none for what is not to be found."""
+        """Return an entry for each part of a message; empty if it must not be found."""
         text = indexable_text(source)
         if not text:
             return ()
@@ -207,7 +207,7 @@ def _chains(text: str) -> list[str]:
 
 @lru_cache(maxsize=_KNOWN_WORDS)
 def _terms_of_chain(chain: str, language: str) -> tuple[str, ...]:
-    """Return the terms of a chain; people use few words again and again, so most are known."""
+    """Return the terms of a chain, cached: people keep using the same few words."""
     return tuple(_new_terms(chain, language))
 
 
@@ -230,8 +230,8 @@ def _new_terms(chain: str, language: str) -> Iterator[str]:
 
 @lru_cache(maxsize=_KNOWN_WORDS)
 def _stem(word: str, language: str) -> str:
-    # A stemmer keeps the word that it works on, so no two threads may share one; a new one takes
-    # 4 microseconds, a stem 80.
+    # A stemmer stores its current word, so threads cannot share one; creating one takes
+    # 4 microseconds, stemming 80.
     return str(snowballstemmer.stemmer(language).stemWord(word))
 
 
@@ -242,7 +242,7 @@ def _stop_terms(language: str) -> frozenset[str]:
 
 
 def _is_name(chain: str, pieces: Sequence[str]) -> bool:
-    """Return whether a chain is kept whole: a path, a code, an identifier, no mere word."""
+    """Return whether a chain is kept whole: a path, a code or an identifier, not a plain word."""
     if len(pieces) < 2:  # noqa: PLR2004  nothing to split
         return False
     if _IS_UNSPACED.search(chain):
@@ -307,7 +307,7 @@ class NamedDate:
     def fits(self, moment: datetime) -> bool:
         """Return whether a moment matches; a day also matches the days before and after it.
 
-        People often report what happened the day before, and time zones differ.
+        People often report things a day later, and time zones differ.
         """
         if self.year is not None and moment.year != self.year:
             return False
@@ -357,8 +357,8 @@ def dates_in(question: str, now: datetime | None = None) -> list[NamedDate | Nam
     """Return the dates that a question names, in English or as ISO 8601.
 
     Args:
-        question: As it was asked.
-        now: When; without it, "yesterday" and "two weeks ago" are no dates.
+        question: The question as asked.
+        now: When it was asked; without it, "yesterday" and "two weeks ago" are not recognised.
 
     Example:
         >>> dates_in("What did she say on 7 May 2023, and last June?")
@@ -369,7 +369,7 @@ def dates_in(question: str, now: datetime | None = None) -> list[NamedDate | Nam
 
 
 def _spans(question: str, today: date) -> Iterator[NamedSpan]:
-    """Yield the days that are named by distance; half a unit more and less where one is counted."""
+    """Yield the days named relative to today; for counted units, half a unit more and less."""
     for match in _DISTANCES.finditer(question):
         if named := match["day"]:
             day = today - timedelta(named.lower() == "yesterday")

@@ -1,4 +1,4 @@
-"""What callers give a recall, checked: scopes, times, token counters and documents."""
+"""Checks the arguments of a recall: scopes, times, token counters and documents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def checked_counter(count_tokens: Callable[[str], int]) -> Callable[[str], int]:
 
 
 def scope_of(session_id: str | None, user_id: str | None, scope: str) -> Scope:
-    """Return whose texts may be found.
+    """Return the scope whose texts may be found.
 
     Args:
         session_id: The session that asks.
@@ -35,7 +35,7 @@ def scope_of(session_id: str | None, user_id: str | None, scope: str) -> Scope:
         scope: `session` or `user`.
 
     Raises:
-        ScopeError: When what the scope needs is not named.
+        ScopeError: When an id that the scope needs is missing.
     """
     if scope not in {"session", "user"}:
         raise ScopeError(f'scope is {scope!r}; it is "session" or "user".')
@@ -51,10 +51,10 @@ def scope_of(session_id: str | None, user_id: str | None, scope: str) -> Scope:
 
 
 def time_of(given: datetime | date | str | None, name: str) -> datetime | None:
-    """Return a time in UTC; None for none.
+    """Return a time in UTC, or None if none is given.
 
     Raises:
-        ConfigurationError: When it is no time; the error names the argument.
+        ConfigurationError: When it is not a time; the error names the argument.
     """
     if given is None:
         return None
@@ -69,21 +69,21 @@ def time_of(given: datetime | date | str | None, name: str) -> datetime | None:
 def document_source(
     document: Document, session_id: str | None, user_id: str | None, now: datetime
 ) -> IndexSource:
-    """Return a document as it is stored.
+    """Return a document in the form in which it is stored.
 
     Args:
-        document: Without an id it gets one from what it says, and from the document that it is a
-            part of.
+        document: The document; without an id it gets one derived from its content and from the
+            document that it is part of.
         session_id: The session that it belongs to.
         user_id: Its user.
-        now: Its time, where its metadata have no `created_at`.
+        now: Its time, if its metadata has no `created_at`.
 
     Raises:
-        ConfigurationError: When it is no document, or what is given no time.
+        ConfigurationError: When it is not a document, or its `created_at` is not a time.
     """
     if not isinstance(document, Document):
         raise ConfigurationError(
-            f"{type(document).__name__} is no document; make one with "
+            f"{type(document).__name__} is not a document; create one with "
             f"langchain_core.documents.Document(page_content=..., id=...)."
         )
     whole = document.metadata.get("document_id")
@@ -115,6 +115,6 @@ def _created_at(document: Document, now: datetime) -> datetime:
 
 
 def _moment_of(given: Any) -> datetime | None:
-    """Return a time in UTC; of a date its first moment; None for what is no time."""
+    """Return a time in UTC, of a date its first moment; None if it is not a time."""
     is_day = isinstance(given, date) and not isinstance(given, datetime)
     return moment_of(given.isoformat() if is_day else given)

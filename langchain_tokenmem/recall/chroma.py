@@ -44,13 +44,13 @@ class ChromaIndex:
 
     Pass exactly one of `path`, `client`, `host` and `cloud`. An embedded Chroma is for one process
     at a time: a second one gets a `RecallError` that explains how to run a server, and searches by
-    words alone. Nothing is opened before it is used.
+    words only. Nothing is opened before its first use.
 
     Args:
         path: Folder of an embedded Chroma.
-        embeddings: The embedding model, as `Recall` takes it, or `"chroma-default"` for Chroma's
-            own model, which downloads about 80 MB on first use and is used in no other case.
-        client: A client of `chromadb`, made and closed by the application.
+        embeddings: The embedding model, as `Recall` accepts it, or `"chroma-default"` for Chroma's
+            own model, which downloads about 80 MB on first use and is not used otherwise.
+        client: A client of `chromadb`, created and closed by the application.
         host: Host of a server (`chroma run`).
         port: Port of the server.
         ssl: Whether the server uses TLS.
@@ -125,7 +125,7 @@ class ChromaIndex:
 
     @property
     def where(self) -> str:
-        """Place of the vectors, in words."""
+        """Where the vectors are, as text."""
         if self._path is not None:
             return f"the embedded Chroma in {self._path}"
         if self._cloud is not None:
@@ -166,7 +166,7 @@ class ChromaIndex:
         return chromadb.HttpClient(settings=settings, **self._server)
 
     def make(self, name: str, about: Mapping[str, str | int]) -> None:
-        """Make an empty collection."""
+        """Create an empty collection."""
         self.clear(name)
         client = self.connect(name)
         options: dict[str, Any] = {} if self._cloud is not None else {"configuration": _GRAPH}
@@ -185,7 +185,7 @@ class ChromaIndex:
         owner: int,
         texts: Mapping[int, str],  # noqa: ARG002  no word reaches Chroma
     ) -> None:
-        """Store vectors, in the place of earlier ones of the same units."""
+        """Store vectors, replacing earlier ones of the same units."""
         collection, size = self._opened(name)
         with self._writing(name):
             for start in range(0, len(units), size):
@@ -204,7 +204,7 @@ class ChromaIndex:
                 )
 
     def delete(self, name: str, units: Sequence[int]) -> None:
-        """Delete vectors; one that is missing is no error."""
+        """Delete vectors; missing ones are ignored."""
         collection, size = self._opened(name)
         with self._writing(name):
             for start in range(0, len(units), size):
@@ -221,7 +221,7 @@ class ChromaIndex:
         return sorted(int(one) for one in found if one.isdecimal())
 
     def count(self, name: str) -> int:
-        """Return the number of vectors; Chroma also brings its graph up to date for it."""
+        """Return the number of vectors; this makes Chroma update its graph, too."""
         return int(self._ask(self._opened(name)[0].count))
 
     def propose(
@@ -244,7 +244,7 @@ class ChromaIndex:
         return [int(one) for one in found["ids"][0] if one.isdecimal()]
 
     def clear(self, name: str) -> None:
-        """Delete a collection, if it is there."""
+        """Delete a collection, if it exists."""
         with self._opening:
             self._collections.pop(name, None)
             folder = self._folder
@@ -258,7 +258,7 @@ class ChromaIndex:
                 self._ask(lambda: client.delete_collection(name))
 
     def scrub(self, holds: Callable[[str], bool]) -> int:
-        """Delete embedded collections whose files hold words; return how many there were."""
+        """Delete embedded collections whose files contain words; return how many there were."""
         folder = self._folder
         if folder is None:
             return 0
@@ -277,8 +277,8 @@ class ChromaIndex:
         with self._opening:
             if self._folder is not None and not self._folder.has(name):
                 self._close_client(name)
-                fault = f"Collection {name} of {self.where} is not there"
-                raise BrokenCollectionError(f"{fault}. It is made anew from the store.")
+                fault = f"Collection {name} of {self.where} does not exist"
+                raise BrokenCollectionError(f"{fault}. It is rebuilt from the store.")
             client = self.connect(name)
             if name not in self._collections:
                 # None, so that no embedding function of a stored configuration is loaded.
@@ -307,12 +307,12 @@ class ChromaIndex:
     def _ask(self, call: Callable[[], Any]) -> Any:
         try:
             if self._timeout_s is not None:
-                # Chroma's HTTP client waits without end and has no setting.
+                # Chroma's HTTP client has no timeout, and no setting for one.
                 call = partial(self._calls.run, call, self._timeout_s)
             return ask_place(self.where, call)
         except RecallError as error:
             if isinstance(error.__cause__, TimeoutError):
-                # The next request makes a new client, which checks the server first.
+                # The next request creates a new client, which checks the server first.
                 self._clients, self._collections = {}, {}
             raise
 
@@ -345,7 +345,7 @@ def _check_answers(
 def _imported() -> Any:
     try:
         import chromadb.config  # noqa: PLC0415  # takes a second, and may be missing or broken
-    except Exception as error:  # an old SQLite makes it raise RuntimeError
+    except Exception as error:  # with an old SQLite it raises RuntimeError
         raise RecallError(
             f"chromadb cannot be imported ({type(error).__name__}: {error}). Dense recall needs "
             f"it: pip install 'langchain-tokenmem[chroma]'. Everything else works without."

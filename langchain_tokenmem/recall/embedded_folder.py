@@ -27,7 +27,7 @@ class EmbeddedFolder:
     """The folders of embedded collections.
 
     Args:
-        path: The folder that holds them; made on first use.
+        path: The folder that contains them; created on first use.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,11 +51,11 @@ class EmbeddedFolder:
         if self._process is not None:
             raise RecallError(
                 f"{folder} was opened before this process was forked: embedded Chroma does not "
-                f"live through a fork. Make the ChromaIndex after the fork, {advice}"
+                f"survive a fork. Create the ChromaIndex after the fork, {advice}"
             )
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            # One object for each folder and process: indexes of one process share the lock.
+            # One object per folder and process: indexes of one process share the lock.
             lock = FileLock(folder / "tokenmem.lock", thread_local=False, is_singleton=True)
             lock.acquire(blocking=False)
             if lock.lock_counter == 1:
@@ -83,8 +83,8 @@ class EmbeddedFolder:
                 noted = None
             if noted != _sizes(folder):
                 logger.warning(
-                    "%s was left by a process that died, or was changed since: it is deleted, and "
-                    "made anew from the store.",
+                    "%s was left by a process that died, or was changed since: it is deleted and "
+                    "rebuilt from the store.",
                     folder,
                 )
                 self.drop(folder.name)
@@ -101,7 +101,7 @@ class EmbeddedFolder:
     def begin_writing(self, collection: str) -> None:
         """Mark a collection as being written to.
 
-        When a process dies meanwhile, entries may be stored and never found; counts do not show it.
+        If a process dies meanwhile, entries may be stored but never found; counts do not show it.
         """
         self._note(collection).unlink(missing_ok=True)
 
@@ -115,7 +115,7 @@ class EmbeddedFolder:
         shutil.rmtree(self.path_of(collection), ignore_errors=True)
 
     def holding(self, holds: Callable[[str], bool]) -> list[str]:
-        """Return the collections with a file in which `holds` finds words.
+        """Return the collections with a file for which `holds` is true.
 
         Chroma writes unused memory of the process into its files (chroma-core/chroma#7688).
         """

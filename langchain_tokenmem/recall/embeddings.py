@@ -30,7 +30,7 @@ PROBE = (
 """Text whose vector identifies a model."""
 
 TEXT_VERSION = "1"
-"""Version of the rules that make the embedded texts of messages (`filling`)."""
+"""Version of the rules for the embedded texts of messages (`filling`)."""
 
 _PROBE_NUMBERS = 64
 """How many numbers of the probe's vector are kept."""
@@ -45,7 +45,7 @@ _NAME_ATTRIBUTES = ("model", "model_name", "model_id", "deployment", "repo_id")
 _WORD = re.compile(r"\w+")
 _GRAM = 3
 _GRAM_WEIGHT = 0.3
-"""Letters of a gram, and its weight beside a whole word."""
+"""Letters of a gram, and its weight relative to a whole word."""
 
 
 class HashingEmbeddings(Embeddings):
@@ -74,9 +74,7 @@ class HashingEmbeddings(Embeddings):
 
     def __init__(self, dim: int = 256) -> None:
         if type(dim) is not int or dim < 2:  # noqa: PLR2004
-            raise ConfigurationError(
-                f"dim is {dim!r}; it is a whole number, and a vector of less than 2 says nothing."
-            )
+            raise ConfigurationError(f"dim is {dim!r}; it is a whole number of at least 2.")
         self.dim = dim
         self.model = f"tokenmem-hashing-{dim}"
 
@@ -126,7 +124,7 @@ class Fingerprint:
     Attributes:
         model: Name of the model, for messages.
         dimension: Dimensions of a vector.
-        analyser: Version of the rules that make the embedded texts.
+        analyser: Version of the rules for the embedded texts.
         probe: First numbers of the vector of `PROBE`.
     """
 
@@ -163,7 +161,7 @@ def fingerprint_of(embeddings: Embeddings, analyser: str, model: str | None = No
 
     Args:
         embeddings: The model.
-        analyser: Version of the rules that make the embedded texts.
+        analyser: Version of the rules for the embedded texts.
         model: Name of the model; default: the model's own.
 
     Raises:
@@ -175,7 +173,7 @@ def fingerprint_of(embeddings: Embeddings, analyser: str, model: str | None = No
 
 
 def name_of(embeddings: Embeddings) -> str:
-    """Return the name of a model, else of its class.
+    """Return the name of a model, or else of its class.
 
     Example:
         >>> name_of(HashingEmbeddings(dim=8))
@@ -225,7 +223,7 @@ def embed_texts(
     if found.shape != (len(texts), size) or not np.isfinite(found).all():
         raise RecallError(
             f"{name_of(embeddings)} was given {len(texts)} texts and answered with vectors of "
-            f"shape {found.shape}, or with numbers that are none; {len(texts)} x {size} was "
+            f"shape {found.shape}, or with numbers that are not finite; {len(texts)} x {size} was "
             f"expected. Nothing was stored; recall is lexical."
         )
     return unit_rows(found)
@@ -252,7 +250,7 @@ def unit_rows(vectors: Vectors) -> Vectors:
 
 
 EmbeddingFunction = Callable[[list[str]], Any]
-"""`f(texts) -> vectors`, one for each text; sync or async, as LangGraph's stores take it."""
+"""`f(texts) -> vectors`, one for each text; sync or async, as LangGraph's stores accept it."""
 
 AnyEmbeddings = Embeddings | EmbeddingFunction | str
 
@@ -290,13 +288,13 @@ def _named(name: str) -> Embeddings:
     )
     try:
         made = init_embeddings(name, **options)
-    except Exception as error:  # each provider's own: no key, no package, no such name
+    except Exception as error:  # differs by provider: no key, no package, no such name
         raise ConfigurationError(
-            f"embeddings is {name!r}, and no model could be made of it: {error}. Pass the name of "
-            f"another one, an Embeddings object, or HashingEmbeddings() to try things out offline."
+            f"embeddings is {name!r}, and this model could not be loaded: {error}. Pass another "
+            f"name, an Embeddings object, or HashingEmbeddings() to try things out offline."
         ) from error
     if not isinstance(made, Embeddings):
-        raise ConfigurationError(f"embeddings is {name!r}, which names {made!r} and no model.")
+        raise ConfigurationError(f"embeddings is {name!r}, which names {made!r}, not a model.")
     return made
 
 

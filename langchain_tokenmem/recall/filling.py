@@ -1,8 +1,8 @@
-"""Filling of the vector table, and of a place from it, while other processes may do the same.
+"""Fills the vector table, and a place from it, while other processes may do the same.
 
 The store keeps the name of the place's collection and the model of the vectors, so that a process
-that dies, or several at once, know what is missing. A new collection takes the place of the old one
-at once, and is filled from the store.
+that dies, or several at once, know what is missing. A new collection replaces the old one at once,
+and is filled from the store.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from langchain_tokenmem.storage.vectors import VectorsReader
 logger = logging.getLogger(__name__)
 
 _WITHOUT_PLACE = "store-"
-"""Begins the name where the store's own vectors are searched, without a place."""
+"""Prefix of the name if the store's own vectors are searched, without a place."""
 
 _TRIES = 3
-"""How often a collection that breaks is made again in one go."""
+"""How often a broken collection is recreated in one run."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class VectorCollection:
 
     Attributes:
         name: Its name in the place.
-        fingerprint: Of the model that makes the vectors.
-        is_complete: Whether it has had every vector of the store once.
+        fingerprint: Fingerprint of the model.
+        is_complete: Whether it has ever had every vector of the store.
     """
 
     name: str
@@ -57,7 +57,7 @@ class VectorCollection:
 
     @property
     def key(self) -> str:
-        """The name under which the store keeps its vectors."""
+        """The key of its vectors in the store."""
         return self.fingerprint.key
 
 
@@ -67,10 +67,10 @@ class Filler:
     Args:
         store: The texts, the stored vectors, and the mark up to which each session is indexed.
         embeddings: The model.
-        place: Where candidates are looked up; None where the store's own vectors are searched.
+        place: Where candidates are looked up; None to search the store's own vectors.
         rebuilds: Whether to embed everything again when the model has changed.
-        batch: Messages that are indexed at once.
-        is_stopping: Asked after each batch; the rest is indexed later when it returns true.
+        batch: Messages per batch.
+        is_stopping: Called after each batch; if it returns true, the rest is indexed later.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Filler:
     # --- the collection
 
     def fingerprint(self) -> Fingerprint:
-        """Return the fingerprint of the given model; the model is asked once.
+        """Return the fingerprint of the given model; the model is called once.
 
         Raises:
             RecallError: When the model fails.
@@ -108,7 +108,7 @@ class Filler:
         return self._fingerprint
 
     def collection(self, reader: VectorsReader | None = None) -> VectorCollection | None:
-        """Return the store's present collection, of whichever model; None where there is none.
+        """Return the store's present collection, of any model, or None.
 
         Args:
             reader: A reader that is open already: an in-memory store has a single connection.
@@ -126,7 +126,7 @@ class Filler:
         """Return the store's present collection, if there is one.
 
         Raises:
-            RecallError: When its vectors are another model's.
+            RecallError: When another model made its vectors.
         """
         known = self.collection(reader)
         if known is not None and self._is_foreign(known):
@@ -161,10 +161,10 @@ class Filler:
         """Replace the present collection by an empty one, and enqueue everything."""
         old, fingerprint = self.collection(), self.fingerprint()
         if old is not None and not self._is_foreign(old):
-            fingerprint = old.fingerprint  # under which the store has its vectors
+            fingerprint = old.fingerprint  # key of its vectors in the store
         new = VectorCollection(f"{self._prefix}{uuid4().hex[:12]}", fingerprint)
         if self._place is not None:
-            # For people who look into the place: what is checked is in the store.
+            # For people who look into the place; checks use the store.
             about: dict[str, str | int] = {
                 "fingerprint": str(fingerprint),
                 "dimension": fingerprint.dimension,
@@ -175,11 +175,11 @@ class Filler:
             try:
                 self._clear(old)
             except RecallError as error:
-                logger.info("An old collection stays: %s", error)
+                logger.info("An old collection was not deleted: %s", error)
         return new
 
     def doubt(self, collection: VectorCollection) -> None:
-        """Delete a collection that does not work; the next `index_missing` makes it again."""
+        """Delete a collection that does not work; the next `index_missing` recreates it."""
         self._clear(collection)
         self._is_compared = False
 
@@ -188,17 +188,17 @@ class Filler:
             self._place.clear(collection.name)
 
     def _to_fill(self) -> VectorCollection:
-        """Return the present collection; a new one where there is none in this place.
+        """Return the present collection, or a new one if this place has none.
 
         Raises:
-            RecallError: When its vectors are another model's, or the place cannot be reached.
+            RecallError: When another model made its vectors, or the place cannot be reached.
         """
         known = self.collection()
         if known is not None and self._is_foreign(known):
             if not self._rebuilds:
                 raise self._refusal(known)
             logger.warning(
-                "%s made the vectors in %s; they are made anew by %s.",
+                "%s made the vectors in %s; %s now makes new ones.",
                 known.fingerprint,
                 self._where,
                 self.fingerprint(),
@@ -232,7 +232,7 @@ class Filler:
     def index_missing(self, *, progress: bool = False) -> int:
         """Index what is missing; return how many texts were embedded.
 
-        A collection that breaks is made again; one that another process has begun is filled.
+        A broken collection is recreated; one that another process has started is filled.
 
         Args:
             progress: Whether to show a progress bar.
@@ -260,7 +260,7 @@ class Filler:
         return embedded
 
     def rebuild(self, *, progress: bool) -> int:
-        """Make a new collection or resume an interrupted one; return how many vectors it has."""
+        """Create a new collection or resume an interrupted one; return how many vectors it has."""
         begun = self.collection()
         if begun is None or begun.is_complete or self._is_foreign(begun):
             self.start()
@@ -268,7 +268,7 @@ class Filler:
         return self._count_stored(self._to_fill())
 
     def _is_done(self) -> bool:
-        """Return whether all is indexed that can be read."""
+        """Return whether everything that can be read is indexed."""
         return {one.partition for one in self._store.pending(VECTORS)} <= self._failing
 
     def _compare(self, collection: VectorCollection) -> None:
@@ -286,7 +286,7 @@ class Filler:
         self._is_compared = True
         if found != stored:
             raise BrokenCollectionError(
-                f"{self._where} has {found} vectors, the store has {stored}; it is made anew."
+                f"{self._where} has {found} vectors, the store has {stored}; it is rebuilt."
             )
 
     def _index_all(self, collection: VectorCollection, *, progress: bool) -> int:
@@ -307,7 +307,7 @@ class Filler:
                             self._failing.discard(entry.partition)
                             return embedded
                 except CorruptStoreError as error:
-                    logger.warning("It is not found by meaning: %s", error)
+                    logger.warning("Search by meaning does not find it: %s", error)
                 else:
                     self._failing.discard(entry.partition)
         return embedded
@@ -315,9 +315,9 @@ class Filler:
     def _index_partition(
         self, entry: Unindexed, collection: VectorCollection
     ) -> Iterator[tuple[int, int]]:
-        """Index the rest of a partition in batches; yield how many messages and new vectors.
+        """Index the rest of a partition in batches; yield the numbers of messages and new vectors.
 
-        A batch is acknowledged when both store and place have it.
+        A batch is marked as indexed when both store and place have it.
         """
         number, start, is_more = entry.partition, entry.from_seq, True
         while is_more:
@@ -339,7 +339,7 @@ class Filler:
                     owner = owner_number(session.user_id, number)
                     self._place.put(collection.name, units, matrix, owner, texts)
             begun = start
-            # Another process may start a new collection, and enqueue everything for it, any time.
+            # Another process may start a new collection and enqueue everything for it at any time.
             start = self._store.acknowledge_vectors(
                 number, done_to, start=start, edits=session.edits, collection=collection.name
             )
@@ -351,8 +351,8 @@ class Filler:
     ) -> tuple[dict[int, bytes], int]:
         """Return the vectors of texts; only those that the store lacks are embedded.
 
-        `as_read` is the session, and how often it had been edited when the texts were read: vectors
-        of words that were edited meanwhile are not stored.
+        `as_read` is the session and its number of edits when the texts were read: vectors of texts
+        edited meanwhile are not stored.
         """
         with self._store.reading_vectors() as reader:
             known = reader.vectors(collection.key, list(texts))
@@ -391,17 +391,17 @@ class Filler:
                     place.delete(collection.name, units)
                 gone[number] += len(units)
         except BrokenCollectionError:
-            self.doubt(collection)  # the next one is made without them
+            self.doubt(collection)  # the next one is built without them
         return gone
 
 
 def _texts_to_embed(source: IndexSource) -> list[tuple[int, str]]:
-    """Return number and text of each part of a message; none where it is not indexed.
+    """Return number and text of each part of a message; empty if it is not indexed.
 
     Without date and speaker: a date in the embedded text costs 3 points on LoCoMo.
     """
     text = indexable_text(source)
-    # Half a surrogate pair makes every tokenizer and every HTTP client raise.
+    # Tokenizers and HTTP clients raise on lone surrogates.
     return [
         (number, part.encode("utf-8", "replace").decode("utf-8"))
         for number, part in enumerate(parts_of(text) if text else ())

@@ -16,7 +16,7 @@ _SHINGLE = 3
 """Words of a shingle."""
 
 _MANY, _MANY_ALONE = 200, 25
-"""Half of very many terms in a message, where several of a question match, and where one does.
+"""Half of very many terms in a message, if several of a question match, and if one does.
 
 A message of `_MANY` terms is expected to contain one term of any question by chance.
 """
@@ -25,7 +25,7 @@ _MANY_UNITS = 200
 """Half of very many units of a scope."""
 
 _ALONE_AT_LEAST = 0.37
-"""Part of `strong_share` that a single term needs at least: one of a few, if it is rare."""
+"""Fraction of `strong_share` that a single term needs at least: one of a few, if it is rare."""
 
 _FAR = -2.0
 """Placeholder for an unknown cosine, below every real one."""
@@ -36,7 +36,7 @@ _ALIKE = 0.8
 
 @dataclass(frozen=True)
 class Floor:
-    """The least that messages must have in common with a question, measured on raw signals.
+    """Minimum that messages must have in common with a question, measured on raw signals.
 
     Normalised scores cannot be used: the best of a hundred unrelated messages has 1. One message
     that is good enough opens the gate for the question; then nearly all of its ranking counts. A
@@ -69,13 +69,13 @@ class Floor:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Units by score, best first; the newest first where scores are equal.
+    """Units by score, best first; the newest first if scores are equal.
 
     Attributes:
         units: Numbers of the units.
         scores: 0 to 1, before boosts.
         shares: Share of the question's weight (IDF) that each matches.
-        cosines: Cosine by unit, where it is known.
+        cosines: Cosine by unit, if known.
     """
 
     units: Units
@@ -103,8 +103,8 @@ def fused(
         lexical_weight: Weight of the normalised score by words.
         dense_weight: Weight of the normalised cosines.
         floor: The least that units must have in common with the question.
-        lacking: Units without a vector so far: their words count with both weights, so that they do
-            not fall behind.
+        lacking: Units without a vector yet: their words count with both weights, so that they are
+            not at a disadvantage.
     """
     cosines = dict(meaning)
     units = words.units
@@ -136,7 +136,7 @@ def _normalised(values: Weights, *, from_zero: bool) -> Weights:
 
 
 def _grown(size: Weights | int, half_way: int) -> Weights:
-    """Return how far a size is on its way from nothing (0) to very much (1)."""
+    """Return a size on a scale from nothing (0) to very much (1)."""
     return np.asarray(size / (size + half_way))
 
 
@@ -188,7 +188,7 @@ def boost_of(
 
 
 class DuplicateFilter:
-    """Filters near-duplicates: texts that say the same in nearly the same words.
+    """Filters near-duplicates: texts with the same meaning in nearly the same words.
 
     Near-duplicates share most of their shingles and all words that carry meaning: "the price is 40"
     and "the price is 45" are not near-duplicates.
@@ -199,7 +199,7 @@ class DuplicateFilter:
         self._seen: dict[frozenset[str], list[frozenset[tuple[str, ...]]]] = {}
 
     def is_new(self, words: Sequence[str]) -> bool:
-        """Return whether a text is no near-duplicate of an earlier one, and remember it."""
+        """Return whether a text is not a near-duplicate of an earlier one, and remember it."""
         alike = self._seen.setdefault(frozenset(words) - self._harmless, [])
         own = _shingles(words)
         if any(len(own & theirs) / len(own | theirs) >= _ALIKE for theirs in alike):

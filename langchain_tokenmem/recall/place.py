@@ -1,4 +1,4 @@
-"""A place where vectors are looked up: a cache that is made again from the store's own."""
+"""A place where vectors are looked up: a cache that can be rebuilt from the store."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _BROKEN = frozenset({"NotFoundError", "InternalError", "PanicException"})
 
 
 class BrokenCollectionError(RecallError):
-    """A collection that is missing, or answers with an internal error: it is made again."""
+    """A collection that is missing, or answers with an internal error: it is rebuilt."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question as the vector search takes it.
+    """A question for the vector search.
 
     Attributes:
-        text: Its words, without names of speakers.
-        vector: What the model made of them, of length 1.
+        text: Its text, without names of speakers.
+        vector: Its vector, of length 1.
     """
 
     text: str
@@ -54,11 +54,11 @@ class Place(Protocol):
 
     @property
     def where(self) -> str:
-        """The place, in words."""
+        """The place, as text."""
         ...
 
     def make(self, name: str, about: Mapping[str, str | int]) -> None:
-        """Make an empty collection, with metadata for people who look into it."""
+        """Create an empty collection, with metadata for people who look into it."""
         ...
 
     def put(
@@ -71,12 +71,12 @@ class Place(Protocol):
             units: Numbers of the units.
             vectors: Their vectors, in the same order.
             owner: Number of the user or session that owns them.
-            texts: Their texts, for a place that makes its own vectors.
+            texts: Their texts, for a place that embeds them itself.
         """
         ...
 
     def delete(self, name: str, units: Sequence[int]) -> None:
-        """Delete entries; one that is missing is no error."""
+        """Delete entries; missing ones are ignored."""
         ...
 
     def units(self, name: str, partition: int) -> list[int]:
@@ -94,13 +94,13 @@ class Place(Protocol):
         ...
 
     def clear(self, name: str) -> None:
-        """Delete a collection with its entries; one that is missing is no error."""
+        """Delete a collection with its entries; a missing one is ignored."""
         ...
 
     def scrub(self, holds: Callable[[str], bool]) -> int:
-        """Delete collections of this process in whose files `holds` finds words; return how many.
+        """Delete collections of this process with files for which `holds` is true; return how many.
 
-        They are made again from the store.
+        They are rebuilt from the store.
         """
         ...
 
@@ -112,14 +112,14 @@ class Place(Protocol):
 def ask_place(where: str, call: Callable[[], T], *, broken: Collection[str] = _BROKEN) -> T:
     """Call Chroma or a vector store; its errors become `RecallError`s.
 
-    Chroma raises errors of its own, of its HTTP client, ValueErrors and, when its Rust part panics,
-    something that is not an `Exception`; a vector store may raise anything. They are all caught
-    here and nowhere else.
+    Chroma raises its own errors, those of its HTTP client, ValueErrors and, when its Rust part
+    panics, something that is not an `Exception`; a vector store may raise anything. They are all
+    caught here and nowhere else.
 
     Args:
         where: The subject of the error message.
         call: The call.
-        broken: Names of the errors after which the collection is made again.
+        broken: Names of the errors after which the collection is rebuilt.
     """
     try:
         return call()
@@ -131,7 +131,7 @@ def ask_place(where: str, call: Callable[[], T], *, broken: Collection[str] = _B
         fault = f"{type(error).__name__}: {error}"[:300]
         if any(kind.__name__ in broken for kind in type(error).__mro__):
             raise BrokenCollectionError(
-                f"{where}: a collection is broken ({fault}). It is made anew from the store; until "
+                f"{where}: a collection is broken ({fault}). It is rebuilt from the store; until "
                 f"then recall is lexical."
             ) from error
         raise RecallError(

@@ -54,7 +54,7 @@ RecallScope = Literal["session", "user"]
 
 
 class Recall(Closeable):
-    """Search over everything that was ever said in a session, or to a user.
+    """Search over everything that was ever said in a session, or by and to a user.
 
     It always searches by words and, with a `ChromaIndex` or `embeddings`, by meaning. Every hit is
     read from the transcript, and its scope is checked there again. Once a `Recall` exists, the
@@ -68,24 +68,24 @@ class Recall(Closeable):
             `VectorStoreIndex`.
         embeddings: An embedding model, for exact search in the store's own vectors: an
             `Embeddings`, a function of a list of texts, or a name such as
-            `openai:text-embedding-3-small`. Not beside `chroma`.
+            `openai:text-embedding-3-small`. Not together with `chroma`.
         on_model_change: What to do when the store has vectors of another model: `refuse` searches
             by words alone until `rebuild()`, `rebuild` embeds everything again in the background.
         language: Language of stems and stop-words: `english`, `german`, `french` ...
-        lexical_weight: Weight of the normalised score by words, where there are vectors.
+        lexical_weight: Weight of the normalised score by words, if there are vectors.
         dense_weight: Weight of the normalised score by vectors.
-        floor: The least that a message must have in common with a question.
+        floor: Minimum that a message must have in common with a question.
         boosts: Factors for a named speaker and a named date.
         count_tokens: Counts the tokens of a text for `max_tokens`; default: an estimate without a
             vocabulary.
-        scope: Where a `TokenMemory` looks before a turn: in the conversation's own `session`, or in
-            all of its `user`.
-        k: Most messages that it brings back to a turn; 0 for none. Default: the mode's `recall_k`;
-            without a mode as many as `shares.recall` of the budget holds.
+        scope: Where a `TokenMemory` searches before a turn: in the conversation's own `session`, or
+            in all sessions of its `user`.
+        k: Maximum number of messages recalled for a turn; 0 for none. Default: the mode's
+            `recall_k`; without a mode as many as fit into `shares.recall` of the budget.
         validate: Called with each `Hit` before anyone sees it, in a turn's recall, a search, a tool
             or a retriever, against poisoned text. Returns the hit, a changed one
-            (`dataclasses.replace(hit, text=...)`), or None to leave it out: no other hit takes its
-            place. If it raises, the hit is left out, and a warning is logged.
+            (`dataclasses.replace(hit, text=...)`), or None to leave it out; it is
+                not replaced. If it raises, the hit is left out, and a warning is logged.
 
     Raises:
         ConfigurationError: When a setting is invalid.
@@ -118,7 +118,7 @@ class Recall(Closeable):
         validate: Validate | None = None,
     ) -> None:
         if min(lexical_weight, dense_weight) < 0:
-            raise ConfigurationError("The weights of a recall are never negative.")
+            raise ConfigurationError("The weights of a recall cannot be negative.")
         if k is not None and (type(k) is not int or k < 0):
             raise ConfigurationError(f"k is {k!r}; it must be 0 or more messages, or None.")
         self.scope = checked_choice(scope, RecallScope, "scope")
@@ -165,18 +165,18 @@ class Recall(Closeable):
         filter: Mapping[str, Any] | None = None,  # noqa: A002  LangChain's name for it
         count_tokens: Callable[[str], int] | None = None,
     ) -> list[Hit]:
-        """Return what matches a question, best first; empty when nothing is near enough.
+        """Return what matches a question, best first; empty if nothing is close enough.
 
         Args:
-            query: The question, as it was asked.
+            query: The question as asked.
             session_id: The session that asks; not needed with `scope="user"`.
             user_id: The user who asks; the session must belong to them.
             scope: `session` for this session alone, `user` for all sessions of the user.
             k: Maximum number of hits.
             max_tokens: Maximum tokens of all hits together, each with its date and speaker.
             after: Earliest time of a hit: a datetime, a date (its first moment) or either in ISO
-                8601; UTC where it names no zone.
-            before: Time before which every hit was said, likewise.
+                8601; UTC if it has no time zone.
+            before: Time before which every hit was said, in the same forms.
             exclude: Ids of messages to leave out.
             among: Ids of the only messages that may be found; default: all in scope.
             filter: Metadata that a document must have; a message has `role` and `name`.
@@ -186,7 +186,7 @@ class Recall(Closeable):
             ScopeError: Without a session id, or a user id for the user's scope, and when the
                 session belongs to another user.
             RecallError: When the store cannot answer, or `count_tokens` raises.
-            ConfigurationError: When `k` is not a whole number, or `after` or `before` no time.
+            ConfigurationError: When `k` is not a whole number, or `after` or `before` not a time.
         """
         where = scope_of(session_id, user_id, scope)
         timed = replace(where, after=time_of(after, "after"), before=time_of(before, "before"))
@@ -221,7 +221,7 @@ class Recall(Closeable):
             if dense is None or not dense.has_any(reader, options.among, options.exclude):
                 return selection.select(self._fused(words))
             without_names = selection.query_without_names()
-        # The model may be slow: no connection is held meanwhile.
+        # The model may be slow: hold no connection meanwhile.
         question = self._or_none(lambda: dense.question(without_names))
         with self._store.index.reading(where) as reader:
             if reader is None:
@@ -250,7 +250,7 @@ class Recall(Closeable):
 
     @contextmanager
     def _indexed(self, where: Scope) -> Iterator[IndexReader | None]:
-        """Open a view of a scope in which all words are indexed, but for a long backlog."""
+        """Open a view of a scope with all words indexed, except for a long backlog."""
         index = self._store.index
         index.make_ready()
         with index.reading(where) as reader:
@@ -262,12 +262,12 @@ class Recall(Closeable):
             yield reader
 
     def _or_none(self, ask: Callable[[], T]) -> T | None:
-        """Ask the vectors; on failure return None, so that words alone answer, and warn once."""
+        """Search by vectors; on failure warn once and return None, to search by words only."""
         try:
             return ask()
         except RecallError as error:
             if not self._has_warned:
-                logger.warning("Recall by meaning is off, words alone are searched: %s", error)
+                logger.warning("Recall by meaning is off, only words are searched: %s", error)
             self._has_warned = True
             return None
 
@@ -306,7 +306,7 @@ class Recall(Closeable):
             limit: Maximum number of messages.
             ignore_case: Whether matching is case-insensitive.
             timeout_s: Seconds for matching; a runaway pattern is stopped.
-            include_superseded: Also search words that were edited or hidden.
+            include_superseded: Also search superseded wordings and hidden messages.
 
         Raises:
             ScopeError: Without a session id, or when the session belongs to another user.
@@ -345,7 +345,7 @@ class Recall(Closeable):
         Args:
             documents: LangChain documents; one without an id gets a hash of its content.
             session_id: The session that they belong to.
-            user_id: The user that they belong to where no session is named: they are found with
+            user_id: The user that they belong to if no session is named: they are found with
                 `scope="user"`.
 
         Returns:
@@ -372,12 +372,12 @@ class Recall(Closeable):
         session_id: str | None = None,
         user_id: str | None = None,
     ) -> Document | None:
-        """Return a document as it was added; None where there is none.
+        """Return a document as it was added, or None if there is none.
 
         Args:
             document_id: Its id, as in `Hit.message_id`.
             session_id: The session that it belongs to.
-            user_id: The user that it belongs to where no session is named.
+            user_id: The user that it belongs to if no session is named.
 
         Raises:
             ScopeError: When neither id is named, or the session belongs to another user.
@@ -482,10 +482,10 @@ class Recall(Closeable):
         dry_run: bool = False,
         serde: Any = None,
     ) -> RemovalReceipt:
-        """Like `TranscriptStore.redact`; the entries in Chroma are deleted, and made again later.
+        """Like `TranscriptStore.redact`; the entries in Chroma are deleted, and rebuilt later.
 
         An embedded Chroma writes unused memory of the process into its files. A folder in which the
-        words are found is deleted, and made again too.
+        words are found is deleted and rebuilt, too.
 
         Raises:
             ScopeError: When no scope is named, or the session belongs to another user.
@@ -539,7 +539,7 @@ class Recall(Closeable):
     def _erasing(self, work: Callable[[], T], kind: str = "erased") -> tuple[T, int | None]:
         """Return the result of `work`, and how many entries in Chroma were deleted with it.
 
-        None instead of a number where nothing is searched by meaning.
+        None instead of a number if there is no search by meaning.
         """
         erased: list[int] = []
 

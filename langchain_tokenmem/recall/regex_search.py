@@ -17,10 +17,10 @@ from langchain_tokenmem.storage.search_index import SearchIndex
 T = TypeVar("T")
 
 _LONGEST_PATTERN = 2_000
-"""Characters; longer patterns may take a minute to compile, and a thread cannot be stopped."""
+"""Maximum characters; longer patterns may take a minute to compile, which nothing can stop."""
 
 _PAGE = 200
-"""Messages that are read at a time."""
+"""Messages per read."""
 
 
 def search_by_regex(
@@ -33,7 +33,7 @@ def search_by_regex(
     timeout_s: float,
     include_superseded: bool = False,
 ) -> list[Hit]:
-    """Return the newest messages that match, in order; the options of `Recall.history_search`."""
+    """Return the newest messages that match, in order; options as for `Recall.history_search`."""
     read = partial(store.history, scope, include_superseded=include_superseded)
     found = first_matches(
         _newest_first(read),
@@ -67,7 +67,7 @@ def first_matches(
     """Return the items with a text that matches, at most `limit` of them.
 
     Args:
-        items: What is searched, in this order: messages, or rows of a transcript.
+        items: What to search, in this order: messages, or rows of a transcript.
         text_of: Returns the text of an item.
         pattern: A regular expression.
         limit: Items after which the search stops.
@@ -75,12 +75,12 @@ def first_matches(
         timeout_s: Seconds for the whole search.
 
     Raises:
-        ConfigurationError: When the pattern is no regular expression.
+        ConfigurationError: When the pattern is not a regular expression.
         RecallError: When it takes too long.
     """
     if len(pattern) > _LONGEST_PATTERN:
         raise ConfigurationError(
-            f"The pattern has {len(pattern):,} characters; it has at most {_LONGEST_PATTERN:,}."
+            f"The pattern has {len(pattern):,} characters; the maximum is {_LONGEST_PATTERN:,}."
         )
     deadline = time.monotonic() + timeout_s
     flags = regex.IGNORECASE if ignore_case else 0
@@ -90,7 +90,7 @@ def first_matches(
         found: list[T] = []
         for item in items:
             left = deadline - time.monotonic()
-            if left <= 0:  # for `regex`, a limit of 0 would be none at all
+            if left <= 0:  # `regex` takes 0 for no limit
                 raise TimeoutError
             if compiled.search(text_of(item), timeout=left, concurrent=True) is not None:
                 found.append(item)
@@ -99,12 +99,14 @@ def first_matches(
         return found
 
     try:
-        # The limit of `regex` counts CPU time: on a busy machine 2 s of it took 7.
+        # The timeout of `regex` counts CPU time: on a busy machine 2 s took 7.
         return in_time(search, max(0.0, timeout_s), "tokenmem-regex")
     except (regex.error, RecursionError, OverflowError) as error:
-        raise ConfigurationError(f"{pattern!r:.200} is no regular expression: {error}.") from error
+        raise ConfigurationError(
+            f"{pattern!r:.200} is not a regular expression: {error}."
+        ) from error
     except TimeoutError:
         raise RecallError(
-            f"{pattern!r:.200} took too long; write it without nested repeats, or give it "
-            f"more time (timeout_s=)."
+            f"{pattern!r:.200} took too long; avoid nested repeats, or allow more "
+            f"time (timeout_s=)."
         ) from None

@@ -1,4 +1,4 @@
-"""Selection of hits from a ranking: read in the transcript, boosted, deduplicated, cut to size."""
+"""Selects hits from a ranking: reads them, boosts, removes duplicates, and cuts to size."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ Validate = Callable[[Hit], Hit | None]
 """An application's check of what is recalled: the hit, a changed one, or None."""
 
 _POOL = 16
-"""Additional units that are read, so that boosts can move some of them up."""
+"""Additional units to read, so that boosts can move some of them up."""
 
 LINE_TOKENS = 16
-"""Tokens of the date and speaker in front of a message."""
+"""Tokens of the date and speaker before a message."""
 
 _ALIKE_NAMES = 0.7
 """Similarity (`difflib`) of a misspelled name and the name: "Akim" and "Akib" have 0.75."""
 
 _SHORT_NAME = 4
-"""Letters that a name has at least to be taken for another one."""
+"""Minimum letters of a name that may be a misspelling."""
 
 _MISFITS = 16
 """Successive hits that do not fit, after which `max_tokens` counts as filled."""
@@ -54,12 +54,10 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         if not isinstance(self.k, int):
-            raise ConfigurationError(
-                f"k is {self.k!r}; it is how many hits are wanted, a whole number."
-            )
+            raise ConfigurationError(f"k is {self.k!r}; it is the number of hits, a whole number.")
 
     def allow(self, source: IndexSource) -> bool:
-        """Return whether a text may be found by its id; every document may."""
+        """Return whether a text may be found, by its id; documents always may."""
         name = source.source_id
         is_asked = name not in self.exclude and (self.among is None or name in self.among)
         return source.role == "document" or is_asked
@@ -94,7 +92,7 @@ class ResultSelection:
         reader: A consistent view of the scope.
         query: The question.
         words: What matches it by words.
-        options: Of the search.
+        options: Options of the search.
         boosts: Factors for a named speaker and a named date.
     """
 
@@ -118,7 +116,7 @@ class ResultSelection:
         self._sources: dict[int, IndexSource | None] = {}
 
     def query_with_names(self) -> str:
-        """Return the question with the names of speakers spelled as theirs."""
+        """Return the question with misspelled names of speakers corrected."""
         unknown = self._words.unknown
         if not unknown:
             return self._query
@@ -130,7 +128,7 @@ class ResultSelection:
         return with_names(self._query, self._names(), is_unknown)
 
     def query_without_names(self) -> str:
-        """Return the question without names of speakers, which do not help by meaning."""
+        """Return the question without names of speakers, which do not help search by meaning."""
         self._read(best_units(self._words, 2 * _POOL))
         return without_names(self._query, sorted(self._names()))
 
@@ -193,9 +191,9 @@ class ResultSelection:
             yield replace(each, score=each.score * factor), source
 
     def _asked_order(self, sources: Sequence[IndexSource]) -> dict[tuple[datetime, int], float]:
-        """Return 1 for the moment that the question asks for, latest or first, and less down to 0.
+        """Return 1 for the moment that the question asks for, latest or first, less for others.
 
-        Nothing where it asks for neither.
+        Empty if it asks for neither.
         """
         if self._order is None:
             return {}
@@ -261,7 +259,7 @@ def validated(hits: Sequence[Hit], validate: Validate | None) -> list[Hit]:
 
 
 def _moment(source: IndexSource) -> tuple[datetime, int]:
-    """Return when a text was said; those of one append have the same time."""
+    """Return a key for the order of texts; those of one append have the same time."""
     return source.created_at, source.seq
 
 
@@ -273,9 +271,9 @@ def _has(source: IndexSource, metadata: Mapping[str, Any]) -> bool:
 
 
 def with_names(question: str, names: Iterable[str], is_unknown: Callable[[str], bool]) -> str:
-    """Return a question with misspelled names of speakers as the speakers spell them.
+    """Return a question with the misspelled names of speakers corrected.
 
-    Only a capitalised word that nobody has used is taken for a misspelled name.
+    Only a capitalised word that no one has used is taken for a misspelled name.
 
     Example:
         >>> with_names("What did Mohamed buy?", ["Muhammed"], lambda word: word == "Mohamed")

@@ -17,13 +17,13 @@ OVERLAP_TOKENS = 48
 """Tokens that two parts share, so that a sentence is complete in one of them."""
 
 PASSAGE_TOKENS = 80
-"""Tokens that are shown of a part at least, about a third of it: the sentence that matches, and
-what it is about. On BEAM more hits fit then, with more words of the answers in 1,024 tokens."""
+"""Minimum tokens shown of a part, about a third of it: the sentence that matches, and
+what it is about. On BEAM more hits fit, with more words of the answers in 1,024 tokens."""
 
 _FENCED = regex.compile(rf"<({FENCES})\b[^>]*>.*?</\1>", regex.DOTALL | regex.IGNORECASE)
 _INDEXED_ROLES = frozenset({"human", "ai", "tool", "document"})
 
-# About how o200k cuts a text; no vocabulary is asked, so that an index never depends on one.
+# Roughly o200k's splitting, without a vocabulary, so that an index never depends on one.
 _PIECES = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}]|\s*\p{N}{1,3}|\s*[\p{L}\p{M}]{1,7}"
     r"|\s*[^\s\p{L}\p{M}\p{N}]{1,2}|\s+"
@@ -78,7 +78,7 @@ def _at(ends: list[int], token: int) -> int:
 
 
 def _end(text: str, ends: list[int], start: int, size: int) -> int:
-    """Return where a part ends (exclusive, in tokens), at a break of the text if there is one."""
+    """Return where a part ends (exclusive, in tokens), at a break in the text if possible."""
     half, last = _at(ends, start + size // 2), _at(ends, start + size)
     breaks = [match.end() for match in _BREAKS.finditer(text, half, last) if match.end() > half]
     if not breaks:
@@ -92,8 +92,8 @@ def _end(text: str, ends: list[int], start: int, size: int) -> int:
 def passage_of(part: str, matches: Callable[[str], bool]) -> str:
     """Return a part from its first sentence that matches to the last one.
 
-    A passage of fewer than `PASSAGE_TOKENS` goes on with the sentences around it; a part without a
-    sentence that matches is returned whole.
+    A passage of fewer than `PASSAGE_TOKENS` is extended by the sentences around it; a part without
+    a matching sentence is returned whole.
 
     Example:
         >>> about = "We met. " + "The key is under the mat. " * 9 + "It rains. " * 40
@@ -113,6 +113,6 @@ def passage_of(part: str, matches: Callable[[str], bool]) -> str:
 
 
 def sentences_of(text: str) -> list[str]:
-    """Return the sentences and lines of a text, each with the white space behind it."""
+    """Return the sentences and lines of a text, each with its trailing white space."""
     ends = [0, *dict.fromkeys([*(match.end() for match in _BREAKS.finditer(text)), len(text)])]
     return [text[start:end] for start, end in pairwise(ends)]

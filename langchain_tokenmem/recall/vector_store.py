@@ -27,7 +27,7 @@ ScopeFilter = Callable[[str, Sequence[str]], Mapping[str, Any]]
 have one of the values under the key."""
 
 OWNER, PARTITION, UNIT = "tokenmem_owner", "tokenmem_partition", "tokenmem_unit"
-"""Keys of an entry's metadata: its user or session, its messages or documents, its own number."""
+"""Metadata keys of an entry: its user or session, its messages or documents, its own number."""
 
 _SAMPLE = 16
 """Entries that are looked up to check that a vector store still has its entries."""
@@ -42,21 +42,22 @@ _LARGEST_UNIT = 2**63 - 1
 class VectorStoreIndex:
     """A LangChain vector store as the place where the vectors of a `Recall` are searched.
 
-    The vector store gets the text of every indexed message, in parts: **text leaves the
+    The vector store receives the text of every indexed message, in parts: **text leaves the
     transcript's database**, and the vector store embeds it again. It only proposes candidates:
     scores are computed from the vectors in the transcript's database, and scope and words are
-    checked in the transcript. It is asked in scopes of more than a thousand vectors; smaller ones
-    are searched exactly, in the store. `ChromaIndex` gets no text.
+    checked in the transcript. It is queried only in scopes of more than a thousand
+    vectors; smaller ones are searched exactly, in the transcript's database. `ChromaIndex` receives
+    no text.
 
     Args:
         vector_store: Any `VectorStore` that can delete by id.
-        embeddings: The model of the vectors in the transcript's database, as `Recall` takes it;
+        embeddings: The model of the vectors in the transcript's database, as `Recall` accepts it;
             default: that of the vector store.
         where: A function of a metadata key and its allowed values that returns the keyword
             arguments of `similarity_search` that restrict it to a scope. Default: a function for
             `InMemoryVectorStore`, else `filter={key: value}`, or `{key: {"$in": values}}` for
-            several, as Chroma and PGVector take it. If the filter does not work, entries out of
-            scope take up candidates; they are never shown.
+            several, as Chroma and PGVector expect. If the filter does not work, entries outside the
+                scope use up candidates; they are never shown.
         collection: Prefix of the ids of its entries.
         model: Name of the embedding model in messages; default: the model's own.
         timeout_s: Timeout of a search in seconds; None for no limit.
@@ -85,8 +86,8 @@ class VectorStoreIndex:
     ) -> None:
         if not isinstance(vector_store, VectorStore):
             raise ConfigurationError(
-                f"{type(vector_store).__name__} is no vector store; pass a LangChain VectorStore "
-                f"object, for example of langchain_chroma or langchain_postgres."
+                f"{type(vector_store).__name__} is not a vector store; pass a LangChain "
+                f"VectorStore object, for example of langchain_chroma or langchain_postgres."
             )
         name = type(vector_store).__name__
         if type(vector_store).delete is VectorStore.delete:
@@ -96,7 +97,7 @@ class VectorStoreIndex:
             )
         own = vector_store.embeddings if embeddings is None else embeddings
         if own is None:
-            raise ConfigurationError(f"{name} does not tell its model; pass embeddings=, too.")
+            raise ConfigurationError(f"{name} does not expose its model; pass embeddings=, too.")
         if where is not None and not callable(where):
             raise ConfigurationError(
                 f"where is {where!r}; it is a function of a key and its allowed values that "
@@ -121,13 +122,13 @@ class VectorStoreIndex:
         return f"<VectorStoreIndex: {self.where}>"
 
     def attach(self, store: SearchIndex) -> None:
-        """Set the store that keeps the list of entries: a vector store cannot list its own.
+        """Set the store for the list of entries: a vector store cannot list its own.
 
         Raises:
             ConfigurationError: When it is already used with another store.
         """
         if self._store not in {None, store}:
-            raise ConfigurationError("A VectorStoreIndex belongs to one Recall; make another one.")
+            raise ConfigurationError("A VectorStoreIndex belongs to one Recall; create another.")
         self._store = store
 
     def _entries(self, name: str) -> _EntryList:
@@ -135,7 +136,7 @@ class VectorStoreIndex:
         return _EntryList(self._store, name)
 
     def make(self, name: str, about: Mapping[str, str | int]) -> None:  # noqa: ARG002
-        """Start a list of entries, and delete leftover entries of earlier lists."""
+        """Start a list of entries, and delete leftover entries from earlier lists."""
         for old in self._entries(name).names(self.prefix):
             with suppress(RecallError):
                 self.clear(old)
@@ -156,7 +157,7 @@ class VectorStoreIndex:
         self._delete(name, changed)
         if not new:
             return
-        # Listed first: a listed entry that is missing is noticed, an unlisted one would stay.
+        # List first: a listed entry that is missing is noticed, an unlisted one would remain.
         entries.add(new, are_there=False)
         metadata = [
             {
@@ -174,12 +175,12 @@ class VectorStoreIndex:
         entries.add(new, are_there=True)
 
     def _check_ids(self, given: Sequence[str], stored: object) -> None:
-        """Refuse a vector store that ignores our ids: erased words would stay in it."""
+        """Reject a vector store that ignores our ids: erased words would stay in it."""
         if isinstance(stored, list) and set(stored) - set(given):
             self._ask(lambda: self._vector_store.delete(ids=stored))
             raise RecallError(
-                "The vector store gives entries ids of its own, so that erased words would stay in "
-                "it. Nothing was stored; take another one, ChromaIndex, or Recall(store, "
+                "The vector store assigns its own ids, so that erased words would stay in it. "
+                "Nothing was stored; use another one, ChromaIndex, or Recall(store, "
                 "embeddings=...)."
             )
 
@@ -190,13 +191,13 @@ class VectorStoreIndex:
 
     def _delete(self, name: str, units: Sequence[int]) -> None:
         for start in range(0, len(units), _BATCH):
-            # Never an empty list: some vector stores delete everything then.
+            # Never an empty list: with that, some vector stores delete everything.
             ids = [f"{name}-{unit}" for unit in units[start : start + _BATCH]]
             # Some return None.
             if self._ask(partial(self._vector_store.delete, ids=ids)) is False:
                 raise RecallError(
-                    "The vector store says that it did not delete: words that are erased or were "
-                    "edited may still be in it. It is tried again with the next change."
+                    "The vector store reports that it did not delete: erased or edited words may "
+                    "still be in it. The next change tries again."
                 )
 
     def units(self, name: str, partition: int | None = None) -> list[int]:
@@ -223,7 +224,7 @@ class VectorStoreIndex:
     def _listed(self, name: str) -> _EntryList:
         entries = self._entries(name)
         if not entries.is_there():
-            raise BrokenCollectionError(f"{self.where} has no {name}. It is made from the store.")
+            raise BrokenCollectionError(f"{self.where} has no {name}. It is built from the store.")
         return entries
 
     def propose(
@@ -243,7 +244,7 @@ class VectorStoreIndex:
         entries.end()
 
     def scrub(self, holds: Callable[[str], bool]) -> int:  # noqa: ARG002
-        """Return 0: files of a vector store are not known here."""
+        """Return 0: the files of a vector store are unknown."""
         return 0
 
     def close(self) -> None:
@@ -276,19 +277,19 @@ def _unit_of(found: Document, name: str) -> int | None:
 _PREFIX = "vector_store:"
 
 _PAGE = 512
-"""Messages of a page, so that a batch of a long session does not rewrite the whole list."""
+"""Messages per page, so that a batch of a long session does not rewrite the whole list."""
 
 Page = dict[str, str]
 """Digest of an entry's text by its unit; empty for one that may not have been stored."""
 
 
 class _EntryList:
-    """List of the entries that a vector store was given: most cannot list or count their own.
+    """List of the entries given to a vector store: most cannot list or count their own.
 
-    It is kept in properties of the search index, in pages of numbers and digests.
+    It is stored in properties of the search index, in pages of numbers and digests.
 
     Args:
-        store: Where the list is kept.
+        store: Where the list is stored.
         name: Name of the collection.
     """
 
@@ -309,7 +310,7 @@ class _EntryList:
         self._store.delete_properties(self._name)
 
     def names(self, prefix: str) -> list[str]:
-        """Return the collections whose names have a prefix and that have a list."""
+        """Return the collections with a list whose names have a prefix."""
         found = self._store.properties(f"{_PREFIX}{prefix}")
         return sorted({key.removeprefix(_PREFIX).partition(":")[0] for key in found})
 
@@ -328,7 +329,7 @@ class _EntryList:
         return new, [unit for unit in new if str(unit) in listed]
 
     def add(self, texts: Mapping[int, str], *, are_there: bool) -> None:
-        """List entries, before they are stored and again when they are there."""
+        """List entries, before and again after they are stored."""
         for key, units in self._by_page(texts):
             page = {str(unit): _digest(texts[unit]) if are_there else "" for unit in units}
             self._store.update_property(key, _merging(page))

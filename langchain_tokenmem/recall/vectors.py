@@ -1,6 +1,6 @@
 """`VectorIndex`: search by meaning in the vectors of a store, filled in the background.
 
-Vectors are compared as the model made them. To blend them with those of the messages around gave
+Vectors are compared as the model made them. Blending them with those of neighbouring messages gave
 0.6 points more of the evidence within 1,024 tokens on LoCoMo, and 2.2 and 1.4 fewer on REALTALK and
 BEAM (all-MiniLM-L6-v2, `benchmarks/recall_talks.py`).
 """
@@ -37,19 +37,19 @@ from langchain_tokenmem.storage.index_reader import IndexReader
 from langchain_tokenmem.storage.search_index import SearchIndex
 
 BATCH = 64
-"""Messages that are indexed at once: Chroma takes 14 ms for one vector and 50 to 170 for fifty."""
+"""Messages per batch: Chroma takes 14 ms for one vector and 50 to 170 for fifty."""
 
 EXACT_MOST = 1_000
 """Vectors in scope up to which the stored ones are compared one by one, without Chroma.
 
 A thousand of 384 numbers take 15 ms of one core, mostly for reading them, and grow with their
-number; Chroma takes 9 to 13 ms among 4,000 vectors, and longer where little of a large collection
-is in scope. So short histories are searched exactly and need no Chroma that works, and long
+number; Chroma takes 9 to 13 ms among 4,000 vectors, and longer if little of a large collection
+is in scope. So short histories are searched exactly, even without a working Chroma, and long
 ones cost the same each turn. `benchmarks/recall_exact.py` prints both.
 """
 
 DEPTH = 200
-"""Candidates that are asked for, whatever `k`: normalising needs the scores of more than a few."""
+"""Candidates to request, whatever `k` is: normalising needs more than a few scores."""
 
 _LOOKED_THROUGH = 256
 """Vectors in scope up to which `has_any` checks whether any of their messages may be found."""
@@ -58,10 +58,10 @@ QUESTION_SECONDS = 10.0
 """Timeout for embedding a question."""
 
 _LOOKED_UP = 64
-"""Best units by words whose vectors are looked up, where they are not among the nearest."""
+"""Best units by words whose vectors are looked up if they are not among the nearest."""
 
 _PAGE = 2_000
-"""Vectors that are read at once, so that memory stays bounded: 12 MB at 1,536 dimensions."""
+"""Vectors per read, so that memory stays bounded: 12 MB at 1,536 dimensions."""
 
 ModelChange = Literal["refuse", "rebuild"]
 
@@ -72,15 +72,15 @@ def vector_index(
     embeddings: AnyEmbeddings | None,
     on_model_change: ModelChange,
 ) -> VectorIndex | None:
-    """Return the index for the arguments of `Recall`; None where it searches by words alone.
+    """Return the index for the arguments of `Recall`, or None if it searches by words only.
 
     Raises:
-        ConfigurationError: When `place` is of another type, or is given beside `embeddings`.
+        ConfigurationError: When `place` is of another type, or given together with `embeddings`.
     """
     checked_choice(on_model_change, ModelChange, "on_model_change")
     if place is not None and not isinstance(place, ChromaIndex | VectorStoreIndex):
         raise ConfigurationError(
-            f"{type(place).__name__} is no index of recall; pass a ChromaIndex, a VectorStoreIndex "
+            f"{type(place).__name__} is not a recall index; pass a ChromaIndex, a VectorStoreIndex "
             f"around a LangChain vector store, or embeddings= for exact search in the store itself."
         )
     if place is not None and embeddings is not None:
@@ -111,7 +111,7 @@ class VectorIndex:
         place: Where candidates are looked up in large scopes. Without one, the time of a search
             grows with its scope: 0.2 to 0.5 s of one core for 10,000 vectors of 384 numbers.
         rebuilds: Whether to embed everything again when the model has changed.
-        batch: Messages that are indexed at once.
+        batch: Messages per batch.
         exact_most: Vectors in scope up to which the search is exact, without the place.
     """
 
@@ -151,9 +151,9 @@ class VectorIndex:
     def has_any(
         self, reader: IndexReader, among: Collection[str] | None, exclude: Collection[str]
     ) -> bool:
-        """Return whether anything could be found by meaning, so that the model is worth asking.
+        """Return whether anything could be found by meaning, so that the model is worth calling.
 
-        Always true in scopes of many vectors.
+        Always true in scopes with many vectors.
         """
         collection = self._filler.collection(reader)
         if collection is None:
@@ -169,7 +169,7 @@ class VectorIndex:
             query: What to look for, without names of speakers.
 
         Raises:
-            RecallError: When the model fails or times out, or when the vectors are another model's.
+            RecallError: When the model fails or times out, or when another model made the vectors.
         """
 
         def embed() -> Question:
@@ -200,7 +200,7 @@ class VectorIndex:
             k: Maximum number of units; default: all in small scopes, else `DEPTH`.
 
         Raises:
-            RecallError: When the vectors are another model's, or the place fails.
+            RecallError: When another model made the vectors, or the place fails.
         """
         collection = self._filler.comparable(reader)
         if collection is None or (k is not None and k < 1):
@@ -222,7 +222,7 @@ class VectorIndex:
     ) -> list[tuple[int, float]]:
         if not self._filler.can_propose(collection):
             raise RecallError(
-                f"The collection in {place.where} is being made; recall is lexical until it "
+                f"The collection in {place.where} is being built; recall is lexical until it "
                 f"is complete."
             )
         try:
@@ -237,10 +237,10 @@ class VectorIndex:
     def scores(
         self, question: Question, reader: IndexReader, words: Scores
     ) -> tuple[list[tuple[int, float]], set[int]]:
-        """Return what `search` finds, and the units that match by words and have no vector yet.
+        """Return what `search` finds, and the units that match by words but have no vector yet.
 
         Raises:
-            RecallError: When the vectors are another model's, or the place fails.
+            RecallError: When another model made the vectors, or the place fails.
         """
         found = self.search(question, reader)
         collection, near = self._filler.collection(reader), {unit for unit, _ in found}
@@ -299,12 +299,12 @@ class VectorIndex:
         self._changed.update(partitions)
         with self._working:
             self._remove_deleted()
-            self._worker.wake()  # for a collection that had to be deleted whole
-            # The worker may have been faster.
+            self._worker.wake()  # if the whole collection had to be deleted
+            # The worker may have been first.
             return sum(self._removed.pop(number, 0) for number in set(partitions))
 
     def scrub(self, holds: Callable[[str], bool]) -> int:
-        """Delete the place's collections whose files hold words; return how many there were."""
+        """Delete the place's collections whose files contain words; return how many there were."""
         with self._working:
             found = 0 if self._place is None else self._place.scrub(holds)
             if found:

@@ -1,8 +1,8 @@
 """`LexicalIndex`: search by words, with BM25F over a message's own words and its neighbours'.
 
 Robertson, Zaragoza and Taylor, "Simple BM25 extension to multiple weighted fields" (2004). The
-field of the neighbours is not stored: a posting is spread to the messages around it when it is
-asked for, so nothing has to be written again when a successor arrives.
+field of the neighbours is not stored: a posting is spread to the messages around it at query time,
+so nothing has to be rewritten when a new message arrives.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ Posting = tuple[int, int, int, int]
 """Unit, occurrences of the term, length of the unit in terms, and whether the unit elaborates."""
 
 _READ = 2_000
-"""Postings that are read completely, those of the rarest terms first."""
+"""Maximum postings that are read completely, those of the rarest terms first."""
 
 _CANDIDATES = 60
-"""Best units of these, for which common terms are looked up."""
+"""Best of these units, for which common terms are looked up."""
 
 _LEAST_UNITS = 100
 _LEAST_LENT = 0.05
 _BELOW_OWN = 0.95
-"""What neighbours lend of a term, at most, where its weakest own occurrence is 1: so no message is
-found before one that has the words itself because of its neighbours alone."""
+"""Maximum that neighbours lend of a term, where its weakest own occurrence is 1: so neighbours
+alone never rank a message before one that has the words itself."""
 
 _SEQ_MASK = (1 << SEQ_BITS) - 1
 
 
 @dataclass(frozen=True)
 class Bm25:
-    """The parameters of BM25F, the same for every kind of talk (docs/recall.md).
+    """The parameters of BM25F, the same for every kind of conversation (docs/recall.md).
 
     Attributes:
         k1: Saturation of the term frequency.
         b: Length normalisation, 0 to 1.
-        neighbours: How many messages on each side count as neighbours at most.
-        neighbour_weight: Weight of the word of a neighbour at no distance, where an own word has 1.
+        neighbours: Maximum number of neighbours on each side.
+        neighbour_weight: Weight of a neighbour's word at zero distance; an own word has 1.
         reach: Terms between two messages over which that weight falls to 1/e: in chats of short
             messages five neighbours count, beside long messages hardly one.
-        elaboration: Factor of the score of every part of a long answer. Who asks for what was said
-            mostly means what the user stated, not the assistant's pages about it.
+        elaboration: Factor of the score of every part of a long answer. A question
+            about what was said usually means what the user stated, not the assistant's pages on it.
     """
 
     k1: float = 0.9
@@ -64,7 +64,7 @@ class Bm25:
     elaboration: float = 0.5
 
     def lent(self, average: float) -> list[float]:
-        """Return the weights of neighbours by distance, where units have `average` terms."""
+        """Return the weights of neighbours by distance, if units have `average` terms."""
         weights = (
             self.neighbour_weight * math.exp(-distance * average / self.reach)
             for distance in range(1, self.neighbours + 1)
@@ -87,11 +87,11 @@ class Scores:
         strongest: The largest share of a single term that the unit contains itself; 0 if it has
             none.
         counts: How many of the question's terms each one contains itself.
-        lengths: How many terms each one has; 0 where only its neighbours match.
+        lengths: How many terms each one has; 0 if only its neighbours match.
         known: Share of the question's weight that occurs anywhere in the scope.
         scope: How many units the scope has.
         unknown: Terms of the question that do not occur in the scope.
-        having: The units that have a term themselves, by term in the question's order.
+        having: The units that contain a term themselves, by term in the question's order.
     """
 
     units: Units
@@ -106,7 +106,7 @@ class Scores:
     having: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
     def terms_of(self, unit: int) -> tuple[str, ...]:
-        """Return the terms of the question that a unit has itself, in the question's order."""
+        """Return the terms of the question that a unit itself contains, in the question's order."""
         return tuple(term for term, units in self.having.items() if unit in units)
 
 
@@ -116,7 +116,7 @@ def idf(count: float, units: int) -> float:
 
 
 def _share(count: int, units: int) -> float:
-    """Return what a term weighs in the share of the question that a unit matches.
+    """Return the weight of a term in the share of the question that a unit matches.
 
     A term that does not occur weighs as much as one that occurs once. A short history counts as a
     sample of 100 units, of which a single one has what all of its few messages have.
@@ -184,7 +184,7 @@ def _sums(places: Units, summands: Weights, number: int = 0) -> Weights:
 
 
 class _Reach(NamedTuple):
-    """What terms count in the units that have them and in their neighbours.
+    """How much terms count in the units that have them and in their neighbours.
 
     Attributes:
         units: The units, ascending.
@@ -204,10 +204,10 @@ class _Reach(NamedTuple):
 
 
 def _reached(rows: Units, of: Units, average: float, parameters: Bm25) -> _Reach:
-    """Return what terms count where.
+    """Return how much terms count in which units.
 
     Args:
-        rows: Postings, one a row.
+        rows: Postings, one per row.
         of: Number of the term of each.
         average: Mean length of a unit, in terms.
         parameters: Parameters of BM25F.
@@ -216,7 +216,7 @@ def _reached(rows: Units, of: Units, average: float, parameters: Bm25) -> _Reach
     weakest = np.full(of[-1] + 1, np.inf)
     np.minimum.at(weakest, of, weight)
 
-    # A message lends what its best part has, and is itself met at its first part.
+    # A message lends the count of its best part, and borrows at its first part.
     messages, at = np.unique((rows[:, 0] >> PART_BITS) << PART_BITS, return_inverse=True)
     pairs, at = np.unique(of * len(messages) + at, return_inverse=True)
     strength = np.zeros(len(pairs))
@@ -247,7 +247,7 @@ def _reached(rows: Units, of: Units, average: float, parameters: Bm25) -> _Reach
 
 
 class LexicalIndex:
-    """Search by words in the index that a store keeps of its transcripts.
+    """Search by words in the index that a store maintains of its transcripts.
 
     It attaches its analyser to the store: from then on every append writes its index entries in
     its own transaction. Earlier messages are indexed when they are first searched. IDF is computed
@@ -258,7 +258,7 @@ class LexicalIndex:
 
     Args:
         store: The transcripts.
-        analyser: Makes the terms; default: `TextAnalyser()` for English.
+        analyser: Produces the terms; default: `TextAnalyser()` for English.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -302,15 +302,15 @@ class LexicalIndex:
     ) -> Scores:
         """Return the units that match a question in the scope of a reader.
 
-        Messages that may not be found neither count as neighbours nor make a term known: the
-        question itself often is in the transcript already.
+        Messages that may not be found neither count as neighbours nor make a term known: often the
+        question itself is already in the transcript.
         """
         terms = self.analyser.query_terms(query)
         units, length = reader.totals()
         if not terms or not units:
             return _nothing()
         average = length / units
-        if units * len(terms) <= _READ:  # every posting can be read, without counting them first
+        if units * len(terms) <= _READ:  # read every posting, without counting them first
             read = reader.postings(terms, _READ)
             counts = {term: len(rows) for term, rows in read.items()}
             common: Sequence[str] = ()
@@ -357,7 +357,7 @@ def _allowed(
 
 
 def best_units(scores: Scores, most: int) -> list[int]:
-    """Return the best units by score; the newer ones first where scores are equal."""
+    """Return the best units by score; the newer ones first if scores are equal."""
     order = np.lexsort((-scores.units, -scores.values))[:most]
     return [int(unit) for unit in scores.units[order]]
 

@@ -15,7 +15,7 @@ from langchain_tokenmem.storage.search_index import SearchIndex
 logger = logging.getLogger(__name__)
 
 _END_SECONDS = 10.0
-"""How long the end of the process waits for the batch that is being written."""
+"""Seconds that the exit of the process waits for the current batch."""
 
 
 class Worker:
@@ -60,7 +60,7 @@ class Worker:
         return wait_for(job.future, seconds)
 
     def stop(self, seconds: float = _END_SECONDS) -> None:
-        """Stop after the batch that is being written, until `start`."""
+        """Stop after the current batch, until `start`."""
         self.is_stopping = True
         self.wait(seconds)
 
@@ -70,10 +70,10 @@ class Worker:
 
 
 AT_ONCE = 2_000
-"""Messages that a search indexes first: about a second of one core."""
+"""Messages that a search indexes before answering: about a second of one core."""
 
 _PAUSE_SECONDS = 0.05
-"""Pause for other writers: those that wait for SQLite's lock only poll it."""
+"""Pause for other writers, which only poll for SQLite's lock."""
 
 
 class LexicalBacklog:
@@ -105,8 +105,8 @@ class LexicalBacklog:
             if not self._late:
                 logger.warning(
                     "A history of more than %s messages is not indexed yet. It is indexed in the "
-                    "background; until then the rest of it is not found. recall.index() indexes "
-                    "everything before it returns.",
+                    "background; until then searches do not find the rest of it. recall.index() "
+                    "indexes everything before it returns.",
                     f"{AT_ONCE:,}",
                 )
             self._late.add(scope)
@@ -127,6 +127,6 @@ class LexicalBacklog:
         return self._worker.wait(seconds)
 
     def close(self) -> None:
-        """Stop after the batch that is being written; the rest is indexed later."""
+        """Stop after the current batch; the rest is indexed later."""
         self._worker.stop()
         self._worker.start()

@@ -174,7 +174,7 @@ def test_the_history_is_searched_newest_first_by_patterns_and_by_words(talk):
     found = tool.invoke({"pattern": "on its way", "by": "words"})
     assert "assistant: Order 4711 is on its way." in found
     assert tool.invoke({"pattern": "monad transformer", "by": "words"}) == "No message matches."
-    assert "no regular expression" in tool.invoke({"pattern": "("})
+    assert "not a regular expression" in tool.invoke({"pattern": "("})
 
 
 def test_the_history_of_others_is_not_searched(talk):

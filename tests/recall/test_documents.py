@@ -111,7 +111,7 @@ def test_created_at_of_the_metadata_is_honoured(recall, given, time):
 
 def test_what_cannot_be_added_is_refused_whole(recall):
     soon = Document("x", metadata={"created_at": "soon"})
-    for wrong, message in ((soon, "created_at"), ("text", "no document")):
+    for wrong, message in ((soon, "created_at"), ("text", "not a document")):
         with pytest.raises(ConfigurationError, match=message):
             recall.add_documents([Document("y"), wrong], session_id="s")
     with pytest.raises(ScopeError, match="belong"):

@@ -76,7 +76,7 @@ def test_recall_is_lexical_until_an_interrupted_rebuild_has_resumed_and_ended(st
     new.embed_documents = breaks
     with pytest.raises(RecallError, match="away"):
         index.rebuild()
-    with pytest.raises(RecallError, match=r"is being made; recall is lexical until it is complete"):
+    with pytest.raises(RecallError, match=r"is being built; recall is lexical until it is"):
         seqs(index, store, "day", SCOPE)
     index.close()
 
@@ -133,7 +133,7 @@ def killed_while_writing(index, folder):
 
 def folder_deleted(_index, folder):
     shutil.rmtree(folder / "tokenmem")
-    return "is not there"
+    return "does not exist"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_damage_that_shows_in_a_search_is_healed_behind_it(store, indexed, monke
 
     with monkeypatch.context() as patch:
         patch.setattr("chromadb.api.models.Collection.Collection.query", damaged)
-        with pytest.raises(RecallError, match="made anew"):
+        with pytest.raises(RecallError, match="rebuilt"):
             seqs(index, store, "day", SCOPE)
     assert index._worker.wait(30)
     assert active(index).name != name

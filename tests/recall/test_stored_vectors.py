@@ -65,7 +65,7 @@ def test_what_is_no_embedding_model_is_refused_at_construction(store, given, mon
 
 def test_what_is_no_index_is_refused_at_construction(store):
     for one in (object(), "./chroma", HashingEmbeddings(8)):
-        with pytest.raises(ConfigurationError, match="no index of recall"):
+        with pytest.raises(ConfigurationError, match="not a recall index"):
             Recall(store, one)
     with pytest.raises(ConfigurationError, match="on_model_change"):
         Recall(store, embeddings=HashingEmbeddings(8), on_model_change="ask")
@@ -100,7 +100,7 @@ def test_on_model_change_rebuild_embeds_everything_anew_behind_the_turn(store, c
         recall.index()
         assert sorted(other.texts) == sorted(message.text for message in days(5))
         assert recall.search("day number3", session_id="s", k=1)[0].cosine is not None
-    assert caplog.text.count("they are made anew") == 1
+    assert caplog.text.count("now makes new ones") == 1
     alias = CountingEmbeddings(64, name="provider/new")  # another name, the same model
     with Recall(store, embeddings=alias, on_model_change="rebuild") as recall:
         recall.index()

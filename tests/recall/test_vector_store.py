@@ -104,7 +104,7 @@ def test_a_vector_store_that_names_entries_itself_is_refused_and_left_empty(
     add_texts = vectors.add_texts
     monkeypatch.setattr(vectors, "add_texts", lambda texts, *_args, **_ids: add_texts(texts))
     store.add("s", days(3))
-    with recalled(store, vectors) as recall, pytest.raises(RecallError, match="ids of its own"):
+    with recalled(store, vectors) as recall, pytest.raises(RecallError, match="its own ids"):
         recall.index()
     assert words_in(vectors) == set()
 
@@ -149,7 +149,7 @@ def test_what_is_no_vector_store_is_refused_at_construction(vectors):
         embeddings = None
 
     for given in (object(), InMemoryVectorStore, HashingEmbeddings(8), "chroma", None):
-        with pytest.raises(ConfigurationError, match="no vector store"):
+        with pytest.raises(ConfigurationError, match="not a vector store"):
             VectorStoreIndex(given)
     with pytest.raises(ConfigurationError, match="cannot delete"):
         VectorStoreIndex(CannotDelete(HashingEmbeddings(8)))
