@@ -1,4 +1,4 @@
-"""Notes that are kept on purpose, and stores for them."""
+"""Notes that are kept deliberately, and stores for them."""
 
 from __future__ import annotations
 

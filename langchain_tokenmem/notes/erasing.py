@@ -1,4 +1,4 @@
-"""Erasing and redacting of notes in a `BaseStore`, checked by reading back."""
+"""Erases and redacts notes in a `BaseStore`, and checks this by reading back."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ def erase_notes(
     """Delete every note of a user, or of a session, and return how many there were.
 
     Args:
-        store: Where they are. One of this package deletes them for good at once, where a put may
-            wait to be written, and damaged files that were set aside, too.
-        batch: Does the store's operations.
+        store: Where they are. A store of this package deletes them for good at once, including
+            pending puts and damaged files that were set aside.
+        batch: Executes the store's operations.
         user_id: The user.
-        session_id: The session; without it all notes of the user are meant.
-        sessions: Further sessions whose notes go: those of a thread's sub-graphs, or of the user,
-            where a note names no user.
+        session_id: The session; without it all notes of the user are deleted.
+        sessions: Further sessions whose notes are deleted: those of a thread's sub-graphs, or those
+            of the user for notes that name no user.
 
     Raises:
         ScopeError: When neither is given.
-        StoreError: When the store still brings one of them afterwards.
+        StoreError: When the store still returns one of them afterwards.
     """
     for name, what in ((user_id, "user_id"), (session_id, "session_id")):
         if name is not None and (not isinstance(name, str) or not name.strip()):
-            raise ScopeError(f"{what} is {name!r}; it is a text that is not blank.")
+            raise ScopeError(f"{what} is {name!r}; it must be a text that is not blank.")
     if user_id is None and session_id is None:
         raise ScopeError("Name the session_id or the user_id whose notes are to be erased.")
     path = _path(user_id, session_id)
@@ -79,21 +79,22 @@ def redact_notes(
     *,
     dry_run: bool = False,
 ) -> tuple[int, int]:
-    """Remove words from the notes of a user, of a session, or of all.
+    """Remove words from the notes of a user or a session, or from all notes.
 
     Args:
         store: Where they are; files of this package are written when this returns.
-        redactor: Knows the words.
+        redactor: Removes the words.
         user_id: The user.
-        session_id: The session; without both ids all notes are meant.
+        session_id: The session; without either id all notes are searched.
         sessions: Further sessions, as in `erase_notes`.
         dry_run: Whether they are only counted.
 
     Returns:
-        How many notes had the words, and how many damaged files have them, which are not changed.
+        How many notes contained the words, and how many damaged files contain them; these files
+        are not changed.
 
     Raises:
-        StoreError: When the store still has the words afterwards.
+        StoreError: When the store still contains the words afterwards.
     """
     batch: Batch = store.batch
     whole = user_id is None and session_id is None
@@ -117,7 +118,7 @@ def redact_notes(
             if kept is not None and redactor.value(kept.value) and redactor.found > seen:
                 raise StoreError(
                     f"The store still has the words in note {item.key!r} of {namespace} after it "
-                    f"was put without them. Redact again, or look at the store itself."
+                    f"was stored without them. Redact again, or check the store itself."
                 )
     if not isinstance(store, ItemStore):
         return count, 0
@@ -135,13 +136,13 @@ def _emptied(batch: Batch, namespace: Namespace) -> int:
     if left := _keys(batch, namespace):
         raise StoreError(
             f"The store still holds {len(left)} of {len(keys)} notes after it was asked to "
-            f"delete them. Erase again, or look at the store itself: namespace {namespace}."
+            f"delete them. Erase again, or check the store itself: namespace {namespace}."
         )
     return len(keys)
 
 
 def _path(user_id: str | None, session_id: str | None) -> Namespace:
-    """Return the path of the namespaces; a session is the same one whoever its user is."""
+    """Return the path of the namespaces; a session has the same notes whoever its user is."""
     if session_id is None:
         return notes_of_user(user_id)
     path = notes_of_session(user_id, session_id)
@@ -150,7 +151,7 @@ def _path(user_id: str | None, session_id: str | None) -> Namespace:
 
 
 def _namespaces(batch: Batch, path: Namespace) -> list[Namespace]:
-    """Return the namespaces that begin with a path; all of them are named before one is emptied."""
+    """Return the namespaces that begin with a path; all are listed before any is emptied."""
     condition = MatchCondition(match_type="prefix", path=path)
     found = _pages(batch, lambda offset: ListNamespacesOp((condition,), None, _PAGE, offset))
     return list(dict.fromkeys(tuple(each) for each in found if _begins(each, path)))
@@ -159,7 +160,7 @@ def _namespaces(batch: Batch, path: Namespace) -> list[Namespace]:
 def _namespaces_of(
     batch: Batch, sessions: Collection[str], path: Namespace | None
 ) -> list[Namespace]:
-    """Return the namespaces of the notes of sessions: of the owner of a path, else of no user."""
+    """Return the namespaces of sessions' notes: of the owner in a path, else of no user."""
     *beginning, _ = path or notes_of_session(None, "")
     labels = set(map(namespace_label, sessions))
     found = _namespaces(batch, tuple(beginning))
@@ -167,7 +168,7 @@ def _namespaces_of(
 
 
 def _begins(namespace: Namespace, path: Namespace) -> bool:
-    """Return whether a namespace begins with a path; some stores compare the texts only."""
+    """Return whether a namespace begins with a path; some stores compare only the text."""
     pairs: Iterator[tuple[str, str]] = zip(namespace, path, strict=False)
     return len(namespace) >= len(path) and all(wanted in {_ANY, label} for label, wanted in pairs)
 
@@ -183,7 +184,7 @@ def _items(batch: Batch, namespace: Namespace) -> list[Any]:
 
 
 def _pages(batch: Batch, operation: Callable[[int], Op]) -> list[Any]:
-    """Return what an operation gives, asked from each offset on until there is no more."""
+    """Return all results of an operation, page by page."""
     found: list[Any] = []
     while True:
         (page,) = batch([operation(len(found))])

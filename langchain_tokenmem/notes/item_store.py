@@ -1,4 +1,4 @@
-"""`ItemStore`: the part of a LangGraph `BaseStore` that is the same for files and databases."""
+"""`ItemStore`: the part of a LangGraph `BaseStore` that files and databases share."""
 
 from __future__ import annotations
 
@@ -37,17 +37,16 @@ from langchain_tokenmem.errors import CorruptStoreError
 class ItemStore(BaseStore):
     """Base of stores that read and write `StoredItem`s.
 
-    Operations of one batch that read see what was stored before it; of several puts of one key the
-    last one counts.
+    Reads in a batch see what was stored before it; of several puts of one key the last one wins.
     """
 
     @abstractmethod
     def _find(self, item_id: ItemId) -> StoredItem | None:
-        """Return an item; None where there is none."""
+        """Return an item, or None if there is none."""
 
     @abstractmethod
     def _items_under(self, prefix: Namespace, most: int | None) -> Sequence[StoredItem]:
-        """Return the items under a prefix, newest first; more than `most` need not be there."""
+        """Return the items under a prefix, newest first; at least `most` if there are so many."""
 
     @abstractmethod
     def _namespaces_under(self, prefix: Namespace) -> Iterable[Namespace]:
@@ -55,26 +54,26 @@ class ItemStore(BaseStore):
 
     @abstractmethod
     def _put(self, values: Mapping[ItemId, str | None]) -> None:
-        """Store values as JSON, all or none; None deletes."""
+        """Store values as JSON, all or none of them; None deletes."""
 
     @abstractmethod
     def erase(self, namespace_prefix: Sequence[str]) -> dict[str, int]:
         """Delete everything under a prefix for good, and return how many `items` there were."""
 
     def flush(self) -> None:
-        """Write all pending puts; a database has none."""
+        """Write all pending puts; databases have none."""
 
     def damaged_texts(self, namespace_prefix: Sequence[str]) -> list[str]:  # noqa: ARG002
-        """Return the contents of damaged files that may hold items under a prefix."""
+        """Return the contents of damaged files that may contain items under a prefix."""
         return []
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do several operations, and return their results in order.
+        """Execute several operations, and return their results in order.
 
         Raises:
-            InvalidNamespaceError: When a label is empty, no text, or holds a period.
-            ConfigurationError: When a value is not what JSON holds.
-            StoreError: When it cannot be read or written.
+            InvalidNamespaceError: When a label is empty, not a text, or contains a period.
+            ConfigurationError: When a value cannot be stored as JSON.
+            StoreError: When the store cannot be read or written.
         """
         ops = [*ops]
         for op in ops:
@@ -94,7 +93,7 @@ class ItemStore(BaseStore):
         return await in_own_thread(self.batch, [*ops])
 
     def _answer(self, op: Op) -> Result:
-        """Return the result of an operation that reads; None for a put."""
+        """Return the result of a read, or None for a put."""
         if isinstance(op, GetOp):
             item = self._find((tuple(op.namespace), op.key))
             return None if item is None else Item(**_fields(item))

@@ -1,8 +1,8 @@
 """`JsonStore`: a LangGraph store in a folder of readable JSON files, written whole or not at all.
 
-One file for each namespace up to its fifth label: so one for each project, for each session and for
-the global notes of a user. Its name is two hashes, of the first three labels, which name the owner
-of notes, and of all five.
+There is one file per namespace, up to its fifth label: so one per project, per session, and for
+the global notes of a user. Its name consists of two hashes: one of the first three labels, which
+identify the owner of notes, and one of all five.
 """
 
 from __future__ import annotations
@@ -45,34 +45,34 @@ logger = logging.getLogger(__name__)
 _FORMAT, _VERSION = "tokenmem-items", 1
 
 _FILE_LABELS = 5
-"""Labels of a namespace that name its file."""
+"""Labels of a namespace that determine its file."""
 
 _OWNER_LABELS = 3
-"""Labels that name the owner in the namespace of a note."""
+"""Labels of a note's namespace that identify its owner."""
 
 _UNFINISHED = ".*.json.*.tmp"
-"""Names of the files that are being written."""
+"""Pattern of the names of files that are being written."""
 
 _LOCK_S = 60.0
-"""Seconds that a process waits for others that write; the lock is not given in turn."""
+"""Seconds that a process waits for other writers; the lock is not granted in order."""
 
 _POLL_S = 0.01
-"""Seconds between two looks whether they have done; a write takes a few milliseconds."""
+"""Seconds between two attempts to lock; a write takes a few milliseconds."""
 
 Items = Mapping[ItemId, StoredItem]
 ItemChanges = Mapping[ItemId, StoredItem | None]
-"""Items that are put, by namespace and key; None where one is deleted."""
+"""Items to put, by namespace and key; None to delete one."""
 
 
 class _DamagedFileError(ValueError):
-    """A file that is not what this package writes."""
+    """A file that this package cannot have written."""
 
 
 class _ReadFile(NamedTuple):
     """A file as it was read.
 
     Attributes:
-        stamp: Time, size and inode: a file that was written since has others.
+        stamp: Time, size and inode, which change when the file is written.
         root: The namespace of the file.
         items: Its items.
     """
@@ -85,11 +85,11 @@ class _ReadFile(NamedTuple):
 class JsonFolder:
     """The files of a folder.
 
-    What was read of a file is kept until the file changes: to parse a thousand notes takes 20 ms,
-    to look at the file's time 0.03 ms.
+    The items of a file are cached until the file changes: parsing a thousand notes takes 20 ms,
+    checking the file's time 0.03 ms.
 
     Args:
-        path: The folder; made on the first write.
+        path: The folder; created on the first write.
     """
 
     def __init__(self, path: Path) -> None:
@@ -98,7 +98,7 @@ class JsonFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other writers off, of this process and of others; the folder exists then.
+        """Create the folder, and lock out other writers in this process and in others.
 
         Raises:
             StoreError: When another process has been writing for a minute, or the folder cannot
@@ -122,7 +122,7 @@ class JsonFolder:
         return self.path / f"{_hash(owner)}-{_hash(root)}.json"
 
     def files_under(self, prefix: Namespace) -> list[Path]:
-        """Return the files that may hold items under a prefix."""
+        """Return the files that may contain items under a prefix."""
         if len(prefix) >= _FILE_LABELS:
             file = self.file_of(prefix)
             return [file] if file.exists() else []
@@ -142,9 +142,9 @@ class JsonFolder:
         }
 
     def read(self, file: Path) -> Items:
-        """Return the items of a file, none where there is no such file.
+        """Return the items of a file, or no items if there is no such file.
 
-        A damaged file is given another name, and the log says so.
+        A damaged file is renamed, which is logged.
 
         Raises:
             StoreError: When it cannot be read, or a newer version of this package wrote it.
@@ -156,7 +156,7 @@ class JsonFolder:
                 return self.read_locked(file)
 
     def read_locked(self, file: Path) -> Items:
-        """Do the same as `read` where the caller holds the lock."""
+        """Do the same as `read`; the caller holds the lock."""
         try:
             return self._parsed(file)
         except _DamagedFileError as error:
@@ -170,7 +170,7 @@ class JsonFolder:
                 ) from reason
             logger.error(  # noqa: TRY400  where it was found is of no use
                 "%s is damaged (%s). It was set aside as %s, and its items are missing: repair it, "
-                "stop the processes that use the folder, and give it its name back.",
+                "stop the processes that use the folder, and restore its name.",
                 file,
                 error,
                 aside,
@@ -197,10 +197,10 @@ class JsonFolder:
             raise StoreError(f"{file}: {error}") from error
 
     def merge(self, changes: ItemChanges) -> None:
-        """Apply changes to the files as other processes have left them; one write for a file.
+        """Apply changes to the files as other processes left them, with one write per file.
 
         Raises:
-            StoreError: When a file cannot be written; those before it are.
+            StoreError: When a file cannot be written; those before it have been.
         """
         by_file: dict[Path, dict[ItemId, StoredItem | None]] = {}
         for item_id, change in changes.items():
@@ -210,7 +210,7 @@ class JsonFolder:
                 self.write_locked(file, with_changes(self.read_locked(file), own))
 
     def write_locked(self, file: Path, items: Items) -> None:
-        """Write a file whole, or delete it where there is no item; the caller holds the lock."""
+        """Write a whole file, or delete it if there are no items; the caller holds the lock."""
         self.delete_unfinished()
         if items:
             root = next(iter(items))[0][:_FILE_LABELS]
@@ -228,7 +228,7 @@ class JsonFolder:
         _sync_folder(self.path)
 
     def delete_unfinished(self) -> None:
-        """Delete what a killed process was writing; who holds the lock is the only writer."""
+        """Delete what a killed process was writing; the caller holds the lock."""
         for left in self.path.glob(_UNFINISHED):
             left.unlink(missing_ok=True)
 
@@ -240,8 +240,8 @@ class JsonFolder:
         """Return damaged files that were set aside.
 
         Returns:
-            Those that held nothing but items under the prefix, and those that may have held some:
-            their names say which owner and which namespace they were of, and nothing between.
+            Those that contained only items under the prefix, and those that may have contained
+            some: their names identify only the owner and the whole namespace, nothing in between.
         """
         found = set(self.path.glob(f"{_owner_pattern(prefix)}-*.json.damaged-*"))
         if len(prefix) in {0, _OWNER_LABELS}:
@@ -253,7 +253,7 @@ class JsonFolder:
 
 
 def with_changes(items: Items, changes: ItemChanges) -> dict[ItemId, StoredItem]:
-    """Return items after changes; an item that was there keeps the time when it was created."""
+    """Return items after changes; an existing item keeps its creation time."""
     after = dict(items)
     for item_id, item in changes.items():
         before = after.pop(item_id, None)
@@ -263,7 +263,7 @@ def with_changes(items: Items, changes: ItemChanges) -> dict[ItemId, StoredItem]
 
 
 def _encoded(root: Namespace, items: Iterable[StoredItem]) -> bytes:
-    """Return the content of a file: sorted keys, one item a block of lines."""
+    """Return the content of a file: sorted keys, one block of lines per item."""
     ordered = sorted(items, key=lambda item: item.item_id)
     content = {
         "format": _FORMAT,
@@ -272,7 +272,7 @@ def _encoded(root: Namespace, items: Iterable[StoredItem]) -> bytes:
         "items": [_block(root, item) for item in ordered],
     }
     text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False)
-    # UTF-8 has no form for a lone surrogate; it becomes the escape that JSON has for it.
+    # UTF-8 cannot encode a lone surrogate; it becomes a JSON escape.
     return f"{text}\n".encode("utf-8", "backslashreplace")
 
 
@@ -291,7 +291,7 @@ def _block(root: Namespace, item: StoredItem) -> dict[str, Any]:
 def _decoded(content: bytes) -> tuple[Namespace, Items]:
     """Return the namespace of a file, and its items.
 
-    Of two blocks of one item, as a merge of two branches leaves them, the newer one counts.
+    Of two blocks for one item, as merging two branches may leave them, the newer one wins.
 
     Raises:
         _DamagedFileError: When it is not what `_encoded` writes.
@@ -301,7 +301,7 @@ def _decoded(content: bytes) -> tuple[Namespace, Items]:
         found = json.loads(content)
         version = found["version"] if found["format"] == _FORMAT else 0
     except (ValueError, TypeError, LookupError, RecursionError) as error:
-        raise _DamagedFileError(f"it is no JSON of this package: {error}") from error
+        raise _DamagedFileError(f"it is not JSON of this package: {error}") from error
     if isinstance(version, int) and version > _VERSION:
         raise StoreError(
             f"A newer version of langchain-tokenmem wrote it ({_FORMAT} {version}, this package "
@@ -313,14 +313,14 @@ def _decoded(content: bytes) -> tuple[Namespace, Items]:
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise _DamagedFileError(f"an item of it cannot be read: {error!r}") from error
     if version != _VERSION or not all(isinstance(n, str) for i in items for n in i.namespace):
-        raise _DamagedFileError("it is not what this package wrote there")
+        raise _DamagedFileError("its content was not written by this package")
     newest_last = sorted(items, key=lambda item: item.updated_at)
     return root, {item.item_id: item for item in newest_last}
 
 
 def _item(root: Namespace, block: Mapping[str, Any]) -> StoredItem:
     if not isinstance(block["key"], str):
-        raise TypeError(f"the key {block['key']!r} is no text")
+        raise TypeError(f"the key {block['key']!r} is not a text")
     return StoredItem(
         namespace=(*root, *block.get("below", ())),
         key=block["key"],
@@ -351,7 +351,7 @@ def _stamp(descriptor: int) -> tuple[int, int, int]:
 
 
 def _sync_folder(path: Path) -> None:
-    """Flush the names in a folder to the disk, where the system can."""
+    """Flush the names in a folder to disk, if the system supports it."""
     if os.name == "posix":
         folder = os.open(path, os.O_RDONLY)
         try:
@@ -369,16 +369,16 @@ class JsonStore(ItemStore, Closeable):
     """A LangGraph `BaseStore` in a folder of readable JSON files, fit for git.
 
     There is one file per namespace, up to its fifth label: for notes one per project, per session,
-    and for the global notes of a user. Puts are written together in the background; a read sees
-    them at once. `flush`, `close` and the end of the process write what is left; a killed process
-    loses what it put in the last `max_delay_s`, and never leaves half a file. Several processes may
+    and for the global notes of a user. Puts are written together in the background; reads see
+    them at once. `flush`, `close` and the end of the process write the rest; a killed process
+    loses the puts of the last `max_delay_s`, and never leaves a partial file. Several processes may
     use one folder on a local disk. A damaged file is renamed and logged. There are no vectors: a
     search returns items by filter, newest first.
 
     Args:
         folder: The folder, created by the first write.
         debounce_s: Seconds without another put after which puts are written.
-        max_delay_s: Seconds that a put waits to be written, at most.
+        max_delay_s: Maximum seconds that a put waits to be written.
 
     Raises:
         ConfigurationError: When a time is below 0.
@@ -401,8 +401,8 @@ class JsonStore(ItemStore, Closeable):
         super().__init__()
         if debounce_s < 0 or max_delay_s < 0:
             raise ConfigurationError(
-                f"debounce_s is {debounce_s} and max_delay_s {max_delay_s}; both are seconds from "
-                f"0 on, such as JsonStore(folder, debounce_s=0.5, max_delay_s=5)."
+                f"debounce_s is {debounce_s} and max_delay_s {max_delay_s}; both are seconds, "
+                f"0 or more, such as JsonStore(folder, debounce_s=0.5, max_delay_s=5)."
             )
         self._folder = JsonFolder(Path(folder))
         self._debounce_s, self._max_delay_s = debounce_s, max_delay_s
@@ -435,7 +435,7 @@ class JsonStore(ItemStore, Closeable):
         return {item.namespace for item in self._items_under(prefix, None)}
 
     def _changes(self) -> dict[ItemId, StoredItem | None]:
-        """Return what is not written yet; in the child of a fork that is the parent's to write."""
+        """Return pending puts; in the child of a fork none, because the parent writes them."""
         with self._lock:
             if self._process != os.getpid():
                 self._forget_changes()
@@ -468,7 +468,7 @@ class JsonStore(ItemStore, Closeable):
             self.flush()
         except StoreError as error:
             logger.error(  # noqa: TRY400  it says all; where it happened is of no use
-                "What was put is not written, the next put or flush() tries again: %s", error
+                "Pending puts were not written; the next put or flush() tries again: %s", error
             )
 
     def flush(self) -> None:
@@ -488,7 +488,7 @@ class JsonStore(ItemStore, Closeable):
             with self._lock:
                 self._first = time.monotonic()
                 for item_id, change in changes.items():
-                    if self._pending.get(item_id, ...) is change:  # else it was put again meanwhile
+                    if self._pending.get(item_id, ...) is change:  # not put again meanwhile
                         del self._pending[item_id]
 
     aflush = in_thread(flush)
@@ -516,7 +516,7 @@ class JsonStore(ItemStore, Closeable):
 
         Returns:
             How many `items` were deleted in how many `files`, how many renamed `damaged_files` were
-            deleted, and how many are `damaged_files_left`: they may hold items under the prefix,
+            deleted, and how many are `damaged_files_left`: they may contain items under the prefix,
             and the log names them.
 
         Raises:
@@ -540,11 +540,11 @@ class JsonStore(ItemStore, Closeable):
             for file in damaged:
                 file.unlink()
         for file in left:
-            logger.warning("%s may hold items under %s: look into it.", file, prefix)
+            logger.warning("%s may contain items under %s: check it.", file, prefix)
         if self._items_under(prefix, 1):
             raise StoreError(
-                f"{len(gone)} items under {prefix} were deleted, and one is there again: "
-                f"somebody puts items there. Stop that, and erase again."
+                f"{len(gone)} items under {prefix} were deleted, but one exists again: another "
+                f"writer stores items there. Stop it, and erase again."
             )
         return {
             "items": len(gone),

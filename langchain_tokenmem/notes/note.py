@@ -1,4 +1,4 @@
-"""`Note`: a short text that is kept on purpose, its tags, and its form in a store."""
+"""`Note`: a short text that is kept deliberately, its tags, and its form in a store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DECLARED = re.compile(
     re.IGNORECASE,
 )
 _CALL = re.compile(r"(?<![\w.])[A-Za-z_]\w{0,60}(?:\.\w{1,60}){0,4}\(\)")
-# A plain word behind "function" or "package" is often a verb or a joining word.
+# A plain word after "function" or "package" is often a verb or a function word.
 _OTHER_WORDS = """
 a about after all an and are as at be because been before being but by call called calls can could
 do does each for from get gets had has have if in into is it its itself may must name named names
@@ -36,7 +36,7 @@ there these they this those to under uses using was we were when where which whi
 works would you your
 """
 _NO_NAMES = frozenset(_OTHER_WORDS.split())
-# Behind an article: "the package arrived", "the function works".
+# After an article: "the package arrived", "the function works".
 _VERB_END = re.compile(r"(?:ed|ing|s)$")
 _IS_IDENTIFIER = re.compile(r"[_.$/@\d-]|[a-z][A-Z]")
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,12}://\S{1,300}")
@@ -46,14 +46,14 @@ _PATH = re.compile(
     rf"|[\w-]{{1,60}}(?:\.[\w-]{{1,30}}){{0,3}}\.{any_of('extension')}\b"
     r"|\.(?:env|gitignore|dockerignore|bashrc)\b|(?:Docker|Make)file\b)"
 )
-# "his/her/their" has slashes, too: a path without a root has a dot, a line, a digit or an end.
+# "his/her/their" has slashes, too: a relative path needs a dot, a line, a digit or an end.
 _IS_PATH = re.compile(r"^[/~.]|^[A-Za-z]:\\|[._\d]|/$|file$")
 _DATE = re.compile(r"[\d./:-]+")
 _HOST = re.compile(r"^(?:www\.|[\w.-]+\.(?:com|org|net|io|dev|ai|app|edu|gov|eu|uk|de|fr|co)/)")
 
 
 def tags_in(content: str) -> list[str]:
-    """Return the paths, functions and packages that a content names, each once, in this order.
+    """Return the paths, functions and packages that a text names, each once, in this order.
 
     Example:
         >>> tags_in("Edit /src/app/config.py: function parse_config in package main")
@@ -90,10 +90,10 @@ NoteLevel = Literal["session", "project", "global"]
 NoteKind = Literal["fact", "preference", "convention", "pattern"]
 
 LEVELS: tuple[NoteLevel, ...] = get_args(NoteLevel)
-"""From the nearest one to the widest."""
+"""From the nearest to the widest."""
 
 MAX_CONTENT = 10_000
-"""Characters of a note; what is longer is a document, and belongs to a retriever."""
+"""Maximum characters of a note; longer texts are documents, for a retriever."""
 
 _ID_DIGITS = 8
 _ID = re.compile(r"mem_[0-9a-f]{8,64}")
@@ -109,7 +109,7 @@ class Project:
 
     Attributes:
         id: Digest of its name or path, 16 hex digits.
-        label: Its name or path, as it was given.
+        label: Its name or path, as given.
 
     Example:
         >>> Project.named("shop").id
@@ -121,10 +121,10 @@ class Project:
 
     @classmethod
     def named(cls, name: str | os.PathLike[str]) -> Project:
-        """Return the project of a name or path; a slash at the end makes no other one.
+        """Return the project of a name or path; a trailing slash is ignored.
 
         Raises:
-            ConfigurationError: When the name is blank or no text.
+            ConfigurationError: When the name is blank or not a text.
         """
         label = os.fspath(name) if isinstance(name, os.PathLike) else name
         if not isinstance(label, str) or not label.strip():
@@ -136,11 +136,11 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A short text that is kept on purpose.
+    """A short text that is kept deliberately.
 
     Attributes:
-        id: `mem_` and the first 8 hex digits of the content's SHA-256; more where another note of
-            the same scope has these.
+        id: `mem_` and the first 8 hex digits of the content's SHA-256; more if another note of the
+            same scope has these.
         content: Its text.
         type: Its level: `session`, `project` or `global`.
         created_at: When it was first added, in UTC; new content under the same key keeps it.
@@ -150,7 +150,7 @@ class Note:
         tags: Words to find it by: those given, then paths, functions and packages in the content.
         project: The project of a note of that level.
         source: Number of the message that it comes from.
-        by: Its author; an agent's tools never replace or remove a note of the application.
+        by: Its author; an agent's tools never replace or remove a note by the application.
     """
 
     id: str
@@ -167,20 +167,20 @@ class Note:
 
     @property
     def item_key(self) -> str:
-        """The key of its item in the store: by its own key, so that a new content takes its place.
+        """The key of its item in the store: from its own key, so that new content replaces it.
 
-        Two writers of the same key, or of the same content without one, so write the same item.
+        So two writers of the same key, or of the same content without a key, write the same item.
         """
         return self.id if self.key is None else item_key_of(self.key)
 
 
 def item_key_of(key: str) -> str:
-    """Return the key of the item of a note that has a key of its own."""
+    """Return the item's key for a note with its own key."""
     return f"key_{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 def note_id(content: str, taken: Collection[str] = ()) -> str:
-    """Return the id of a content: 8 hex digits of its SHA-256, more where these are taken.
+    """Return the id for a content: 8 hex digits of its SHA-256, more if these are taken.
 
     Example:
         >>> note_id("Use tabs.")
@@ -199,7 +199,7 @@ def is_note_id(name: str) -> bool:
 
 
 def clean(text: str) -> str:
-    """Return a text without what databases and JSON refuse: NUL and halves of surrogate pairs."""
+    """Return a text without what databases and JSON reject: NUL and lone surrogates."""
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8").strip()
 
 
@@ -207,24 +207,24 @@ def checked_content(content: Any) -> str:
     """Return the content of a note.
 
     Raises:
-        ConfigurationError: When it is blank, no text, or too long.
+        ConfigurationError: When it is blank, not a text, or too long.
     """
     text = clean(content) if isinstance(content, str) else ""
     if not text:
-        raise ConfigurationError("The content of a note is a text, and not blank.")
+        raise ConfigurationError("The content of a note must be a text that is not blank.")
     if len(text) > MAX_CONTENT:
         raise ConfigurationError(
             f"The content has {len(text):,} characters; a note has at most {MAX_CONTENT:,}. "
-            "Keep the point of it."
+            "Keep only the point of it."
         )
     return text
 
 
 def checked_key(key: Any) -> str | None:
-    """Return the key of a note; None where it has none.
+    """Return the key of a note, or None if it has none.
 
     Raises:
-        ConfigurationError: When it is blank, no text, too long, or has the form of an id.
+        ConfigurationError: When it is blank, not a text, too long, or has the form of an id.
     """
     if key is None:
         return None
@@ -232,16 +232,16 @@ def checked_key(key: Any) -> str | None:
     if not text or len(text) > _MAX_KEY or "\n" in text or is_note_id(text):
         raise ConfigurationError(
             f"A key is a name of at most {_MAX_KEY} characters on one line, such as "
-            '"build command", and not like an id.'
+            '"build command", and does not look like an id.'
         )
     return text
 
 
 def checked_kind(kind: Any) -> NoteKind | None:
-    """Return a kind; None for none.
+    """Return a kind, or None if none is given.
 
     Raises:
-        ConfigurationError: When there is none of that name.
+        ConfigurationError: When there is no such kind.
     """
     found: NoteKind | None = None if kind is None else checked_choice(kind, NoteKind, "kind")
     return found
@@ -251,7 +251,7 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Return tags, each once.
 
     Raises:
-        ConfigurationError: When they are no list of texts.
+        ConfigurationError: When they are not a list of texts.
     """
     given = [tags] if isinstance(tags, str) else list(tags)
     if not all(isinstance(tag, str) for tag in given):
@@ -277,12 +277,12 @@ def is_expired(value: Mapping[str, Any], now: Callable[[], datetime]) -> bool:
     end = value.get(_EXPIRES_AT)
     try:
         return end is not None and datetime.fromisoformat(end) <= now()
-    except (TypeError, ValueError):  # an application may have put anything there
+    except (TypeError, ValueError):  # an application may have stored anything there
         return True
 
 
 def note_of(value: Mapping[str, Any], user_id: str | None, level: NoteLevel) -> Note | None:
-    """Return the note that a value holds; None where it holds none, or one of another owner."""
+    """Return the note in a value, or None if there is none or it belongs to another owner."""
     try:
         if value["user_id"] != user_id or value["type"] != level:
             return None
@@ -300,7 +300,7 @@ def note_of(value: Mapping[str, Any], user_id: str | None, level: NoteLevel) -> 
             source=value["source"],
             by="tool" if value.get("by") == "tool" else "application",
         )
-    except (KeyError, TypeError, ValueError):  # an application may have put anything there
+    except (KeyError, TypeError, ValueError):  # an application may have stored anything there
         return None
 
 
@@ -312,5 +312,5 @@ def _text(value: Any) -> str:
 
 def _moment(value: str) -> datetime:
     moment = datetime.fromisoformat(value)
-    # As it is written; to convert a thousand notes takes 10 ms.
+    # Do not convert UTC times: it takes 10 ms for a thousand notes.
     return moment if moment.tzinfo is UTC else moment.astimezone(UTC)

@@ -28,9 +28,9 @@ Notes = list[Note]
 
 
 class Notebook:
-    """Notes that are kept on purpose: for a session, a project of a user, or a user.
+    """Notes that are kept deliberately: for a session, a project of a user, or a user.
 
-    They are kept in a `BaseStore`: `store`, else the one that the running graph was compiled with.
+    They are kept in a `BaseStore`: `store`, or else that of the running graph.
     Global notes belong to one user and are never shared.
 
     Args:
@@ -98,7 +98,7 @@ class Notebook:
 
     @property
     def store(self) -> BaseStore | None:
-        """Its own store; None if it uses that of the running graph."""
+        """Its own store, or None if it uses that of the running graph."""
         return self._store
 
     def with_store(self, store: BaseStore) -> Notebook:
@@ -289,7 +289,7 @@ class Notebook:
         Args:
             user_id: The user.
             session_id: The session or thread.
-            by: Caller: a tool cannot change notes of the application.
+            by: The caller: a tool cannot change notes by the application.
 
         Raises:
             ScopeError: When an id cannot be used.
@@ -310,7 +310,7 @@ class Notebook:
         )
 
     def _batch_of(self, store: BaseStore) -> Batch:
-        """Return what does a store's operations, one batch at a time: tools run in threads."""
+        """Return a function that executes a store's operations one batch at a time, for threads."""
 
         def batch(ops: Sequence[Any]) -> Any:
             with self._lock:
@@ -319,11 +319,11 @@ class Notebook:
         return batch
 
     def _found_store(self) -> BaseStore:
-        """Return the notebook's own store, else the running graph's.
+        """Return the notebook's own store, or else the running graph's.
 
         Raises:
-            ConfigurationError: When there is none: a file that nobody named would hold the notes of
-                one machine only, and memory would lose them.
+            ConfigurationError: When there is none: a default file would keep notes on one machine
+                only, and memory would lose them.
         """
         found = self._store or _store_of_graph()
         if found is None:
@@ -335,10 +335,10 @@ class Notebook:
 
 
 def _lifetime_by(store: BaseStore) -> timedelta | None:
-    """Return how long items of a store live by its own settings; None for ever.
+    """Return the lifetime of items by a store's own settings; None for ever.
 
-    A store shows what has expired until a sweep (LangGraph's `SqliteStore` even where it is told
-    to omit it), and no store tells when an item expires: so the end is in the note, too.
+    A store returns expired items until a sweep (LangGraph's `SqliteStore` even when told to omit
+    them), and no store reports when an item expires: so the note has its expiry, too.
     """
     settings = (getattr(store, "ttl_config", None) if store.supports_ttl else None) or {}
     minutes = settings.get("default_ttl")
@@ -346,7 +346,7 @@ def _lifetime_by(store: BaseStore) -> timedelta | None:
 
 
 def _store_of_graph() -> BaseStore | None:
-    """Return the store of the graph whose node is running; None outside of one."""
+    """Return the store of the graph whose node is running, or None outside of a graph."""
     try:
         return get_store()
     except (RuntimeError, KeyError):

@@ -42,13 +42,13 @@ from langchain_tokenmem.notes_state import Author
 OptionalText = TypeVar("OptionalText", str, str | None)
 
 Batch = Callable[[list[Any]], list[Any]]
-"""Does operations of a `BaseStore`, as its `batch`."""
+"""Executes operations of a `BaseStore`, like its `batch`."""
 
 _PAGE = 1_024
-"""Items that a store is asked for at a time; its own default is ten."""
+"""Items per request to a store; its own default is ten."""
 
 _NEAREST = 50
-"""Notes that are asked for by their vectors."""
+"""Notes to search by their vectors."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class NoteAddition:
 
     Attributes:
         note: The note as it is stored now.
-        is_stored: Whether it was written; False where the same content was there already.
+        is_stored: Whether it was written; False if the same content was already stored.
         replaced: The note with the same key that it replaced.
         dropped: The oldest notes, deleted because the level was over its limit.
     """
@@ -70,20 +70,20 @@ class NoteAddition:
 
 @dataclass(frozen=True)
 class ScopedNotes:
-    """The notes of a scope: they are added, found and removed.
+    """The notes of a scope: adds, finds and removes them.
 
     Attributes:
-        user_id: The user; None where the call names none: there are notes of the session alone.
+        user_id: The user; None if the call names none: then there are only notes of the session.
         session_id: The session or thread.
         project: The project of the user.
         store: Keeps them.
-        batch: Does the store's operations.
-        limit: Most notes of a level.
-        now: Gives the time, in UTC.
+        batch: Executes the store's operations.
+        limit: Maximum notes of a level.
+        now: Returns the time, in UTC.
         ranker: Ranks notes by a question.
         lifetime: Time after which notes of a session expire; None for never.
         before_store: Changes texts before they are stored.
-        by: Who asks for them: a tool changes no note of the application.
+        by: The caller: a tool cannot change a note by the application.
     """
 
     user_id: str | None
@@ -103,7 +103,7 @@ class ScopedNotes:
             if name is None:
                 continue
             if not isinstance(name, str) or not name.strip():
-                raise ScopeError(f"{what} is {name!r}; it is a text that is not blank.")
+                raise ScopeError(f"{what} is {name!r}; it must be a text that is not blank.")
             if what == "user_id":  # a sub-graph's session has a control character of ours
                 check_characters(name, what)
 
@@ -111,7 +111,7 @@ class ScopedNotes:
         """Return the namespace of a level.
 
         Raises:
-            ScopeError: When the call names no session, or no user, which the level needs.
+            ScopeError: When the level needs a session or a user that the call does not name.
         """
         if level == "session":
             if self.session_id is None:
@@ -130,11 +130,11 @@ class ScopedNotes:
         return own if level == "global" else (*own, namespace_label(self.project.id))
 
     def levels(self, level: NoteLevel | None = None) -> tuple[NoteLevel, ...]:
-        """Return the one level, or all that the call's user and session allow.
+        """Return the given level, or all that the call's user and session allow.
 
         Raises:
             ScopeError: When there is none.
-            ConfigurationError: When there is no level of that name.
+            ConfigurationError: When there is no such level.
         """
         if level is not None:
             checked_choice(level, NoteLevel, "level")
@@ -195,7 +195,7 @@ class ScopedNotes:
         return NoteAddition(note, replaced=replaced, dropped=dropped)
 
     def get(self, name: str, *, level: NoteLevel | None = None) -> Note | None:
-        """Return the note of a key or an id, of the nearest level; None where there is none."""
+        """Return the note with a key or an id, of the nearest level, or None if there is none."""
         levels = self.levels(level)
         is_id = is_note_id(name)
         name = name if is_id else self._as_kept(name)
@@ -207,7 +207,7 @@ class ScopedNotes:
                     return note
         if not is_id:
             return None
-        # A note that has a key is stored by that.
+        # A note with a key is stored under it.
         return next((note for note in self._notes(levels) if note.id == name), None)
 
     def listed(
@@ -222,7 +222,7 @@ class ScopedNotes:
         return found[: None if limit is None else max(0, limit)]
 
     def remove(self, name: str, *, level: NoteLevel | None = None) -> Note | None:
-        """Delete the note of a key or an id, and return it; None where there is none."""
+        """Delete the note with a key or an id and return it, or None if there is none."""
         note = self.get(name, level=level)
         if note is not None:
             self._check(note)
@@ -243,7 +243,7 @@ class ScopedNotes:
         return _with_tags(found, tags)[: max(0, limit)]
 
     def relevant(self, questions: Sequence[str]) -> tuple[list[Note], set[str]]:
-        """Return the notes that match the questions, the first one counts most; and all ids."""
+        """Return the notes that match the questions, the first counting most, and all ids."""
         levels = self.levels()
         here = self._notes(levels)
         return self._ranked(here, questions, levels), {note.id for note in here}
@@ -255,9 +255,9 @@ class ScopedNotes:
         return self.by in {"application", note.by}
 
     def _check(self, note: Note | None) -> None:
-        """Raise where a tool is about to replace or remove a note of the application."""
+        """Raise if a tool is about to replace or remove a note by the application."""
         if note is not None and not self._may_change(note):
-            raise ConfigurationError(f"{note.id} was written by the application; it stays.")
+            raise ConfigurationError(f"{note.id} was written by the application; it is kept.")
 
     def _put(self, note: Note) -> PutOp:
         """Return the operation that stores a note; a store may sweep one that has expired."""
@@ -273,7 +273,7 @@ class ScopedNotes:
         return [PutOp(self.namespace(level), key, None) for key in keys]
 
     def _drop_oldest(self, level: NoteLevel, newest: Note) -> tuple[Note, ...]:
-        """Delete what is over the limit, and return it; read again, for others may write, too."""
+        """Delete the notes over the limit and return them; read again, as others may write, too."""
         here = self._notes([level])
         others = [note for note in _newest_first(here) if note.item_key != newest.item_key]
         older = [*filter(self._may_change, others)]
@@ -284,7 +284,7 @@ class ScopedNotes:
     def _ranked(
         self, here: Sequence[Note], questions: Sequence[str], levels: Sequence[NoteLevel]
     ) -> list[Note]:
-        """Return the notes that match, of the first question first; the same content once."""
+        """Return the matching notes, those of the first question first, each content once."""
         cosines: dict[str, float] = {}
         has_vectors = bool(getattr(self.store, "index_config", None))
         if has_vectors and here and questions and questions[0].strip():
@@ -302,14 +302,14 @@ class ScopedNotes:
         return [*found.values()]
 
     def _notes(self, levels: Sequence[NoteLevel]) -> list[Note]:
-        """Return all notes of some levels; what is no note of this scope is left out."""
+        """Return all notes of some levels, without items that are not notes of this scope."""
         items = self._items(levels)
         return [note for level in levels for note in self._notes_of(items[level], level)]
 
     def _notes_of(self, items: Iterable[Item], level: NoteLevel) -> list[Note]:
-        """Return the notes of items of a level, but for expired ones.
+        """Return the notes in items of a level, except expired ones.
 
-        The owner and the namespace are checked again, whatever a store brings.
+        The owner and the namespace are checked again, whatever the store returned.
         """
         namespace = self.namespace(level)
         found: dict[str, Note] = {}
@@ -339,7 +339,7 @@ class ScopedNotes:
             )
             for level, page in zip(unread, pages, strict=True):
                 found[level] += page
-            # A store of others may have smaller pages than it is asked for.
+            # A third-party store may return smaller pages than requested.
             least = _PAGE if isinstance(self.store, ItemStore) else 1
             unread = [n for n, page in zip(unread, pages, strict=True) if len(page) >= least]
         return found
@@ -355,7 +355,7 @@ def _newest_first(notes: Iterable[Note]) -> list[Note]:
 
 
 def _cosines(items: Iterable[SearchItem]) -> dict[str, float]:
-    """Return the scores of items by their content; a store without an index gives none."""
+    """Return the scores of items by their content; a store without an index has none."""
     return {
         item.value["content"]: item.score
         for item in items

@@ -1,4 +1,4 @@
-"""Search in notes: the words of recall's analyser, BM25 and a floor, with a store's vectors."""
+"""Search in notes: terms of recall's analyser, BM25 and a floor, and a store's vectors."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from langchain_tokenmem.recall.fusion import Boosts, Floor, fused
 from langchain_tokenmem.recall.words import Bm25, Posting, score
 
 NOTES_FLOOR = Floor(share=0.3)
-"""Least that notes must have in common with a question: less than messages, since notes are chosen.
+"""Minimum that notes must have in common with a question; less than messages, as notes are chosen.
 
 On LoCoMo's facts, and on the chats of REALTALK with each line as a note
-(benchmarks/notes_recall.py), 0.7 % and 1.1 % of 200 unrelated questions bring a note; recall's own
+(benchmarks/notes_recall.py), 0.7 % and 1.1 % of 200 unrelated questions find a note; recall's own
 floor costs 1.7 points of LoCoMo's evidence.
 """
 
 _BM25 = Bm25()
-"""Recall's own. Notes that were written one after the other lend each other words: of two that
-match alike the one comes first whose neighbours match, too. On LoCoMo that gives 3 points of the
-evidence, on REALTALK 2."""
+"""Recall's own. Notes written in succession lend each other words: of two that match equally, the
+one whose neighbours match, too, comes first. On LoCoMo that gains 3 points of the evidence, on
+REALTALK 2."""
 
 _KNOWN_TEXTS = 16_384
-"""Notes of which the terms are kept."""
+"""Notes whose terms are cached."""
 
 _ONE_TALK_S = 3_600.0
-"""Seconds between two notes from which on they are of two talks, and lend each other nothing."""
+"""Seconds between two notes after which they no longer count as neighbours."""
 
 _STEP = 1 << PART_BITS
 _FAR_STEP = (_BM25.neighbours + 1) * _STEP
 _DATE_BOOST = Boosts().date
-_LEXICAL_WEIGHT, _DENSE_WEIGHT = 0.4, 0.6  # as recall has them
+_LEXICAL_WEIGHT, _DENSE_WEIGHT = 0.4, 0.6  # the same as recall's
 
 
 class NoteRanker:
     """Ranks notes by a question.
 
     Args:
-        analyser: Makes the terms of notes and questions; those of a note are made once.
+        analyser: Produces the terms of notes and questions; those of notes are cached.
     """
 
     def __init__(self, analyser: TextAnalyser) -> None:
         self._analyser = analyser
-        # Of 1,000 notes the terms take 300 ms, everything else of a question less than 20.
+        # For 1,000 notes, the terms take 300 ms, everything else in a search less than 20.
         self._terms = lru_cache(_KNOWN_TEXTS)(lambda text: Counter(analyser.terms(text)))
 
     def rankings(
@@ -64,17 +64,17 @@ class NoteRanker:
     ) -> list[list[Note]]:
         """Return for each question the notes that match it, best first; equal ones newest first.
 
-        The notes are gone through once for all questions.
+        One pass over the notes serves all questions.
 
         Args:
             notes: All notes of the scope.
-            questions: As they were asked.
-            cosines: Similarity of the notes' vectors to the first question's, by content, where the
-                store has an index.
+            questions: The questions as asked.
+            cosines: Similarity of the notes' vectors to the first question's, by content, if
+                the store has an index.
         """
         idle = self._analyser.harmless.union(NEGATIONS)
         asked = [self._analyser.query_terms(question) for question in questions]
-        asked = [[] if idle.issuperset(terms) else terms for terms in asked]  # about nothing
+        asked = [[] if idle.issuperset(terms) else terms for terms in asked]  # only stop-words
         if not notes or not any(asked):
             return [[] for _ in questions]
         by_unit = _units(notes)
@@ -115,7 +115,7 @@ class NoteRanker:
             for unit, note in by_unit.items()
             if note.content in cosines
         ]
-        # A neighbour moves a note up and never brings one that does not match itself.
+        # A neighbour moves a note up, but never adds one that does not match itself.
         matching = {unit for rows in postings.values() for unit, *_ in rows}.union(dict(near))
         ranking = fused(
             score(postings, counts, len(by_unit), average_length, _BM25),
@@ -135,14 +135,14 @@ class NoteRanker:
 
 
 def _searched_text(note: Note) -> str:
-    """Return what of a note is searched: its content, key, tags and date."""
+    """Return the searched text of a note: its content, key, tags and date."""
     day = note.updated_at
     date = f"{day.day} {MONTHS[day.month - 1]} {day.year}"
     return "\n".join((note.content, note.key or "", *note.tags, date))
 
 
 def _units(notes: Sequence[Note]) -> dict[int, Note]:
-    """Return notes by the numbers that BM25 knows them by: those of one talk are neighbours."""
+    """Return notes by their BM25 unit numbers: notes written in succession are neighbours."""
     by_unit: dict[int, Note] = {}
     unit, before, level = 0, -_ONE_TALK_S, ""
     for written_s, note in sorted(
@@ -157,5 +157,5 @@ def _units(notes: Sequence[Note]) -> dict[int, Note]:
 
 
 def _boost(note: Note, dates: Sequence[NamedDate | NamedSpan]) -> float:
-    """Return the factor of a note's score: a note of a date that the question names moves up."""
+    """Return the factor of a note's score: notes of a date that the question names move up."""
     return 1 + _DATE_BOOST * any(date.fits(note.updated_at) for date in dates)

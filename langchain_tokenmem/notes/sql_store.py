@@ -78,8 +78,8 @@ class SqlStore(ItemStore):
         self.store.database.forget_deleted()
         if left := self._items_under(prefix, 1):
             raise StoreError(
-                f"{count} items under {prefix} were deleted, and {left[0].namespace} holds one "
-                f"again: somebody puts items there. Stop that, and erase again."
+                f"{count} items under {prefix} were deleted, but {left[0].namespace} has one "
+                f"again: another writer stores items there. Stop it, and erase again."
             )
         return {"items": count}
 

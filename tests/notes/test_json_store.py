@@ -287,7 +287,7 @@ def test_erase_names_damaged_files_of_which_it_cannot_tell(folder, caplog):
     with JsonStore(folder) as store:
         found = store.erase((*ANN, "project"))
         assert (found["damaged_files"], found["damaged_files_left"]) == (0, 2)
-        assert caplog.text.count("may hold items") == 2
+        assert caplog.text.count("may contain items") == 2
         assert store.erase(PROJECT)["damaged_files"] == 1
 
 
