@@ -1,7 +1,7 @@
-"""Backlog of a conversation: more messages than one call can look at, as at the first contact.
+"""Backlog of a conversation: more messages than one call can process, such as an imported history.
 
-A call is served from the newest messages, in a time that does not depend on the others; these are
-summarized behind it, a part at a time, at a flat cost for each message.
+A call uses the newest messages, in a time that does not depend on the others; these are summarized
+in the background, a part at a time, at a constant cost per message.
 """
 
 from __future__ import annotations
@@ -18,31 +18,32 @@ _MANY_MESSAGES = 2_000
 _PART_MESSAGES = 1_000
 
 _MANY_CHARACTERS = 64
-"""Characters for each token of the limit: some 16 windows of text, as one part has at most."""
+"""Characters per token of the limit: about 16 windows of text, the maximum of one part."""
 
 _NEWEST_CHARACTERS = 12
-"""Characters for each token of the limit that are surely over it: text has 1 to 6 a token."""
+"""Characters per token of the limit that certainly exceed it: text has 1 to 6 per token."""
 
 
 def newest_messages(
     messages: Sequence[BaseMessage], state: MemoryState, limit: int
 ) -> list[BaseMessage] | None:
-    """Return the messages that a request can show of a conversation with a backlog; None without.
+    """Return the messages of a conversation with a backlog that a request may show, or None.
 
-    They are over the limit, so that leaving the others out changes no request: what is covered,
-    then system, pinned, first and newest human messages, then all from one message on.
+    None means that there is no backlog. The messages exceed the limit, so that leaving out the
+    others changes no request: what is covered, then system, pinned, first and newest human
+    messages, then all from one message on.
 
     Args:
         messages: The conversation, oldest first.
         state: What was decided so far.
-        limit: Most tokens of a request.
+        limit: Maximum tokens of a request.
     """
     if not _are_many(messages[_first_uncovered(messages, state) :], limit):
-        return None  # seen without a look at what is covered
+        return None  # known without checking what is covered
     named = with_ids(messages)
     start = _first_uncovered(named, state)
     characters, index = 0, len(named)
-    # No message has less than a token, and none is counted yet.
+    # Every message has at least one token; none is counted yet.
     least = max(start, len(named) - limit)
     while index > least and characters < _NEWEST_CHARACTERS * limit:
         index -= 1
@@ -63,14 +64,14 @@ def newest_messages(
 def beginnings(
     messages: Sequence[BaseMessage], state: MemoryState, limit: int
 ) -> Iterator[Sequence[BaseMessage]]:
-    """Yield the beginnings of a conversation, each by one part longer; the last one is all of it.
+    """Yield the beginnings of a conversation, each one part longer; the last is all of it.
 
-    A summary of each in turn takes in every message once.
+    Summarizing each in turn covers every message once.
 
     Args:
         messages: The conversation, oldest first.
-        state: What was decided so far: the parts begin behind what it covers.
-        limit: Most tokens of a request.
+        state: What was decided so far: the parts begin after what it covers.
+        limit: Maximum tokens of a request.
     """
     named = with_ids(messages)
     start = _first_uncovered(named, state)
@@ -87,7 +88,7 @@ def beginnings(
 
 
 def _first_uncovered(messages: Sequence[BaseMessage], state: MemoryState) -> int:
-    """Return the index behind the last message that the summary covers; 0 without one."""
+    """Return the index after the last message that the summary covers; 0 if there is no summary."""
     summary = state["summary"]
     return covered_end(messages, summary) if summary else 0
 

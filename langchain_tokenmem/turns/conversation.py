@@ -1,4 +1,4 @@
-"""`Conversation`: the I/O around a turn, with the values that go in and out of it."""
+"""`Conversation`: the I/O around a turn, with its input and output values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import MemoryState
 
 ATTEMPTS = 8
-"""Tries to commit a new state; each failure means that another writer's commit won."""
+"""Attempts to commit a new state; each fails only if another writer committed first."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class TurnRequest:
 
     Attributes:
         options: System text, tools, overhead and budget of the call.
-        incoming: Messages of this turn that are not stored yet; none where the state has them.
-        steps: Steps that may be taken; None for none: then only the view is made.
-        instruction: Instruction of a compaction that the agent asked for; None where it did not.
-        is_sent: Whether the view is the request itself; a prompt of a chain makes another one.
+        incoming: Messages of this turn that are not stored yet; empty if the state contains them.
+        steps: Steps that may be taken; None to make only the view.
+        instruction: Instruction for a compaction that the agent asked for, if it did.
+        is_sent: Whether the view is the request itself; a chain's prompt makes another request.
     """
 
     options: RequestOptions = field(default_factory=RequestOptions)
@@ -40,18 +40,18 @@ class TurnRequest:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A conversation as it was loaded for one call.
+    """A conversation as loaded for one call.
 
     Attributes:
         request: The adapter's request.
-        messages: The messages that the memory looks at, oldest first.
+        messages: The messages that the memory processes, oldest first.
         state: The memory's state, with a summary that was finished meanwhile.
-        stored: The state as it is kept; compared with a new one to see what changed.
+        stored: The state as stored, to compare a new one with.
         options: System text, tools, overhead and budget of the call.
         version: Version of the stored state, for a commit by compare-and-swap.
-        scope: Where recall may look; None where nothing is recalled.
-        newest: The messages that the call looks at, where there are too many for one call.
-        call: The call under this state; None where it looks at the newest messages only.
+        scope: Where recall may search; None if nothing is recalled.
+        newest: The messages that the call processes, if there are too many for one call.
+        call: The call under this state; None if it processes only the newest messages.
     """
 
     request: TurnRequest
@@ -72,7 +72,7 @@ class TurnResult:
     Attributes:
         state: The memory's state after it.
         view: The request for the model call.
-        changed: Whether the state differs from the one that is kept.
+        changed: Whether the state differs from the stored one.
     """
 
     state: MemoryState
@@ -85,17 +85,17 @@ class Conversation(Protocol):
 
     @property
     def memory(self) -> TokenMemory:
-        """Memory that decides what is shown."""
+        """The memory that decides what is shown."""
         ...
 
     @property
     def label(self) -> str:
-        """Name of the conversation in the log; empty where its warnings are logged elsewhere."""
+        """Name of the conversation in the log; empty if its warnings are logged elsewhere."""
         ...
 
     @property
     def key(self) -> Hashable:
-        """Key of its background summary; None where it can have none."""
+        """Key of its background summary, or None if it cannot have one."""
         ...
 
     def configured(self) -> Conversation:
@@ -103,23 +103,23 @@ class Conversation(Protocol):
         ...
 
     def load(self, request: TurnRequest, previous: Snapshot | None = None, /) -> Snapshot:
-        """Read the conversation; a snapshot of the same turn keeps its memory block."""
+        """Read the conversation; keep the memory block of an earlier snapshot of the turn."""
         ...
 
     def load_after_reply(self, request: TurnRequest, /) -> Snapshot | None:
-        """Read the conversation with the reply in it, and change nothing.
+        """Read the conversation including the reply, and change nothing.
 
-        None where a finished summary waits for the next call.
+        None if a finished summary waits for the next call.
         """
         ...
 
     def summarize(self, snapshot: Snapshot, wait_s: float, /) -> None:
-        """Make the summary that is due and keep it for the next load; runs in the background.
+        """Make the due summary and store it for the next load; runs in the background.
 
-        Where another process is making it, wait for that one at most `wait_s`.
+        If another process is making it, wait for that one at most `wait_s`.
         """
         ...
 
     def commit(self, snapshot: Snapshot, state: MemoryState, /) -> bool:
-        """Keep a new state; return False where another writer was first."""
+        """Store a new state; return False if another writer was first."""
         ...

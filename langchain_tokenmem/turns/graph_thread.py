@@ -1,8 +1,8 @@
 """A thread in a graph's state as the conversation of a turn.
 
-A graph keeps the memory's state in its own checkpoints, where no thread of ours may write. So a
-finished summary waits in the memory for the next turn of the same thread, and a new state goes back
-with the update of the node.
+A graph keeps the memory's state in its own checkpoints, which our threads must not write. So a
+finished summary waits in memory for the next turn of the same thread, and a new state is returned
+in the node's update.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from langchain_tokenmem.turns.backlog import beginnings
 from langchain_tokenmem.turns.conversation import Snapshot, TurnRequest
 
 STATE_IS_LOST = (
-    "The memory's state was not kept since the last call: messages that were summarized before "
-    "came again without their summary. It was found by their words, which works in this process "
-    "only; elsewhere they are summarized again. To keep the state: in a graph, "
+    "The memory's state was not kept since the last call: messages that were already summarized "
+    "came again without their summary. It was found by their content, which works only in this "
+    "process; others summarize them again. To keep the state: in a graph, "
     "builder.compile(checkpointer=...) with entry = memory_nodes(builder, memory); an agent that "
     "is a node of another graph, create_agent(..., checkpointer=True). A run that starts again "
-    "from an earlier checkpoint says this, too."
+    "from an earlier checkpoint causes this warning, too."
 )
-"""Warning of a memory whose state gets lost between two calls."""
+"""Warning about a state that is lost between two calls."""
 
 
 @dataclass(frozen=True)
 class RemovedMessages:
-    """Takes the words of removed messages out of the memory's state.
+    """Removes the words of removed messages from the memory's state.
 
     Attributes:
         transcript: Reads every row of the thread's transcript, hidden ones included; given ids,
             the rows of these messages.
-        others: Messages of the thread that this call may not have been given: they stand.
+        others: Messages of the thread that this call may not include: they count as present.
     """
 
     transcript: Callable[..., Sequence[TranscriptRow]]
@@ -64,11 +64,11 @@ class RemovedMessages:
         count_text: Callable[[str], int],
         checked: CheckedMessages | None = None,
     ) -> MemoryState:
-        """Return the state without words of messages that its thread has no more.
+        """Return the state without words of messages that its thread no longer has.
 
-        Messages that `CompactNode(prune=True)` has moved into the transcript are not removed. The
-        transcript is read only where there are such messages, and others are missing or a summary
-        has earlier words of one.
+        Messages that `CompactNode(prune=True)` moved into the transcript do not count as removed.
+        The transcript is read only if there are such messages, and others are missing or were
+        edited after they were summarized.
         """
         there = self._with_others(messages)
         if state["pruned"]:
@@ -78,7 +78,7 @@ class RemovedMessages:
         return with_current_words(there, state, count_text, checked, hides=True)
 
     def _has_edited(self, state: MemoryState, there: Sequence[BaseMessage]) -> bool:
-        """Return whether a message that is summarized, but not pruned, has had other words."""
+        """Return whether a message that is summarized, but not pruned, was edited."""
         summary = state["summary"]
         covered = there[: covered_end(there, summary)] if summary else []
         ids = [message.id for message in covered]
@@ -86,7 +86,7 @@ class RemovedMessages:
         return len({row.seq for row in wordings}) < len(wordings)
 
     def _with_others(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-        """Return the thread's messages: those of the call, and those kept from it only."""
+        """Return the thread's messages: those of the call, and those only withheld from it."""
         given = {message.id: message for message in messages}
         if given.keys() >= {message.id for message in self.others}:
             return with_ids(messages)
@@ -101,17 +101,17 @@ class GraphThread:
 
     Attributes:
         memory: Decides what is shown, under the thread's own settings.
-        messages: The conversation as the graph's state holds it.
-        state: The memory's state as the graph's state holds it.
+        messages: The conversation in the graph's state.
+        state: The memory's state in the graph's state.
         key: User, thread, namespace and name of the memory, for summaries in the background; None
-            without a thread: there are none then.
-        scope: Where the thread is kept for recall; None: nothing is recalled.
-        label: Name of the conversation in the log; empty where this view is not sent.
-        user_id: Who owns the thread; None where the run names nobody, or the thread is shared.
-        thread: Name of the thread; None without one.
+            if there is no thread, and so no such summaries.
+        scope: Where the thread is stored for recall; None if nothing is recalled.
+        label: Name of the conversation in the log; empty if this view is not sent.
+        user_id: Owner of the thread; None if the run names no user, or the thread is shared.
+        thread: Name of the thread, if there is one.
         subgraph: Names of the sub-graphs that the run is in; empty for the graph itself.
-        pins: Pins in the graph's state, by their ids; None where it has no channel of them.
-        removed: Takes out words of removed messages; None where the thread keeps what it removes.
+        pins: Pins in the graph's state, by id; None if it has no channel for them.
+        removed: Removes words of removed messages; None if the thread keeps what it removes.
         checkpointed: Ids of messages that the run's checkpointer keeps in the recall's store.
     """
 
@@ -129,11 +129,11 @@ class GraphThread:
     checkpointed: Collection[str] = ()
 
     def configured(self) -> GraphThread:
-        """Return the thread itself: its memory has its settings."""
+        """Return the thread itself: its memory already has its settings."""
         return self
 
     def load(self, request: TurnRequest, previous: Snapshot | None = None) -> Snapshot:
-        """Take the summary that was finished for this thread, and keep new messages for recall.
+        """Take a finished summary for this thread, and store new messages for recall.
 
         Raises:
             ScopeError: When the thread belongs to another user.
@@ -156,7 +156,7 @@ class GraphThread:
         return self._with_scope(snapshot, self.scope)
 
     def _with_scope(self, snapshot: Snapshot, scope: ConversationScope) -> Snapshot:
-        """Return the snapshot with new messages kept for recall, and where it may look."""
+        """Return the snapshot after storing new messages for recall, with the scope of recall."""
         state, recall = snapshot.state, self.memory.recall
         try:
             if recall is not None:
@@ -165,7 +165,7 @@ class GraphThread:
             raise
         except TokenMemoryError as error:
             self.memory.warn_once(
-                f"Session {scope.session_id!r}: nothing is kept for recall nor recalled, {error}"
+                f"Session {scope.session_id!r}: nothing is stored for recall or recalled, {error}"
             )
             return snapshot
         snapshot = replace(snapshot, state=state)
@@ -175,7 +175,7 @@ class GraphThread:
         return replace(snapshot, scope=replace(scope, branch=branch, pruned=state["pruned"]))
 
     def with_first_sights(self, state: MemoryState) -> MemoryState:
-        """Return the state with the times of messages that are new; only where they are shown."""
+        """Return the state with the times of new messages, if times are shown."""
         if (shown := self.memory.engine.rules.show_times) is None:
             return state
         before, summary = state.get("times", []), state["summary"]
@@ -191,7 +191,7 @@ class GraphThread:
         return state if times == before else {**state, "times": times}
 
     def note_reply(self) -> None:
-        """Note when the newest replies were complete, for the thread's next call."""
+        """Record when the newest replies were complete, for the thread's next call."""
         if self.memory.engine.rules.show_times is None or self.key is None:
             return
         newest = takewhile(lambda message: role_of(message) == "ai", reversed(self.messages))
@@ -200,25 +200,25 @@ class GraphThread:
         self.memory.finished_summaries.note_replies(self.key, times)
 
     def load_after_reply(self, request: TurnRequest) -> Snapshot | None:
-        """Return the thread with the reply in it; None where a finished summary waits for it."""
+        """Return the thread with the reply, or None if a finished summary waits for it."""
         state = self.state
         if self.memory.finished_summaries.waiting(self.key, self.messages, state) is not None:
             return None
         return Snapshot(request, self.messages, state, state, request.options)
 
     def commit(self, snapshot: Snapshot, state: MemoryState) -> bool:
-        """Keep a new summary for a graph that loses its state.
+        """Remember a new summary in case the graph loses its state.
 
-        The state itself goes back to the graph with the update of the node.
+        The state itself is returned to the graph in the node's update.
         """
         if state["summary"] is not snapshot.state["summary"]:
             self._remember(snapshot, state)
         return True
 
     def summarize(self, snapshot: Snapshot, _wait_s: float) -> None:
-        """Make the summary that is due; it waits for the next turn of this thread.
+        """Make the due summary; it waits for the next turn of this thread.
 
-        Where there is a backlog it is made part by part, and what is done before an error is kept.
+        With a backlog it is made part by part, and the parts done before an error are kept.
         """
         messages, before = snapshot.messages, snapshot.state
         after, limit = before, self.memory.limit_of(snapshot.options)
@@ -230,7 +230,7 @@ class GraphThread:
             self._remember(snapshot, after, self.key)
 
     def _remember(self, snapshot: Snapshot, after: MemoryState, key: Hashable = None) -> None:
-        """Keep a new summary, unless it was made under an instruction."""
+        """Remember a new summary, unless it was made under an instruction."""
         if snapshot.request.instruction is not None:
             return
         messages, before = snapshot.messages, snapshot.state
@@ -244,17 +244,17 @@ class GraphThread:
     ) -> list[Hashable]:
         """Return the scopes in which summaries of this conversation are found again, nearest first.
 
-        That is its owner's same thread, although the system text may have changed since: it is part
-        of the same conversation. In another thread of the owner all that a summarizer may read
-        beside the conversation has to be the same; recalled text, which no other request has, is
-        in none.
+        The first is its owner's same thread, even if the system text has changed since: it is part
+        of the same conversation. In another thread of the owner, everything that a summarizer may
+        read beside the conversation has to be the same; no scope includes recalled text, which no
+        other request has.
 
         Args:
             state: The state before the summary.
             request: The call; a summarizer may read its system text, tools and settings.
-            after: The state with the summary; None where one is looked for.
+            after: The state with the summary; None to look for one.
         """
-        # A block of a tool result has lines of this conversation only.
+        # A block of a tool result quotes this conversation only.
         asked = {key for key, block in state["blocks"].items() if "named" not in block}
         hidden = asked - after["blocks"].keys() if after else set()
         options, system = request.options, request.options.get("system") or ""
@@ -285,7 +285,7 @@ class GraphThread:
         return {**state, "owner": self.user_id}
 
     def _without_removed(self, removed: RemovedMessages, state: MemoryState) -> MemoryState:
-        """Return the state without words of messages that the thread has no more.
+        """Return the state without words of messages that the thread no longer has.
 
         Raises:
             StoreError: When the transcript cannot be read.
@@ -296,12 +296,12 @@ class GraphThread:
         return removed.without(self.messages, state, count, checked)
 
     def _found_again(self, request: TurnRequest, state: MemoryState) -> MemoryState | None:
-        """Return the state with a summary of these very words, where one is due and was made."""
+        """Return the state with a summary of exactly these messages, if one is due and was made."""
         known, engine = self.memory.finished_summaries, self.memory.engine
         found = known.find(self._places(state, request), self.messages, state)
         if found is None:
             return None
-        # A plan counts every message: it is made last.
+        # A plan counts every message: make it last.
         if not engine.plan(engine.prepare(self.messages, state, **request.options)).fold:
             return None
         state, agent = found
@@ -312,10 +312,10 @@ class GraphThread:
     def _kept_for_recall(
         self, store: Any, scope: ConversationScope, state: MemoryState
     ) -> MemoryState:
-        """Write the messages that are new to the recall's store; return the state that knows it.
+        """Write the new messages to the recall's store; return a state that records this.
 
-        What the run's checkpointer keeps there is written once it is hidden: a run with
-        `durability="exit"` has checkpoints at its end only.
+        Those that the run's checkpointer stores there are written only once they are hidden: a run
+        with `durability="exit"` has checkpoints only at its end.
         """
         ids = [message.id for message in self.messages]
         last = state["stored_to"]
@@ -331,7 +331,7 @@ class GraphThread:
 
 
 def _lacks_messages(state: MemoryState, there: Sequence[BaseMessage]) -> bool:
-    """Return whether a message is missing that the state has words of, beyond pruned ones."""
+    """Return whether a message whose words are in the state is missing, apart from pruned ones."""
     if noted_ids(state) - {message.id for message in there}:
         return True
     summary = state["summary"]
@@ -343,8 +343,8 @@ def _lacks_messages(state: MemoryState, there: Sequence[BaseMessage]) -> bool:
 def with_pruned(
     messages: Sequence[BaseMessage], state: MemoryState, rows: Sequence[TranscriptRow]
 ) -> list[BaseMessage]:
-    """Return the messages with those that were moved into the transcript, in their order."""
-    said = {row.seq: row for row in rows}  # the newest words of each stand last
+    """Return the messages together with those that were moved into the transcript, in order."""
+    said = {row.seq: row for row in rows}  # the newest wording of each is the last
     seqs = {row.message.id: seq for seq, row in said.items()}
     held = {message.id for message in messages}
     moved = [

@@ -71,8 +71,8 @@ class SessionPins:
 
     Attributes:
         store: Keeps the transcript and the state.
-        session_id: Names the conversation.
-        user_id: Owner of the session; checked by the store when it is given.
+        session_id: Id of the conversation.
+        user_id: Owner of the session; checked by the store if given.
         by: Who pins.
         before_store: Changes texts before they are pinned.
     """
@@ -84,7 +84,7 @@ class SessionPins:
     before_store: BeforeStore | None = None
 
     def pin(self, what: str | int) -> Pin:
-        """Pin a text, or the message of a number, and return the pin; twice is once.
+        """Pin a text, or the message with a number, and return the pin; a repeat changes nothing.
 
         Raises:
             ConfigurationError: When there is no such message, or the text cannot be pinned.
@@ -97,7 +97,7 @@ class SessionPins:
             text, source = f"{speaker}: {text_of(message)}", reference(message.id)
         else:
             raise ConfigurationError(
-                f"{described(what)} cannot be pinned; a pin is a text, or the number of a message."
+                f"{described(what)} cannot be pinned; a pin is a text or the number of a message."
             )
 
         def pinned(state: MemoryState) -> tuple[MemoryState, Pin]:
@@ -111,7 +111,7 @@ class SessionPins:
         return _changed(self, pinned, "pins are as they were")
 
     def unpin(self, name: str | int) -> bool:
-        """Unpin by id, text or number of the message; return whether there was such a pin."""
+        """Unpin by id, text or message number; return whether there was such a pin."""
         source = "" if isinstance(name, str) else reference(self._message(name).id)
 
         def without(state: MemoryState) -> tuple[MemoryState, bool]:
@@ -147,12 +147,12 @@ def _changed(
     change: Callable[[MemoryState], tuple[MemoryState, T]],
     kept: str,
 ) -> T:
-    """Store a changed state of a session, on what others have committed meanwhile.
+    """Change the state of a session, on top of what others have committed meanwhile.
 
     Args:
-        session: Names the session and its store.
+        session: The session and its store.
         change: Returns the state with the change, and its outcome.
-        kept: What the error says of the session.
+        kept: What the error says about the session.
     """
     store, name, user = session.store, session.session_id, session.user_id
     for _ in range(ATTEMPTS):
@@ -168,10 +168,10 @@ def _changed(
 
 
 _POLL_S = 0.1
-"""Seconds between two looks for the summary of another process, for a call at the hard limit."""
+"""Seconds between two checks for another process's summary, for a call at the hard limit."""
 
 _NEVER = threading.Event()
-"""Waited for instead of sleeping; it is never set."""
+"""Never set: waiting for it replaces sleeping."""
 
 
 @dataclass(frozen=True)
@@ -181,11 +181,11 @@ class StoredSession:
     Attributes:
         memory: Decides what is shown.
         store: Keeps the transcript and the state.
-        session_id: Names the conversation.
-        user_id: Owner of the session; checked by the store when it is given.
+        session_id: Id of the conversation.
+        user_id: Owner of the session; checked by the store if given.
 
     Raises:
-        ScopeError: When an id holds a control character, as those of sub-graphs do.
+        ScopeError: When an id contains a control character, as those of sub-graphs do.
     """
 
     memory: TokenMemory
@@ -195,7 +195,7 @@ class StoredSession:
 
     def __post_init__(self) -> None:
         for name, what in ((self.session_id, "session_id"), (self.user_id, "user_id")):
-            if isinstance(name, str):  # the store tells what else may be wrong with it
+            if isinstance(name, str):  # the store reports anything else
                 check_characters(name, what)
 
     @property
@@ -209,7 +209,7 @@ class StoredSession:
         return (id(self.store), self.session_id)
 
     def configured(self) -> StoredSession:
-        """Return the session with its own settings, else those of its user."""
+        """Return the session with its own settings, or else those of its user."""
         settings = self.store.settings(self.session_id, user_id=self.user_id)
         memory = self.memory.with_settings(settings)
         if memory.engine.source is None:
@@ -221,9 +221,9 @@ class StoredSession:
         return self if memory is self.memory else replace(self, memory=memory)
 
     def add(self, messages: Sequence[BaseMessage]) -> None:
-        """Append messages to the transcript, as `before_store` of the memory gives them.
+        """Append messages to the transcript, as returned by the memory's `before_store`.
 
-        What a model has written in the form of the memory's own blocks is left out.
+        Text that a model wrote in the form of the memory's own blocks is left out.
         """
         given = self.memory.without_stamps(as_messages(messages))
         with waiting_at_most(self.memory.max_wait_s):
@@ -232,11 +232,11 @@ class StoredSession:
             self.store.add(self.session_id, stored, user_id=self.user_id, now=now)
 
     def set_mode(self, name: str) -> None:
-        """Switch the session to another mode, from its next call on; an empty name is none.
+        """Switch the session to another mode, from its next call on; an empty name for none.
 
         Raises:
             ConfigurationError: When there is no such mode.
-            StoreError: When other writers committed first, again and again.
+            StoreError: When other writers repeatedly committed first.
         """
         annotations = self.memory.engine.annotations
         annotations.mode_named(name)
@@ -269,9 +269,9 @@ class StoredSession:
         )
 
     def with_turn_memories(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-        """Return the whole transcript, in which each turn's last message tells what it did.
+        """Return the whole transcript, in which each turn's last message reports what it did.
 
-        Superseded words, which stand in front of the current ones, tell nothing.
+        Superseded wordings, which come before the current ones, report nothing.
         """
         current = [message for message in messages if "superseded" not in marks_of(message)]
         reading = self.memory.engine.annotations.turns
@@ -279,9 +279,9 @@ class StoredSession:
         return [m if "superseded" in marks_of(m) else told[m.id] for m in messages]
 
     def _with_current_words(self, state: MemoryState, edits: str) -> MemoryState:
-        """Return a state that has the transcript's words of now.
+        """Return a state with the current words of the transcript.
 
-        The transcript is read where it was edited since, once.
+        The transcript is read once after each edit.
         """
         is_empty = state["summary"] is None and not noted_words(state) and not state["blocks"]
         if is_empty or state.get("edits", "") == edits:
@@ -301,9 +301,9 @@ class StoredSession:
         return {**state, "edits": edits}
 
     def _with_turns(self, state: MemoryState) -> MemoryState:
-        """Return a state that knows what the covered part of its turn has done.
+        """Return a state that records what the covered part of its turn has done.
 
-        One from before there were turn memories does not: the rows of that turn are read, once.
+        A state without turn memories does not: the rows of that turn are read once.
         """
         summary = state["summary"]
         if summary is None or "turns" in state:
@@ -314,20 +314,20 @@ class StoredSession:
         return {**state, "turns": covered_turn(covered, reading)}
 
     def _with_covered_notes(self, state: MemoryState, request: TurnRequest) -> MemoryState:
-        """Return a state that has the notes of what was covered before a mode was on."""
+        """Return a state with notes on what was covered before a mode was on."""
         read = partial(self.store.messages, self.session_id, user_id=self.user_id)
         settings = self.memory.engine.annotations
         return with_covered_notes(read, state, settings, request.options.get("mode"))
 
     def load_after_reply(self, request: TurnRequest) -> Snapshot:
-        """Read the session with the reply in it."""
+        """Read the session including the reply."""
         return self.load(request)
 
     def commit(self, snapshot: Snapshot, state: MemoryState) -> bool:
-        """Store a state; return whether nobody else stored one since the snapshot.
+        """Store a state; return False if another writer stored one since the snapshot.
 
-        A state whose pointer names a message that is not stored yet serves this one call only, and
-        so do notes of words that `before_store` takes out.
+        A state whose pointer names a message that is not stored yet is used for this call only,
+        and so are notes on words that `before_store` removes.
         """
         unstored = {message.id for message in snapshot.request.incoming}
         summary = state["summary"]
@@ -343,7 +343,7 @@ class StoredSession:
         return self._save(state, snapshot)
 
     def summarize(self, snapshot: Snapshot, wait_s: float) -> None:
-        """Make the summary that is due and commit it.
+        """Make the due summary and commit it.
 
         Messages of this turn are not stored yet: they only count, and are never covered.
         """
@@ -358,7 +358,7 @@ class StoredSession:
             self.store.release(self.session_id, owner, user_id=self.user_id)
 
     def _catch_up(self, begun: Snapshot, owner: str) -> None:
-        """Make the summary that is due, part by part where there is a backlog; commit each part."""
+        """Make the due summary, part by part if there is a backlog, and commit each part."""
         jobs, limit = self.memory.background_summaries, self.memory.limit_of(begun.options)
         for part in beginnings(begun.messages, begun.state, limit):
             state = self.memory.compact_behind(part, begun.state, **begun.options)
@@ -375,11 +375,11 @@ class StoredSession:
                     return
 
     def _commit_summary(self, begun: Snapshot, after: MemoryState) -> Snapshot | None:
-        """Commit a summary on the state as it stands now; turns may have changed it meanwhile.
+        """Commit a summary on top of the current state; turns may have changed it meanwhile.
 
         Returns:
-            The snapshot with the state that is committed; None where it is dropped: after a
-            `clear`, or another summary.
+            The snapshot with the committed state; None if the summary is dropped: after a `clear`,
+            or another summary.
         """
         now, state = begun, _under_way(begun, after)
         for _ in range(ATTEMPTS):
@@ -399,7 +399,7 @@ class StoredSession:
         )
 
     def _take_lease(self, owner: str, wait_s: float, version: int) -> bool:
-        """Take the lease; where another process has it, wait for what it commits, for a while."""
+        """Take the lease; if another process has it, wait a while for its commit."""
         end = time.monotonic() + wait_s
         lease_s = self.memory.background_summaries.timeout_s
         while not self.store.lease(self.session_id, owner, lease_s, user_id=self.user_id):
@@ -412,10 +412,10 @@ class StoredSession:
         return True
 
     def _without_incoming(self, request: TurnRequest) -> TurnRequest:
-        """Return the request in which the messages of this turn only weigh what they are shown."""
+        """Return the request without this turn's messages, with their shown tokens as overhead."""
         budget = self.memory.engine.budget_for(request.options.get("budget"))
         count = self.memory.engine.counter_of(budget).message
-        # A giant input is shown cut, and must not weigh more than it is shown.
+        # A huge input is shown cut, and must not count more tokens than are shown.
         most = int(budget.shares.message * budget.limit)
         weight = min(most, sum(map(count, request.incoming)))
         overhead = request.options.get("overhead_tokens", 0) + weight
@@ -425,14 +425,14 @@ class StoredSession:
 
 
 def _under_way(now: Snapshot, state: MemoryState) -> MemoryState:
-    """Return a state that is committed beside a call, whose reply the state before has shaped."""
+    """Return a state committed during a call, whose request was made under the previous one."""
     last = now.messages[-1].id if now.messages else None
     return in_force_from(state, last, skip=True)
 
 
 def with_time(row: TranscriptRow) -> BaseMessage:
     """Return the message of a row, with its time in `response_metadata["tokenmem"]` if known."""
-    message = row.message  # it was read for this call: no copy is needed of what may be long
+    message = row.message  # it was read for this call: no need to copy a long one
     if row.is_dated:
         moment = row.created_at.isoformat()
         message.response_metadata[MARKS] = {**marks_of(message), "created_at": moment}

@@ -5,8 +5,8 @@
         -> compact and view -> commit -> start the summary that is due soon
     the model's reply -> start the summary that the next call needs
 
-A turn waits twice at most: for the provider's count and for a summary. The async twins run the same
-steps in a thread of their own, and the summarizer on the event loop.
+A turn waits at most twice: for the provider's count and for a summary. The async versions run the
+same steps in their own thread, and the summarizer on the event loop.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from langchain_tokenmem.turns.conversation import (
 )
 
 Due = Literal["at once", "soon"]
-"""When a summary in the background must be there: before this call, or for a later one."""
+"""When a background summary is needed: before this call, or for a later one."""
 
 
 def take_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:
-    """Compact where it is due, and return the view of the next model call.
+    """Compact if it is due, and return the view for the next model call.
 
-    A summary that takes its time is made in the background; at the hard limit the call waits for
-    it, at most `max_wait_s`. A summarizer that fails never fails the turn.
+    A slow summary is made in the background; at the hard limit the call waits for
+    it, at most `max_wait_s`. A failing summarizer never fails the turn.
     """
     with waiting_at_most(conversation.memory.max_wait_s):
         turn = Turn(conversation.configured(), request)
@@ -59,11 +59,11 @@ async def atake_turn(conversation: Conversation, request: TurnRequest) -> TurnRe
 
 
 def compact_now(conversation: Conversation, request: TurnRequest) -> MemoryState:
-    """Fold everything but the recent share into the summary, whatever the thresholds say.
+    """Fold everything but the recent share into the summary, regardless of thresholds.
 
     Raises:
-        SummaryError: When the summarizer failed; nothing is changed then.
-        StoreError: When other writers committed first, again and again.
+        SummaryError: When the summarizer failed; then nothing is changed.
+        StoreError: When other writers repeatedly committed first.
     """
     turn = Turn(conversation.configured(), request)
     return turn.compacted(summaries_by(turn.conversation.memory.summarizer))
@@ -79,8 +79,8 @@ def after_reply(conversation: Conversation, request: TurnRequest) -> None:
     """Start the summary that the next call needs, right after the model's reply; never fails.
 
     Args:
-        conversation: The conversation with the reply in it.
-        request: The next call, as far as it is known.
+        conversation: The conversation including the reply.
+        request: The next call, as far as known.
     """
     if not conversation.memory.background or conversation.key is None:
         return
@@ -89,8 +89,8 @@ def after_reply(conversation: Conversation, request: TurnRequest) -> None:
         turn = Turn(conversation.configured(), request)
         if turn.conversation.memory.background and turn.running_summary() is None:
             turn.start_due_summary()
-    except TokenMemoryError as error:  # the reply is there, and the next call tries again
-        turn.warn(f"no summary is begun after the reply, {error}")
+    except TokenMemoryError as error:  # the reply is done, and the next call tries again
+        turn.warn(f"no summary was started after the reply, {error}")
 
 
 async def aafter_reply(conversation: Conversation, request: TurnRequest) -> None:
@@ -104,9 +104,9 @@ class Turn:
     """The steps of one turn.
 
     Attributes:
-        conversation: Loads and keeps the conversation.
+        conversation: Loads and stores the conversation.
         request: The adapter's request.
-        started: When the call came, by `time.monotonic`, in seconds.
+        started: Start of the call, by `time.monotonic`, in seconds.
     """
 
     conversation: Conversation
@@ -114,15 +114,15 @@ class Turn:
     started: float = field(default_factory=time.monotonic)
 
     def take(self, summarize: Summarize) -> TurnResult:
-        """Load the conversation, wait for what decides, compact and view, and commit that.
+        """Load the conversation, wait if needed, compact, make the view, and commit.
 
-        The view without a due summary is made before the wait for it: at its end there may be many
-        calls, and no time.
+        The view without a due summary is made before waiting for it: when the wait ends, there may
+        be many calls and no time.
         """
         snapshot, memory = self._load(), self.conversation.memory
         if snapshot.call is not None:
             snapshot = replace(snapshot, call=memory.counted(snapshot.call))
-        if self.request.instruction is not None:  # the agent asks for one: it may run already
+        if self.request.instruction is not None:  # the agent asks for it; it may be running
             if (running := self.running_summary()) is not None:
                 self._wait_for(running)
                 snapshot = self._load(snapshot)
@@ -137,8 +137,8 @@ class Turn:
         return self._committed(snapshot, due, summarize)
 
     def _committed(self, snapshot: Snapshot, due: Due | None, summarize: Summarize) -> TurnResult:
-        """Compact and view after all waits, and commit the new state."""
-        # A summary that is made in the background is not made here as well.
+        """Compact and make the view after all waits, and commit the new state."""
+        # Do not also make a summary that is being made in the background.
         steps = self.request.steps if due is None else "shorten_if_enough"
         for _ in range(ATTEMPTS):
             try:
@@ -146,19 +146,19 @@ class Turn:
             except SummaryError as error:
                 return self._without_summary(snapshot, error)
             if self.conversation.commit(snapshot, state):
-                if due == "soon":  # it reads what this turn has committed
+                if due == "soon":  # it reads what this turn committed
                     self._start_summary(snapshot, due)
                 return self._result(snapshot, state, view)
             snapshot = self._load(snapshot)
-        self.warn("others commit all the time.")
+        self.warn("others keep committing.")
         return self._uncompacted(snapshot)
 
     def _wait_for(self, summary: Future[None]) -> bool:
-        """Wait for a summary as long as a call may; return whether it has ended."""
+        """Wait for a summary as long as a call may; return whether it is finished."""
         return wait_for(summary, seconds_left(self.conversation.memory.max_wait_s))
 
     def start_due_summary(self) -> None:
-        """Start the summary that the next call needs, with the reply counted in."""
+        """Start the summary that the next call needs, counting the reply."""
         loaded = self.conversation.load_after_reply(self.request)
         if loaded is None:
             return
@@ -168,9 +168,9 @@ class Turn:
             self._start_summary(snapshot, due)
 
     def compacted(self, summarize: Summarize) -> MemoryState:
-        """Fold everything but the recent share into the summary, and commit that."""
+        """Fold everything but the recent share into the summary, and commit it."""
         engine, instruction = self.conversation.memory.engine, self.request.instruction
-        if (running := self.running_summary()) is not None:  # no batch is paid for twice
+        if (running := self.running_summary()) is not None:  # so that no batch is paid for twice
             self._wait_for(running)
         for _ in range(ATTEMPTS):
             snapshot = self.conversation.load(self.request)
@@ -186,7 +186,7 @@ class Turn:
         )
 
     def _load(self, previous: Snapshot | None = None) -> Snapshot:
-        """Return the conversation, its newest question with its memory block."""
+        """Return the conversation, with the memory block of its newest question."""
         snapshot = self._without_backlog(self.conversation.load(self.request, previous))
         if snapshot.scope is not None:
             messages = snapshot.messages if snapshot.newest is None else snapshot.newest
@@ -196,7 +196,7 @@ class Turn:
         return self._prepared(snapshot)
 
     def _prepared(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot with its call; without one where not all of it is looked at."""
+        """Return the snapshot with its call; without one if it has only the newest messages."""
         if snapshot.newest is not None:
             return snapshot
         engine = self.conversation.memory.engine
@@ -204,9 +204,9 @@ class Turn:
         return replace(snapshot, call=call)
 
     def _without_backlog(self, snapshot: Snapshot) -> Snapshot:
-        """Return the conversation with the newest messages only, where the others are too many.
+        """Return the conversation with the newest messages only, if there are too many others.
 
-        These are summarized in the background, by a quick summarizer, too.
+        These are summarized in the background, even by a quick summarizer.
         """
         memory, request = self.conversation.memory, self.request
         is_behind = memory.catches_up and self.conversation.key is not None
@@ -217,9 +217,9 @@ class Turn:
         return replace(snapshot, newest=newest_messages(snapshot.messages, snapshot.state, limit))
 
     def _due_summary(self, snapshot: Snapshot) -> Due | None:
-        """Return when a summary is due: at once where the request cannot be made without it.
+        """Return when a summary is due: now if the request cannot be made without it.
 
-        One of a backlog takes its time, and is not waited for.
+        That of a backlog takes long, and is not waited for.
         """
         memory, call = self.conversation.memory, snapshot.call
         if self.conversation.key is None or self.request.steps != "all":
@@ -234,9 +234,9 @@ class Turn:
         return "at once" if planned.before > call.budget.limit else "soon"
 
     def _start_summary(self, snapshot: Snapshot, due: Due) -> Future[None]:
-        """Start a summary in the background, or return the one that is made already."""
+        """Start a summary in the background, or return the one in progress."""
         conversation, memory = self.conversation, self.conversation.memory
-        if due == "at once":  # the call waits, and the summary is a part of it
+        if due == "at once":  # the call waits, so the summary is part of it
             return memory.background_summaries.start(
                 conversation.key, lambda: conversation.summarize(snapshot, memory.max_wait_s)
             )
@@ -248,7 +248,7 @@ class Turn:
         return memory.background_summaries.start(conversation.key, behind_the_reply)
 
     def running_summary(self) -> Future[None] | None:
-        """Return the summary that is made for this conversation, if there is one."""
+        """Return the summary in progress for this conversation, if any."""
         return self.conversation.memory.background_summaries.running(self.conversation.key)
 
     def _compact(
@@ -267,14 +267,14 @@ class Turn:
         return state, view
 
     def _without_summary(self, snapshot: Snapshot, error: SummaryError) -> TurnResult:
-        """Return the view that fits without the summary, and a warning that tells why."""
+        """Return the view that fits without the summary, with a warning that says why."""
         self.warn(f"no summary, {error}")
         result = self._uncompacted(snapshot)
         warnings = (*result.view.warnings, f"No summary was made: {error}")
         return replace(result, view=replace(result.view, warnings=warnings))
 
     def view_again(self, snapshot: Snapshot) -> View:
-        """Return the view of a call that was made, under the state after it; nothing is kept."""
+        """Return the view of a past call under the state after it; store nothing."""
         return self._view(self._without_backlog(snapshot))
 
     def _uncompacted(self, snapshot: Snapshot) -> TurnResult:
@@ -289,7 +289,7 @@ class Turn:
                 warning = f"{unread:,} messages before them wait to be summarized."
                 warnings = (*view.warnings, warning)
                 return replace(view, left_out=view.left_out + unread, warnings=warnings)
-        # Where the newest ones fit, no marker stands for the others.
+        # If the newest ones fit, no marker represents the others.
         return engine.sendable(engine.prepare(snapshot.messages, state, **options))[1]
 
     def _result(self, snapshot: Snapshot, state: MemoryState, view: View) -> TurnResult:
