@@ -8,8 +8,8 @@ import sys
 def main() -> None:
     """Run the command `tokenmem`.
 
-    Leaves with 0 when all is well, with 1 when a request was over its limit or illegal, with 2
-    when the command was used wrongly or a library is missing.
+    The exit code is 0 if all is well, 1 if a request was over its limit or illegal, and 2 if the
+    command was used wrongly or a library is missing.
     """
     try:
         from langchain_tokenmem.cli.app import app  # noqa: PLC0415  # its libraries are optional

@@ -1,9 +1,9 @@
-"""Background threads: one job for each key at a time, awaited at the end of the process.
+"""Background threads: one job per key at a time, awaited at the end of the process.
 
-A fork takes the memory of a process along, and not its threads. In the child a job of the parent is
-over, also one that waited for its turn, and a lock that one of its threads held is free.
+A fork copies the memory of a process, but not its threads. In the child the parent's jobs, even
+waiting ones, are over, and a lock held by one of its threads is free.
 
-Here are also what calls to services share: limits of time, a circuit breaker, closing on exit.
+This module also has what calls to services share: timeouts, a circuit breaker, closing on exit.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _PAUSE_S = 60.0
-"""Seconds for which a service that hangs is not called."""
+"""Seconds during which a hanging service is not called."""
 
 
 class _Renewable(Protocol):
-    """Something that the child of a fork cannot use as the parent left it."""
+    """Something that the child of a fork cannot use in the parent's state."""
 
     def renew(self) -> None:
-        """Make it as new, in the child."""
+        """Reset it, in the child."""
 
 
 _RENEWED: weakref.WeakSet[_Renewable] = weakref.WeakSet()
@@ -54,7 +54,7 @@ class ForkSafeLock:
         _RENEWED.add(self)
 
     def renew(self) -> None:
-        """Take a new lock; whoever holds the one before lets go of that."""
+        """Replace the lock; a holder of the previous one releases that."""
         self._lock = threading.Lock()
 
     def __enter__(self) -> None:
@@ -67,7 +67,7 @@ class ForkSafeLock:
 
 
 def renew_after_fork(each: _Renewable) -> None:
-    """Have something renewed in the child of a fork, as long as it is there."""
+    """Renew an object in the child of a fork, if it still exists."""
     _RENEWED.add(each)
 
 
@@ -85,7 +85,7 @@ _DEADLINE: ContextVar[float] = ContextVar("tokenmem_deadline", default=math.inf)
 
 @contextlib.contextmanager
 def waiting_at_most(seconds: float) -> Iterator[None]:
-    """Limit what all waits inside of this take together: for a service, a lock, a summary."""
+    """Limit the total time of all waits inside: for a service, a lock, a summary."""
     token = _DEADLINE.set(min(_DEADLINE.get(), time.monotonic() + seconds))
     try:
         yield
@@ -94,14 +94,14 @@ def waiting_at_most(seconds: float) -> Iterator[None]:
 
 
 def seconds_left(most: float = math.inf) -> float:
-    """Return how long a wait may take: what is left of `waiting_at_most`, at most so much."""
+    """Return how long a wait may take: the rest of `waiting_at_most`, at most `most`."""
     return max(0.0, min(most, _DEADLINE.get() - time.monotonic()))
 
 
 def in_new_thread(call: Callable[[], T], name: str) -> Future[T]:
-    """Start a call in a daemon thread of its own, in the context of the caller."""
+    """Start a call in its own daemon thread, in the context of the caller."""
     future: Future[T] = Future()
-    future.set_running_or_notify_cancel()  # else a cancelled waiter would cancel it
+    future.set_running_or_notify_cancel()  # otherwise a cancelled waiter would cancel it
     context = contextvars.copy_context()
 
     def run() -> None:
@@ -117,8 +117,8 @@ def in_new_thread(call: Callable[[], T], name: str) -> Future[T]:
 async def in_own_thread(call: Callable[Given, T], *args: Given.args, **kwargs: Given.kwargs) -> T:
     """Return what a call returns, without blocking the event loop.
 
-    Each call has a thread of its own, not one of a pool: a database, a store or a function of the
-    application may hang, and then it holds up nobody else.
+    Each call has its own thread, not one from a pool: a database, a store or a function of the
+    application may hang, and then it must not hold up others.
     """
     return await asyncio.wrap_future(in_new_thread(partial(call, *args, **kwargs), "tokenmem"))
 
@@ -126,9 +126,9 @@ async def in_own_thread(call: Callable[Given, T], *args: Given.args, **kwargs: G
 async def with_calls_on_loop(
     acall: Callable[Given, Coroutine[Any, Any, T]], work: Callable[[Callable[Given, T]], R]
 ) -> R:
-    """Return what `work` returns: it runs in a thread, and what it calls on this event loop.
+    """Run `work` in a thread, and its calls on this event loop; return its result.
 
-    Where the caller is cancelled, so are the calls, and `work` ends at its next one.
+    If the caller is cancelled, so are the calls, and `work` ends at its next one.
     """
     loop = asyncio.get_running_loop()
     begun: list[Future[T]] = []
@@ -142,7 +142,7 @@ async def with_calls_on_loop(
             begun[-1].cancel()
         try:
             return begun[-1].result()
-        except FutureCancelledError:  # an Exception: `work` would take it for one of the call
+        except FutureCancelledError:  # an Exception would look like an error of the call
             raise asyncio.CancelledError from None
 
     try:
@@ -154,10 +154,10 @@ async def with_calls_on_loop(
 
 
 class TimedCalls:
-    """Calls of a service that may hang, each in a thread of its own, with a limit of the wait.
+    """Calls of a service that may hang, each in its own thread, with a timeout.
 
-    A thread cannot be stopped. Where the last three calls that were given up still hang, further
-    ones fail at once, for a minute: neither turns nor threads pile up behind a dead service.
+    A thread cannot be stopped. If the last three calls that timed out still hang, further ones fail
+    at once, for a minute: neither turns nor threads pile up behind a dead service.
 
     Args:
         name: Name of the threads.
@@ -171,11 +171,11 @@ class TimedCalls:
         """Return what a call returns.
 
         Args:
-            call: Goes on in its thread when the time is over.
-            seconds: How long it is waited for, within `waiting_at_most`.
+            call: The call; it continues in its thread after a timeout.
+            seconds: How long to wait for it, within `waiting_at_most`.
 
         Raises:
-            TimeoutError: When it takes longer, or those before it hang.
+            TimeoutError: When it takes longer, or earlier calls hang.
         """
         now, late = time.monotonic(), tuple(self._late)
         if len(late) == self._late.maxlen and not any(
@@ -189,7 +189,7 @@ class TimedCalls:
         try:
             return future.result(limit)
         except TimeoutError:
-            if future.done():  # it is the call's own error, or it came at the last moment
+            if future.done():  # its own error, or a result at the last moment
                 return future.result()
             self._late.append((time.monotonic(), future))
             raise TimeoutError(f"no answer within {limit:.3g} s") from None
@@ -197,14 +197,14 @@ class TimedCalls:
 
 @dataclass
 class BackgroundJob:
-    """A job that runs in a thread of its own, or waits for its turn.
+    """A job that runs in its own thread, or waits for its turn.
 
     Attributes:
-        run: The job, in the context of whoever asked for it.
+        run: The job, in the context of its requester.
         thread: The thread; None until it is started.
         future: Ends with the job; it never fails.
         started: Time of its start, by `time.monotonic`, in seconds; None until then.
-        again: Whether the work is to be done once more when it ends.
+        again: Whether to run the work once more when it ends.
     """
 
     run: Callable[[], None] = lambda: None
@@ -214,19 +214,19 @@ class BackgroundJob:
     again: bool = False
 
     def is_overdue(self, timeout_s: float) -> bool:
-        """Return whether it was started, and so many seconds ago."""
+        """Return whether it was started at least `timeout_s` seconds ago."""
         return self.started is not None and time.monotonic() - self.started >= timeout_s
 
 
 class BackgroundRunner:
-    """Runs jobs in daemon threads, of each key one at a time.
+    """Runs jobs in daemon threads, one at a time per key.
 
-    Daemon threads, because a service that never answers must not keep a process alive; whoever
-    owns a runner waits for it at the end of the process, with a bound (`wait_at_exit`).
+    Daemon threads, because a service that never answers must not keep a process alive; the owner of
+    a runner waits for it at the end of the process, with a timeout (`wait_at_exit`).
 
     Args:
         name: Name of the threads.
-        most: Most jobs that run at once, the others wait for their turn; None for any number.
+        most: Maximum jobs that run at once, while others wait; None for any number.
     """
 
     def __init__(self, name: str, most: int | None = None) -> None:
@@ -237,7 +237,7 @@ class BackgroundRunner:
         _RENEWED.add(self)
 
     def renew(self) -> None:
-        """Forget all jobs: in the child of a fork none of them runs."""
+        """Forget all jobs: none of them runs in the child of a fork."""
         self._jobs: dict[Hashable, BackgroundJob] = {}
         self._waiting: deque[BackgroundJob] = deque()
         self._running: list[BackgroundJob] = []
@@ -245,20 +245,20 @@ class BackgroundRunner:
     def start(
         self, key: Hashable, work: Callable[[], None], *, again: bool = False
     ) -> Future[None]:
-        """Start a job, or return the one that runs, or waits, for this key already.
+        """Start a job, or return the one already running or waiting for this key.
 
         Args:
-            key: Names the job.
-            work: The job; it deals with its own errors.
-            again: Where a job runs for this key, have its work done once more behind it.
+            key: Key of the job.
+            work: The job; it handles its own errors.
+            again: If a job is running for this key, run its work once more after it.
         """
         with self._lock:
             job = self._jobs.get(key)
             if job is not None:
                 job.again = job.again or again
                 return job.future
-            context = contextvars.copy_context()  # the caller's tracing and counters go along
-            context.run(_DEADLINE.set, math.inf)  # but a job ends behind its caller's back
+            context = contextvars.copy_context()  # keeps the caller's tracing and counters
+            context.run(_DEADLINE.set, math.inf)  # but a job ends without its caller
             job = self._jobs[key] = BackgroundJob()
             job.run = partial(context.run, self._run, key, job, work)
             self._waiting.append(job)
@@ -283,7 +283,7 @@ class BackgroundRunner:
                     is_wanted, job.again = job.again, False
                     if not is_wanted:
                         self._forget(key, job)
-        finally:  # also after a panic of a library, which is no Exception: somebody may wait
+        finally:  # even after a library's panic, which is not an Exception: a caller may wait
             self.give_up(key, job)
             job.future.set_result(None)
 
@@ -295,20 +295,20 @@ class BackgroundRunner:
         self._start_waiting()
 
     def job(self, key: Hashable) -> BackgroundJob | None:
-        """Return the job that runs, or waits, for a key, if there is one."""
+        """Return the job running or waiting for a key, if there is one."""
         with self._lock:
             return self._jobs.get(key)
 
     def give_up(self, key: Hashable, job: BackgroundJob) -> None:
-        """Let other jobs start in the place of one that does not end."""
+        """Let other jobs start in place of one that does not end."""
         with self._lock:
             self._forget(key, job)
 
     def give_up_overdue(self, key: Hashable, timeout_s: float) -> int:
-        """Give up jobs that were started so many seconds ago, in the way of one for a key.
+        """Give up jobs older than `timeout_s` seconds that block one for a key.
 
         Returns:
-            How many there were: the one of this key, and others where all places are taken.
+            How many there were: the one for this key, and others if the maximum is running.
         """
         with self._lock:
             is_full = self._most is not None and len(self._running) >= self._most
@@ -322,29 +322,29 @@ class BackgroundRunner:
         return len(found)
 
     def jobs(self) -> list[BackgroundJob]:
-        """Return the jobs that run or wait now."""
+        """Return the jobs that are running or waiting."""
         with self._lock:
             return list(self._jobs.values())
 
 
 def in_time(call: Callable[[], T], seconds: float, name: str) -> T:
-    """Return what a call returns, which is made in a thread of its own.
+    """Run a call in its own thread, and return its result.
 
     Raises:
-        TimeoutError: When it takes longer than so many seconds; it goes on then.
+        TimeoutError: When it takes longer than `seconds`; it continues in its thread.
     """
     return in_new_thread(call, name).result(seconds_left(seconds))
 
 
 def wait_for(future: Future[None], seconds: float) -> bool:
-    """Wait for a job, at most so many seconds; return whether it has ended."""
+    """Wait for a job, at most `seconds`; return whether it has ended."""
     with contextlib.suppress(FutureTimeoutError):
         future.result(max(0.0, seconds))
     return future.done()
 
 
 def wait_at_exit(wait: Callable[[], object]) -> None:
-    """Call a method at the end of the process, as long as its object lives.
+    """Call a method at the end of the process, if its object still exists.
 
     Args:
         wait: The bound method.
@@ -359,7 +359,7 @@ def wait_at_exit(wait: Callable[[], object]) -> None:
             method(alive)
 
     atexit.register(call)
-    # Else it would itself be called at exit, before `call` where no library made one earlier.
+    # Otherwise it may run at exit before `call`, if no library created one earlier.
     weakref.finalize(owner, atexit.unregister, call).atexit = False
 
 
@@ -379,15 +379,15 @@ def in_thread(
 
 
 class CircuitBreaker:
-    """Opens after so many failures in a row, and closes again after a while.
+    """Opens after a number of failures in a row, and closes again after a while.
 
-    Written here because the libraries for it read a clock of their own and wrap a call, while
-    an attempt here fails by its answer, or ends behind its caller's back.
+    Written here because libraries for this use their own clock and wrap a call, while here the
+    answer decides whether an attempt has failed, or it ends after its caller.
 
     Args:
         attempts: Failures in a row that open it.
         cool_down_s: Seconds that it stays open.
-        clock: Gives seconds that only grow.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, attempts: int, cool_down_s: float, clock: Callable[[], float]) -> None:
@@ -400,7 +400,7 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """True while no attempt should be made."""
+        """Whether no attempt should be made."""
         with self._lock:
             if self._opened_at is None:
                 return False
@@ -410,20 +410,20 @@ class CircuitBreaker:
             return False
 
     def failed(self) -> None:
-        """Note a failed attempt."""
+        """Record a failed attempt."""
         with self._lock:
             self._failures += 1
             if self._failures >= self.attempts:
                 self._opened_at = self._clock()
 
     def succeeded(self) -> None:
-        """Note a good one."""
+        """Record a successful attempt."""
         with self._lock:
             self._failures, self._opened_at = 0, None
 
 
 class Closeable:
-    """Context manager, sync and async, of an object with `close` and `aclose`."""
+    """Sync and async context manager for an object with `close` and `aclose`."""
 
     close: Any
     aclose: Any

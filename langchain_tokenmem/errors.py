@@ -3,18 +3,18 @@
 ```
 TokenMemoryError (LangChainException)
 ├── BudgetExceededError (ValueError)   the parts that cannot shrink are larger than the limit
-├── ConfigurationError (ValueError)    a setting that cannot work, said when it is made
-├── HistoryImportError (ValueError)     a source cannot be imported from some place on
+├── ConfigurationError (ValueError)    a setting that cannot work, reported when it is created
+├── HistoryImportError (ValueError)    a message of a source cannot be imported
 ├── ScopeError (ValueError)            a session or user id that is missing or unusable
 ├── SummaryError                       a summary could not be made or was refused
 ├── RecallError                        the recall index could not answer
 └── StoreError                         the store could not read or write
     ├── CorruptStoreError              stored rows are damaged; nothing of them was returned
-    ├── RedactionError                 words that were to be removed are still in the store
-    └── ThreadConflictError            another run has gone on from the same checkpoint
+    ├── RedactionError                 words that should be removed are still in the store
+    └── ThreadConflictError            another run has continued from the same checkpoint
 ```
 
-Every message says what happened, to which session, and what to do.
+Every message says what happened, in which session, and what to do.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class BudgetExceededError(TokenMemoryError, ValueError):
     """The parts of a request that cannot be shortened exceed the limit.
 
     Args:
-        parts: Tokens of each part of the request, by its name.
+        parts: Tokens of each part of the request, by name.
         limit: The limit, in tokens.
         advice: What the caller can do.
     """
@@ -42,7 +42,7 @@ class BudgetExceededError(TokenMemoryError, ValueError):
         self.limit = limit
         named = ", ".join(f"{name} {tokens:,}" for name, tokens in self.parts.items() if tokens)
         advice = advice or (
-            "Shorten the system text, pass fewer tools, or take a model with a larger window."
+            "Shorten the system text, pass fewer tools, or use a model with a larger window."
         )
         super().__init__(
             f"The fixed parts of the request need {sum(self.parts.values()):,} tokens ({named}), "
@@ -71,8 +71,8 @@ class HistoryImportError(TokenMemoryError, ValueError):
         text = f"{where}: {what}" if where else what
         if done is not None:
             text += (
-                f" The {done:,} messages before it are imported; mend it and import again: what is "
-                f"there stays, and the rest follows."
+                f" The {done:,} messages before it are imported; fix it and import again: these "
+                f"are kept, and the rest is added."
                 if done
                 else " Nothing was imported."
             )
@@ -103,10 +103,10 @@ class CorruptStoreError(StoreError):
 
 
 class RedactionError(StoreError):
-    """Words that were to be removed are still in the store, or came back meanwhile.
+    """Words that should be removed are still in the store, or were stored again.
 
     Args:
-        counts: Rows that still hold them, by place.
+        counts: Rows that still contain them, by place.
     """
 
     def __init__(self, counts: Mapping[str, int]) -> None:

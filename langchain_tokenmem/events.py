@@ -32,12 +32,12 @@ Moment = Literal["start", "end", "error"]
 
 @dataclass(frozen=True, kw_only=True)
 class EventSource:
-    """The conversation that an event is about; None for what is not known.
+    """The conversation that an event is about; unknown fields are None.
 
     Attributes:
-        session: Session of the transcript store; of a thread the one that has its messages.
+        session: Session of the transcript store; for a thread, the one with its messages.
         thread: The graph's thread.
-        user: Who owns it.
+        user: Its owner.
         run_id: Id of the LangChain run around the call.
         model: Name of the called model.
     """
@@ -55,25 +55,25 @@ class MemoryEvent(EventSource):
 
     Attributes:
         kind: `view` (a request was made), `shorten` (old tool results), `fold` (messages went into
-            the running summary), `summary` (a summarizer that takes its time was called), `recall`
-            and `notes` (a block was made for a question), `cut` (a message that is too long),
-            `overflow_retry` (the provider refused a request as too long), `redact` (an entry was
-            written again because its messages were edited or removed), `mode` (a switch).
+            the running summary), `summary` (a slow summarizer was called), `recall` and `notes` (a
+            block was made for a question), `cut` (a message that is too long), `overflow_retry`
+            (the provider refused a request as too long), `redact` (an entry was written again
+            because its messages were edited or removed), `mode` (a switch).
         reason: `compact_at`, `summarize_at`, `cold`, `limit`, `tail` or `manual`; for `mode` its
             name, empty for none.
-        tokens_before: Tokens of the request before it; of a `recall` and `notes` 0.
-        tokens_after: Tokens of the request after it, an upper bound at the start; of a `recall`
-            and `notes` those of the block; of an `overflow_retry` the new limit.
-        shortened: How many messages are shown in part since.
+        tokens_before: Tokens of the request before it; 0 for `recall` and `notes`.
+        tokens_after: Tokens of the request after it, an upper bound at the start; for `recall` and
+            `notes` those of the block; for `overflow_retry` the new limit.
+        shortened: How many messages are now shown only in part.
         summarized: How many messages went into the running summary.
         ids: Ids of the messages that were shortened, covered or recalled.
         duration_s: Seconds that it took; 0.0 at the start.
-        summarizer: Model or summarizer that wrote the summary; empty for all else.
-        calls: Its model calls, failed ones included. Those of a `fold` are those of its `summary`.
+        summarizer: Model or summarizer that wrote the summary; empty for other events.
+        calls: Its model calls, including failed ones. A `fold` has those of its `summary`.
         input_tokens: Tokens that its model reports as read.
         output_tokens: Tokens that its model reports as written.
-        cost: Price that its model reports; None where it reports none.
-        error: What went wrong, or why the fallback wrote.
+        cost: Price that its model reports, or None.
+        error: What went wrong, or why the fallback wrote the summary.
     """
 
     kind: Kind
@@ -93,11 +93,11 @@ class MemoryEvent(EventSource):
 
     @property
     def is_change(self) -> bool:
-        """Whether the model sees earlier messages otherwise from now on."""
+        """Whether it changes how the model sees earlier messages."""
         return self.kind in {"shorten", "fold", "redact", "mode"}
 
     def __str__(self) -> str:
-        """Return the line of the log: numbers and names, no text of a message."""
+        """Return the line for the log: numbers and names, no message text."""
         name = f"thread {self.thread}" if self.thread else f"session {self.session or '(none)'}"
         tokens = f"{self.tokens_before:,} → {self.tokens_after:,} tokens"
         if self.kind == "view":
@@ -119,19 +119,19 @@ class MemoryCallbacks:
         """Called before messages are shortened or summarized, and before a summarizer is called."""
 
     def on_memory_end(self, event: MemoryEvent) -> None:
-        """Called when it is done, of a change before the new state is stored."""
+        """Called when it is done; for a change, before the new state is stored."""
 
     def on_memory_error(self, event: MemoryEvent) -> None:
-        """Called if a summarizer failed; if a fallback wrote, `on_memory_end` follows."""
+        """Called if a summarizer failed; if a fallback wrote instead, `on_memory_end` follows."""
 
 
 class TraceCallbacks(MemoryCallbacks):
     """Puts what the memory does into LangChain's run tree, as child runs of the call.
 
-    So it is in LangSmith, in OpenTelemetry and in every other callback handler: `tokenmem.fold`,
-    `tokenmem.summary`, `tokenmem.recall` and others, with numbers and ids and no text of a message.
-    A summary in the background is in the tree of its own run, `tokenmem.background`. What is done
-    outside of a run is in no tree.
+    So it appears in LangSmith, in OpenTelemetry and in every other callback handler:
+    `tokenmem.fold`, `tokenmem.summary`, `tokenmem.recall` and others, with numbers and ids, but no
+    message text. A background summary is in the tree of its own run, `tokenmem.background`. What is
+    done outside a run is not traced.
 
     Example:
         >>> from langchain_tokenmem import TokenMemory
@@ -142,11 +142,11 @@ class TraceCallbacks(MemoryCallbacks):
         self._open = local()
 
     def on_memory_start(self, event: MemoryEvent) -> None:
-        """Begin a run inside the one that is open."""
+        """Start a run inside the open one."""
         self._runs.append(self._begun(event))
 
     def on_memory_end(self, event: MemoryEvent) -> None:
-        """End the run; what has no start is a run that ends at once."""
+        """End the run; an event without a start is a run that ends at once."""
         if event.kind == "view":
             return
         run = self._runs.pop() if event.kind in _WITH_START else self._begun(event)
@@ -154,14 +154,14 @@ class TraceCallbacks(MemoryCallbacks):
             run.on_chain_end(_told(event))
 
     def on_memory_error(self, event: MemoryEvent) -> None:
-        """End the run, unless a fallback wrote: then `on_memory_end` follows."""
+        """End the run, unless a fallback wrote instead: then `on_memory_end` follows."""
         run = None if event.summarizer else self._runs.pop()
         if run is not None:
             run.on_chain_error(SummaryError(event.error or "The summarizer failed."))
 
     @property
     def _runs(self) -> list[CallbackManagerForChainRun | None]:
-        """The open runs of this thread; None for what is done outside of a run."""
+        """The open runs of this thread; None for what is done outside a run."""
         runs: list[CallbackManagerForChainRun | None] = self._open.__dict__.setdefault("runs", [])
         return runs
 
@@ -179,7 +179,7 @@ _WITH_START = frozenset({"shorten", "fold", "summary"})
 
 
 def _told(event: MemoryEvent) -> dict[str, object]:
-    """Return what an event says, without what it does not."""
+    """Return the fields of an event that are set."""
     return {key: value for key, value in asdict(event).items() if value not in (None, "", 0, ())}
 
 
@@ -197,7 +197,7 @@ class EventTotals:
         self._totals: dict[str, dict[str, float]] = {}
 
     def add(self, event: MemoryEvent) -> None:
-        """Add an event that is done."""
+        """Add a finished event."""
         with self._lock:
             known = self._totals.setdefault(event.kind, {"events": 0})
             known["events"] += 1
@@ -214,14 +214,14 @@ def checked_callbacks(callbacks: Iterable[MemoryCallbacks]) -> tuple[MemoryCallb
     """Return the callbacks.
 
     Raises:
-        ConfigurationError: When it is no list of them.
+        ConfigurationError: When they are not a list of callbacks.
     """
     several = tuple(callbacks) if isinstance(callbacks, Iterable) else (None,)
     if all(isinstance(one, MemoryCallbacks) for one in several):
         return several
     raise ConfigurationError(
-        "callbacks is no list of MemoryCallbacks: callbacks=[MyCallbacks()], where MyCallbacks is "
-        "a subclass."
+        "callbacks is not a list of MemoryCallbacks: callbacks=[MyCallbacks()], where MyCallbacks "
+        "is a subclass."
     )
 
 
@@ -230,7 +230,7 @@ def notify(
     moment: Moment,
     event: MemoryEvent,
 ) -> None:
-    """Log what is done, and call every callback; one that raises is logged."""
+    """Log a finished event, and call every callback; one that raises is logged."""
     level = logging.INFO if event.is_change else logging.DEBUG
     if moment == "end" and logger.isEnabledFor(level):
         logger.log(level, "%s", event)
@@ -241,5 +241,5 @@ def notify(
 def _notify_one(callback: MemoryCallbacks, moment: str, event: MemoryEvent) -> None:
     try:
         getattr(callback, f"on_memory_{moment}")(event)
-    except Exception:  # the application's own code must not break its run
+    except Exception:  # a callback must not break the run
         logger.exception("on_memory_%s of %r failed; the run goes on.", moment, callback)

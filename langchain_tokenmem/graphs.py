@@ -1,4 +1,4 @@
-"""What a graph of your own may need beside the nodes."""
+"""What your own graph may need in addition to the nodes."""
 
 from __future__ import annotations
 

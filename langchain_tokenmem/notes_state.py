@@ -10,20 +10,20 @@ from typing_extensions import TypedDict
 _Number = Annotated[int, Field(ge=0)]
 
 NoteSource = Literal["tool", "rule", "model"]
-"""Source of an item of working notes: a tool call, a rule on words, the agent's model."""
+"""Source of an item of working notes: a tool call, a rule for words, the agent's model."""
 
 Author = Literal["application", "tool"]
-"""Who made a pin or a note; tools of an agent change only what tools have made."""
+"""Author of a pin or a note; an agent's tools change only what tools have made."""
 
 
 class Pin(TypedDict):
-    """A text that stands in the system part until it is unpinned.
+    """A text that is in the system part until it is unpinned.
 
     Attributes:
         id: `pin_` and 8 hex digits of the text's SHA-256.
-        text: What is pinned.
+        text: The pinned text.
         by: Who pinned it.
-        source: Reference of the message that it was taken from; empty for none.
+        source: Reference of the message that it was taken from; may be empty.
     """
 
     id: str
@@ -60,11 +60,10 @@ class TurnMemories(TypedDict):
     """Turn memories of a conversation.
 
     Attributes:
-        done: That of each turn whose last message is not covered yet, by its id; that of the
-            running turn by the id of its human message.
-        running: That of the turn in which the summary ends, as far as its messages are covered.
-        calls: Ids of the results that each of `done` tells of, without those that are covered: by
-            these it is known that some were removed.
+        done: Those of turns whose last message is not covered yet, by its id; that of the running
+            turn by the id of its human message.
+        running: That of the covered part of the turn in which the summary ends.
+        calls: Ids of the uncovered results in each of `done`, to detect that some were removed.
     """
 
     done: dict[str, TurnMemory]
@@ -76,17 +75,17 @@ class NoteItem(TypedDict):
     """One item of a section.
 
     Attributes:
-        text: What it says, on one line.
+        text: Its text, on one line.
         turn: Turn in which it was read or last changed, counted from 1.
         source: Reference of the message that it was read from.
         by: What it was read from, or who wrote it.
-        number: Number of a decision, for ever.
-        key: What a later item of the same key replaces: a constraint's label, a file's path, a
-            failed call.
-        verb: What was done with a file: `read`, `changed` or `ran`; none where it was only named.
+        number: Permanent number of a decision.
+        key: A later item with the same key replaces this one: a constraint's label, a file's path,
+            a failed call.
+        verb: What was done with a file: `read`, `changed` or `ran`; missing if it was only named.
         rationale: Why it was decided.
         rejected: What was rejected.
-        count: How often a name was said.
+        count: How often a name was mentioned.
     """
 
     text: str
@@ -102,21 +101,21 @@ class NoteItem(TypedDict):
 
 
 class ModesState(TypedDict):
-    """Working notes of a session, for all modes; the mode that is on decides what is shown.
+    """Working notes of a session, for all modes; the active mode decides what is shown.
 
     Attributes:
-        mode: Name of the mode that was on at the last call; empty for none.
-        chosen: Name of the mode that the session was switched to, empty for none; missing where
-            the memory's own holds.
+        mode: Name of the mode that was active at the last call; empty for none.
+        chosen: Name of the mode that the session was switched to, empty for none; missing if the
+            memory's own mode applies.
         turn: Human messages read so far.
-        read_to: Ids of the last messages that were read, the newest first, at most 8.
-        sections: Items of each section, by its name, oldest first.
-        changed: Turn in which a section was changed last, by its name.
+        read_to: Ids of the last messages that were read, newest first, at most 8.
+        sections: Items of each section, by name, oldest first.
+        changed: Turn in which a section was last changed, by name.
         next_number: Number of the next decision.
-        names: Names and phrases that were said, each with the number of messages that say it: those
-            said often enough are topics and entities.
+        names: Names and phrases that were mentioned, each with its number of messages: those
+            mentioned often enough are topics and entities.
         words: Digests of the words that items and names were read from, by the id of a message that
-            was not covered then: by them an edit is noticed. Missing for none.
+            was not covered then, to detect edits. Missing if there are none.
     """
 
     mode: str

@@ -1,8 +1,8 @@
 """Memory state between two model calls: plain JSON, with a schema version.
 
 A `MemoryState` never holds a message, only ids and numbers over an append-only transcript (and
-the texts that the memory itself inserts: the running summary and live memory blocks), so it can
-live in a database row or in a LangGraph checkpoint and follows forks and time travel with it.
+the texts that the memory itself inserts: the running summary and live memory blocks), so it can be
+stored in a database row or in a LangGraph checkpoint, and follows its forks and time travel.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.notes_state import ModesState, Pin, TurnMemories
 
 STATE_VERSION = 1
-"""A state of another version is refused."""
+"""States of other versions are rejected."""
 
 _Number = Annotated[int, Field(ge=0)]
 _Range = Annotated[list[int], Field(min_length=2, max_length=2)]
@@ -30,29 +30,28 @@ class SummaryEntry(TypedDict):
         id: Its name in the log.
         text: The notes, without fences.
         first: Reference of the first message that it covers.
-        covered: How many messages it covers, those that stay visible whole included.
-        since: Time of the first message, as UTC in ISO 8601; None where none is known.
+        covered: How many messages it covers, including those that remain visible in full.
+        since: Time of the first message, as UTC in ISO 8601; None if unknown.
         until: Time of the last one.
-        last_ids: Ids of the last messages that it covers, the newest first, at most 8: where that
-            message was removed, the place is found by the others.
+        last_ids: Ids of the last messages that it covers, newest first, at most 8: if the last
+            message was removed, the others show the place.
         tokens: Tokens of `text`.
         model: Name of the summarizer that wrote it.
         prompt_version: Version of the prompt, or of the rules, that it was written under.
-        reason: Why it was made: `summarize_at`, `cold`, `limit`, `tail` or `manual`; `condensed`
-            for one that was made of older entries, `imported` for one of another memory, `edited`
-            for one that was written again because its messages say other words now, `removed` for
-            one whose messages are hidden in part since.
-        created_at: When, as UTC in ISO 8601.
-        failures: Why attempts at it were refused; not empty where the fallback wrote it.
-        condensed: Ids of the entries that it was made of; missing where it was made of messages.
-        sources: For each line of the text the references of the messages that it was taken from;
-            missing where the summarizer does not know.
-        digest: Of the ids of the messages that it covers: by it they are found again for certain.
-            Missing in an imported entry.
-        words: Of the words of these messages: by it an edit of one is noticed. Missing where their
-            words cannot be compared, as those of one that is cleared for a while.
-        todos: The newest to-do list of these messages as text, empty where all of it is done;
-            missing where they write none.
+        reason: Why it was made: `summarize_at`, `cold`, `limit`, `tail` or `manual`; `condensed` if
+            made from older entries, `imported` if from another memory, `edited` if written again
+            because its messages were edited, `removed` if some of its messages were hidden since.
+        created_at: When it was made, as UTC in ISO 8601.
+        failures: Why attempts were rejected; not empty if the fallback wrote it.
+        condensed: Ids of the entries that it was made from; missing if it was made from messages.
+        sources: For each line of the text, references of the messages that it was taken from;
+            missing if the summarizer does not know them.
+        digest: Digest of the ids of the messages that it covers, to find them reliably. Missing in
+            an imported entry.
+        words: Digest of the words of these messages, to detect edits. Missing if their words cannot
+            be compared, such as those of a temporarily cleared message.
+        todos: The newest to-do list of these messages as text, empty if all of it is done; missing
+            if they contain none.
     """
 
     id: str
@@ -90,12 +89,12 @@ class RunningSummary(TypedDict):
 
 
 class Totals(TypedDict):
-    """Counts and costs of all compactions of one conversation so far.
+    """Counts and costs of all compactions of a conversation so far.
 
     Attributes:
         compactions: Changes that shortened tool results without a summary.
         summaries: Summaries made.
-        calls: Model calls for them, failed ones included.
+        calls: Model calls for them, including failed ones.
         input_tokens: Tokens that the models reported as read.
         output_tokens: Tokens that the models reported as written.
         cost: Sum of the prices that models reported.
@@ -119,8 +118,8 @@ class Cut(TypedDict):
         calls: How many of its tool calls are kept, counted from the last.
         named: Whether its marker names the message by its reference: the model has a tool that
             opens it.
-        untold: True where the message is covered and its whole words stand in no entry of the
-            running summary: the next one tells them.
+        untold: True if the message is covered and no entry of the running summary was made from its
+            full text: the next one will be.
     """
 
     head: _Number
@@ -135,19 +134,19 @@ class Block(TypedDict):
     """The memory block of one human message: made once, the same bytes until the next summary.
 
     Attributes:
-        text: The block with its fences; empty where nothing matched.
+        text: The block with its fences; empty if nothing matched.
         ids: Ids of the messages that it shows.
-        notes: The working notes in front of them, with their fences; missing where there are none.
-        sections: Sections of these notes by name, as they are shown.
+        notes: The working notes before them, with their fences; missing if there are none.
+        sections: Sections of these notes by name, as shown.
         entry: Id of the summary's newest entry when the notes were made; empty without a summary.
-        question: A digest of the message that it was made for: an edited one gets another block.
-        kept: The kept notes that `text` begins with, with their fences; missing for none.
-        kept_ids: Levels of these notes by their ids.
-        void: Ids of notes that it says are void.
-        words: Digests of the words of the messages that it shows, by id, as far as a graph's thread
-            holds them: by them an edit is noticed.
-        scores: Scores of the messages that it shows, by id, as the search gave them.
-        named: What the newest messages named when the block was made; only in that of a tool
+        question: Digest of the message that it was made for: an edited one gets another block.
+        kept: The kept notes that `text` begins with, with their fences; missing if there are none.
+        kept_ids: Levels of these notes, by id.
+        void: Ids of notes that it declares void.
+        words: Digests of the words of those messages that it shows and a graph's thread contains,
+            by id, to detect edits.
+        scores: Scores of the messages that it shows in the search, by id.
+        named: What the newest messages named when the block was made; only in the block of a tool
             result.
     """
 
@@ -166,14 +165,14 @@ class Block(TypedDict):
 
 
 class Reports(TypedDict):
-    """Correction of estimated token counts by what the provider has reported.
+    """Correction of estimated token counts by those reported by the provider.
 
     Attributes:
-        model: Name of the model that reported; empty where only the budget names one.
-        since: Id of the last message when the state came into force: replies behind it were made
+        model: Name of the model that reported; empty if only the budget names one.
+        since: Id of the last message when the state came into force: replies after it were made
             from requests as they are made now. None for the beginning.
-        ratio: Reported tokens per estimated token, as found before; None for none.
-        skip: Whether the first reply behind it was still made under an older state.
+        ratio: Reported tokens per estimated token, as found before; None if unknown.
+        skip: Whether the first reply after it was still made under an older state.
     """
 
     model: str
@@ -186,7 +185,7 @@ class Sent(TypedDict):
     """The newest request of a model whose reasoning is bound to its prefix.
 
     Attributes:
-        digest: Of its messages and tools: by it a change of the prefix is noticed.
+        digest: Digest of its messages and tools, to detect a change of the prefix.
         count: How many messages it had.
         unbound_to: Id of the newest message when the prefix last changed; None before any change.
             Bound reasoning of the messages up to it is left out.
@@ -198,15 +197,15 @@ class Sent(TypedDict):
 
 
 class ChangeMade(TypedDict):
-    """A change of what the model sees, as it was decided.
+    """A change to what the model sees, as decided.
 
     Attributes:
         reason: `compact_at`, `summarize_at`, `cold`, `limit`, `tail` or `manual`.
-        at: When, as UTC in ISO 8601.
+        at: When it was decided, as UTC in ISO 8601.
         summarized: How many messages went into the running summary.
-        shortened: How many messages are shown in part since.
+        shortened: How many messages are now shown only in part.
         before: Tokens of the request before it.
-        after: Tokens after it, at most.
+        after: Maximum tokens after it.
         around: Tokens around the conversation: system text, tools, a prompt.
         budget: Fields of the `TokenBudget` that it was decided under.
     """
@@ -227,24 +226,25 @@ class MemoryState(TypedDict):
     Attributes:
         version: Schema version of this state.
         summary: The running summary, if there is one; messages after its pointer are the tail.
-        kept: Ids of covered messages that stay visible: system messages, then pinned ones and the
-            newest human message of the moment, oldest first.
+        kept: Ids of covered messages that remain visible: system messages, then pinned ones and the
+            then newest human message, oldest first.
         cuts: Shortened forms of visible messages, by message id.
         blocks: Memory blocks, by the id of the human message that holds them.
         stored_to: Id of the last message that a graph has written to the recall's store.
-        pruned: Numbers, in the transcript, of the messages that were removed from a graph's state,
-            as ranges from the first to the last one.
-        edits: Names the edits of a stored transcript that the summary knows; missing for none.
-        owner: The user to whom a graph's thread belongs; missing where no run has named one.
+        pruned: Numbers, in the transcript, of messages that were removed from a graph's state, as
+            ranges of first and last number.
+        edits: Identifies the edits of a stored transcript that the summary reflects; missing if
+            none.
+        owner: The user to whom a graph's thread belongs; missing if no run has named one.
         totals: What was done and used so far.
         change: The newest compaction; missing before the first one.
-        reports: Correction of estimated token counts; absent where counts are exact.
+        reports: Correction of estimated token counts; missing if counts are exact.
         turns: Turn memories of messages that are not covered yet.
         modes: What the session is about, by the sections of all modes.
-        times: First sights of messages that carry no time and are not covered, where times are
-            shown: pairs of the message's id and the time as UTC in ISO 8601, oldest first.
-        pins: Texts that stand in the system part, oldest first.
-        sent: The newest request; missing where no reasoning is bound to its prefix.
+        times: When messages that carry no time and are not covered were first seen, if times are
+            shown: pairs of message id and time as UTC in ISO 8601, oldest first.
+        pins: Texts in the system part, oldest first.
+        sent: The newest request; missing if no reasoning is bound to its prefix.
     """
 
     version: int
@@ -267,7 +267,7 @@ class MemoryState(TypedDict):
 
 
 def new_state() -> MemoryState:
-    """Return the state of a conversation in which nothing was decided yet."""
+    """Return the state of a conversation before any decision."""
     return {
         "version": STATE_VERSION,
         "summary": None,
@@ -291,7 +291,7 @@ def load_state(data: Any) -> MemoryState:
     """Check that `data` is a state this version can read, and return it; a new one for None.
 
     Raises:
-        CorruptStoreError: When it is no state, or one of another version of this package.
+        CorruptStoreError: When it is not a state, or one of another version of this package.
     """
     if data is None:
         return new_state()
@@ -307,7 +307,7 @@ def load_state(data: Any) -> MemoryState:
     try:
         _schema().validate_python(
             state, strict=True
-        )  # the state itself is returned: callers compare it by `is`
+        )  # return the same object: callers compare it by `is`
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
@@ -320,5 +320,5 @@ def load_state(data: Any) -> MemoryState:
 
 @cache
 def _schema() -> TypeAdapter[MemoryState]:
-    """Return the check of a state; built at the first one, which keeps the import light."""
+    """Return the validator of a state, built on first use to keep the import light."""
     return TypeAdapter(MemoryState)

@@ -1,4 +1,4 @@
-"""Tools by which an agent looks after its own memory, beside `memory_tools`."""
+"""Tools for an agent to manage its own memory, in addition to `memory_tools`."""
 
 from __future__ import annotations
 

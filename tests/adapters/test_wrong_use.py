@@ -60,7 +60,7 @@ WRONG = {
     ),
     "one callback for a list": (
         lambda _: TokenMemory(callbacks=MemoryCallbacks()),
-        r"callbacks is no list of MemoryCallbacks: callbacks=\[MyCallbacks\(\)\]",
+        r"callbacks is not a list of MemoryCallbacks: callbacks=\[MyCallbacks\(\)\]",
     ),
     "a function before storing that loses messages": (
         lambda store: TokenMemoryChatHistory(
