@@ -292,7 +292,7 @@ _FORMS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class NamedDate:
-    """A date, as far as a question names it.
+    """A date that a question names, at least in part.
 
     Attributes:
         year: Four digits.

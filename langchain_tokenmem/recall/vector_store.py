@@ -185,7 +185,7 @@ class VectorStoreIndex:
             )
 
     def delete(self, name: str, units: Sequence[int]) -> None:
-        """Delete entries; one that is missing is no error."""
+        """Delete entries; missing ones are ignored."""
         self._delete(name, units)
         self._entries(name).remove(units)
 

@@ -128,7 +128,7 @@ class CheckpointStore:
             if head and is_new and not is_fork and (not at.checkpoint_id or rows[0].has_child):
                 self.on_conflict(
                     f"{at.of(None)}: checkpoint {name!r} follows {at.checkpoint_id!r}, which "
-                    f"another run has gone on from; the head is {head!r}."
+                    f"another run has continued from; the head is {head!r}."
                 )
             parent = self.stored(there[at.checkpoint_id]) if at.checkpoint_id in there else None
             now = moment_of(checkpoint.get("ts")) or datetime.now(UTC)
@@ -229,7 +229,7 @@ class CheckpointStore:
 
         Returns:
             The number ranges of the previous list if this one continues it; copies of the other
-            messages, so that nobody can change them while they are stored; and the hash of the
+            messages, so that no one can change them while they are stored; and the hash of the
             whole list.
         """
         size = len(before.numbers) if before and before.said else 0

@@ -59,8 +59,8 @@ class Codec:
         inner = serde.serde if isinstance(serde, EncryptedSerializer) else serde
         if getattr(inner, "pickle_fallback", False):
             raise ConfigurationError(
-                "A serializer with pickle_fallback runs code that stands in the database; give "
-                "one without it, and name your types in allowed_types."
+                "A serializer with pickle_fallback runs code stored in the database; pass one "
+                "without it, and name your types in allowed_types."
             )
         self.serde = serde
         self.is_plain = isinstance(serde, JsonPlusSerializer)
@@ -158,13 +158,12 @@ class Codec:
             self.unpack(packed)
         except RefusedTypeError as error:
             raise ConfigurationError(
-                f"{what} could be stored and not be read again: the type {error.types} is not "
+                f"{what} could be stored but not read back: the type {error.types} is not "
                 f"allowed to be loaded; {advice(error.refused)}."
             ) from error
         except CorruptStoreError as error:
             raise ConfigurationError(
-                f"{what} could be stored and not be read again: {error}. Keep plain data in the "
-                f"state."
+                f"{what} could be stored but not read back: {error}. Keep plain data in the state."
             ) from error
         return packed
 
@@ -181,8 +180,8 @@ class RefusedTypeError(CorruptStoreError):
         self.refused = refused
         self.types = ", ".join(sorted(refused)).replace(":", ".")
         super().__init__(
-            f"the type {self.types} is not allowed to be loaded (one of your own is if its module "
-            f"is imported first, as building the graph does, or by allowed_types)"
+            f"the type {self.types} is not allowed to be loaded (your own types are if their "
+            f"module is imported first, as building the graph does, or by allowed_types)"
         )
 
 

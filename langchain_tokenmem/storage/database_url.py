@@ -43,7 +43,7 @@ def parsed(url: Any) -> URL:
     if isinstance(url, str) and scheme is None and url.strip() and "://" not in url:
         return of_file(url)
     named = f"A URL that begins with {scheme[1]!r}" if scheme else "This text"
-    problem = f"{named} is no database URL that works here."
+    problem = f"{named} is not a database URL that works here."
     try:
         address = _with_driver(make_url(url))
         is_async = address.get_dialect().is_async

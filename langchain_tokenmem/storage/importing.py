@@ -275,7 +275,7 @@ class HistoryImport:
     ) -> None:
         if covers < 0 or (covers and summary is None):
             raise ConfigurationError(
-                f"summary_covers is {covers}; it is the number of messages that summary= is about."
+                f"summary_covers is {covers}; it is the number of messages that summary= covers."
             )
         self._writer = writer
         self._given = summary.strip() if summary and summary.strip() else None

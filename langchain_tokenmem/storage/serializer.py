@@ -126,6 +126,6 @@ def advice(refused: Collection[str]) -> str:
 
 def _hidden(name: str) -> str:
     return (
-        f"{name} stands inside of a function or another class, where no later process finds it by "
-        f"its name; define it at the top level of a module, or keep plain data in the state"
+        f"{name} is defined inside a function or another class, where no later process finds it by "
+        f"name; define it at the top level of a module, or keep plain data in the state"
     )

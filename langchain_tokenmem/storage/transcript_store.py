@@ -178,7 +178,7 @@ class TranscriptStore(SessionStore):
 
         Args:
             session_id: The session.
-            ids: The messages; an unknown one is no error.
+            ids: The messages; unknown ids are ignored.
             user_id: The user who asks; the session must belong to them.
 
         Raises:
