@@ -494,7 +494,7 @@ class JsonStore(ItemStore, Closeable):
     aflush = in_thread(flush)
 
     def damaged_texts(self, namespace_prefix: Sequence[str]) -> list[str]:
-        """Return the contents of damaged files that may hold items under a prefix."""
+        """Return the contents of damaged files that may contain items under a prefix."""
         of_prefix, others = self._folder.set_aside(tuple(namespace_prefix))
         return [file.read_text("utf-8", "replace") for file in (*of_prefix, *others)]
 

@@ -489,7 +489,7 @@ class Recall(Closeable):
 
         Raises:
             ScopeError: When no scope is named, or the session belongs to another user.
-            ConfigurationError: When the words are empty, or the replacement holds them.
+            ConfigurationError: When the words are empty, or the replacement contains them.
             RedactionError: When the words are still found afterwards.
             RecallError: When Chroma could not delete; the store's data is redacted by then.
         """

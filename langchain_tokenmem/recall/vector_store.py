@@ -23,8 +23,8 @@ from langchain_tokenmem.storage.search_index import SearchIndex
 T = TypeVar("T")
 
 ScopeFilter = Callable[[str, Sequence[str]], Mapping[str, Any]]
-"""`f(key, values) -> keyword arguments of similarity_search` that keep to entries whose metadata
-have one of the values under the key."""
+"""`f(key, values) -> keyword arguments of similarity_search` that select
+the entries whose metadata has one of the values under the key."""
 
 OWNER, PARTITION, UNIT = "tokenmem_owner", "tokenmem_partition", "tokenmem_unit"
 """Metadata keys of an entry: its user or session, its messages or documents, its own number."""

@@ -85,7 +85,7 @@ def vector_index(
         )
     if place is not None and embeddings is not None:
         raise ConfigurationError(
-            "Recall was given an index and embeddings=; an index has its own model: give it there."
+            "Recall was given an index and embeddings=; an index has its own model: pass it there."
         )
     if isinstance(place, VectorStoreIndex):
         place.attach(store)

@@ -51,7 +51,7 @@ class Bm25:
         neighbours: Maximum number of neighbours on each side.
         neighbour_weight: Weight of a neighbour's word at zero distance; an own word has 1.
         reach: Terms between two messages over which that weight falls to 1/e: in chats of short
-            messages five neighbours count, beside long messages hardly one.
+            messages five neighbours count, with long messages hardly one.
         elaboration: Factor of the score of every part of a long answer. A question
             about what was said usually means what the user stated, not the assistant's pages on it.
     """

@@ -1,4 +1,4 @@
-"""Rows of checkpoints: their addresses, what a body holds, and the statements for both."""
+"""Rows of checkpoints: addresses, the contents of a body, and the statements for both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from langchain_tokenmem.storage.tables import checkpoints, values, writes
 
 @dataclass(frozen=True)
 class Address:
-    """Address of a checkpoint: thread, namespace, and its id if one is meant."""
+    """Address of a checkpoint: thread, namespace, and its id, if given."""
 
     thread_id: str
     ns: str

@@ -143,7 +143,7 @@ class Database:
                 yield connection
                 if undo:
                     connection.rollback()
-            self._check_file(about)  # never acknowledged into a file that is gone
+            self._check_file(about)  # never acknowledge writes to a deleted file
 
     def close(self) -> None:
         """Close every connection; the next use opens the database again.

@@ -153,7 +153,7 @@ _DERIVED_MARKS = frozenset({MARK, DERIVED_MARK})
 
 
 def checksum(text: str) -> int:
-    """Return a checksum (CRC-32) of a message's JSON as it is stored; damage may make it bytes."""
+    """Return a checksum (CRC-32) of a message's stored JSON; damage may turn it into bytes."""
     return zlib.crc32(str(text).encode())
 
 

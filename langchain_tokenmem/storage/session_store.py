@@ -379,7 +379,7 @@ class SessionStore(Closeable):
             user_id: The user who asks; the session must belong to them.
 
         Returns:
-            Whether this owner holds it now; False while another does, or without a session.
+            Whether this owner holds it now; False if another does, or there is no session.
         """
         with self._writing(session_id, user_id) as (_, session):
             if session is None:

@@ -285,7 +285,7 @@ class TranscriptStore(SessionStore):
                 in each text and must match a whole number.
             replacement: Text that replaces them.
             session_id: The session or thread, with its sub-graphs.
-            user_id: All sessions and notes of the user; beside a session id its owner.
+            user_id: All sessions and notes of the user; with a session id, its owner.
             everywhere: The whole database.
             dry_run: Only count.
             serde: The serializer of the `TokenMemorySaver`, if it was given one.
@@ -325,11 +325,11 @@ class TranscriptStore(SessionStore):
     ) -> RemovalReceipt:
         """Delete the earlier wordings of edited messages for good; hidden messages stay.
 
-        A wording that a checkpoint of the thread still has stays, and the receipt reports it.
+        A wording that a checkpoint of the thread still has is kept, and the receipt reports it.
 
         Args:
             session_id: The session or thread, with its sub-graphs.
-            user_id: All sessions of the user; beside a session id its owner.
+            user_id: All sessions of the user; with a session id, its owner.
             everywhere: The whole database.
             serde: The serializer of the `TokenMemorySaver`, if it was given one.
 
