@@ -15,8 +15,14 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
-from langchain_tokenmem.summarize.earlier_lines import earlier_lines
-from langchain_tokenmem.summarize.log_lines import SPEECH_LENGTHS, Kind, Line, Piece, lines_of
+from langchain_tokenmem.summarize.log_lines import (
+    SPEECH_LENGTHS,
+    Kind,
+    Line,
+    Piece,
+    earlier_lines,
+    lines_of,
+)
 from langchain_tokenmem.summarize.whole_pieces import cut_at_words
 
 HEADING = "## Tool calls"
@@ -73,7 +79,10 @@ class ExtractiveSummarizer:
             `request.count_text`, and empty only where not even one character fits.
         """
         lines = earlier_lines(request.messages) if request.condenses else lines_of(request.messages)
-        return _summary(self, written(lines, request, request.max_tokens))
+        entry = written(lines, request, request.max_tokens)
+        text = "\n".join(text for text, _ in entry)
+        sources = tuple(places for _, places in entry)
+        return Summary(text, self.name, self.prompt_version, sources=sources)
 
     async def asummarize(self, request: SummaryRequest) -> Summary:
         """Return one entry, made on another thread.
@@ -88,12 +97,6 @@ Written = list[tuple[str, tuple[int, ...]]]
 """Lines of an entry, each with the places of its messages."""
 
 
-def _summary(writer: ExtractiveSummarizer, lines: Written) -> Summary:
-    text = "\n".join(text for text, _ in lines)
-    sources = tuple(places for _, places in lines)
-    return Summary(text, writer.name, writer.prompt_version, sources=sources)
-
-
 def written(lines: Sequence[Line], request: SummaryRequest, most: int) -> Written:
     """Return the lines that fit, in their order.
 
@@ -103,7 +106,7 @@ def written(lines: Sequence[Line], request: SummaryRequest, most: int) -> Writte
         most: Most tokens.
     """
     entry = _Entry(lines, most, request.count_text, request.prior or "")
-    pieces = [piece for line in lines for piece in line.pieces]
+    pieces = [piece for line in lines for piece in line]
     if request.condenses:
         entry.shorten(pieces)
         return entry.lines_within()
@@ -301,7 +304,7 @@ class _Entry:
         """Return the lines; of those that read the same the last one, which counts the others."""
         found: dict[str, list[list[_Shown]]] = {}
         for line in self.lines:
-            shown = [self.shown[id(piece)] for piece in line.pieces if id(piece) in self.shown]
+            shown = [self.shown[id(piece)] for piece in line if id(piece) in self.shown]
             if shown:
                 key = _key_of_shown(shown[0])
                 found[key] = [*found.pop(key, []), shown]
@@ -309,7 +312,7 @@ class _Entry:
 
     def _smallest(self) -> Written:
         """Return as much of the most important piece as fits, even a single character."""
-        pieces = [piece for line in self.lines for piece in line.pieces]
+        pieces = [piece for line in self.lines for piece in line]
         if not pieces:
             return (
                 [("Nothing to note.", ())]
@@ -407,7 +410,7 @@ class ToolExtracts:
     def _written(self, request: SummaryRequest, most: int) -> Written:
         if self.share <= 0 or request.condenses or most < _FEWEST:
             return []
-        lines = [line for line in lines_of(request.messages) if line.pieces[0].tool]
+        lines = [line for line in lines_of(request.messages) if line[0].tool]
         return written(lines, request, most) if lines else []
 
     def _size(self, text: str) -> int:
