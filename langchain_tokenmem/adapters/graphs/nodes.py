@@ -87,6 +87,8 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
     is_last = True  # whether the model's node comes next, so that the view is its request
     _recalls = False
     _folds = True  # whether it carries out the compaction that the agent asked for
+    _archive: TranscriptStore | None = None
+    _prune = False
 
     def __init__(
         self,
@@ -184,13 +186,16 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         return thread, TurnRequest(options, steps=self._steps, instruction=instruction)
 
     def _removals(
-        self,
-        thread: GraphThread,  # noqa: ARG002  # for subclasses that remove
-        result: TurnResult,  # noqa: ARG002
-        config: RunnableConfig | None,  # noqa: ARG002
+        self, thread: GraphThread, result: TurnResult, config: RunnableConfig | None
     ) -> Sequence[TranscriptRow]:
-        """Return what goes out of the graph's messages: nothing."""
-        return ()
+        """Keep what is covered in the archive; return what goes out of the graph's messages."""
+        if self._archive is None:
+            return ()
+        run = Run.of(config, shared_threads=self._shared_threads)
+        before_store = self.memory.before_store
+        messages, state = thread.messages, result.state
+        found = archive_covered(self._archive, run, before_store, messages, state)
+        return found if self._prune else ()
 
     def _update(
         self,
@@ -396,14 +401,3 @@ class CompactNode(TurnNode):
         self.is_last = not folding_follows
         self._archive = archive
         self._prune = prune
-
-    def _removals(
-        self, thread: GraphThread, result: TurnResult, config: RunnableConfig | None
-    ) -> Sequence[TranscriptRow]:
-        if self._archive is None:
-            return ()
-        run = Run.of(config, shared_threads=self._shared_threads)
-        before_store = self.memory.before_store
-        messages, state = thread.messages, result.state
-        found = archive_covered(self._archive, run, before_store, messages, state)
-        return found if self._prune else ()
