@@ -74,23 +74,20 @@ def events_of(old: MemoryState | None, new: MemoryState, name: str) -> Iterator[
     """
     before = old or new_state()
     if mode_in(before) != mode_in(new):
-        yield {"type": EVENT, "event": "mode", "memory": name, "mode": mode_in(new)}
+        yield _event("mode", name, mode=mode_in(new))
     fresh = [key for key, cut in new["cuts"].items() if before["cuts"].get(key) != cut]
     if fresh:
-        yield {"type": EVENT, "event": "compaction", "memory": name, "message_ids": fresh}
+        yield _event("compaction", name, message_ids=fresh)
     summary = new["summary"]
     if summary is not None and summary != before["summary"]:
         newest = summary["entries"][-1]
-        yield {
-            "type": EVENT,
-            "event": "summary",
-            "memory": name,
-            "covers_to": summary["covers_to"],
-            "covered": summary["covered"],
-            "tokens": newest["tokens"],
-            "model": newest["model"],
-            "reason": newest["reason"],
-        }
+        about = {key: newest[key] for key in ("tokens", "model", "reason")}
+        covers = {"covers_to": summary["covers_to"], "covered": summary["covered"]}
+        yield _event("summary", name, **covers, **about)
+
+
+def _event(kind: str, name: str, **fields: Any) -> dict[str, Any]:
+    return {"type": EVENT, "event": kind, "memory": name, **fields}
 
 
 def stream_writer() -> StreamWriter:
@@ -112,9 +109,8 @@ def write_events(
 def write_view(writer: StreamWriter, view: View, name: str) -> None:
     """Write the size of a request that is about to be sent into the graph's custom stream."""
     usage = view.usage
-    event = {"type": EVENT, "event": "view", "memory": name, "tokens": usage.input_tokens}
-    event |= {"limit": usage.max_tokens, "percent": usage.percent_used, "parts": {**usage.parts}}
-    writer(event)
+    sizes = {"tokens": usage.input_tokens, "limit": usage.max_tokens}
+    writer(_event("view", name, **sizes, percent=usage.percent_used, parts={**usage.parts}))
 
 
 def write_reply(
@@ -137,8 +133,8 @@ def write_reply(
     replies = [message for message in messages if isinstance(message, AIMessage)]
     usage: Any = (replies[-1].usage_metadata if replies else None) or {}
     details = usage.get("input_token_details") or {}
-    event = {"type": EVENT, "event": "reply", "memory": name, "duration_s": duration_s}
-    event |= {"input_tokens": usage.get("input_tokens"), "cached_tokens": details.get("cache_read")}
+    event = _event("reply", name, duration_s=duration_s, input_tokens=usage.get("input_tokens"))
+    event |= {"cached_tokens": details.get("cache_read")}
     event |= {"output_tokens": usage.get("output_tokens")}
     writer(event | {"error": type(error).__name__ if error else None})
 
