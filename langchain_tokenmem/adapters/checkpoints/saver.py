@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import (
     AsyncIterator,
@@ -145,7 +144,6 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
         )
         self._has_warned = False
         self._retention = RetentionPolicy(keep_last, older_than, prune_every)
-        self._prune_tasks: set[asyncio.Task[None]] = set()
         self.transcript_channel = transcript_channel
         self._before_store = checked_before_store(before_store)
         self._checkpoints = self._checkpoint_store()
@@ -205,18 +203,6 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
             ConfigurationError: When a value cannot be stored so that it can be read again.
             StoreError: When the store cannot write.
         """
-        stored, is_due = self._put(config, checkpoint, metadata, new_versions)
-        if is_due:
-            self._prune_old(stored["configurable"]["thread_id"])
-        return stored
-
-    def _put(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> tuple[RunnableConfig, bool]:
         address = address_of(config)
         count = self._checkpoints.put(
             address,
@@ -228,23 +214,11 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
             counts=self._retention.is_set,
         )
         stored = config_of(Address(address.thread_id, address.ns, checkpoint["id"]))
-        return stored, count > 0 and self._retention.is_due(count)
-
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Do the same as `put` without blocking the event loop; retention runs behind it."""
-        stored, is_due = await in_own_thread(self._put, config, checkpoint, metadata, new_versions)
-        if is_due:
-            thread_id = stored["configurable"]["thread_id"]
-            task = asyncio.create_task(in_own_thread(self._prune_old, thread_id))
-            self._prune_tasks.add(task)
-            task.add_done_callback(self._prune_tasks.discard)
+        if count > 0 and self._retention.is_due(count):
+            self._prune_old(address.thread_id)
         return stored
+
+    aput = in_thread(put)
 
     def _prune_old(self, thread_id: str) -> None:
         """Apply the policy; a checkpoint that is stored stays stored when that fails."""
