@@ -316,19 +316,14 @@ class _EntryWriter:
         """Return the notes that a call brings; None where the answer is refused."""
         self.usage.calls += 1
         try:
-            text = self._checked(request, self._invoked(call))
-        except SummaryError as refused:
-            self._failed(f"{self.name}: {refused}")
+            text = self._checked(request, self.invoke(*call))
+        except Exception as error:  # noqa: BLE001  # a provider's error is a failed attempt
+            kind = "" if isinstance(error, SummaryError) else f"{type(error).__name__}: "
+            self._failed(f"{self.name}: {kind}{error}")
             self.breaker.failed()
             return None
         self.breaker.succeeded()
         return text
-
-    def _invoked(self, call: Call) -> Any:
-        try:
-            return self.invoke(*call)
-        except Exception as error:  # a provider's error is a failed attempt
-            raise SummaryError(f"{type(error).__name__}: {error}") from error
 
     def _checked(self, request: SummaryRequest, answer: Any) -> str:
         if isinstance(answer, str):

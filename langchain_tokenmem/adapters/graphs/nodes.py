@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from types import MethodType
 from typing import Any
@@ -89,6 +89,8 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
     _folds = True  # whether it carries out the compaction that the agent asked for
     _archive: TranscriptStore | None = None
     _prune = False
+    _turn: Callable[[GraphThread, TurnRequest], Any] = staticmethod(take_turn)
+    _aturn: Callable[[GraphThread, TurnRequest], Awaitable[Any]] = staticmethod(atake_turn)
 
     def __init__(
         self,
@@ -147,7 +149,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         thread, request = self.turn_of(input, config)
         if not thread.messages:
             return {}
-        return self._update(input, config, thread, take_turn(thread, request))
+        return self._update(input, config, thread, self._turn(thread, request))
 
     async def ainvoke(
         self,
@@ -159,7 +161,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         thread, request = await in_own_thread(self.turn_of, input, config)
         if not thread.messages:
             return {}
-        result = await atake_turn(thread, request)
+        result = await self._aturn(thread, request)
         return await in_own_thread(self._update, input, config, thread, result)
 
     def turn_of(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
@@ -322,33 +324,18 @@ class AfterModelNode(TurnNode):
 
     is_last = False
     _folds = False
+    _turn = staticmethod(after_reply)
+    _aturn = staticmethod(aafter_reply)
 
-    def invoke(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
-    ) -> dict[str, Any]:
-        """Start the summary that is due, and return no update."""
-        after_reply(*self._noted(input, config))
-        return {}
-
-    async def ainvoke(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
-    ) -> dict[str, Any]:
-        """Do the same as `invoke` without blocking the event loop."""
-        await aafter_reply(*await in_own_thread(self._noted, input, config))
-        return {}
-
-    def _noted(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
-        """Note when the reply was complete, and tell the stream of it."""
-        thread, request = self.turn_of(state, config)
+    def turn_of(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
+        """Note when the reply was complete, tell the stream of it, and return the next turn."""
+        thread, request = super().turn_of(state, config)
         write_reply(stream_writer(), self.keys.state, thread.messages[-1:])
         thread.note_reply()
         return thread, request
+
+    def _update(self, *_: Any) -> dict[str, Any]:
+        return {}
 
 
 class CompactNode(TurnNode):
