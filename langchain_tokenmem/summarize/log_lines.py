@@ -147,20 +147,17 @@ def _calls_of(message: AIMessage, place: int) -> list[tuple[str, ToolCall]]:
 def _spoken(text: str, role: str, place: int, *, has_calls: bool) -> Piece | None:
     if not without_line_breaks(text):
         return None
-    if role == "human":
-        speaker = "User (correction)" if _corrects(text) else "User"
+    if role == "human" or not has_calls:
+        user = "User (correction)" if role == "human" and _corrects(text) else "User"
+        kind, speaker = (Kind.USER, user) if role == "human" else (Kind.ANSWER, "Assistant")
         forms = [f"{speaker}: {form}" for form in forms_of(text, SPEECH_LENGTHS)]
-        return Piece(Kind.USER, forms, (place,), key=_key_of(role, text))
-    if not has_calls:
-        forms = [f"Assistant: {form}" for form in forms_of(text, SPEECH_LENGTHS)]
-        return Piece(Kind.ANSWER, forms, (place,), key=_key_of(role, text))
+        return Piece(kind, forms, (place,), key=_key_of(role, text))
     # The last sentence beside a call announces it; the call says it itself.
     found = " ".join(sentences(without_code(text))[:-1])
     if len(found) < _SHORT_NOTE or not any(find_identifiers(found)):
         return None
-    return Piece(
-        Kind.NOTE, [f"Assistant: {form}" for form in forms_of(found, NOTE_LENGTHS)], (place,)
-    )
+    forms = [f"Assistant: {form}" for form in forms_of(found, NOTE_LENGTHS)]
+    return Piece(Kind.NOTE, forms, (place,))
 
 
 def _corrects(text: str) -> bool:
