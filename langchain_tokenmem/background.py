@@ -284,10 +284,12 @@ class BackgroundRunner:
                     if not is_wanted:
                         self._forget(key, job)
         finally:  # also after a panic of a library, which is no Exception: somebody may wait
-            self.give_up(key, job)
+            with self._lock:
+                self._forget(key, job)
             job.future.set_result(None)
 
     def _forget(self, key: Hashable, job: BackgroundJob) -> None:
+        """Let other jobs start in the place of one; the caller holds the lock."""
         if self._jobs.get(key) is job:
             del self._jobs[key]
         if job in self._running:
@@ -298,11 +300,6 @@ class BackgroundRunner:
         """Return the job that runs, or waits, for a key, if there is one."""
         with self._lock:
             return self._jobs.get(key)
-
-    def give_up(self, key: Hashable, job: BackgroundJob) -> None:
-        """Let other jobs start in the place of one that does not end."""
-        with self._lock:
-            self._forget(key, job)
 
     def give_up_overdue(self, key: Hashable, timeout_s: float) -> int:
         """Give up jobs that were started so many seconds ago, in the way of one for a key.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,8 +16,6 @@ from langchain_tokenmem.background import (
     Closeable,
     TimedCalls,
     in_thread,
-    seconds_left,
-    wait_for,
 )
 from langchain_tokenmem.core.argument_checks import (
     BeforeStore,
@@ -369,11 +366,8 @@ class TokenMemory(ErasableMemory, Closeable):
         if not isinstance(counter, ProviderCounter):
             return call
         asked = request_to_count(call, counter)
-        job = counter.start(*asked) if asked else None
-        if job is None:
+        if asked is None or not counter.ask(*asked):
             return call
-        wait_for(job.job, seconds_left(job.until - time.monotonic()))
-        counter.settle(job)
         return self.engine.prepare_again(call, call.before)
 
     def count(
