@@ -423,7 +423,7 @@ class Engine:
         if found is None:
             return call
         key, block = found
-        longer = replace(context, blocks={**context.blocks, key: block["text"]})
+        longer = replace(context, blocks={**context.blocks, key: block})
         if request_tokens(longer) > budget.limit:
             return call
         state: MemoryState = {**call.state, "blocks": {**call.state["blocks"], key: block}}
