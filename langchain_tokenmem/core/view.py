@@ -17,8 +17,8 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.explained_request import explanation_of
 from langchain_tokenmem.core.explanation import Explanation
-from langchain_tokenmem.core.folding import fewest_folds
 from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.core.planning import fewest_folds
 from langchain_tokenmem.core.shortening import apply_cut
 from langchain_tokenmem.core.size_caps import (
     cap_messages,

@@ -34,11 +34,14 @@ from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, TokenBudget
 from langchain_tokenmem.core.chat_models import ModelLimits
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.message_times import without_stamp
-from langchain_tokenmem.core.planning import AnyTrigger, Plan, SummaryPolicy, Trigger
+from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.request_options import (
+    AnyTrigger,
     CompactionOptions,
     RequestOptions,
     RequestRules,
+    SummaryPolicy,
+    Trigger,
 )
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.turn_memory import TurnMemoryShown
