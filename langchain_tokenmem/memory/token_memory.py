@@ -31,14 +31,17 @@ from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, TokenBudget
 from langchain_tokenmem.core.chat_models import ModelLimits
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.message_times import without_stamp
-from langchain_tokenmem.core.planning import AnyTrigger, Plan, SummaryPolicy, Trigger
+from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.request_options import (
+    AnyTrigger,
     CompactionOptions,
     RequestOptions,
     RequestRules,
+    SummaryPolicy,
+    Trigger,
 )
 from langchain_tokenmem.core.session_settings import SessionSettings
-from langchain_tokenmem.core.turn_memory import TurnMemoryShown
+from langchain_tokenmem.core.turn_memory import TurnMemoryShown, without_echo
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.core.working_notes.mode_profiles import (
     AnnotationSettings,
@@ -240,11 +243,10 @@ class TokenMemory(ErasableMemory, Closeable):
                 f"Make it faster, or give it more time (max_wait_s=)."
             ) from error
 
-    def without_stamps(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
-        """Return messages without the times that a model has copied from its earlier answers."""
-        return (
-            [*map(without_stamp, messages)] if self.engine.rules.show_times == "all" else messages
-        )
+    def without_copies(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        """Return messages without what a model has copied: times, and blocks of the memory."""
+        shows_times = self.engine.rules.show_times == "all"
+        return [*map(without_echo, map(without_stamp, messages) if shows_times else messages)]
 
     def view(
         self,

@@ -64,7 +64,6 @@ from langchain_tokenmem.core.profiles import output_setting
 from langchain_tokenmem.core.request_options import RequestOptions, Steps
 from langchain_tokenmem.core.todos import TODOS_KEY
 from langchain_tokenmem.core.tool_calls import offers_tool
-from langchain_tokenmem.core.turn_memory import without_echo
 from langchain_tokenmem.core.view import messages_to_send
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -297,8 +296,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
                 news = not is_overflow(again) and not isinstance(again, BudgetExceededError)
                 raise again if news else error from again
         thread, memory = call.thread, call.thread.memory
-        # A model may copy times and blocks in the form of the memory's own.
-        messages = [*map(without_echo, memory.without_stamps(response.result))]
+        messages = memory.without_copies(response.result)
         if memory.background or memory.engine.rules.show_times:
             thread = replace(thread, messages=[*thread.messages, *messages], state=result.state)
             state = thread.with_first_sights(result.state)
