@@ -18,9 +18,8 @@ from _price_recordings import read_recordings
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.messages import groups, role_of
-from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state
+from langchain_tokenmem.core.working_notes.mode_profiles import LIMITS, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import read_groups
-from langchain_tokenmem.core.working_notes.sections import LIMITS
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 
 _KINDS = ToolKinds()

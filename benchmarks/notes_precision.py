@@ -30,9 +30,8 @@ from langchain_tokenmem.adapters.importing import message_of
 from langchain_tokenmem.cli.replay import numbered
 from langchain_tokenmem.core.facts.sentences import message_text
 from langchain_tokenmem.core.messages import groups, reference
-from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state
+from langchain_tokenmem.core.working_notes.mode_profiles import LIMITS, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import read_groups
-from langchain_tokenmem.core.working_notes.sections import LIMITS
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
 from langchain_tokenmem.notes_state import NoteItem
 

@@ -5,10 +5,10 @@ Run: python store_worker.py singles|turns URL SESSION WRITER COUNT
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from processes import Fork
 
 from langchain_tokenmem import TranscriptStore
 
@@ -29,7 +29,7 @@ def turn(writer: str, number: int) -> list[BaseMessage]:
     ]
 
 
-def finish(workers: list[subprocess.Popen[str]], each: int) -> None:
+def finish(workers: list[Fork], each: int) -> None:
     """Wait for writers; every one must have written everything."""
     ended = [(worker.communicate(timeout=200), worker.returncode) for worker in workers]
     for (out, err), code in ended:

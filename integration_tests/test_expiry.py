@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import expiry_worker
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
-from processes import start
+from processes import Fork
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.storage.tables import metadata
@@ -50,17 +50,14 @@ def test_a_run_that_is_killed_half_way_goes_on_and_leaves_no_half_session(url):
         old(store, 120)
     kills = 0
     for _ in range(6):
-        worker = start(expiry_worker.__file__, url)
-        assert worker.stdout is not None
+        worker = Fork(expiry_worker.__file__, url)
         if not worker.stdout.readline():
-            worker.wait(30)
-            worker.stdout.close()
+            worker.communicate(timeout=30)
             break
         time.sleep(chosen.uniform(0, 0.02))
         worker.kill()
         kills += 1
-        with worker:
-            worker.stdout.read()
+        worker.communicate(timeout=30)
         with TranscriptStore(url, shared=True) as store:
             names = store.sessions()
             assert all(store.count(name) == len(store.messages(name)) == 4 for name in names)

@@ -1,6 +1,6 @@
 """Golden views of the shared recordings: the requests that leave, through every integration.
 
-The engine by hand meets every recording at one window, and each integration a seeded sample of them
+The memory by hand meets every recording at one window, and each integration a seeded sample of them
 at three windows, with each way to summarize. The recordings are no part of the project; what is
 kept here are digests (`test_golden_views.json`; `tests/golden/digests.py` says how they are made).
 
@@ -22,7 +22,8 @@ from functools import cache
 
 import pytest
 
-from tests.golden.adapters import ADAPTERS, play
+from tests.contract.chats import CHATS
+from tests.golden.play import play
 from tests.golden.recordings import SHARED, Recording, recordings
 
 FILES = (
@@ -30,7 +31,7 @@ FILES = (
     "transcripts_other_dev.jsonl.gz",
     "transcripts_long_first_dev.jsonl.gz",
 )
-INTEGRATIONS = [name for name in ADAPTERS if name != "engine"]
+INTEGRATIONS = [name for name in CHATS if name != "by-hand"]
 WINDOWS = (4_000, 8_000, 32_000)
 CALLS = 3_293
 LONG_CHARACTERS = 100_000
@@ -54,31 +55,32 @@ def sample(window: int, most: int) -> list[Recording]:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_the_engine_by_hand_sends_what_it_sent_before(golden, file):
+async def test_the_memory_by_hand_sends_what_it_sent_before(golden, file):
     played = {
-        one.name: play(one, "engine", 8_000, "extractive") for one in recordings(SHARED / file)
+        one.name: await play(one, "by-hand", 8_000, "extractive")
+        for one in recordings(SHARED / file)
     }
-    golden.check(f"8000 engine extractive, all of {file}", played)
+    golden.check(f"8000 by-hand extractive, all of {file}", played)
 
 
-def test_the_engine_meets_every_recorded_call():
+def test_the_memory_by_hand_meets_every_recorded_call():
     assert len(every()) == 211
     assert sum(len(one.calls) for one in every()) == CALLS
     assert len({one.name for one in every()}) == 211
 
 
 @pytest.mark.parametrize("variant", ["extractive", "model"])
-@pytest.mark.parametrize("adapter", ADAPTERS)
+@pytest.mark.parametrize("adapter", CHATS)
 @pytest.mark.parametrize("window", WINDOWS)
-def test_each_integration_sends_what_it_sent_before(golden, window, adapter, variant):
+async def test_each_integration_sends_what_it_sent_before(golden, window, adapter, variant):
     chosen = sample(window, 6 if window == 32_000 else 12)
-    played = {one.name: play(one, adapter, window, variant) for one in chosen}
+    played = {one.name: await play(one, adapter, window, variant) for one in chosen}
     golden.check(f"{window} {adapter} {variant}", played)
 
 
 @pytest.mark.parametrize("adapter", INTEGRATIONS)
 @pytest.mark.parametrize("window", WINDOWS)
-def test_each_integration_recalls_what_it_recalled_before(golden, window, adapter):
+async def test_each_integration_recalls_what_it_recalled_before(golden, window, adapter):
     chosen = sample(window, 6)[:: 3 if window == 32_000 else 2]
-    played = {one.name: play(one, adapter, window, "extractive-recall") for one in chosen}
+    played = {one.name: await play(one, adapter, window, "extractive-recall") for one in chosen}
     golden.check(f"{window} {adapter} extractive-recall", played)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
 import item_worker
 import pytest
 from item_worker import NAMESPACE, OWNER, SHARED, open_store, value_of
-from processes import start
+from processes import Fork, start
 
 from langchain_tokenmem import Notebook, TranscriptStore
 from langchain_tokenmem.notes import JsonStore, SqlStore
@@ -28,9 +30,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_eight_processes_add_60_notes_each_and_identical_ones_once(place):
-    workers = [
-        start(item_worker.__file__, "notes", place, str(number), EACH) for number in range(WRITERS)
-    ]
+    workers = [start(item_worker.__file__, place, number, EACH) for number in range(WRITERS)]
     said: set[str] = set()
     for worker in workers:
         out, err = worker.communicate(timeout=500)
@@ -51,17 +51,33 @@ def test_eight_processes_add_60_notes_each_and_identical_ones_once(place):
 
 def test_100_kills_during_writes_leave_no_half_file_and_lose_nothing_that_was_flushed(tmp_path):
     folder = tmp_path / "notes"
-    worker = start(item_worker.__file__, "kills", str(folder), "19", 100)
-    out, err = worker.communicate(timeout=300)
-    assert worker.returncode == 0, err
-    acknowledged, unfinished = map(int, out.split())
-    assert acknowledged >= 100
+    chosen = random.Random(19)
+    acknowledged: list[str] = []
+    unfinished = 0
+    for round_ in range(100):
+        worker = Fork(item_worker.__file__, folder, f"w{round_}")
+        first = worker.stdout.readline().strip()
+        time.sleep(chosen.uniform(0, 0.02))
+        worker.kill()
+        rest, errors = worker.communicate(timeout=60)
+        assert first, errors
+        acknowledged += [first, *rest.split("\n")[:-1]]
+        unfinished += len([*folder.glob(".*.tmp")])
+        items = JsonStore(folder).search((), limit=1_000_000)
+        assert [item.value for item in items] == [value_of(item.key) for item in items]
+        stored = [item.key for item in items]
+        assert set(acknowledged) <= set(stored), "lost"
+        assert len(stored) == len(set(stored)), "doubled"
+        # Written and not acknowledged: at most the last one of each process.
+        assert len(stored) <= len(acknowledged) + round_ + 1
+        assert [*folder.glob("*.damaged-*")] == [], "half a file"
+    assert len(acknowledged) >= 100
     assert unfinished > 0  # so that killed writers did leave unfinished files
     with JsonStore(folder) as store:
         store.put(NAMESPACE, "w-0", value_of("w-0"))
     assert [*folder.glob(".*.tmp")] == []
-    assert len(JsonStore(folder).search((), limit=1_000_000)) > acknowledged
-    print(f"\n100 kills, {acknowledged} notes written, {unfinished} unfinished files seen, 0 lost")
+    assert len(JsonStore(folder).search((), limit=1_000_000)) > len(acknowledged)
+    print(f"\n100 kills, {len(acknowledged)} notes written, {unfinished} files unfinished, 0 lost")
 
 
 def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -97,6 +113,7 @@ def test_parent_and_child_of_a_fork_write_what_each_has_put(tmp_path):
 
 FORGOTTEN = """
 import sys
+import time
 from langchain_tokenmem.notes import JsonStore
 JsonStore(sys.argv[1], debounce_s=0.05).put(("a",), "dropped", {"x": 1})
 import gc, time

@@ -27,7 +27,7 @@ def lost(acknowledged: list[str], ids: list[str]) -> int:
 
 def test_eight_processes_take_two_hundred_turns_each_on_one_thread(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/memory.db"
-    acknowledged = run(url, EACH, tmp_path / "said")
+    acknowledged = run(url, EACH)
     with TranscriptStore(url, shared=True) as store:
         ids = state_of(TokenMemorySaver(store))
         transcript = [message.id for message in store.messages(THREAD)]

@@ -6,7 +6,7 @@ import random
 import time
 
 import store_worker
-from processes import start
+from processes import Fork
 from store_worker import finish, turn
 
 from langchain_tokenmem import TranscriptStore
@@ -23,7 +23,7 @@ def check_one_session(url: str, writers: int, each: int) -> None:
 
 def test_eight_processes_write_two_hundred_messages_each_to_one_sqlite_file(tmp_path):
     url = f"sqlite:///{tmp_path}/memory.db"
-    finish([start(store_worker.__file__, "singles", url, "s", f"w{n}", 200) for n in range(8)], 200)
+    finish([Fork(store_worker.__file__, "singles", url, "s", f"w{n}", 200) for n in range(8)], 200)
     check_one_session(url, 8, 200)
 
 
@@ -33,15 +33,11 @@ def test_forty_kills_during_writes_lose_no_acknowledged_turn_and_leave_no_half(t
     acknowledged: list[str] = []
     in_mid_write = 0
     for round_ in range(40):
-        worker = start(store_worker.__file__, "turns", url, "s", f"w{round_}", 100_000)
-        assert worker.stdout is not None
+        worker = Fork(store_worker.__file__, "turns", url, "s", f"w{round_}", 100_000)
         lines = [worker.stdout.readline().strip()]
         time.sleep(chosen.uniform(0, 0.03))
         worker.kill()
-        # Not `communicate`: it reads past what `readline` has buffered, and would lose lines.
-        assert worker.stderr is not None
-        with worker:  # closes the pipes, and waits
-            rest, err = worker.stdout.read(), worker.stderr.read()
+        rest, err = worker.communicate(timeout=60)
         assert lines[0], err
         # A line that was cut by the kill was printed by an `add` that had returned, all the same.
         lines += [line for line in rest.splitlines(keepends=False) if line]
@@ -77,7 +73,7 @@ def test_eight_processes_open_a_new_file_at_once(tmp_path):
     for attempt in range(3):
         url = f"sqlite:///{tmp_path}/memory{attempt}.db"
         finish(
-            [start(store_worker.__file__, "singles", url, f"s{n}", f"w{n}", 2) for n in range(8)], 2
+            [Fork(store_worker.__file__, "singles", url, f"s{n}", f"w{n}", 2) for n in range(8)], 2
         )
         with TranscriptStore(url, shared=True) as store:
             assert store.sessions() == [f"s{n}" for n in range(8)]

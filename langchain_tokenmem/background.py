@@ -284,10 +284,12 @@ class BackgroundRunner:
                     if not is_wanted:
                         self._forget(key, job)
         finally:  # even after a library's panic, which is not an Exception: a caller may wait
-            self.give_up(key, job)
+            with self._lock:
+                self._forget(key, job)
             job.future.set_result(None)
 
     def _forget(self, key: Hashable, job: BackgroundJob) -> None:
+        """Let other jobs start in the place of one; the caller holds the lock."""
         if self._jobs.get(key) is job:
             del self._jobs[key]
         if job in self._running:
@@ -298,11 +300,6 @@ class BackgroundRunner:
         """Return the job running or waiting for a key, if there is one."""
         with self._lock:
             return self._jobs.get(key)
-
-    def give_up(self, key: Hashable, job: BackgroundJob) -> None:
-        """Let other jobs start in place of one that does not end."""
-        with self._lock:
-            self._forget(key, job)
 
     def give_up_overdue(self, key: Hashable, timeout_s: float) -> int:
         """Give up jobs older than `timeout_s` seconds that block one for a key.

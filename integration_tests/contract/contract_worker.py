@@ -6,14 +6,10 @@ Run: python contract_worker.py WAY URL FIRST, where FIRST is the number of its f
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 from langchain_core.messages import HumanMessage
 
-import langchain_tokenmem
 from langchain_tokenmem import TokenBudget, TokenMemory
 from tests.contract.chats import Chat, Way
 
@@ -28,18 +24,6 @@ def chat_on(name: str, url: str) -> Chat:
 
 def question(number: int) -> HumanMessage:
     return HumanMessage(f"Question {number}. " + "word " * 80, id=f"q{number}")
-
-
-def start(name: str, url: str, first: int) -> subprocess.Popen[str]:
-    """Start a worker on the same package that this process uses, installed or not."""
-    folders = [Path(langchain_tokenmem.__file__).parents[1], Path(__file__).parents[2]]
-    return subprocess.Popen(
-        [sys.executable, __file__, name, url, str(first)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))},
-    )
 
 
 async def talk(name: str, url: str, first: int) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 
+import contract_worker
 import pytest
-from contract_worker import MOST_QUESTIONS, chat_on, question, start
+from contract_worker import MOST_QUESTIONS, chat_on, question
+from processes import Fork
 
 KILLS = 3
 LEAST_ACKNOWLEDGED = 5
@@ -13,8 +15,7 @@ LEAST_ACKNOWLEDGED = 5
 
 def one_kill(way: str, url: str, first: int, after: int) -> list[int]:
     """Let a worker talk, kill it after some answers, and return all that it has acknowledged."""
-    worker = start(way, url, first)
-    assert worker.stdout is not None
+    worker = Fork(contract_worker.__file__, way, url, first)
     heard = [worker.stdout.readline() for _ in range(after)]
     worker.kill()
     rest, errors = worker.communicate(timeout=60)

@@ -71,6 +71,14 @@ class FileSession:
     lines: Iterator[tuple[str, str]] | None = None
     tools: tuple[dict[str, Any], ...] = ()
 
+    def imported_into(
+        self, store: TranscriptStore, session_id: str, **options: Any
+    ) -> ImportReport:
+        """Import it as a session of a store; options are those of `import_history`."""
+        if self.lines is None:
+            return store.import_history(self.messages, session_id, **options)
+        return store.import_session(self.lines, session_id, **options)
+
 
 @dataclass(frozen=True)
 class _Value:

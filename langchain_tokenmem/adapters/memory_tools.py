@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from langchain_core.messages import ToolMessage
@@ -11,7 +12,7 @@ from langgraph.prebuilt import ToolRuntime
 from langgraph.types import Command
 
 from langchain_tokenmem.adapters.agent_tools import memory_state_in
-from langchain_tokenmem.adapters.history_tool import history_search_tool
+from langchain_tokenmem.adapters.history_search import HistorySearch, SearchBy
 from langchain_tokenmem.adapters.run_context import state_in_run
 from langchain_tokenmem.adapters.tool_scope import (
     NO_SESSION_STORE,
@@ -20,7 +21,7 @@ from langchain_tokenmem.adapters.tool_scope import (
     as_tool,
     on_one_line,
 )
-from langchain_tokenmem.core.argument_checks import BeforeStore, checked, text_as_kept
+from langchain_tokenmem.core.argument_checks import checked, text_as_kept
 from langchain_tokenmem.core.pins import PINS_CHANNEL, new_pin, pin_named, with_pins
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.notes.kept_notes import note_line
@@ -85,19 +86,10 @@ def memory_tools(
             f"include is {include!r}; it holds some of {', '.join(sorted(MEMORY_TOOLS))}."
         )
     bound = BoundScope(user_id, session_id)
-    kept = store or (recall.store if recall is not None else _transcripts_of(notes))
-    makers: dict[str, Callable[[], Any]] = {
-        "memory": lambda: memory_tool(notes, bound),
-        "memorize": lambda: memorize_tool(notes, bound),
-        "pin_context": lambda: pin_context_tool(bound, kept, name, notes.before_store),
-        "history_search": lambda: history_search_tool(bound, recall, messages_key, kept),
-    }
-    return [make() for tool_name, make in makers.items() if tool_name in include]
-
-
-def _transcripts_of(notes: Notebook) -> TranscriptStore | None:
-    """Return the store of transcripts beside the notes, in one database."""
-    return notes.store.store if isinstance(notes.store, SqlStore) else None
+    beside_notes = notes.store.store if isinstance(notes.store, SqlStore) else None
+    kept = store or (recall.store if recall is not None else beside_notes)
+    tools = _MemoryTools(notes, bound, HistorySearch(recall, kept, messages_key), kept, name)
+    return [as_tool(getattr(tools, one)) for one in get_args(MemoryToolName) if one in include]
 
 
 _MOST = 100
@@ -107,12 +99,29 @@ _LONGEST_ANSWER = 20_000
 """Most characters of one answer, about 5,000 tokens of English."""
 
 Action = Literal["add", "get", "search", "list", "remove"]
+PinAction = Literal["pin", "unpin", "list"]
 
 
-def memory_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
-    """Return the tool `memory`: notes are added, got, searched, listed and removed."""
+@dataclass(frozen=True)
+class _MemoryTools:
+    """The tools, a method each: its name, arguments and docstring are what a model reads.
+
+    Attributes:
+        notebook: Keeps the notes.
+        bound: Scope that the application has bound.
+        history: Searches the conversation.
+        store: Store that keeps a session's pins in a chain; a graph keeps them in its state.
+        name: Name of the memory: the middleware's name, or the state key of nodes.
+    """
+
+    notebook: Notebook
+    bound: BoundScope
+    history: HistorySearch
+    store: TranscriptStore | None
+    name: str
 
     def memory(  # noqa: D417  # what is injected is not the model's to know
+        self,
         action: Action,
         key: str | None = None,
         id: str | None = None,  # noqa: A002
@@ -135,7 +144,7 @@ def memory_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
             tags: Words to find it by; for search and list the notes must have them.
             limit: Most notes of an answer.
         """
-        notes = _notes_of(notebook, bound.of(runtime))
+        notes = self._notes(runtime)
         if action == "add":
             wanted = level or "project"
             return _add(notes, content, level=wanted, key=key or id, tags=tags or ())
@@ -153,13 +162,8 @@ def memory_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
             return "Say what to look for: query is missing."
         return _listed(notes.search([asked], **choice), "No note matches.")
 
-    return as_tool(memory)
-
-
-def memorize_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
-    """Return the tool `memorize`: a preference is kept for the user, all else for the project."""
-
     def memorize(  # noqa: D417  # what is injected is not the model's to know
+        self,
         content: str,
         kind: NoteKind = "fact",
         key: str | None = None,
@@ -173,16 +177,59 @@ def memorize_tool(notebook: Notebook, bound: BoundScope) -> BaseTool:
             key: Name under which a newer note takes the place of this one.
         """
         level: NoteLevel = "global" if kind == "preference" else "project"
-        notes = _notes_of(notebook, bound.of(runtime))
+        notes = self._notes(runtime)
         return _add(notes, content, level=level, key=key, kind=kind)
 
-    return as_tool(memorize)
+    def pin_context(  # noqa: D417  # what is injected is not the model's to know
+        self,
+        text: str = "",
+        action: PinAction = "pin",
+        runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
+    ) -> Any:
+        """Keep a text in view for the rest of this conversation, whatever is summarized.
 
+        Args:
+            text: The text to pin; to unpin its id, or the same text.
+            action: pin, unpin or list.
+        """
+        scope = self.bound.of(runtime)
+        if action != "list" and not text.strip():
+            return "Say what to pin or unpin: text is empty."
+        text = text_as_kept(self.notebook.before_store, text) if text else text
+        if scope.call_id is not None and scope.state:
+            return _in_state(scope, text, action, self.name)
+        if scope.session_id is None:
+            raise ScopeError("There is no session here to pin to.")
+        if self.store is None:
+            raise ConfigurationError(NO_SESSION_STORE)
+        pins = SessionPins(self.store, scope.session_id, scope.user_id, by="tool")
+        answer, change = _pin_change(pins.pins(), text, action)
+        if change is not None:
+            key, pin = change
+            _ = pins.unpin(key) if pin is None else pins.pin(text)
+        return answer
 
-def _notes_of(notebook: Notebook, scope: ToolScope) -> ScopedNotes:
-    """Return the notes of a call's scope."""
-    book = notebook if scope.store is None else notebook.with_store(scope.store)
-    return book.scoped(scope.user_id, scope.session_id, by="tool")
+    def history_search(  # noqa: D417  # what is injected is not the model's to know
+        self,
+        pattern: str,
+        by: SearchBy = "regex",
+        limit: int = 20,
+        runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
+    ) -> str:
+        """Search everything that was said in this conversation, also what is no longer shown.
+
+        Args:
+            pattern: A regular expression, capitals aside; or words, with by="words".
+            by: regex for the newest messages that match, words for the best ones.
+            limit: Most messages.
+        """
+        return self.history.answer(self.bound.of(runtime), pattern, by, limit)
+
+    def _notes(self, runtime: ToolRuntime[Any, Any] | None) -> ScopedNotes:
+        """Return the notes of a call's scope."""
+        scope = self.bound.of(runtime)
+        book = self.notebook if scope.store is None else self.notebook.with_store(scope.store)
+        return book.scoped(scope.user_id, scope.session_id, by="tool")
 
 
 def _add(notes: ScopedNotes, content: str | None, **options: Any) -> str:
@@ -231,55 +278,6 @@ def _listed(notes: Sequence[Note], nothing: str) -> str:
     if len(lines) <= _LONGEST_ANSWER:
         return lines
     return f"{lines[:_LONGEST_ANSWER]} ...\n[{len(notes)} notes; ask for fewer with limit=.]"
-
-
-PinAction = Literal["pin", "unpin", "list"]
-
-
-def pin_context_tool(
-    bound: BoundScope,
-    store: TranscriptStore | None,
-    name: str,
-    before_store: BeforeStore | None = None,
-) -> BaseTool:
-    """Return the tool `pin_context`.
-
-    Args:
-        bound: Scope that the application has bound.
-        store: Store that keeps a session's pins in a chain; a graph keeps them in its state.
-        name: Name of the memory: the middleware's name, or the state key of nodes.
-        before_store: Changes texts before they are pinned.
-    """
-
-    def pin_context(  # noqa: D417  # what is injected is not the model's to know
-        text: str = "",
-        action: PinAction = "pin",
-        runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
-    ) -> Any:
-        """Keep a text in view for the rest of this conversation, whatever is summarized.
-
-        Args:
-            text: The text to pin; to unpin its id, or the same text.
-            action: pin, unpin or list.
-        """
-        scope = bound.of(runtime)
-        if action != "list" and not text.strip():
-            return "Say what to pin or unpin: text is empty."
-        text = text_as_kept(before_store, text) if text else text
-        if scope.call_id is not None and scope.state:
-            return _in_state(scope, text, action, name)
-        if scope.session_id is None:
-            raise ScopeError("There is no session here to pin to.")
-        if store is None:
-            raise ConfigurationError(NO_SESSION_STORE)
-        pins = SessionPins(store, scope.session_id, scope.user_id, by="tool")
-        answer, change = _pin_change(pins.pins(), text, action)
-        if change is not None:
-            key, pin = change
-            _ = pins.unpin(key) if pin is None else pins.pin(text)
-        return answer
-
-    return as_tool(pin_context)
 
 
 def _in_state(scope: ToolScope, text: str, action: PinAction, name: str) -> Command[Any] | str:

@@ -18,6 +18,7 @@ from langchain_tokenmem.core.thread_names import check_characters
 from langchain_tokenmem.recall.recall import Recall
 
 _OPTIONS = ("session_id", "user_id", "scope", "k", "max_tokens", "after", "before", "filter")
+_SHOWN = ("message_id", "session_id", "role", "name", "created_at", "score", "why", "part")
 
 
 class TranscriptRetriever(BaseRetriever):
@@ -90,16 +91,8 @@ class TranscriptRetriever(BaseRetriever):
 
 
 def _document(hit: Hit) -> Document:
-    about = {
-        "message_id": hit.message_id,
-        "session_id": hit.session_id,
-        "role": hit.role,
-        "name": hit.name,
-        "created_at": hit.created_at.isoformat(),
-        "score": hit.score,
-        "why": hit.why,
-        "part": hit.part,
-    }
+    about: dict[str, Any] = {name: getattr(hit, name) for name in _SHOWN}
+    about["created_at"] = hit.created_at.isoformat()
     if hit.document_id is not None:
         about |= {"document_id": hit.document_id, "parts": hit.parts}
     return Document(hit.text, id=hit.message_id, metadata={**hit.metadata, **about})

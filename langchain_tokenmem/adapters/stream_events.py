@@ -58,15 +58,10 @@ class TokenMemoryTransformer(StreamTransformer):
     def process(self, event: ProtocolEvent) -> bool:
         """Add an event of the memory to the projection; none is taken out of the stream."""
         said = event["params"]["data"]
-        is_here = event["params"]["namespace"] == [*self.scope]
-        if event["method"] == "custom" and is_here and is_event(said):
+        is_ours = event["method"] == "custom" and isinstance(said, dict)
+        if is_ours and said.get("type") == EVENT and event["params"]["namespace"] == [*self.scope]:
             self._events.push(said)
         return True
-
-
-def is_event(said: Any) -> bool:
-    """Return whether a piece of the custom stream is an event of the memory."""
-    return isinstance(said, dict) and said.get("type") == EVENT
 
 
 def events_of(old: MemoryState | None, new: MemoryState, name: str) -> Iterator[dict[str, Any]]:
@@ -79,55 +74,47 @@ def events_of(old: MemoryState | None, new: MemoryState, name: str) -> Iterator[
     """
     before = old or new_state()
     if mode_in(before) != mode_in(new):
-        yield {"type": EVENT, "event": "mode", "memory": name, "mode": mode_in(new)}
+        yield _event("mode", name, mode=mode_in(new))
     fresh = [key for key, cut in new["cuts"].items() if before["cuts"].get(key) != cut]
     if fresh:
-        yield {"type": EVENT, "event": "compaction", "memory": name, "message_ids": fresh}
+        yield _event("compaction", name, message_ids=fresh)
     summary = new["summary"]
     if summary is not None and summary != before["summary"]:
         newest = summary["entries"][-1]
-        yield {
-            "type": EVENT,
-            "event": "summary",
-            "memory": name,
-            "covers_to": summary["covers_to"],
-            "covered": summary["covered"],
-            "tokens": newest["tokens"],
-            "model": newest["model"],
-            "reason": newest["reason"],
-        }
+        about = {key: newest[key] for key in ("tokens", "model", "reason")}
+        covers = {"covers_to": summary["covers_to"], "covered": summary["covered"]}
+        yield _event("summary", name, **covers, **about)
 
 
-def stream_writer() -> StreamWriter | None:
-    """Return the writer of the graph's custom stream; None outside of a graph."""
+def _event(kind: str, name: str, **fields: Any) -> dict[str, Any]:
+    return {"type": EVENT, "event": kind, "memory": name, **fields}
+
+
+def stream_writer() -> StreamWriter:
+    """Return the writer of the graph's custom stream; outside of a graph it does nothing."""
     try:
         return get_stream_writer()
     except (RuntimeError, KeyError):
-        return None
+        return lambda _event: None
 
 
 def write_events(
-    writer: StreamWriter | None, old: MemoryState | None, result: TurnResult, name: str
+    writer: StreamWriter, old: MemoryState | None, result: TurnResult, name: str
 ) -> None:
-    """Write the changes that a turn made into the graph's custom stream, where there is one."""
-    if writer is None or not result.changed:
-        return
-    for event in events_of(old, result.state, name):
+    """Write the changes that a turn made into the graph's custom stream."""
+    for event in events_of(old, result.state, name) if result.changed else ():
         writer(event)
 
 
-def write_view(writer: StreamWriter | None, view: View, name: str) -> None:
+def write_view(writer: StreamWriter, view: View, name: str) -> None:
     """Write the size of a request that is about to be sent into the graph's custom stream."""
-    if writer is None:
-        return
     usage = view.usage
-    event = {"type": EVENT, "event": "view", "memory": name, "tokens": usage.input_tokens}
-    event |= {"limit": usage.max_tokens, "percent": usage.percent_used, "parts": {**usage.parts}}
-    writer(event)
+    sizes = {"tokens": usage.input_tokens, "limit": usage.max_tokens}
+    writer(_event("view", name, **sizes, percent=usage.percent_used, parts={**usage.parts}))
 
 
 def write_reply(
-    writer: StreamWriter | None,
+    writer: StreamWriter,
     name: str,
     messages: Sequence[BaseMessage] = (),
     *,
@@ -137,19 +124,17 @@ def write_reply(
     """Write that a model call has ended into the graph's custom stream.
 
     Args:
-        writer: Writer of the stream; None where there is none.
+        writer: Writer of the stream.
         name: Name of the memory.
         messages: What the model said; its newest message has the tokens of the call.
         duration_s: Seconds of the call; None where they are not known.
         error: What the call failed with.
     """
-    if writer is None:
-        return
     replies = [message for message in messages if isinstance(message, AIMessage)]
     usage: Any = (replies[-1].usage_metadata if replies else None) or {}
     details = usage.get("input_token_details") or {}
-    event = {"type": EVENT, "event": "reply", "memory": name, "duration_s": duration_s}
-    event |= {"input_tokens": usage.get("input_tokens"), "cached_tokens": details.get("cache_read")}
+    event = _event("reply", name, duration_s=duration_s, input_tokens=usage.get("input_tokens"))
+    event |= {"cached_tokens": details.get("cache_read")}
     event |= {"output_tokens": usage.get("output_tokens")}
     writer(event | {"error": type(error).__name__ if error else None})
 

@@ -6,6 +6,7 @@ import json
 import sys
 from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,14 +31,13 @@ from langchain_tokenmem.cli.transfer import (
     migrate,
     printable,
     progress_bar,
+    some,
     write_json,
 )
 from langchain_tokenmem.errors import ConfigurationError, TokenMemoryError
 
 _FEW = 12
 """Up to so many conversations are listed without `--verbose`: they fit on a screen."""
-_SHOWN = 20
-"""Faults and sessions that are listed without `--verbose`."""
 _LONGEST = 160
 """Characters of a finding of `doctor` that are shown."""
 
@@ -148,7 +148,7 @@ def doctor(store: Store, *, allow: Allow = None, as_json: AsJson = False) -> Non
 
     console = Console()
     with our_saver(store, allow=allow or ()) as saver, progress_bar() as show:
-        found = saver.examine(lambda done, total: show("doctor", done, total))
+        found = saver.examine(partial(show, "doctor"))
     if as_json:
         write_json(asdict(found))
         raise typer.Exit(int(bool(found.findings)))
@@ -203,10 +203,8 @@ def expire(
     if as_json:
         write_json(asdict(report))
         return
-    for name in report.expired if verbose else report.expired[:_SHOWN]:
-        console.print(printable(name), markup=False, highlight=False)
-    if len(report.expired) > _SHOWN and not verbose:
-        console.print(f"... and {len(report.expired) - _SHOWN:,} more: --verbose lists them")
+    for line in some([*map(printable, report.expired)], verbose=verbose):
+        console.print(line, markup=False, highlight=False)
     done = "would expire" if dry_run else "expired"
     rows = ", ".join(
         many(count, kind.removesuffix("s")) for kind, count in report.counts.items() if count
@@ -306,10 +304,8 @@ def replay(
     limit = max((call.limit for one in reports for call in one.calls), default=budget.limit)
     console.print(summary_table(found, budget, limit=limit))
     faults = [f"{report.name}: {fault}" for report in reports for fault in report.faults]
-    for fault in faults if verbose else faults[:_SHOWN]:
-        console.print(fault, style="red", markup=False)
-    if len(faults) > _SHOWN and not verbose:
-        console.print(f"... and {len(faults) - _SHOWN:,} more: --verbose lists them")
+    for line in some(faults, verbose=verbose):
+        console.print(line, style="red", markup=False)
     for report in reports if verbose else ():
         if report.budget_exceeded:
             console.print(f"{report.name}: {report.budget_exceeded}", style="yellow", markup=False)

@@ -185,17 +185,10 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find messages by their words, in one session or in all; leaves with 1 if there are none."""
-    from langchain_tokenmem import Recall
     from langchain_tokenmem.cli.stored_sessions import opened, shown_name
 
     with opened(source, session) as found:
-        names = [session] if session is not None else found.store.sessions(user_id=user)
-        if session is not None:
-            found.rows(session)
-        recall = Recall(found.store)
-        query = " ".join(words)
-        hits = [hit for name in names for hit in recall.search(query, session_id=name, k=k)]
-    best = sorted(hits, key=lambda hit: -hit.score)[:k]
+        best = found.search(" ".join(words), session=session, user=user, k=k)
     if as_json:
         keys = ("session_id", "seq", "message_id", "role", "created_at", "score", "why", "text")
         write_json([{key: getattr(hit, key) for key in keys} for hit in best])

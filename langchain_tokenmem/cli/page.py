@@ -23,7 +23,6 @@ from urllib.parse import parse_qs, urlsplit
 from jinja2 import Environment
 from markupsafe import Markup
 
-from langchain_tokenmem import Recall
 from langchain_tokenmem.cli.calls import PARTS, Call, CallFacts, Facts, session_calls
 from langchain_tokenmem.cli.looking import NAMES, said, time_text
 from langchain_tokenmem.cli.measures import CACHED, price
@@ -102,12 +101,7 @@ def list_page(
     found: StoredSessions, *, query: str = "", matching: str = "", number: int = 1
 ) -> str:
     """Return the page that lists sessions, or the messages that a search finds in all of them."""
-    hits: list[Any] = []
-    if query:
-        recall = Recall(found.store)
-        names = found.store.sessions()
-        hits = [hit for name in names for hit in recall.search(query, session_id=name)]
-        hits = sorted(hits, key=lambda hit: -hit.score)[:_ON_A_PAGE]
+    hits = found.search(query, k=_ON_A_PAGE) if query else []
     offset = (number - 1) * _ON_A_PAGE
     sessions, is_last = found.page(matching=matching, limit=_ON_A_PAGE, offset=offset)
     return _rendered(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from langchain_tokenmem.cli.transfer import Allow, Store, printable
+from langchain_tokenmem.cli.transfer import Allow, AsJson, Store, printable, write_json
 from langchain_tokenmem.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count; nothing is changed.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the receipt as JSON.")]
 Session = Annotated[
     str | None, typer.Option("--session", "--thread", help="The session or thread.")
 ]
@@ -115,7 +113,7 @@ def _remove(
         found = work(dry_run=False)
     found = replace(found, unreached=(*found.unreached, _ELSEWHERE))
     if as_json:
-        sys.stdout.write(json.dumps(asdict(found), ensure_ascii=False) + "\n")
+        write_json(asdict(found))
         return
     console = Console()
     done = f"would be {done}" if found.is_dry_run and found.counts else done

@@ -16,7 +16,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+from langchain_tokenmem import Recall, TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.adapters.importing import (
     MESSAGE_STORE,
     FileSession,
@@ -31,6 +31,7 @@ from langchain_tokenmem.adapters.migration import (
 from langchain_tokenmem.cli.measures import ReferenceCounter, reference_counter, text_of
 from langchain_tokenmem.cli.transfer import SourceKind, SourceTables, TargetTables, printable
 from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR, is_subgraph_session
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.state import MemoryState, load_state, new_state
@@ -138,6 +139,21 @@ class StoredSessions:
             )
         return rows
 
+    def search(
+        self, query: str, *, session: str | None = None, user: str | None = None, k: int
+    ) -> list[Hit]:
+        """Return the best hits in one session, or in all of them.
+
+        Raises:
+            ScopeError: When there is no such session.
+        """
+        names = self.store.sessions(user_id=user) if session is None else [session]
+        if session is not None:
+            self.rows(session)
+        recall = Recall(self.store)
+        hits = [hit for name in names for hit in recall.search(query, session_id=name, k=k)]
+        return sorted(hits, key=lambda hit: -hit.score)[:k]
+
     def checkpoints(self, session: str) -> list[dict[str, Any]]:
         """Return the values of a thread's checkpoints, oldest first; none where it has none.
 
@@ -221,11 +237,8 @@ def opened(source: str, session: str | None = None) -> Iterator[StoredSessions]:
         else:
             only = session if kind == "sql" else None
             for name, one in sessions_of(kind, source, session=only):
-                if one.lines is not None:
-                    store.import_session(one.lines, name)
-                else:
-                    store.import_history(one.messages, name)
-                    found.tools[name] = one.tools
+                one.imported_into(store, name)
+                found.tools[name] = one.tools
         yield found
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -30,6 +31,8 @@ Force = Annotated[bool, typer.Option("--force", help="Write over a file that is 
 SourceKind = Literal["auto", "messages", "sql", "checkpoints"]
 SourceTables = Literal["auto", "langgraph", "tokenmem"]
 TargetTables = Literal["tokenmem", "langgraph"]
+_LISTED = 20
+"""Lines of a list without `--verbose`."""
 Store = Annotated[str, typer.Argument(metavar="STORE", help="URL of the store, or its file.")]
 
 
@@ -159,26 +162,11 @@ def import_sessions(
                 raise ConfigurationError(
                     "--summary is about one session; FROM has several, or is an export."
                 )
-
             name, owner = session_and_owner(called, session_of)
-
-            def progress(done: int, name: str = name) -> None:
-                show(name, done, done)
-
+            options: dict[str, Any] = {"user_id": owner or user, "progress": partial(show, name)}
             if one.lines is None:
-                done = store.import_history(
-                    one.messages,
-                    name,
-                    user_id=owner or user,
-                    summary=summary,
-                    summary_covers=summary_covers,
-                    progress=progress,
-                )
-            else:
-                done = store.import_session(
-                    one.lines, name, user_id=owner or user, progress=progress
-                )
-            reports.append(done)
+                options |= {"summary": summary, "summary_covers": summary_covers}
+            reports.append(one.imported_into(store, name, **options))
     if as_json:
         write_json(list(map(asdict, reports)))
     else:
@@ -275,6 +263,13 @@ def write_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2, default=plain) + "\n")
 
 
+def some(lines: Sequence[str], *, verbose: bool) -> list[str]:
+    """Return the lines that a command lists: the first ones, and how many there are beside them."""
+    if verbose or len(lines) <= _LISTED:
+        return [*lines]
+    return [*lines[:_LISTED], f"... and {len(lines) - _LISTED:,} more: --verbose lists them"]
+
+
 def many(count: int, what: str) -> str:
     """Return a count with its noun: `1 message`, `1,200 messages`."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
@@ -286,14 +281,15 @@ def printable(text: str) -> str:
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Show a bar; what it gives is called with a description, steps done, and steps in all."""
+def progress_bar() -> Iterator[Callable[..., None]]:
+    """Show a bar; what it gives is called with a description, steps done, and steps if known."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     console = Console(stderr=True)
     with Progress(*columns, TimeElapsedColumn(), transient=True, console=console) as progress:
         task = progress.add_task("")
 
-        def show(description: str, done: int, total: int) -> None:
+        def show(description: str, done: int, total: int | None = None) -> None:
+            total = done if total is None else total
             progress.update(task, description=description[:40], completed=done, total=total)
 
         yield show

@@ -11,8 +11,8 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.inserted_text import (
     LEFT_OUT,
-    holds_block,
     log_texts,
+    text_of_block,
     with_block,
     with_log,
     with_text,
@@ -29,7 +29,7 @@ from langchain_tokenmem.core.request_options import RequestRules
 from langchain_tokenmem.core.shortening import CountMessage, apply_cuts
 from langchain_tokenmem.core.todos import todo_lists
 from langchain_tokenmem.core.turns import ShownTurns
-from langchain_tokenmem.state import Cut, RunningSummary
+from langchain_tokenmem.state import Block, Cut, RunningSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,7 @@ class ContextParts:
         rules: Rules of the memory for every request.
         profile: Requirements of the provider.
         system_ids: Ids of the system messages that stand in the conversation.
-        blocks: Texts of live memory blocks, by the id of the human message that holds them.
-        working_notes: The working notes in front of these, by the same id.
+        blocks: Live memory blocks with a text, by the id of the message that holds them.
         notes_after_fold: Working notes that the newest human message has once something is
             folded; None where all of them stay.
         can_read: Whether the model has a tool that opens a message by its reference.
@@ -135,7 +134,6 @@ class ContextParts:
         todos: The open to-do list that was folded, as text; empty for none, None where it has no
             room.
         state_todos: The list that a graph's state holds, as text; None for none.
-        kept_notes: Kept notes in the memory blocks, by the id of the message that holds them.
         overhead_messages: Messages of the request that stand around these parts.
         compaction: Id of the message with the newest encrypted compaction block, if there is one.
     """
@@ -153,8 +151,7 @@ class ContextParts:
     rules: RequestRules = field(default_factory=RequestRules)
     profile: LegalityProfile = COMMON
     system_ids: tuple[str, ...] = ()
-    blocks: Mapping[str, str] = field(default_factory=dict)
-    working_notes: Mapping[str, str] = field(default_factory=dict)
+    blocks: Mapping[str, Block] = field(default_factory=dict)
     notes_after_fold: str | None = None
     can_read: bool = False
     seen: Mapping[str, str] = field(default_factory=dict)
@@ -163,7 +160,6 @@ class ContextParts:
     pins_in_human: bool = False
     todos: str | None = ""
     state_todos: str | None = None
-    kept_notes: Mapping[str, str] = field(default_factory=dict)
     overhead_messages: int = 0
     compaction: str | None = None
 
@@ -229,7 +225,7 @@ class ContextParts:
 
     def block_tokens(self, group: RepairedGroup) -> int:
         """Return the tokens of the memory blocks inside a group."""
-        if not holds_block(group.messages, self.blocks):
+        if not any(message.id in self.blocks for message in group.messages):
             return 0
         shown = apply_cuts(group.messages, self.cuts)
         return sum(
@@ -244,7 +240,8 @@ class ContextParts:
         """
         message = self.turns.inserted(message)
         behind = message.id == self.first_request or role_of(message) == "tool"
-        block = self.blocks.get(message.id or "")
+        held = self.blocks.get(message.id or "")
+        block = text_of_block(held) if held else ""
         if block and not behind:
             message = with_block(message, block)
         if texts:
@@ -341,14 +338,23 @@ class ContextParts:
             others: Whether those in the blocks of other messages stay.
         """
         key = self.newest_human or ""
-        known = self.working_notes
-        gone = {key: known.get(key, "")} if others else known
-        blocks = without_notes(self.blocks, gone)
-        notes = {name: one for name, one in known.items() if name not in gone}
+        blocks = {
+            name: block if others and name != key else without_notes(block)
+            for name, block in self.blocks.items()
+        }
         if key and text:
-            notes[key] = text
-            blocks[key] = "\n\n".join(filter(None, (text, blocks.get(key))))
-        return replace(self, blocks=blocks, working_notes=notes)
+            blocks[key] = {**blocks.get(key, {"text": "", "ids": []}), "notes": text}
+        return self.with_blocks(blocks)
+
+    @property
+    def has_notes(self) -> bool:
+        """True where a memory block has working notes."""
+        return any("notes" in block for block in self.blocks.values())
+
+    def with_blocks(self, blocks: Mapping[str, Block]) -> ContextParts:
+        """Return the context with other memory blocks; those without a text are left out."""
+        shown = {key: block for key, block in blocks.items() if text_of_block(block)}
+        return replace(self, blocks=shown)
 
     def with_newest_block(self) -> ContextParts:
         """Return the context with the memory block of the newest question only."""

@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
 from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
 from langchain_tokenmem.core.covered import POINTER_IS_LOST, covered_end, with_true_count
-from langchain_tokenmem.core.inserted_text import merged_system, text_of_block
+from langchain_tokenmem.core.inserted_text import merged_system
 from langchain_tokenmem.core.message_times import ShownTimes, TimePrefixes
 from langchain_tokenmem.core.messages import (
     NamedMessages,
@@ -33,7 +33,7 @@ from langchain_tokenmem.core.request_options import RequestRules
 from langchain_tokenmem.core.turn_memory import GroupOutcome
 from langchain_tokenmem.core.turns import NO_TURNS, ShownTurns, covered_turn
 from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
-from langchain_tokenmem.state import Block, MemoryState, RunningSummary, Sent
+from langchain_tokenmem.state import MemoryState, RunningSummary, Sent
 
 
 def split_context(
@@ -92,7 +92,7 @@ def split_context(
         turns=ShownTurns(reading, parser.outcomes, turns).shown_with(kept, tail),
     )
     if state["blocks"]:
-        context = _with_blocks(context, state["blocks"])
+        context = context.with_blocks(state["blocks"])
     if "sent" in state:
         context = _without_bound_reasoning(context, state["sent"])
     found = _newest_compaction(context.tail) or _newest_compaction(context.kept)
@@ -148,15 +148,6 @@ def _covered(
     held = (place for key in ids if (place := messages.places.get(key)) is not None)
     found = [messages[place] for place in sorted({*messages.unspoken, *held}) if place < start]
     return found, [m for m in found if m.id in ids or role_of(m) == "system"]
-
-
-def _with_blocks(context: ContextParts, blocks: Mapping[str, Block]) -> ContextParts:
-    return replace(
-        context,
-        blocks={key: text for key, one in blocks.items() if (text := text_of_block(one))},
-        working_notes={key: own for key, b in blocks.items() if (own := b.get("notes"))},
-        kept_notes={key: held for key, b in blocks.items() if (held := b.get("kept"))},
-    )
 
 
 def _without_bound_reasoning(context: ContextParts, sent: Sent) -> ContextParts:

@@ -21,7 +21,7 @@ from langchain_tokenmem.core.explanation import (
 from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
 from langchain_tokenmem.core.messages import reference, role_of, speaker_of
 from langchain_tokenmem.core.shortening import apply_cut, apply_cuts
-from langchain_tokenmem.state import Block, ChangeMade, MemoryState, SummaryEntry
+from langchain_tokenmem.state import ChangeMade, MemoryState, SummaryEntry
 
 if TYPE_CHECKING:
     from langchain_tokenmem.core.planning import Plan
@@ -55,7 +55,7 @@ def explanation_of(
         hidden=Hidden(_summarized(context, state), _shortened(context), view.left_out),
         change=change_between(None, state),
         planned=None,
-        recalled=_recalled(context, state),
+        recalled=_recalled(context),
         counted_by=counted_by(),
         profile=context.profile.name,
         warnings=view.warnings,
@@ -226,14 +226,13 @@ def _shortened(context: ContextParts) -> tuple[ShortenedMessage, ...]:
     )
 
 
-def _recalled(context: ContextParts, state: MemoryState) -> tuple[RecalledBlock, ...]:
+def _recalled(context: ContextParts) -> tuple[RecalledBlock, ...]:
     found = []
     for group in (*context.kept, *context.tail):
         for message in group.messages:
             key = message.id or ""
             if key in context.blocks:
-                # Working notes may stand where the state has no block.
-                block: Block = state["blocks"].get(key, {"text": "", "ids": []})
+                block = context.blocks[key]
                 found.append(
                     RecalledBlock(
                         beside=reference(key),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC
 from itertools import groupby
 from typing import Any
@@ -193,29 +193,12 @@ def text_of_block(block: Block) -> str:
     return "\n\n".join(filter(None, (block.get("notes"), block["text"])))
 
 
-def holds_block(messages: Iterable[BaseMessage], blocks: Mapping[str, str]) -> bool:
-    """Return whether one of the messages holds a memory block.
-
-    It is asked of every group several times a call: a loop, as `any` takes four times as long.
-    """
-    for message in messages:  # noqa: SIM110
-        if message.id in blocks:
-            return True
-    return False
-
-
-def without_notes(blocks: Mapping[str, str], notes: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts of memory blocks without the working notes in front of them.
-
-    Args:
-        blocks: Texts by the id of the message that holds them.
-        notes: The working notes in some of them, by the same id.
-    """
-    texts = {
-        key: text.removeprefix(notes[key]).removeprefix("\n\n") if key in notes else text
-        for key, text in blocks.items()
-    }
-    return {key: text for key, text in texts.items() if text}
+def without_notes(block: Block) -> Block:
+    """Return a memory block without working notes."""
+    rest = block.copy()
+    rest.pop("notes", None)
+    rest.pop("sections", None)
+    return rest
 
 
 def recalled_ids(state: MemoryState, shown: Collection[str]) -> set[str]:

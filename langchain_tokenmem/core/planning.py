@@ -9,148 +9,46 @@ of changes is bounded by the tokens added.
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Literal
 
 from langchain_core.messages import AIMessage, ToolMessage
-from typing_extensions import TypedDict
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.folding import LogForecast, fewest_folds
-from langchain_tokenmem.core.messages import calls_of, role_of
-from langchain_tokenmem.core.request_options import TAIL_BATCH, Steps
+from langchain_tokenmem.core.inserted_text import log_texts
+from langchain_tokenmem.core.messages import calls_of, marks_of, role_of
+from langchain_tokenmem.core.request_options import TAIL_BATCH, Steps, SummaryPolicy
 from langchain_tokenmem.core.shortening import apply_cut, old_result_cut, without_arguments
 from langchain_tokenmem.core.size_caps import (
+    available_tokens,
     fit_required,
     request_tokens,
     shrink_to_target,
 )
-from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.state import Cut
-
-_NUMBERS = {int, float}
-
-ContextSize = tuple[Literal["fraction", "tokens", "messages"], float]
-"""A size as LangChain writes it: `("fraction", 0.8)` of the window, `("tokens", 6_000)` of the
-request, `("messages", 40)` in the tail."""
-
-
-class TriggerClause(TypedDict, total=False):
-    """Sizes that all have to be reached, as LangChain writes them.
-
-    Attributes:
-        fraction: Share of the window.
-        tokens: Tokens of the request.
-        messages: Messages in the tail.
-    """
-
-    fraction: float
-    tokens: int
-    messages: int
-
-
-AnyTrigger = ContextSize | TriggerClause | Sequence[ContextSize | TriggerClause]
-"""What makes a summary due: a size, a clause, or a list of them of which one is enough."""
-
-_FORMS = '("fraction", 0.8), {"tokens": 6_000, "messages": 40}, or a list of such'
-
-
-@dataclass(frozen=True)
-class Trigger:
-    """What makes a summary due.
-
-    Attributes:
-        clauses: Sizes by their kind; a clause holds where all of its sizes are reached, and one
-            clause is enough. None at all: the budget's `summarize_at` decides.
-    """
-
-    clauses: tuple[Mapping[str, float], ...] = ()
-
-    @classmethod
-    def of(cls, given: Any) -> Trigger | None:
-        """Return the trigger that a caller has given; None for no summaries.
-
-        Args:
-            given: `auto` for the budget's `summarize_at`, None, or an `AnyTrigger`.
-
-        Raises:
-            ConfigurationError: When the form is another one, or a number is out of range.
-        """
-        if given is None or isinstance(given, Trigger):
-            return given
-        if given == "auto":
-            return cls()
-        clauses = [given] if isinstance(given, Mapping) or _is_size(given) else given
-        if not isinstance(clauses, Sequence) or isinstance(clauses, str) or not clauses:
-            raise ConfigurationError(f'trigger is {given!r:.100}; pass "auto", None, {_FORMS}.')
-        return cls(tuple(map(_clause, clauses)))
-
-    def is_due(self, tokens: int, messages: int, budget: TokenBudget) -> bool:
-        """Return whether a summary is due.
-
-        Args:
-            tokens: Tokens of the request.
-            messages: Messages in the tail.
-            budget: Gives the window and `summarize_at`.
-        """
-        if not self.clauses:
-            return tokens > budget.summarize_tokens
-        has = {"tokens": tokens, "fraction": tokens / budget.context_window, "messages": messages}
-        return any(all(has[kind] >= size for kind, size in one.items()) for one in self.clauses)
-
-
-def _is_size(given: Any) -> bool:
-    """Return whether it is a single size, not a tuple of conditions."""
-    return isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str)  # noqa: PLR2004
-
-
-def _clause(given: Any) -> Mapping[str, float]:
-    sizes = dict([given]) if _is_size(given) else given
-    if not isinstance(sizes, Mapping) or not sizes or sizes.keys() - TriggerClause.__annotations__:
-        raise ConfigurationError(f"trigger contains {given!r:.100}; a trigger is {_FORMS}.")
-    for kind, size in sizes.items():
-        least, most = (0, 1) if kind == "fraction" else (1, math.inf)
-        if type(size) not in _NUMBERS or not least <= size <= most or size == 0:
-            wanted = "above 0 and at most 1" if kind == "fraction" else "1 or more"
-            raise ConfigurationError(f"trigger: {kind} is {size!r:.100}; it must be {wanted}.")
-    return dict(sizes)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SummaryPolicy:
-    """Policy of automatic summaries.
-
-    Attributes:
-        trigger: When a summary is due; None for never.
-        max_tail_messages: Most messages of the tail: more are folded into the summary; None for any
-            number.
-        window: Messages that a summary by hand, or by an own trigger, leaves verbatim where
-            `target` allows.
-    """
-
-    trigger: Trigger | None = Trigger()
-    max_tail_messages: int | None = None
-    window: int = 0
-
-    def __post_init__(self) -> None:
-        if self.max_tail_messages is not None and self.trigger is None:
-            raise ConfigurationError(
-                "max_tail_messages folds messages into a summary, and trigger=None turns "
-                "summaries off; leave one of them out."
-            )
-
-    def with_window(self, window: int, *, summarizes: bool) -> SummaryPolicy:
-        """Return the policy with so many messages verbatim, and without summaries if wanted."""
-        if not summarizes:
-            return SummaryPolicy(trigger=None, window=window)
-        return replace(self, window=window)
-
+from langchain_tokenmem.state import Cut, SummaryEntry
 
 Reason = Literal["compact_at", "summarize_at", "limit", "tail", "manual", "cold"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogChange:
+    """Change of the running summary by a fold.
+
+    Attributes:
+        entry_tokens: Most tokens of the new entry's text; 0 for an entry without one.
+        condense: How many of the oldest entries are condensed into one; 0 for none.
+        condensed_tokens: Most tokens of the text of that one.
+        tokens: Tokens of all entries afterwards, with their frames, at most.
+    """
+
+    entry_tokens: int = 0
+    condense: int = 0
+    condensed_tokens: int = 0
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +62,7 @@ class Plan:
         before: Tokens of the request as it stands.
         after: Tokens of the request once the plan is carried out, at most.
         kept: Ids of the covered messages that stay visible; None where that does not change.
-        summary_tokens: Most tokens that the next entry of the running summary may have.
-        condense: How many of the oldest entries, the new one not among them, become one.
-        condensed_tokens: Most tokens of that one.
+        log: Change of the running summary.
         warnings: Warnings for the caller.
     """
 
@@ -175,9 +71,7 @@ class Plan:
     fold: int
     before: int
     after: int
-    summary_tokens: int = 0
-    condense: int = 0
-    condensed_tokens: int = 0
+    log: LogChange = LogChange()
     kept: tuple[str, ...] | None = None
     warnings: tuple[str, ...] = ()
 
@@ -303,7 +197,7 @@ def _plan_change(
     before = idle.before
     folded = _plan_fold(shorter, budget, log, recent=recent, due=due)
     # The lines of the new entry may pass the target: what is folded has no other room.
-    pays = _pays(before, folded.after, budget, entry=folded.summary_tokens)
+    pays = _pays(before, folded.after, budget, entry=folded.log.entry_tokens)
     if folded.fold and (due.forced or pays):
         return replace(folded, reason=due.reason, before=before)
     if due.reason == "limit" and folded.cuts != idle.cuts:
@@ -400,23 +294,204 @@ def _plan_fold(
     fold = newest if fold is None else fold
     fold = max(fold, recent if due.to_recent else 0, _groups_with(context, due.messages))
     rest = context.with_folded(fold)
-    summary, aside, growth = None, 0, 0
+    change, growth = LogChange(), 0
     if fold:
-        summary = log.change(fold, room=log.goal - request_tokens(rest))
-        rest, aside = replace(rest, summary=None), summary.tokens
-        growth = max(0, log.most + log.introduction - aside)
+        change = log.change(fold, room=log.goal - request_tokens(rest))
+        rest = replace(rest, summary=None)
+        growth = max(0, log.most + log.introduction - change.tokens)
     shrinking = [rest.first_request, *([rest.newest_human] if due.reason == "limit" else [])]
-    rest = shrink_to_target(rest, budget, shrinking, aside=aside, growth=growth)
-    rest = fit_required(rest, budget, aside=aside)
+    rest = shrink_to_target(rest, budget, shrinking, aside=change.tokens, growth=growth)
+    rest = fit_required(rest, budget, aside=change.tokens)
     visible = {message.id for group in (*rest.kept, *rest.tail) for message in group.messages}
     return Plan(
         reason=None,
         cuts={key: cut for key, cut in rest.cuts.items() if key in visible},
         fold=fold,
         before=0,
-        after=request_tokens(rest) + aside,
-        summary_tokens=summary.entry_tokens if summary else 0,
-        condense=summary.condense if summary else 0,
-        condensed_tokens=summary.condensed_tokens if summary else 0,
+        after=request_tokens(rest) + change.tokens,
+        log=change,
         kept=tuple(m.id or "" for group in rest.kept for m in group.source.messages),
     )
+
+
+# --- the running summary after a fold
+
+MIN_ENTRY = 56
+"""Tokens that a new entry may always have where there is room, however little is folded: in fewer a
+model cannot write notes under a heading."""
+
+ENTRY_SHARE = 0.33
+"""Share of `shares.summary` that one entry has at most."""
+
+SPOKEN_TOKENS, CALL_TOKENS = 36, 20
+"""Tokens of the shortest line about what a user says or an assistant answers, and about a call.
+
+An entry always has room for these lines of what is folded."""
+
+_SEAM = 2
+"""Tokens that a tokenizer may make of two texts that meet."""
+
+_EMPTY_ENTRY: SummaryEntry = {
+    "id": "",
+    "text": ".",
+    "first": "7a0b1c",
+    "covered": 0,
+    "since": "2026-01-01T00:00:00+00:00",
+    "until": "2026-01-02T00:00:00+00:00",
+    "last_ids": ["x"],
+    "tokens": 0,
+    "model": "",
+    "prompt_version": "",
+    "reason": "",
+    "created_at": "",
+    "failures": [],
+}
+"""An entry that is nothing but its frame, the widest there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogForecast:
+    """Tokens of the running summary: entries grow by one with each fold, until they are condensed.
+
+    Attributes:
+        sizes: Tokens of each entry so far, with its frame; 0 for one without a text.
+        frame: Tokens of an entry's frame.
+        introduction: Tokens of the line before the first entry.
+        most: Most tokens of all entries with their frames.
+        entry: Most tokens of a new entry's text.
+        goal: Tokens up to which a new entry may fill the request. That is the target. Where the
+            fixed parts alone are near it, it is `target` as a share of what they leave: the entry
+            is all that stays of what is folded.
+        folded: Tokens of the oldest tail groups together, by their number.
+        least: Tokens of the shortest lines about these groups, by their number.
+        may_condense: Whether older entries may be condensed.
+    """
+
+    sizes: Sequence[int]
+    frame: int
+    introduction: int
+    most: int
+    entry: int
+    goal: int
+    folded: Sequence[int]
+    least: Sequence[int]
+    may_condense: bool
+
+    @classmethod
+    def of(cls, context: ContextParts, budget: TokenBudget, *, may_condense: bool) -> LogForecast:
+        """Return the forecast for a context.
+
+        Args:
+            context: The conversation under its state.
+            budget: Has the share of the summary, and the target.
+            may_condense: Whether older entries may be condensed.
+        """
+        bare = replace(context, system=None, kept=(), tail=(), blocks={})
+        ends = (*context.tail[:1], *context.tail[-1:])
+        messages = [message for group in ends for message in group.source.messages]
+        is_timed = any(marks_of(message).get("created_at") for message in messages)
+        empty = _EMPTY_ENTRY if is_timed else {**_EMPTY_ENTRY, "since": None}
+        alone = bare.added_tokens(log_texts([empty]))
+
+        def size_of(entry: SummaryEntry) -> int:
+            # Counted anew: another model, or its reports, may have changed the counts since.
+            if not entry["text"]:
+                return 0
+            return bare.added_tokens(log_texts([empty, entry])) - alone + _SEAM
+
+        frame = size_of(empty)
+        entries = context.summary["entries"] if context.summary else ()
+        introduction = max(0, context.added_tokens(log_texts([empty])) + _SEAM - frame)
+        share, room = budget.summary_tokens, available_tokens(context, budget)
+        most = max(0, min(share, room - int(budget.shares.message * room)) - introduction)
+        sizes, least = context.sizes(context.tail), []
+        for group, size in zip(context.tail, sizes, strict=True):
+            results = sum(role_of(message) == "tool" for message in group.messages)
+            least.append(min(size, CALL_TOKENS * results if results else SPOKEN_TOKENS))
+        return cls(
+            sizes=[*map(size_of, entries)],
+            frame=frame,
+            introduction=introduction,
+            most=most,
+            entry=min(most, int(ENTRY_SHARE * max(0, share - introduction))),
+            goal=max(budget.target_tokens, budget.limit - room + int(budget.target * room)),
+            folded=[0, *accumulate(sizes)],
+            least=[0, *accumulate(least)],
+            may_condense=may_condense,
+        )
+
+    def change(self, fold: int, *, room: int | None = None) -> LogChange:
+        """Return what happens when so many of the oldest tail groups are folded.
+
+        The new entry has half of them at most, and `entry`, but always room for the shortest lines
+        about them. Only where all pass `most` with it, the oldest are condensed into one, which has
+        between a third and four fifths of it: what the new one leaves.
+
+        Args:
+            fold: The number of groups.
+            room: Tokens that the new entry should have at most with its frame; default: any.
+        """
+        used, folded, least = sum(self.sizes), self.folded[fold], self.least[fold]
+        if not folded:
+            return LogChange(tokens=used + (self.introduction if used else 0))
+        share = min(folded // 2, self.entry)
+        if room is not None:
+            share = min(share, room - self.frame)
+        share = max(share, min(least, folded))
+        wanted = max(MIN_ENTRY, share) + self.frame
+        condense, condensed = 0, 0
+        if used + wanted > self.most and self.may_condense and self.sizes:
+            lines = min(max(MIN_ENTRY, least), self.most // 2) + self.frame
+            room = max(self.most // 3, min(self.most * 4 // 5, self.most - lines))
+            count, tokens = self._condensed(room)
+            # Where not even one text has room in that, what is written stays.
+            if self._text_of(tokens):
+                condense, condensed = count, tokens
+                used = condensed + sum(self.sizes[count:])
+        entry = self._text_of(min(wanted, self.most - used))
+        after = used + (entry + self.frame if entry else 0)
+        text = self._text_of(condensed)
+        return LogChange(entry, condense, text, after + (self.introduction if after else 0))
+
+    def _condensed(self, room: int) -> tuple[int, int]:
+        """Return how many entries are condensed into one, and its tokens: `room` at most.
+
+        The newest ones stay, up to half of the room, where the others are more than the room.
+        """
+        newest = accumulate(reversed(self.sizes))
+        stay = sum(1 for total in newest if total <= room // 2)
+        count = len(self.sizes) - min(stay, len(self.sizes) - 1)
+        if sum(self.sizes[:count]) <= room:
+            count = len(self.sizes)
+        return count, min(room, sum(self.sizes[:count]))
+
+    def _text_of(self, tokens: int) -> int:
+        """Return the tokens that are left for the text of an entry."""
+        return max(0, tokens - self.frame)
+
+
+def fewest_folds(
+    context: ContextParts, goal: int, *, within: int, log: LogForecast | None = None
+) -> int | None:
+    """Return the fewest of the oldest tail groups to fold so that the request is within `goal`.
+
+    None if not even `within` of them are enough. The number is found by bisection: for each try the
+    request is made and counted. Folding one more group nearly always makes the request smaller; it
+    may, but seldom does, bring a turn memory into view that is longer than the group.
+
+    Args:
+        context: The conversation under its state.
+        goal: Tokens of the request, at most.
+        within: Most groups to fold.
+        log: How the running summary grows; None where no entry is written.
+    """
+
+    def is_enough(fold: int) -> bool:
+        rest = context.with_folded(fold)
+        if log is None:
+            return request_tokens(rest) <= goal
+        tokens = request_tokens(replace(rest, summary=None))
+        return tokens + log.change(fold).tokens <= goal
+
+    fold = bisect_left(range(within + 1), True, key=is_enough)
+    return fold if fold <= within else None

@@ -209,9 +209,7 @@ _CACHE_MARK = "cache_control"
 _SERVER_IDS = ("rs_", "msg_", "fc_", "resp_", "ws_", "ci_", "mcp_")
 
 
-def fit_message(
-    message: BaseMessage, profile: LegalityProfile, warnings: list[str] | None = None
-) -> BaseMessage:
+def fit_message(message: BaseMessage, profile: LegalityProfile, warnings: list[str]) -> BaseMessage:
     """Return a message without the parts that the provider refuses; the same object if none.
 
     Reasoning goes whole or stays whole: never a part of it.
@@ -225,7 +223,7 @@ def fit_message(
     if profile.blocks is not None:
         plain = as_plain_message(message)
         fitted, kinds = fit_blocks(plain, profile.blocks, is_own=_is_own(plain, profile))
-        if kinds and warnings is not None:
+        if kinds:
             named = ", ".join(dict.fromkeys(kinds))
             warnings.append(f"Message {message.id} holds {named}; shown as text to this provider.")
     if profile.refuses_blank:

@@ -267,7 +267,7 @@ class ShownTurns:
 def covered_turn(covered: Sequence[BaseMessage], reading: TurnMemorySettings) -> TurnMemories:
     """Return what the covered part of the turn has done in which a summary ends.
 
-    It is read where a state does not know it, because it was written before there was any.
+    It is read where a state does not know it: the summary was imported, or a message was edited.
 
     Args:
         covered: The messages up to the pointer, oldest first; those of that turn are enough.

@@ -17,8 +17,8 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.explained_request import explanation_of
 from langchain_tokenmem.core.explanation import Explanation
-from langchain_tokenmem.core.folding import fewest_folds
 from langchain_tokenmem.core.messages import role_of
+from langchain_tokenmem.core.planning import fewest_folds
 from langchain_tokenmem.core.shortening import apply_cut
 from langchain_tokenmem.core.size_caps import (
     cap_messages,
@@ -29,7 +29,7 @@ from langchain_tokenmem.core.size_caps import (
 )
 from langchain_tokenmem.core.turns import ShownTurns
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
-from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.state import Block, MemoryState
 
 
 def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
@@ -41,7 +41,7 @@ def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
     context = cap_messages(context, budget)
     if request_tokens(context) <= budget.limit:
         return context
-    if context.working_notes:
+    if context.has_notes:
         context = context.with_notes("")
         if request_tokens(context) <= budget.limit:
             return context
@@ -297,7 +297,7 @@ def _omissions(whole: ContextParts, shown: ContextParts) -> Iterator[str]:
         yield "Older entries of the running summary did not fit and are left out."
     if shown.todos is None and whole.todos_after_fold(len(whole.tail)):
         yield "The to-do list did not fit beside the newest messages."
-    if whole.working_notes and not shown.working_notes:
+    if whole.has_notes and not shown.has_notes:
         yield "The working notes did not fit beside the newest messages."
     if whole.with_notes("").with_newest_block().blocks and not shown.blocks:
         yield "The recalled messages did not fit beside the newest messages."
@@ -325,8 +325,9 @@ def _cut_warnings(context: ContextParts, budget: TokenBudget) -> tuple[str, ...]
 
 def _notes_tokens(context: ContextParts) -> int:
     """Return the tokens that working notes and kept notes have in the memory blocks."""
-    held = {key: text for key, text in context.kept_notes.items() if key in context.blocks}
-    bare = context.with_notes("")
-    blocks = {key: text.replace(held.get(key, ""), "", 1) for key, text in bare.blocks.items()}
-    without, groups = replace(bare, blocks=blocks, kept_notes={}), (*context.kept, *context.tail)
+    blocks = {
+        key: Block(text=block["text"].replace(block.get("kept", ""), "", 1), ids=[])
+        for key, block in context.blocks.items()
+    }
+    without, groups = replace(context, blocks=blocks), (*context.kept, *context.tail)
     return sum(map(context.block_tokens, groups)) - sum(map(without.block_tokens, groups))

@@ -135,7 +135,7 @@ class Compaction:
             context = replace(context.with_folded(planned.fold), summary=summary, cuts=cuts)
             if self.instruction is not None or request_tokens(context) <= self.call.budget.limit:
                 return state
-            may_condense = compaction.may_condense and not planned.condense
+            may_condense = compaction.may_condense and not planned.log.condense
             compaction = replace(self, force=False, may_condense=may_condense)
         return state
 
@@ -234,7 +234,7 @@ class Compaction:
         with self._told(event) as started:
             log, made = self._log_after(context, planned, batch)
         count = self.call.counter.text
-        unused = planned.summary_tokens - count(made[0].text) if planned.fold else 0
+        unused = planned.log.entry_tokens - count(made[0].text) if planned.fold else 0
         event = replace(event, tokens_after=planned.after - max(0, unused))
         event = _with_usage(event, made, time.perf_counter() - started)
         if event.error:
@@ -264,9 +264,9 @@ class Compaction:
         """
         reason = planned.reason or "manual"
         writer = LogWriter(context, self.engine, self.call, reason)
-        log, made = context.summary, []
+        log, made, change = context.summary, [], planned.log
         if planned.fold:
-            folded, most = context.tail[: planned.fold], planned.summary_tokens
+            folded, most = context.tail[: planned.fold], change.entry_tokens
             request = writer.request(folded, batch, most, self.instruction)
             summary = self._written(request) if most else NO_SUMMARY
             made.append(summary)
@@ -276,12 +276,12 @@ class Compaction:
             request = writer.condensing_request(log, count, tokens, self.instruction)
             made.append(self._written(request) if tokens else NO_SUMMARY)
             log = writer.condensed(log, count, made[-1])
-        elif planned.condense and log is not None:
+        elif change.condense and log is not None:
             # By lines that are chosen, not rewritten: no fact wears away, and no model is paid.
-            request = writer.condensing_request(log, planned.condense, planned.condensed_tokens)
+            request = writer.condensing_request(log, change.condense, change.condensed_tokens)
             summary = ExtractiveSummarizer().summarize(request)
             made.append(summary)
-            log = writer.condensed(log, planned.condense, summary)
+            log = writer.condensed(log, change.condense, summary)
         return log, made
 
     def _written(self, request: SummaryRequest) -> Summary:

@@ -28,10 +28,15 @@ from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.inserted_text import with_text
 from langchain_tokenmem.core.messages import READ_MESSAGE, NamedMessages, role_of
 from langchain_tokenmem.core.pins import with_pinned_text
-from langchain_tokenmem.core.planning import Plan, SummaryPolicy
+from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
 from langchain_tokenmem.core.provider_format import binds_reasoning, has_bound_reasoning
-from langchain_tokenmem.core.request_options import RequestOptions, RequestRules, Steps
+from langchain_tokenmem.core.request_options import (
+    RequestOptions,
+    RequestRules,
+    Steps,
+    SummaryPolicy,
+)
 from langchain_tokenmem.core.session_settings import SessionSettings
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.core.todos import todos_in, todos_text
@@ -423,7 +428,7 @@ class Engine:
         if found is None:
             return call
         key, block = found
-        longer = replace(context, blocks={**context.blocks, key: block["text"]})
+        longer = replace(context, blocks={**context.blocks, key: block})
         if request_tokens(longer) > budget.limit:
             return call
         state: MemoryState = {**call.state, "blocks": {**call.state["blocks"], key: block}}

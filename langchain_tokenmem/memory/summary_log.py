@@ -69,7 +69,7 @@ def cuts_after(
     untold = _untold(context, planned.cuts, cuts_before)
     if not untold:
         return dict(planned.cuts)
-    if not (planned.fold and planned.summary_tokens):
+    if not (planned.fold and planned.log.entry_tokens):
         return {
             key: {**cut, "untold": True} if key in untold else cut
             for key, cut in planned.cuts.items()

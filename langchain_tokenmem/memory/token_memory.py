@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,8 +16,6 @@ from langchain_tokenmem.background import (
     Closeable,
     TimedCalls,
     in_thread,
-    seconds_left,
-    wait_for,
 )
 from langchain_tokenmem.core.argument_checks import (
     BeforeStore,
@@ -34,14 +31,17 @@ from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, TokenBudget
 from langchain_tokenmem.core.chat_models import ModelLimits
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.message_times import without_stamp
-from langchain_tokenmem.core.planning import AnyTrigger, Plan, SummaryPolicy, Trigger
+from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.request_options import (
+    AnyTrigger,
     CompactionOptions,
     RequestOptions,
     RequestRules,
+    SummaryPolicy,
+    Trigger,
 )
 from langchain_tokenmem.core.session_settings import SessionSettings
-from langchain_tokenmem.core.turn_memory import TurnMemoryShown
+from langchain_tokenmem.core.turn_memory import TurnMemoryShown, without_echo
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.core.working_notes.mode_profiles import (
     AnnotationSettings,
@@ -243,11 +243,10 @@ class TokenMemory(ErasableMemory, Closeable):
                 f"Make it faster, or give it more time (max_wait_s=)."
             ) from error
 
-    def without_stamps(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
-        """Return messages without the times that a model has copied from its earlier answers."""
-        return (
-            [*map(without_stamp, messages)] if self.engine.rules.show_times == "all" else messages
-        )
+    def without_copies(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        """Return messages without what a model has copied: times, and blocks of the memory."""
+        shows_times = self.engine.rules.show_times == "all"
+        return [*map(without_echo, map(without_stamp, messages) if shows_times else messages)]
 
     def view(
         self,
@@ -369,11 +368,8 @@ class TokenMemory(ErasableMemory, Closeable):
         if not isinstance(counter, ProviderCounter):
             return call
         asked = request_to_count(call, counter)
-        job = counter.start(*asked) if asked else None
-        if job is None:
+        if asked is None or not counter.ask(*asked):
             return call
-        wait_for(job.job, seconds_left(job.until - time.monotonic()))
-        counter.settle(job)
         return self.engine.prepare_again(call, call.before)
 
     def count(

@@ -16,6 +16,7 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.covered import covered_end, digest_of_words
+from langchain_tokenmem.core.inserted_text import without_notes
 from langchain_tokenmem.core.messages import groups, reference, role_of, spoken_messages
 from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.core.working_notes.mode_profiles import (
@@ -235,15 +236,8 @@ def _with_only_notes(
     state: MemoryState, context: ContextParts, notes: RenderedNotes, entry: str
 ) -> MemoryState:
     """Return the state with notes in the block of the newest human message, and in no other."""
-    bare = {key: _bare(block) for key, block in state["blocks"].items()}
+    bare = {key: without_notes(block) for key, block in state["blocks"].items()}
     return _with_block_notes({**state, "blocks": bare}, context.newest_human or "", notes, entry)
-
-
-def _bare(block: Block) -> Block:
-    rest = block.copy()
-    rest.pop("notes", None)
-    rest.pop("sections", None)
-    return rest
 
 
 MOST_READ = 2_000

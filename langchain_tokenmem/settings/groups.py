@@ -21,8 +21,7 @@ from pydantic import (
 
 from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, Shares, TokenBudget
 from langchain_tokenmem.core.chat_models import ModelLimits
-from langchain_tokenmem.core.planning import Trigger
-from langchain_tokenmem.core.request_options import RequestRules
+from langchain_tokenmem.core.request_options import RequestRules, Trigger
 from langchain_tokenmem.core.working_notes.mode_profiles import (
     MODES,
     ModeProfile,

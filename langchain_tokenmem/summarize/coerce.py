@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 
-from langchain_tokenmem.background import with_calls_on_loop
+from langchain_tokenmem.background import in_new_thread, with_calls_on_loop
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
@@ -99,8 +98,9 @@ class FunctionSummarizer:
         return await with_calls_on_loop(_awaited, partial(self._summary, request))
 
     def _summary(self, request: SummaryRequest, wait: Callable[[Awaitable[str]], str]) -> Summary:
+        given = [list(request.messages), request.prior, request.instruction, request.max_tokens]
         try:
-            text: Any = self._function(*self._arguments(request))
+            text: Any = self._function(*given[: self._takes])
             if inspect.isawaitable(text):
                 text = wait(text)
         except Exception as error:  # noqa: BLE001  # whatever it raises, the fallback answers
@@ -114,16 +114,10 @@ class FunctionSummarizer:
                 return Summary(text.strip(), self.name, "function")
         return replace(self._fallback.summarize(request), failures=(f"{self.name}: {why}",))
 
-    def _arguments(self, request: SummaryRequest) -> list[Any]:
-        messages = list(request.messages)
-        given = [messages, request.prior, request.instruction, request.max_tokens]
-        return given[: self._takes]
-
 
 def _run(text: Awaitable[str]) -> str:
     """Wait for a text on a loop of its own: the caller may be inside one, as every notebook is."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, _awaited(text)).result()
+    return in_new_thread(lambda: asyncio.run(_awaited(text)), "tokenmem-summary").result()
 
 
 async def _awaited(text: Awaitable[str]) -> str:

@@ -15,13 +15,20 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
-from langchain_tokenmem.summarize.earlier_lines import earlier_lines
-from langchain_tokenmem.summarize.log_lines import SPEECH_LENGTHS, Kind, Line, Piece, lines_of
+from langchain_tokenmem.summarize.log_lines import (
+    SPEECH_LENGTHS,
+    Kind,
+    Line,
+    Piece,
+    earlier_lines,
+    lines_of,
+)
 from langchain_tokenmem.summarize.whole_pieces import cut_at_words
 
 HEADING = "## Tool calls"
 """Line before the calls, behind a model's notes."""
 
+_NOTHING = "Nothing to note."
 _FEWEST = 16
 """Fewer tokens are not worth a heading."""
 
@@ -73,7 +80,10 @@ class ExtractiveSummarizer:
             `request.count_text`, and empty only where not even one character fits.
         """
         lines = earlier_lines(request.messages) if request.condenses else lines_of(request.messages)
-        return _summary(self, written(lines, request, request.max_tokens))
+        entry = written(lines, request, request.max_tokens)
+        text = "\n".join(text for text, _ in entry)
+        sources = tuple(places for _, places in entry)
+        return Summary(text, self.name, self.prompt_version, sources=sources)
 
     async def asummarize(self, request: SummaryRequest) -> Summary:
         """Return one entry, made on another thread.
@@ -88,12 +98,6 @@ Written = list[tuple[str, tuple[int, ...]]]
 """Lines of an entry, each with the places of its messages."""
 
 
-def _summary(writer: ExtractiveSummarizer, lines: Written) -> Summary:
-    text = "\n".join(text for text, _ in lines)
-    sources = tuple(places for _, places in lines)
-    return Summary(text, writer.name, writer.prompt_version, sources=sources)
-
-
 def written(lines: Sequence[Line], request: SummaryRequest, most: int) -> Written:
     """Return the lines that fit, in their order.
 
@@ -103,63 +107,15 @@ def written(lines: Sequence[Line], request: SummaryRequest, most: int) -> Writte
         most: Most tokens.
     """
     entry = _Entry(lines, most, request.count_text, request.prior or "")
-    pieces = [piece for line in lines for piece in line.pieces]
+    pieces = [piece for line in lines for piece in line]
     if request.condenses:
         entry.shorten(pieces)
         return entry.lines_within()
     wanted = terms(request.instruction or "")
     asked_first = pieces[::-1]
     asked_first.sort(key=lambda piece: terms(piece.forms[-1]).isdisjoint(wanted))
-    for step in _STEPS:
-        step(entry, asked_first)
+    entry.fill(asked_first)
     return entry.lines_within()
-
-
-def _show(
-    *kinds: Kind, form: int = 0, with_names: bool = False
-) -> Callable[[_Entry, list[Piece]], None]:
-    """Return a step that adds the pieces of some kinds in one of their forms.
-
-    Args:
-        kinds: The kinds.
-        form: Number of the form.
-        with_names: Whether only pieces with identifiers are added.
-    """
-
-    def step(entry: _Entry, pieces: list[Piece]) -> None:
-        for piece in pieces:
-            if piece.kind in kinds and (piece.has_names or not with_names):
-                entry.show(piece, form)
-
-    return step
-
-
-def _values(*, used: bool, most: int) -> Callable[[_Entry, list[Piece]], None]:
-    def step(entry: _Entry, pieces: list[Piece]) -> None:
-        for piece in pieces:
-            entry.add_values(piece, used=used, most=most)
-
-    return step
-
-
-_STEPS = (
-    _show(Kind.USER, Kind.ANSWER, with_names=True),
-    _show(Kind.USER, Kind.ANSWER),
-    _show(Kind.FAILURE),
-    _show(Kind.USER, form=1),
-    _show(Kind.EDIT, Kind.CALL),
-    _values(used=True, most=_MOST_USED),
-    _show(Kind.ANSWER, form=1),
-    _show(Kind.CALL, Kind.EDIT, Kind.FAILURE, form=1),
-    _show(Kind.NOTE),
-    _show(Kind.USER, Kind.ANSWER, form=2),
-    _values(used=False, most=_MOST_OTHERS),
-    _show(Kind.CALL, form=2),
-    _show(Kind.NOTE, form=1),
-    _show(Kind.CALL, form=3),
-)
-"""Order in which an entry is filled, in each step the newest first. The second one adds what the
-first one has left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +132,8 @@ class _Shown:
         text = self.piece.forms[self.form]
         new = [value for value in self.values if _bare(value) not in text]
         if new:
-            return (
-                text
-                + (self.piece.between if " → " in text else " → ")
-                + self.piece.between.join(new)
-            )
+            before = self.piece.between if " → " in text else " → "
+            return f"{text}{before}{self.piece.between.join(new)}"
         is_whole = " → " in text or not self.piece.size
         return text if is_whole else f"{text} → {self.piece.size}"
 
@@ -214,17 +167,52 @@ class _Entry:
     told: Counter[str] = field(default_factory=Counter)
     changes: list[tuple[int, _Shown | None]] = field(default_factory=list)
 
-    def show(self, piece: Piece, form: int) -> None:
-        """Show a piece in one of its forms, if it fits."""
-        before = self.shown.get(id(piece))
-        if form < len(piece.forms) and (form == 0 if before is None else form == before.form + 1):
-            self._change(piece, _Shown(piece, form, before.values if before else ()))
+    def fill(self, pieces: Sequence[Piece]) -> None:
+        """Show pieces step by step, in each step the first ones first.
 
-    def add_values(self, piece: Piece, *, used: bool, most: int) -> None:
-        """Add values of a result to its call, one by one, while they fit."""
-        now, added = self.shown.get(id(piece)), 0
-        if now is None:
-            return
+        The second step adds what the first one has left.
+        """
+        self.show(pieces, Kind.USER, Kind.ANSWER, with_names=True)
+        self.show(pieces, Kind.USER, Kind.ANSWER)
+        self.show(pieces, Kind.FAILURE)
+        self.show(pieces, Kind.USER, form=1)
+        self.show(pieces, Kind.EDIT, Kind.CALL)
+        self.add_values(pieces, used=True, most=_MOST_USED)
+        self.show(pieces, Kind.ANSWER, form=1)
+        self.show(pieces, Kind.CALL, Kind.EDIT, Kind.FAILURE, form=1)
+        self.show(pieces, Kind.NOTE)
+        self.show(pieces, Kind.USER, Kind.ANSWER, form=2)
+        self.add_values(pieces, used=False, most=_MOST_OTHERS)
+        self.show(pieces, Kind.CALL, form=2)
+        self.show(pieces, Kind.NOTE, form=1)
+        self.show(pieces, Kind.CALL, form=3)
+
+    def show(
+        self, pieces: Sequence[Piece], *kinds: Kind, form: int = 0, with_names: bool = False
+    ) -> None:
+        """Show the pieces of some kinds in one of their forms, if it follows the form before.
+
+        Args:
+            pieces: The pieces; each is shown as far as it fits.
+            kinds: The kinds.
+            form: Number of the form.
+            with_names: Whether only pieces with identifiers are shown.
+        """
+        for piece in pieces:
+            if piece.kind not in kinds or (with_names and not piece.has_names):
+                continue
+            before = self.shown.get(id(piece))
+            if form == (before.form + 1 if before else 0) and form < len(piece.forms):
+                self._change(piece, _Shown(piece, form, before.values if before else ()))
+
+    def add_values(self, pieces: Sequence[Piece], *, used: bool, most: int) -> None:
+        """Add values of results to their calls, while they fit."""
+        for piece in pieces:
+            if (shown := self.shown.get(id(piece))) is not None:
+                self._add_values(piece, shown, used=used, most=most)
+
+    def _add_values(self, piece: Piece, now: _Shown, *, used: bool, most: int) -> None:
+        added = 0
         for value, is_used in piece.values:
             bare = _bare(value)
             if is_used is not used or bare in now.text or bare in self.known:
@@ -257,11 +245,20 @@ class _Entry:
         return by * self._size(shown) if has_own_line else 0
 
     def shorten(self, pieces: Sequence[Piece]) -> None:
-        """Show all pieces in shorter forms as far as needed; leave some out as a last resort."""
+        """Show all pieces in shorter forms as far as needed; leave some out as a last resort.
+
+        A user's words are the last to be cut.
+        """
         self.shown = {id(piece): _Shown(piece, len(piece.forms) - 1) for piece in pieces}
         self.used = sum(map(self._size, self.shown.values()))
-        for kinds, step in _CONDENSING:
-            step(self, [piece for piece in pieces if piece.kind in kinds])
+        calls, changes = _of(pieces, Kind.CALL, Kind.NOTE), _of(pieces, Kind.FAILURE, Kind.EDIT)
+        self.shorten_each(calls)
+        self.shorten_each(_of(pieces, Kind.ANSWER))
+        self.leave_out(calls)
+        self.shorten_each(changes)
+        self.shorten_each(_of(pieces, Kind.USER))
+        self.leave_out(changes)
+        self.leave_out(_of(pieces, Kind.ANSWER, Kind.USER))
         self.changes = [(key, None) for key in reversed(self.shown)]
 
     def shorten_each(self, pieces: Sequence[Piece]) -> None:
@@ -301,7 +298,7 @@ class _Entry:
         """Return the lines; of those that read the same the last one, which counts the others."""
         found: dict[str, list[list[_Shown]]] = {}
         for line in self.lines:
-            shown = [self.shown[id(piece)] for piece in line.pieces if id(piece) in self.shown]
+            shown = [self.shown[id(piece)] for piece in line if id(piece) in self.shown]
             if shown:
                 key = _key_of_shown(shown[0])
                 found[key] = [*found.pop(key, []), shown]
@@ -309,13 +306,9 @@ class _Entry:
 
     def _smallest(self) -> Written:
         """Return as much of the most important piece as fits, even a single character."""
-        pieces = [piece for line in self.lines for piece in line.pieces]
+        pieces = [piece for line in self.lines for piece in line]
         if not pieces:
-            return (
-                [("Nothing to note.", ())]
-                if self.count_text("Nothing to note.") <= self.most
-                else []
-            )
+            return [(_NOTHING, ())] if self.count_text(_NOTHING) <= self.most else []
         first = min(pieces, key=lambda piece: piece.kind)
         text = _with_reference(first, first.forms[0])
         while text and self.count_text(text) > self.most:
@@ -324,17 +317,8 @@ class _Entry:
         return [(text, first.places)] if text else []
 
 
-_CALLS, _CHANGES = {Kind.CALL, Kind.NOTE}, {Kind.FAILURE, Kind.EDIT}
-_CONDENSING = (
-    (_CALLS, _Entry.shorten_each),
-    ({Kind.ANSWER}, _Entry.shorten_each),
-    (_CALLS, _Entry.leave_out),
-    (_CHANGES, _Entry.shorten_each),
-    ({Kind.USER}, _Entry.shorten_each),
-    (_CHANGES, _Entry.leave_out),
-    ({Kind.ANSWER, Kind.USER}, _Entry.leave_out),
-)
-"""Order in which an entry is condensed: a user's words are the last to be cut."""
+def _of(pieces: Sequence[Piece], *kinds: Kind) -> list[Piece]:
+    return [piece for piece in pieces if piece.kind in kinds]
 
 
 def _told_once(same: list[list[_Shown]]) -> tuple[str, tuple[int, ...]]:
@@ -407,7 +391,7 @@ class ToolExtracts:
     def _written(self, request: SummaryRequest, most: int) -> Written:
         if self.share <= 0 or request.condenses or most < _FEWEST:
             return []
-        lines = [line for line in lines_of(request.messages) if line.pieces[0].tool]
+        lines = [line for line in lines_of(request.messages) if line[0].tool]
         return written(lines, request, most) if lines else []
 
     def _size(self, text: str) -> int:

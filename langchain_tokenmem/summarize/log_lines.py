@@ -1,7 +1,8 @@
 """Lines of the running summary: an index into the conversation, made by its structure.
 
 Each message of the user, each answer of the assistant and each run of calls of one tool has a line.
-Its parts begin with the references that `read_message` opens.
+Its parts begin with the references that `read_message` opens. Lines of earlier entries are read
+back to be condensed into one entry.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from langchain_tokenmem.core.facts.sentences import (
     message_text,
     prose,
 )
-from langchain_tokenmem.core.messages import call_ids, reference, result_id, role_of
+from langchain_tokenmem.core.facts.tool_results import CallKind, kind_of_tool
+from langchain_tokenmem.core.messages import call_ids, reference, result_id, role_of, text_of
 from langchain_tokenmem.core.todos import todos_in
 from langchain_tokenmem.summarize.tool_calls import LENGTHS, MOST_READ, ToolCall, words_passed
 from langchain_tokenmem.summarize.whole_pieces import (
@@ -37,7 +39,7 @@ SPEECH_LENGTHS, NOTE_LENGTHS = (45, 240, 700), (110, 260)
 
 _SHORT_NOTE = 40
 _BEGINNING = 1_000
-_REFERENCE = re.compile(r"\[(?=[0-9a-f]{6,}\] )")
+_LIKE_REFERENCE = re.compile(r"\[(?=[0-9a-f]{6,}\] )")
 
 
 class Kind(IntEnum):
@@ -64,7 +66,7 @@ class Piece:
         between: Separator of these values.
         size: Size of the result, shown if no value fits.
         tool: The tool; empty where it is no call.
-        key: What equal messages share, of which the last one stands for all; empty for a short
+        key: What equal pieces share, of which the last one stands for all; empty for a short
             reply, which means something else each time.
         repeats: How often the same was said before.
     """
@@ -92,11 +94,8 @@ class Piece:
         return any(find_identifiers(self.forms[0]))
 
 
-@dataclass
-class Line:
-    """One line: a piece, or calls of the same tool that follow on each other."""
-
-    pieces: list[Piece]
+Line = list[Piece]
+"""One line: a piece, or calls of the same tool that follow on each other."""
 
 
 def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
@@ -148,20 +147,17 @@ def _calls_of(message: AIMessage, place: int) -> list[tuple[str, ToolCall]]:
 def _spoken(text: str, role: str, place: int, *, has_calls: bool) -> Piece | None:
     if not without_line_breaks(text):
         return None
-    if role == "human":
-        speaker = "User (correction)" if _corrects(text) else "User"
+    if role == "human" or not has_calls:
+        user = "User (correction)" if role == "human" and _corrects(text) else "User"
+        kind, speaker = (Kind.USER, user) if role == "human" else (Kind.ANSWER, "Assistant")
         forms = [f"{speaker}: {form}" for form in forms_of(text, SPEECH_LENGTHS)]
-        return Piece(Kind.USER, forms, (place,), key=_key_of(role, text))
-    if not has_calls:
-        forms = [f"Assistant: {form}" for form in forms_of(text, SPEECH_LENGTHS)]
-        return Piece(Kind.ANSWER, forms, (place,), key=_key_of(role, text))
+        return Piece(kind, forms, (place,), key=_key_of(role, text))
     # The last sentence beside a call announces it; the call says it itself.
     found = " ".join(sentences(without_code(text))[:-1])
     if len(found) < _SHORT_NOTE or not any(find_identifiers(found)):
         return None
-    return Piece(
-        Kind.NOTE, [f"Assistant: {form}" for form in forms_of(found, NOTE_LENGTHS)], (place,)
-    )
+    forms = [f"Assistant: {form}" for form in forms_of(found, NOTE_LENGTHS)]
+    return Piece(Kind.NOTE, forms, (place,))
 
 
 def _corrects(text: str) -> bool:
@@ -204,15 +200,98 @@ def _piece_of(call: ToolCall, used: set[str]) -> Piece:
 
 def _without_references(text: str) -> str:
     """Return a text in which nothing looks like the beginning of another piece."""
-    return _REFERENCE.sub("(", text)
+    return _LIKE_REFERENCE.sub("(", text)
 
 
 def _joined(pieces: Sequence[Piece]) -> list[Line]:
     """Return lines; neighbouring calls of the same tool share one."""
     lines: list[Line] = []
     for piece in pieces:
-        if piece.tool and lines and lines[-1].pieces[-1].tool == piece.tool:
-            lines[-1].pieces.append(piece)
+        if piece.tool and lines and lines[-1][-1].tool == piece.tool:
+            lines[-1].append(piece)
         else:
-            lines.append(Line([piece]))
+            lines.append([piece])
     return lines
+
+
+# --- lines of earlier entries
+
+_SPOKEN = re.compile(r"(User|Assistant)(?: \((?:correction|\u00d7\d+)\))*: ")
+_REFERENCE = re.compile(r"(?:^|(?<=; ))\[([0-9a-f]{6,})\] ")
+_TOOL = re.compile(r"[^\s(]*")
+_PATH = re.compile(r"[\w@.~-]*[/.][\w@./~-]*\w")
+_CONDENSED_LENGTHS = (45, 120, 240)
+"""Characters of the shorter forms of a line that is condensed."""
+
+
+def earlier_lines(entries: Sequence[BaseMessage]) -> list[Line]:
+    """Return the lines of earlier entries, with the shorter forms of their pieces.
+
+    Of equal pieces, of the same call, and of changes of the same file only the last one is kept.
+    """
+    lines = [
+        _earlier_line(line, place)
+        for place, entry in enumerate(entries)
+        for line in text_of(entry).splitlines()
+        if line.strip()
+    ]
+    last = {piece.key: piece for line in lines for piece in line}
+    kept = ([piece for piece in line if last[piece.key] is piece] for line in lines)
+    return [line for line in kept if line]
+
+
+def _earlier_line(line: str, place: int) -> Line:
+    """Return a line of an earlier entry with its pieces."""
+    pieces: Line = []
+    for reference_, text in _parts_of(line):
+        if match := _SPOKEN.match(text):
+            kind = Kind.USER if match[1] == "User" else Kind.ANSWER
+            forms = forms_of(text[match.end() :], _CONDENSED_LENGTHS)
+            forms = _growing([*(match[0] + form for form in forms), text])
+            pieces.append(Piece(kind, forms, (place,), reference_, key=text))
+            continue
+        tool = _TOOL.match(text) if reference_ else None
+        if tool is None:
+            pieces.append(Piece(Kind.NOTE, [text], (place,), reference_, key=text))
+            continue
+        name = pieces[0].tool if pieces else tool[0]
+        whole = text if not pieces else f"{name}{text}" if text[:1] == "(" else f"{name} {text}"
+        pieces.append(_earlier_call(whole, name, place, reference_))
+    return pieces
+
+
+def _parts_of(line: str) -> list[tuple[str, str]]:
+    """Return the pieces of a line with their references; a text of another kind has none."""
+    if not _REFERENCE.match(line):
+        return [("", line)]
+    found = _REFERENCE.split(line)[1:]  # reference, text, reference, text ...
+    return [
+        (name, text.removesuffix("; ")) for name, text in zip(found[::2], found[1::2], strict=True)
+    ]
+
+
+def _earlier_call(text: str, tool: str, place: int, reference_: str) -> Piece:
+    head, _, result = text.partition(" → ")
+    failed = result.startswith("failed")
+    path = _changed_file(head, tool)
+    least = f"{tool} {path}" if path else head
+    ending = f" → {result.partition(':')[0]}" if failed else ""
+    forms = _growing([f"{least}{ending}", *([] if failed else [head]), text])
+    kind = Kind.FAILURE if failed else Kind.EDIT if path else Kind.CALL
+    key = f"{tool} {path or head.removeprefix(tool)}"
+    return Piece(kind, forms, (place,), reference_, tool=tool, key=key)
+
+
+def _changed_file(call: str, tool: str) -> str | None:
+    """Return the file that the line of a call changes; None if it changes none."""
+    path = _PATH.search(call, len(tool)) if kind_of_tool(tool) is CallKind.EDIT else None
+    return path and path[0]
+
+
+def _growing(forms: Sequence[str]) -> list[str]:
+    """Return the forms that are longer than the one before them."""
+    found: list[str] = []
+    for form in forms:
+        if not found or len(form) > len(found[-1]):
+            found.append(form)
+    return found

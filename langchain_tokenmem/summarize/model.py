@@ -101,7 +101,7 @@ class ModelSummarizer:
         reuse_prefix: Send the main request with its tools and settings, up to its last complete
             group, with one instruction behind it: a provider's prompt cache then hits. True: where
             it fits the model's window. None: where it is cheaper, too, and the called model is
-            known to be this one (`reused_requests.is_cheaper_reused` has the formula). Never for
+            known to be this one (`requests.is_cheaper_reused` has the formula). Never for
             another model than the called one, and not where that is made to call a tool or bound to
             a form of answer: then, and where False, the model is unbound from these and reads the
             batch alone.
@@ -138,15 +138,17 @@ class ModelSummarizer:
         cool_down_s: float = COOL_DOWN_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._given, self._model = model, without_bindings(model)
-        self.name = model_name(model) or type(self._model).__name__
+        unbound = without_bindings(model)
+        self.name = model_name(model) or type(unbound).__name__
         self.prompts = prompts or SummaryPrompts()
         self.window = window or profile_of(model).get("max_input_tokens") or DEFAULT_CONTEXT_WINDOW
         self.breaker = CircuitBreaker(ATTEMPTS, cool_down_s, clock)
-        self._builder = PromptBuilder(
+        builder = PromptBuilder(
             self.prompts, language or USERS_LANGUAGE, self.window, profile_of_model(model)
         )
-        self._reuse_prefix = reuse_prefix
+        self._writer = _EntryWriter(
+            model, unbound, self.name, builder, self.breaker, reuse_prefix, _invoke
+        )
         self._min_messages = min_messages
         self._min_characters = min_characters
         self._min_tokens = min_tokens
@@ -184,15 +186,7 @@ class ModelSummarizer:
         notes = extracts.for_model()
         if not self._is_room_worth_a_call(notes):
             return self._fallback.summarize(request)
-        writer = _EntryWriter(
-            self._given,
-            self._model,
-            self.name,
-            self._builder,
-            self.breaker,
-            self._reuse_prefix,
-            invoke,
-        )
+        writer = replace(self._writer, invoke=invoke, usage=JobUsage())
         try:
             with without_streaming():
                 text = writer.entry(notes)
@@ -322,19 +316,14 @@ class _EntryWriter:
         """Return the notes that a call brings; None where the answer is refused."""
         self.usage.calls += 1
         try:
-            text = self._checked(request, self._invoked(call))
-        except SummaryError as refused:
-            self._failed(f"{self.name}: {refused}")
+            text = self._checked(request, self.invoke(*call))
+        except Exception as error:  # noqa: BLE001  # a provider's error is a failed attempt
+            kind = "" if isinstance(error, SummaryError) else f"{type(error).__name__}: "
+            self._failed(f"{self.name}: {kind}{error}")
             self.breaker.failed()
             return None
         self.breaker.succeeded()
         return text
-
-    def _invoked(self, call: Call) -> Any:
-        try:
-            return self.invoke(*call)
-        except Exception as error:  # a provider's error is a failed attempt
-            raise SummaryError(f"{type(error).__name__}: {error}") from error
 
     def _checked(self, request: SummaryRequest, answer: Any) -> str:
         if isinstance(answer, str):

@@ -32,7 +32,7 @@ MOST_WORDS = 400
 
 _WORDS_PER_TOKEN = 0.6
 
-_FRAME_TOKENS = 64
+_REQUEST_TOKENS = 64
 """Tokens of roles and separators around the two messages of a request."""
 
 _WINDOW_MARGIN = 0.05
@@ -102,7 +102,7 @@ class PromptBuilder:
         prompts = [self.prompt(request, step, "", request.max_tokens) for step in steps]
         fixed = max(sum(request.count_text(text_of(m)) for m in empty) for empty in prompts)
         free = int(self.window * (1 - _WINDOW_MARGIN)) - request.max_tokens
-        return free - fixed - _FRAME_TOKENS
+        return free - fixed - _REQUEST_TOKENS
 
     def whole(self, request: SummaryRequest) -> list[BaseMessage]:
         """Return the plain request, as if it had no parts."""

@@ -98,7 +98,10 @@ def inline_data(block: Mapping[str, Any]) -> str | bytes | None:
 
 
 _URLS = ("url", "image_url", "file_url", "audio_url", "video_url")
-_NESTS = ("source", "inline_data", "inlineData", "image_url", "input_audio", "audio_url", "file")
+_NESTS = (
+    *("source", "inline_data", "inlineData", "image_url", "input_audio", "audio_url", "file"),
+    *("image", "document", "video", "video_url", "audio", "file_url"),
+)
 _MEDIA_KEYS = (
     *("data", "base64", "bytes", "file_data", "b64_json", *_URLS, "s3Location"),
     *("file_uri", "fileUri", "uri", "video", "path"),
@@ -112,13 +115,11 @@ _OTHER_MEDIA = (
     *("audio", "input_audio", "audio_url"),
     *("file", "document", "input_file", "file_url"),
 )
-_HOLDERS = ("_result", "_output")
-_MORE_NESTS = ("image", "document", "video", "video_url", "audio", "file_url")
 
 
 def _places(block: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     places = [block]
-    for key in (*_NESTS, *_MORE_NESTS):
+    for key in _NESTS:
         if isinstance(nested := block.get(key), Mapping):
             places.append(nested)
             if isinstance(source := nested.get("source"), Mapping):
@@ -138,7 +139,9 @@ def has_media(block: Mapping[str, Any]) -> bool:
 def may_hold_media(block: Mapping[str, Any]) -> bool:
     """Return whether a provider takes media inside a block: a tool's result, or LangChain's own."""
     kind = block.get("type")
-    return isinstance(kind, str) and (kind.endswith(_HOLDERS) or kind == "non_standard")
+    return isinstance(kind, str) and (
+        kind.endswith(("_result", "_output")) or kind == "non_standard"
+    )
 
 
 def first_of(block: Mapping[str, Any], *keys: str) -> Any:

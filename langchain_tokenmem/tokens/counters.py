@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseLanguageModel
     from langchain_core.runnables import Runnable
 
-    from langchain_tokenmem.tokens.media import ImageRule
-
 
 Method = Literal["exact", "provider", "corrected", "estimate"]
 

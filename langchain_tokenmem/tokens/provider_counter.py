@@ -30,7 +30,6 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -44,6 +43,7 @@ from langchain_tokenmem.background import (
     CircuitBreaker,
     ForkSafeLock,
     in_thread,
+    seconds_left,
     wait_for,
 )
 from langchain_tokenmem.core.chat_models import model_name, models_of
@@ -249,21 +249,6 @@ COOL_DOWN_S = 60.0
 """After so many failures in a row nothing is asked for so many seconds."""
 
 
-@dataclass(frozen=True)
-class CountJob:
-    """A question to a provider that a call waits for.
-
-    Attributes:
-        key: Names the request.
-        job: Ends when the answer is there, or none comes.
-        until: Time at which the call goes on without it, by `time.monotonic`, in seconds.
-    """
-
-    key: bytes
-    job: Future[None]
-    until: float
-
-
 class ProviderCounter:
     """Counts whole requests by the model's provider, and everything else by estimate.
 
@@ -355,48 +340,50 @@ class ProviderCounter:
         Returns:
             The provider's count, or the estimate, for which `is_estimate` is true.
         """
-        started = None if _running_loop() else self.start(messages, tools)
-        if started is not None:
-            wait_for(started.job, started.until - time.monotonic())
-        return self._result(messages, tools, started)
+        if _running_loop() is None:
+            self.ask(messages, tools)
+        tokens = self.known(messages, tools)
+        count = self._local.count(messages, tools=tools)
+        if tokens is None or self._endpoint is None:
+            return count
+        estimated = 0 if self._endpoint.counts_tools else self._local.tools(tools)
+        accuracy = max(PROVIDER_ACCURACY, count.accuracy * estimated / tokens)
+        return TokenCount(tokens, "provider", accuracy)
 
     acount = in_thread(count)
 
-    def start(
-        self, messages: Sequence[BaseMessage], tools: Sequence[Any] | None = None
-    ) -> CountJob | None:
-        """Start asking for a request, and return the job to wait for.
+    def ask(self, messages: Sequence[BaseMessage], tools: Sequence[Any] | None = None) -> bool:
+        """Ask for a request, and wait for the answer, which is `known` then.
+
+        An answer that does not come in time is not asked for again.
 
         Args:
             messages: The request.
             tools: Its tools.
 
         Returns:
-            The job, or None if the answer is known, did not come before, or is not to be asked for
-            now. Pass it to `settle` after the wait.
+            Whether it was asked for: not where the answer is known, did not come before, or is not
+            to be asked for now.
         """
         until = time.monotonic() + self._wait_s
         if self._endpoint is None or not self._endpoint.can_count(messages):
-            return None
+            return False
         key = self._key(messages, tools)
         with self._lock:
             if key in self._answers:
-                return None
+                return False
         if self._breaker.is_open or self._is_stuck():
-            return None
+            return False
         work = partial(self._ask, key, tuple(messages), tools, until)
-        return CountJob(key, self._runner.start(key, work), until)
-
-    def settle(self, started: CountJob) -> None:
-        """Note whether an answer came in time; otherwise it is not asked for again."""
+        wait_for(self._runner.start(key, work), seconds_left(until - time.monotonic()))
         with self._lock:
-            if started.key in self._answers:
-                return
-            self._answers[started.key] = None
-        job = self._runner.job(started.key)
+            is_answered = key in self._answers
+            self._answers.setdefault(key, None)
+        job = None if is_answered else self._runner.job(key)
         # One that has only waited for its turn says nothing about the provider.
         if job is not None and job.is_overdue(self._wait_s / 2):
             self._fail(f"no answer in {self._wait_s:g} s")
+        return True
 
     def known(
         self, messages: Sequence[BaseMessage], tools: Sequence[Any] | None = None
@@ -408,22 +395,6 @@ class ProviderCounter:
         with self._lock:
             tokens: int | None = self._answers.get(key)
         return tokens
-
-    def _result(
-        self,
-        messages: Sequence[BaseMessage],
-        tools: Sequence[Any] | None,
-        started: CountJob | None,
-    ) -> TokenCount:
-        if started is not None:
-            self.settle(started)
-        tokens = self.known(messages, tools)
-        count = self._local.count(messages, tools=tools)
-        if tokens is None or self._endpoint is None:
-            return count
-        estimated = 0 if self._endpoint.counts_tools else self._local.tools(tools)
-        accuracy = max(PROVIDER_ACCURACY, count.accuracy * estimated / tokens)
-        return TokenCount(tokens, "provider", accuracy)
 
     def _is_stuck(self) -> bool:
         """Return whether all places are taken by requests that do not end."""

@@ -38,7 +38,6 @@ from langchain_tokenmem.core.messages import (
 )
 from langchain_tokenmem.core.pins import new_pin, pin_named
 from langchain_tokenmem.core.thread_names import check_characters
-from langchain_tokenmem.core.turn_memory import without_echo
 from langchain_tokenmem.core.turns import covered_turn, with_turn_memories
 from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state
 from langchain_tokenmem.errors import ConfigurationError, StoreError
@@ -225,9 +224,9 @@ class StoredSession:
 
         Text that a model wrote in the form of the memory's own blocks is left out.
         """
-        given = self.memory.without_stamps(as_messages(messages))
+        given = self.memory.without_copies(as_messages(messages))
         with waiting_at_most(self.memory.max_wait_s):
-            stored = self.memory.stored_form([*map(without_echo, given)])
+            stored = self.memory.stored_form(given)
             now = self.memory.now()
             self.store.add(self.session_id, stored, user_id=self.user_id, now=now)
 

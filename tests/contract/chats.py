@@ -7,6 +7,7 @@ the integration behind it, so the inside of the package may change under it.
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -104,13 +105,25 @@ class Talker(BaseChatModel):
             raise said
         return AIMessage(said) if isinstance(said, str) else said.model_copy()
 
-    def _generate(self, messages: list[BaseMessage], *_: Any, **keywords: Any) -> ChatResult:
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: Any = None,
+        run_manager: Any = None,
+        **keywords: Any,
+    ) -> ChatResult:
         return ChatResult(generations=[ChatGeneration(message=self._answer(messages, keywords))])
 
-    def _stream(self, messages: list[BaseMessage], *_: Any, **keywords: Any) -> Any:
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: Any = None,
+        run_manager: Any = None,
+        **keywords: Any,
+    ) -> Any:
         said = self._answer(messages, keywords)
-        for word in str(said.content).split(" "):
-            yield ChatGenerationChunk(message=AIMessageChunk(content=f"{word} "))
+        for word in re.findall(r"\S+\s*", str(said.content)):
+            yield ChatGenerationChunk(message=AIMessageChunk(content=word))
 
 
 @dataclass
@@ -124,7 +137,7 @@ class Setting:
         thread: Names the conversation: `session_id` of chains, `thread_id` of graphs.
         user: Its user; None for nobody.
         system: System text of the application.
-        tools: Tools of the agent, which are run.
+        tools: Tools of the agent. A schema alone is shown to the model and never run.
         saver: Checkpointer of graphs and agents; default: a `TokenMemorySaver` on the store.
         keywords: Further keywords of the integration itself.
     """
@@ -135,7 +148,7 @@ class Setting:
     thread: str = "t1"
     user: str | None = None
     system: str | None = None
-    tools: Sequence[BaseTool] = ()
+    tools: Sequence[BaseTool | dict[str, Any]] = ()
     saver: Any = None
     keywords: dict[str, Any] = field(default_factory=dict)
 
@@ -224,10 +237,15 @@ class Chat(ABC):
             else _done(runnable.invoke(given, config))
         )
 
+    @property
+    def run_tools(self) -> list[BaseTool]:
+        """The tools that are run."""
+        return [tool for tool in self.setting.tools if isinstance(tool, BaseTool)]
+
     async def results_of(self, answer: BaseMessage) -> list[BaseMessage]:
         """Run the tools that an answer calls."""
-        tools = {tool.name: tool for tool in self.setting.tools}
-        calls = getattr(answer, "tool_calls", [])
+        tools = {tool.name: tool for tool in self.run_tools}
+        calls = getattr(answer, "tool_calls", []) if tools else []
         return [
             await self.call(tools[call["name"]], {**call, "type": "tool_call"}) for call in calls
         ]
@@ -273,9 +291,9 @@ class ByHand(Chat):
                 state = await self.memory.acompact(said, state, **around)
             else:
                 state = self.memory.compact(said, state, **around)
-            view = self.memory.view(said, state, **around)
+            self.view = self.memory.view(said, state, **around)
             self._kept = json.dumps(state), json.dumps(messages_to_dict(said))
-            answer = await self.call(self.bound_model(), view.messages)
+            answer = await self.call(self.bound_model(), self.view.messages)
             results = await self.results_of(answer)
             messages = [answer, *results]
             if not results:
@@ -290,14 +308,11 @@ class History(Chat):
     def set_up(self) -> None:
         s = self.setting
         system = self.system_messages()
+        around: dict[str, Any] = {"tools": list(s.tools) or None}
+        around["overhead_tokens"] = s.memory.count(system).tokens if system else 0
+        around |= s.keywords
         self.history = TokenMemoryChatHistory(
-            s.thread,
-            memory=s.memory,
-            store=s.store,
-            user_id=s.user,
-            tools=list(s.tools) or None,
-            overhead_tokens=s.memory.count(system).tokens if system else 0,
-            **s.keywords,
+            s.thread, memory=s.memory, store=s.store, user_id=s.user, **around
         )
 
     def said(self) -> list[BaseMessage]:
@@ -306,13 +321,16 @@ class History(Chat):
     async def say(self, messages: list[BaseMessage]) -> None:
         for _ in range(MOST_MODEL_CALLS):
             await self._add(messages)
-            history = self.history
-            request = await history.aget_messages() if self.is_async else history.messages
-            answer = await self.call(self.bound_model(), [*self.system_messages(), *request])
+            request = [*self.system_messages(), *await self.request()]
+            answer = await self.call(self.bound_model(), request)
             messages = [answer, *await self.results_of(answer)]
             if len(messages) == 1:
                 break
         await self._add(messages)
+
+    async def request(self) -> list[BaseMessage]:
+        """Return what the history sends, which is all but the system text."""
+        return await self.history.aget_messages() if self.is_async else self.history.messages
 
     async def _add(self, messages: list[BaseMessage]) -> None:
         if self.is_async:
@@ -392,11 +410,12 @@ class Node(_Graph):
             return {"messages": [self.bound_model().invoke(request)]}
 
         builder.add_node("model", call_model)
-        builder.add_node("tools", ToolNode(list(s.tools)))
         first = memory_nodes(builder, s.memory, split=self.is_split, **around)
         builder.add_edge(START, first)
-        builder.add_conditional_edges("model", _next_node, ["tools", "__end__"])
-        builder.add_edge("tools", first)
+        if self.run_tools:
+            builder.add_node("tools", ToolNode(self.run_tools))
+            builder.add_conditional_edges("model", _next_node, ["tools", "__end__"])
+            builder.add_edge("tools", first)
         self.graph = builder.compile(checkpointer=self.saver)
 
 

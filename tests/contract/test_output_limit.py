@@ -75,9 +75,9 @@ def test_the_answer_has_what_the_request_leaves(store):
     chain = limited(PROMPT | model | StrOutputParser(), store)
     for number in range(6):
         assert chain.invoke({"input": f"{number} " * 400}, SESSION) == "Yes."
-        assert model.kwargs[-1] == {"max_tokens": left(model)}
-    assert len({kwargs["max_tokens"] for kwargs in model.kwargs}) > 1
-    assert min(kwargs["max_tokens"] for kwargs in model.kwargs) >= 1
+        assert model.keywords[-1] == {"max_tokens": left(model)}
+    assert len({kwargs["max_tokens"] for kwargs in model.keywords}) > 1
+    assert min(kwargs["max_tokens"] for kwargs in model.keywords) >= 1
 
 
 async def test_the_answer_has_what_the_request_leaves_async_and_in_streams(store):
@@ -86,27 +86,27 @@ async def test_the_answer_has_what_the_request_leaves_async_and_in_streams(store
     await chain.ainvoke({"input": "One?"}, SESSION)
     assert [piece async for piece in chain.astream({"input": "Two?"}, SESSION)]
     assert [*chain.stream({"input": "Three?"}, SESSION)]
-    assert [kwargs["max_tokens"] for kwargs in model.kwargs] == [left(model, n) for n in range(3)]
+    assert [kwargs["max_tokens"] for kwargs in model.keywords] == [left(model, n) for n in range(3)]
 
 
 def test_a_chain_without_a_prompt_is_limited_too(store):
     model = Scripted(answer=answer)
     with_token_memory(model, memory_of(), store, limit_output=True).invoke("Hi", SESSION)
-    assert model.kwargs == [{"max_tokens": left(model)}]
+    assert model.keywords == [{"max_tokens": left(model)}]
 
 
 def test_without_the_option_nothing_is_bound(store):
     model = Scripted(answer=answer)
     with_token_memory(PROMPT | model, memory_of(), store, **KEYS).invoke({"input": "Hi"}, SESSION)
-    assert model.kwargs == [{}]
+    assert model.keywords == [{}]
 
 
 def test_the_setting_is_that_of_the_provider_or_the_one_that_is_named(store):
     gemini, own = Gemini(answer=answer), Scripted(answer=answer)
     limited(PROMPT | gemini, store).invoke({"input": "Hi"}, SESSION)
     limited(PROMPT | own, store, name="max_completion_tokens").invoke({"input": "Hi"}, SESSION)
-    assert list(gemini.kwargs[0]) == ["max_output_tokens"]
-    assert list(own.kwargs[0]) == ["max_completion_tokens"]
+    assert list(gemini.keywords[0]) == ["max_output_tokens"]
+    assert list(own.keywords[0]) == ["max_completion_tokens"]
 
 
 def test_the_models_own_smaller_maximum_wins(store):
@@ -115,17 +115,17 @@ def test_the_models_own_smaller_maximum_wins(store):
     limited(PROMPT | bound.bind(max_tokens=55, stop=["x"]), store).invoke({"input": "Hi"}, SESSION)
     known = Scripted(answer=answer, profile={"max_output_tokens": 33})
     limited(PROMPT | known, store).invoke({"input": "Hi"}, SESSION)
-    assert made.kwargs == [{"max_tokens": 77}]
-    assert bound.kwargs[0]["max_tokens"] == 55
-    assert known.kwargs == [{"max_tokens": 33}]
+    assert made.keywords == [{"max_tokens": 77}]
+    assert bound.keywords[0]["max_tokens"] == 55
+    assert known.keywords == [{"max_tokens": 33}]
 
 
 def test_tools_stay_bound(store):
     model = Scripted(answer=answer)
     tool = {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}
     limited(PROMPT | model.bind_tools([tool]), store).invoke({"input": "Hi"}, SESSION)
-    assert model.kwargs[0]["tools"] == [tool]
-    assert model.kwargs[0]["max_tokens"] > 1_000
+    assert model.keywords[0]["tools"] == [tool]
+    assert model.keywords[0]["max_tokens"] > 1_000
 
 
 def test_a_fallback_is_limited_as_its_own_provider_asks(store):
@@ -135,8 +135,8 @@ def test_a_fallback_is_limited_as_its_own_provider_asks(store):
     first, second = Scripted(answer=fails), Gemini(answer=answer)
     chain = limited(PROMPT | first.with_fallbacks([second]) | StrOutputParser(), store)
     assert chain.invoke({"input": "Hi"}, SESSION) == "Yes."
-    assert list(first.kwargs[0]) == ["max_tokens"]
-    assert list(second.kwargs[0]) == ["max_output_tokens"]
+    assert list(first.keywords[0]) == ["max_tokens"]
+    assert list(second.keywords[0]) == ["max_output_tokens"]
 
 
 def test_a_model_that_the_call_chooses_is_limited(store):
@@ -145,8 +145,8 @@ def test_a_model_that_the_call_chooses_is_limited(store):
     chain = limited(PROMPT | chosen, store)
     chain.invoke({"input": "Hi"}, SESSION)
     chain.invoke({"input": "Hi"}, {"configurable": {"session_id": "s", "llm": "other"}})
-    assert list(one.kwargs[0]) == ["max_tokens"]
-    assert list(other.kwargs[0]) == ["max_output_tokens"]
+    assert list(one.keywords[0]) == ["max_tokens"]
+    assert list(other.keywords[0]) == ["max_output_tokens"]
 
 
 def test_a_configurable_parser_or_chain_is_no_model(store):
@@ -158,7 +158,7 @@ def test_a_configurable_parser_or_chain_is_no_model(store):
     inner = RunnableLambda(lambda value: value) | other
     whole = inner.configurable_alternatives(ConfigurableField(id="chain"), same=inner)
     limited(PROMPT | whole, store).invoke({"input": "Hi"}, SESSION)
-    assert list(model.kwargs[0]) == list(other.kwargs[0]) == ["max_tokens"]
+    assert list(model.keywords[0]) == list(other.keywords[0]) == ["max_tokens"]
 
 
 def test_a_model_that_the_call_makes_is_limited(store, monkeypatch):
@@ -166,7 +166,7 @@ def test_a_model_that_the_call_makes_is_limited(store, monkeypatch):
     late = init_chat_model(configurable_fields=("model", "model_provider"))
     monkeypatch.setattr(type(late), "_model", lambda _self, _config=None: made)
     limited(PROMPT | late, store).invoke({"input": "Hi"}, SESSION)
-    assert list(made.kwargs[0]) == ["max_output_tokens"]
+    assert list(made.keywords[0]) == ["max_output_tokens"]
 
 
 def test_only_the_model_nearest_to_the_end_is_limited(store):
@@ -174,15 +174,15 @@ def test_only_the_model_nearest_to_the_end_is_limited(store):
     chain = {"input": RunnableLambda(lambda v: v["input"]) | rewriter | StrOutputParser()}
     steps = RunnableParallel(**chain, history=lambda value: value["history"])
     limited(steps | PROMPT | model, store).invoke({"input": "Hi"}, SESSION)
-    assert rewriter.kwargs == [{}]
-    assert list(model.kwargs[0]) == ["max_tokens"]
+    assert rewriter.keywords == [{}]
+    assert list(model.keywords[0]) == ["max_tokens"]
 
 
 def test_models_of_branches_are_limited(store):
     model = Scripted(answer=answer)
     branch = RunnableBranch((lambda _value: True, PROMPT | model), PROMPT | Scripted())
     limited(branch, store).invoke({"input": "Hi"}, SESSION)
-    assert list(model.kwargs[0]) == ["max_tokens"]
+    assert list(model.keywords[0]) == ["max_tokens"]
 
 
 def test_a_chain_without_a_model_cannot_be_limited(store):
@@ -195,8 +195,8 @@ def test_the_given_chain_is_left_as_it_is(store):
     chain = PROMPT | model | StrOutputParser()
     limited(chain, store).invoke({"input": "Hi"}, SESSION)
     chain.invoke({"input": "Hi", "history": []})
-    assert list(model.kwargs[0]) == ["max_tokens"]
-    assert model.kwargs[1] == {}
+    assert list(model.keywords[0]) == ["max_tokens"]
+    assert model.keywords[1] == {}
 
 
 @pytest.mark.slow

@@ -9,8 +9,8 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.core.messages import groups, is_pinned, with_ids
-from langchain_tokenmem.core.planning import Trigger
 from langchain_tokenmem.core.profiles import PROFILES
+from langchain_tokenmem.core.request_options import Trigger
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.types import RequestRules
 from tests import fakes

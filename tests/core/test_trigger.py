@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from langchain_tokenmem import TokenMemory
-from langchain_tokenmem.core.planning import Trigger
+from langchain_tokenmem.core.request_options import Trigger
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.types import RequestRules
 from tests import fakes

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import BaseMessage
 
-from tests.golden.adapters import Call
+from tests.golden.play import Call
 
 _FIELDS = (
     *("type", "content", "name", "id", "tool_calls", "invalid_tool_calls"),
@@ -37,18 +37,18 @@ def plain_message(message: BaseMessage) -> dict[str, Any]:
 
 def plain_request(call: Call) -> dict[str, Any]:
     """Return what leaves: messages and tools."""
-    messages = [plain_message(message) for message in call.request.messages]
-    return {"messages": messages, "tools": list(call.request.tools)}
+    messages = [plain_message(message) for message in call.messages]
+    return {"messages": messages, "tools": list(call.tools)}
 
 
 def plain_report(call: Call) -> dict[str, Any]:
     """Return what is said about a request, and what the summarizing model was asked."""
-    usage = call.request.usage
+    usage = call.usage
     numbers = asdict(usage) if usage else {}
     return {
         "tokens": call.tokens,
         "usage": {**numbers, "parts": dict(sorted(numbers.get("parts", {}).items()))},
-        "warnings": list(call.request.warnings),
+        "warnings": list(call.warnings),
         "logged": list(call.logged),
         "prompts": [[(m.type, m.content) for m in prompt] for prompt in call.prompts],
     }

@@ -18,20 +18,21 @@ from __future__ import annotations
 
 import pytest
 
-from tests.golden.adapters import ADAPTERS, play
+from tests.contract.chats import CHATS
+from tests.golden.play import play
 from tests.golden.recordings import recorded_agent
 
 CASES = [
-    *((window, adapter, "extractive") for window in (4_000, 8_000) for adapter in ADAPTERS),
-    *((32_000, adapter, "extractive") for adapter in ("engine", "history", "middleware")),
-    *((window, adapter, "model") for window in (4_000, 8_000) for adapter in ADAPTERS),
+    *((window, adapter, "extractive") for window in (4_000, 8_000) for adapter in CHATS),
+    *((32_000, adapter, "extractive") for adapter in ("by-hand", "history", "middleware")),
+    *((window, adapter, "model") for window in (4_000, 8_000) for adapter in CHATS),
     *((4_000, adapter, "extractive-recall") for adapter in ("history", "node")),
 ]
 # One of each integration and of each variant; CI plays all.
 QUICK = {
-    (4_000, "engine", "extractive"),
+    (4_000, "by-hand", "extractive"),
     (4_000, "history", "extractive-recall"),
-    (4_000, "runnable", "model"),
+    (4_000, "chain", "model"),
     (4_000, "node", "extractive"),
     (4_000, "nodes", "model"),
     (4_000, "middleware", "extractive"),
@@ -42,8 +43,8 @@ QUICK = {
     ("window", "adapter", "variant"),
     [pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow) for case in CASES],
 )
-def test_the_requests_are_those_of_before(golden, window, adapter, variant):
+async def test_the_requests_are_those_of_before(golden, window, adapter, variant):
     recording = recorded_agent()
-    calls = play(recording, adapter, window, variant)
+    calls = await play(recording, adapter, window, variant)
     assert len(calls) == len(recording.calls) == 24
     golden.check(f"{window} {adapter} {variant}", {recording.name: calls})

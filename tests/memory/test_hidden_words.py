@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
 from langgraph.graph import START, StateGraph
 
@@ -18,20 +17,18 @@ from langchain_tokenmem import (
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
-    TokenMemoryMiddleware,
     TokenMemorySaver,
     TranscriptStore,
     memory_input,
-    memory_nodes,
 )
 from langchain_tokenmem.core.covered import covered_end
 from langchain_tokenmem.memory.current_words import with_current_words
 from langchain_tokenmem.state import new_state
+from tests.adapters.integrations import DOORS, contents, state_of, thread
 from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text
 from tests.summarize.models import Scripted
 
 BUDGET = TokenBudget(context_window=1_200)
-ONE: Any = {"configurable": {"thread_id": "t"}}
 
 
 def secret(key: str | None) -> str:
@@ -53,52 +50,38 @@ def memory_of(**keywords: Any) -> TokenMemory:
     return TokenMemory(BUDGET, counter=CharCounter(), **keywords)
 
 
-def text_of_all(messages: list[BaseMessage]) -> str:
-    return "\n".join(str(message.content) for message in messages)
+def pruned_graph(memory: TokenMemory, saver: TokenMemorySaver) -> Any:
+    """Return a model, and a graph that removes the messages that its summary covers."""
+    model = Scripted(answer=lambda _messages: "Yes.")
+    builder = StateGraph(MemoryMessagesState)
+    builder.add_node("model", lambda state: {"messages": model.invoke(memory_input(state, memory))})
+    builder.add_node("sum", MemoryNode(memory))
+    builder.add_node("prune", CompactNode(memory, archive=saver.store, prune=True))
+    builder.add_edge(START, "sum").add_edge("sum", "prune").add_edge("prune", "model")
+    return model, builder.compile(checkpointer=saver)
 
 
 class Door:
-    """A graph whose memory is one of the doors; keeps the requests of its model."""
+    """A thread of one of the graphs with a memory, whose saver hides what is removed."""
 
     def __init__(self, name: str, store: TranscriptStore, memory: TokenMemory, **saver: Any):
-        self.requests: list[list[BaseMessage]] = []
-        self.key = "memory"
+        make = {**DOORS, "prune": pruned_graph}[name]
         keeps = TokenMemorySaver(store, **{"on_remove": "hide", **saver})
-        if name == "middleware":
-            model = Scripted(answer=self._answer)
-            self.key = "token_memory"
-            middleware = [TokenMemoryMiddleware(memory)]
-            self.graph: Any = create_agent(model, middleware=middleware, checkpointer=keeps)
-            return
-        builder = StateGraph(MemoryMessagesState)
-        builder.add_node("model", lambda s: {"messages": [self._answer(memory_input(s, memory))]})
-        if name == "prune":
-            builder.add_node("sum", MemoryNode(memory))
-            builder.add_node("prune", CompactNode(memory, archive=store, prune=True))
-            builder.add_edge(START, "sum").add_edge("sum", "prune").add_edge("prune", "model")
-        else:
-            is_split = name == "split nodes"
-            builder.add_edge(START, memory_nodes(builder, memory, before="model", split=is_split))
-        self.graph = builder.compile(checkpointer=keeps)
-
-    def _answer(self, messages: list[BaseMessage]) -> Any:
-        self.requests.append(messages)
-        return AIMessage("Noted.") if self.key == "memory" else "Noted."
+        self.model, self.graph = make(memory, keeps)
 
     def say(self, *messages: BaseMessage) -> str:
-        self.graph.invoke({"messages": [*messages]}, ONE)
-        return text_of_all(self.requests[-1])
+        """Return the request that the model received."""
+        self.graph.invoke({"messages": [*messages]}, thread())
+        return contents(self.model.requests[-1])
+
+    def change(self, *messages: BaseMessage) -> None:
+        self.graph.update_state(thread(), {"messages": [*messages]})
 
     def remove(self, *keys: str) -> None:
-        self.graph.update_state(ONE, {"messages": [RemoveMessage(id=key) for key in keys]})
+        self.change(*(RemoveMessage(id=key) for key in keys))
 
     def state(self) -> Any:
-        held = self.graph.get_state(ONE).values.get(self.key) or {}
-        state = held.get("TokenMemoryMiddleware") if self.key == "token_memory" else held
-        return state or new_state()
-
-
-DOORS = ["middleware", "nodes", "split nodes"]
+        return state_of(self.graph) or new_state()
 
 
 def kept(state: Any) -> str:
@@ -167,13 +150,13 @@ def test_messages_that_the_memory_prunes_itself_stay_in_the_summary():
 
 def test_a_history_of_the_thread_forgets_what_its_graph_hides():
     with TranscriptStore("sqlite://") as store:
-        door = Door("nodes", store, memory_of())
+        door = Door("node", store, memory_of())
         door.say(*talk(12))
         history = TokenMemoryChatHistory("t", memory=memory_of(), store=store)
-        assert secret("h6") in text_of_all(history.messages)
+        assert secret("h6") in contents(history.messages)
         door.remove("h6")
         again = TokenMemoryChatHistory("t", memory=memory_of(), store=store)
-        assert secret("h6") not in text_of_all(again.messages)
+        assert secret("h6") not in contents(again.messages)
         state = store.state("t").state
         assert secret("h6") not in str(state)
         assert [entry["reason"] for entry in entries_of(state)] == ["removed"]
@@ -247,7 +230,9 @@ def test_no_request_and_no_state_of_any_door_has_words_that_the_thread_hides(nam
         door.say(*talk(10))
         gone: set[str] = set()
         for number, (kind, place) in enumerate(steps):
-            held = [m for m in door.graph.get_state(ONE).values["messages"] if m.type == "human"]
+            held = [
+                m for m in door.graph.get_state(thread()).values["messages"] if m.type == "human"
+            ]
             key = held[place % len(held)].id if held else None
             if kind == "say" or key is None:
                 request = door.say(*talk(20 + number + place % 3, 20 + number))
@@ -257,7 +242,6 @@ def test_no_request_and_no_state_of_any_door_has_words_that_the_thread_hides(nam
                 door.remove(key)
             else:
                 gone.add(key)
-                edit = HumanMessage("Nothing to see.", id=key)
-                door.graph.update_state(ONE, {"messages": [edit]})
+                door.change(HumanMessage("Nothing to see.", id=key))
         request = door.say(HumanMessage("And now?", id="last"))
         assert [one for one in gone if secret(one) in request + kept(door.state())] == []

@@ -56,7 +56,7 @@ KEYS = ["h1", "a1", "t1", "a2"]
 @pytest.mark.parametrize("mode", MODES)
 def test_notes_of_a_removed_message_stay_where_removals_keep(mode):
     with TranscriptStore("sqlite://") as store:
-        door = Door("nodes", store, memory_of(mode), on_remove="keep")
+        door = Door("node", store, memory_of(mode), on_remove="keep")
         door.say(*said())
         before = door.state()["modes"]["sections"]
         door.remove(*KEYS)
@@ -112,7 +112,7 @@ def test_a_recalled_block_goes_with_the_words_that_it_shows_before_any_summary()
             recall=recall,
             trigger=None,
         )
-        door = Door("nodes", store, memory)
+        door = Door("node", store, memory)
         door.say(HumanMessage("Good morning to you.", id="first"))
         door.say(HumanMessage(f"The colour of the gate is {OLD}.", id="fact"))
         for turn in range(12):
@@ -120,8 +120,7 @@ def test_a_recalled_block_goes_with_the_words_that_it_shows_before_any_summary()
         request = door.say(HumanMessage("Which colour has the gate?", id="ask"))
         assert OLD in request
         assert "fact" in door.state()["blocks"]["ask"]["ids"]
-        edit = HumanMessage("The colour of the gate is harbour.", id="fact")
-        door.graph.update_state({"configurable": {"thread_id": "t"}}, {"messages": [edit]})
+        door.change(HumanMessage("The colour of the gate is harbour.", id="fact"))
         request = door.say(HumanMessage("Go on.", id="next"))
         assert OLD not in request + kept(door.state())
 

@@ -4,80 +4,27 @@ from __future__ import annotations
 
 import re
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from langchain_core.callbacks import CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.runnables import Runnable
-from pydantic import PrivateAttr
+
+from tests.contract.chats import Answer, Talker
 
 USAGE: UsageMetadata = {"input_tokens": 100, "output_tokens": 10, "total_tokens": 110}
 
-Answer = Callable[[list[BaseMessage]], AIMessage | str]
 
+class Scripted(Talker):
+    """Summarizes faithfully unless it is given an answer; its texts have cost `USAGE`."""
 
-class Scripted(BaseChatModel):
-    """Answers by a function of the messages; remembers what it was sent, and how."""
-
-    answer: Answer | None = None
+    answer: Any = None
     name_: str = "scripted"
-    delay_s: float = 0.0
-    _requests: list[list[BaseMessage]] = PrivateAttr(default_factory=list)
-    _kwargs: list[dict[str, Any]] = PrivateAttr(default_factory=list)
 
-    @property
-    def _llm_type(self) -> str:
-        return "scripted"
-
-    @property
-    def model_name(self) -> str:
-        return self.name_
-
-    @property
-    def requests(self) -> list[list[BaseMessage]]:
-        return self._requests
-
-    @property
-    def kwargs(self) -> list[dict[str, Any]]:
-        return self._kwargs
-
-    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, Any]:
-        return self.bind(tools=tools, **kwargs)
-
-    def _said(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
-        self._requests.append(list(messages))
-        self._kwargs.append(kwargs)
-        time.sleep(self.delay_s)
-        said = (self.answer or faithful)(messages)
-        return AIMessage(said, usage_metadata=USAGE) if isinstance(said, str) else said
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=self._said(messages, kwargs))])
-
-    def _stream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> Iterator[ChatGenerationChunk]:
-        said = self._said(messages, kwargs)
-        for word in re.findall(r"\S+\s*", str(said.content)):
-            chunk = ChatGenerationChunk(message=AIMessageChunk(content=word))
-            if run_manager:
-                run_manager.on_llm_new_token(word, chunk=chunk)
-            yield chunk
+    def _answer(self, messages: list[BaseMessage], keywords: dict[str, Any]) -> AIMessage:
+        self.answer = self.answer or faithful
+        said = super()._answer(messages, keywords)
+        said.usage_metadata = said.usage_metadata or USAGE
+        return said
 
 
 LITERALS = re.compile(

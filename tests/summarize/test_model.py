@@ -181,7 +181,7 @@ def test_a_bound_model_summarizes_without_its_tools_and_is_not_changed():
     model = Scripted()
     bound = model.bind_tools([{"name": "t"}], tool_choice="any", stop=["x"], response_format={})
     ModelSummarizer(bound).summarize(request_of(talk(5)))
-    assert model.kwargs == [{}]
+    assert model.keywords == [{}]
     assert set(bound.kwargs) == {"tools", "tool_choice", "stop", "response_format"}
 
 

@@ -10,16 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, PrivateAttr
 
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.model import ModelSummarizer
 from langchain_tokenmem.summarize.requests import complete_groups, is_cheaper_reused, tokens_of
+from tests.contract.chats import Talker
 from tests.providers import CHECKS, LS_PROVIDERS, StrictModel
 from tests.strategies import conversations
 from tests.summarize.models import Scripted, tool_calling
@@ -32,7 +30,7 @@ def count(text: str) -> int:
     return len(text) // 4
 
 
-class CachingModel(BaseChatModel):
+class CachingModel(Talker):
     """Hashes what comes before each message of a request, tools first, as a provider does."""
 
     name_: str = "caching"
@@ -40,21 +38,11 @@ class CachingModel(BaseChatModel):
     answers: list[AIMessage] = Field(default_factory=list)
     _prefixes: set[str] = PrivateAttr(default_factory=set)
     _shared: list[int] = PrivateAttr(default_factory=list)
-    _kwargs: list[dict[str, Any]] = PrivateAttr(default_factory=list)
-    _requests: list[list[BaseMessage]] = PrivateAttr(default_factory=list)
-
-    @property
-    def _llm_type(self) -> str:
-        return "caching"
-
-    @property
-    def model_name(self) -> str:
-        return self.name_
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:
         return {"ls_provider": self.provider, "ls_model_type": "chat"}
 
-    def bind_tools(self, tools: Any, **kwargs: Any) -> Runnable[Any, Any]:
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
         return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
 
     @property
@@ -62,8 +50,8 @@ class CachingModel(BaseChatModel):
         """Messages of each request that stand behind the same ones, and tools, as before."""
         return self._shared
 
-    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any):
-        digest = hashlib.blake2b(json.dumps(kwargs.get("tools")).encode())
+    def _answer(self, messages: list[BaseMessage], keywords: dict[str, Any]) -> AIMessage:
+        digest = hashlib.blake2b(json.dumps(keywords.get("tools")).encode())
         hit = 0
         for place, message in enumerate(messages, 1):
             digest.update(f"{message.type} {message.content}".encode())
@@ -71,10 +59,8 @@ class CachingModel(BaseChatModel):
                 hit = place
             self._prefixes.add(digest.hexdigest())
         self._shared.append(hit)
-        self._kwargs.append(kwargs)
-        self._requests.append(list(messages))
-        answer = self.answers.pop(0) if self.answers else AIMessage(NOTES)
-        return ChatResult(generations=[ChatGeneration(message=answer)])
+        self.answer = self.answers.pop(0) if self.answers else NOTES
+        return super()._answer(messages, keywords)
 
 
 def agent_run(rounds: int, words: int = 60) -> list[BaseMessage]:
@@ -113,8 +99,8 @@ async def test_a_reused_request_hits_the_providers_cache_with_all_but_its_instru
     )
     assert summary.text == NOTES
     assert model.shared == [0, len(sent)]
-    assert model._requests[1][:-1] == sent
-    assert model._kwargs[0] == model._kwargs[1]
+    assert model.requests[1][:-1] == sent
+    assert model.keywords[0] == model.keywords[1]
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -124,7 +110,7 @@ async def test_a_plain_request_shares_nothing_and_has_no_tools(later):
     writer = ModelSummarizer(model, reuse_prefix=False)
     await written(writer, request_of(sent, called=model), later=later)
     assert model.shared == [0, 0]
-    assert model._kwargs[1] == {}
+    assert model.keywords[1] == {}
 
 
 @pytest.mark.parametrize("wanted", [True, None])
@@ -134,14 +120,14 @@ async def test_a_plain_request_shares_nothing_and_has_no_tools(later):
 def test_a_summarizer_with_another_model_never_reuses_the_request(other, wanted):
     model, sent = CachingModel(), agent_run(10)
     ModelSummarizer(model, reuse_prefix=wanted).summarize(request_of(sent, called=other))
-    assert [message.type for message in model._requests[0]] == ["system", "human"]
+    assert [message.type for message in model.requests[0]] == ["system", "human"]
 
 
 def test_the_called_model_is_known_again_by_its_name_and_provider():
     model, sent = CachingModel(), agent_run(10)
     writer = ModelSummarizer(model.bind(temperature=1))
     writer.summarize(request_of(sent, called=CachingModel().bind(stop=["x"])))
-    assert model._requests[0][:-1] == sent
+    assert model.requests[0][:-1] == sent
 
 
 def test_without_the_called_model_a_request_is_reused_only_where_it_is_asked_for():
@@ -149,7 +135,7 @@ def test_without_the_called_model_a_request_is_reused_only_where_it_is_asked_for
     for wanted, reused in ((None, False), (True, True)):
         model = CachingModel()
         ModelSummarizer(model, reuse_prefix=wanted).summarize(request_of(sent))
-        assert (model._requests[0][:-1] == sent) is reused
+        assert (model.requests[0][:-1] == sent) is reused
 
 
 def test_a_request_is_sent_again_up_to_its_last_complete_group():
@@ -159,7 +145,7 @@ def test_a_request_is_sent_again_up_to_its_last_complete_group():
     running = [*sent, AIMessage("", tool_calls=calls), ToolMessage("one", tool_call_id="x")]
     writer = ModelSummarizer(model)
     writer.summarize(request_of(running, called=model))
-    assert model._requests[1][:-1] == sent
+    assert model.requests[1][:-1] == sent
     assert model.shared == [0, len(sent)]
 
 
@@ -184,7 +170,7 @@ def test_messages_that_stand_cut_in_the_main_request_are_read_verbatim():
     sent = [*said[:3], cut, *said[4:]]
     request = SummaryRequest(said[2:6], 300, count, sent=sent, called=model, tools=[TOOL])
     ModelSummarizer(model, reuse_prefix=True).summarize(request)
-    order = str(model._requests[0][-1].content)
+    order = str(model.requests[0][-1].content)
     assert order.count("part 0 of the log") > 50
     assert "part 1 of the log" not in order.split("<transcript>")[1]
 
@@ -194,7 +180,7 @@ def test_a_tool_call_in_answer_to_a_reused_request_is_refused_and_the_batch_read
     summary = ModelSummarizer(model, tool_share=0.0).summarize(request_of(sent, called=model))
     assert (summary.text, summary.calls) == (NOTES, 2)
     assert "tool call" in summary.failures[0]
-    assert [message.type for message in model._requests[1]] == ["system", "human"]
+    assert [message.type for message in model.requests[1]] == ["system", "human"]
 
 
 @pytest.mark.parametrize(
@@ -205,8 +191,8 @@ def test_a_request_that_cannot_be_answered_with_notes_is_never_reused(settings):
     model, sent = CachingModel(), agent_run(10)
     writer = ModelSummarizer(model, reuse_prefix=True)
     writer.summarize(request_of(sent, called=model, settings=settings))
-    assert [message.type for message in model._requests[0]] == ["system", "human"]
-    assert model._kwargs == [{}]
+    assert [message.type for message in model.requests[0]] == ["system", "human"]
+    assert model.keywords == [{}]
 
 
 def test_a_model_that_takes_no_tools_reads_the_batch_alone():
@@ -225,7 +211,7 @@ def test_a_request_is_reused_by_default_only_where_that_is_cheaper():
     for batch, reused in ((long, True), (short, False)):
         model = CachingModel()
         ModelSummarizer(model, window=100_000).summarize(request_of(sent, batch, called=model))
-        assert (model._requests[0][:-1] == sent) is reused
+        assert (model.requests[0][:-1] == sent) is reused
 
 
 @pytest.mark.parametrize(
@@ -253,7 +239,7 @@ def test_a_reused_request_that_does_not_fit_the_summarizers_window_is_not_sent()
     model, sent = CachingModel(), agent_run(20)
     writer = ModelSummarizer(model, window=2_000, reuse_prefix=True)
     writer.summarize(request_of(sent, slice(2, 4), called=model))
-    assert [message.type for message in model._requests[0]] == ["system", "human"]
+    assert [message.type for message in model.requests[0]] == ["system", "human"]
 
 
 @pytest.mark.parametrize(("sent_tokens", "reused"), [(9_300, True), (9_700, False)])
@@ -262,7 +248,7 @@ def test_the_memorys_count_says_whether_a_main_request_fits_once_more(sent_token
     request = replace(request_of(sent, called=model), sent_tokens=sent_tokens)
     writer = ModelSummarizer(model, window=10_300, reuse_prefix=True)
     writer.summarize(request)
-    assert (model._requests[0][:-1] == sent) is reused
+    assert (model.requests[0][:-1] == sent) is reused
 
 
 def test_entries_are_condensed_without_the_main_request():
@@ -270,7 +256,7 @@ def test_entries_are_condensed_without_the_main_request():
     entries = [HumanMessage(f"- part {n} is read", name="earlier_notes") for n in range(3)]
     request = SummaryRequest(entries, 300, count, sent=sent, called=model, condenses=True)
     ModelSummarizer(model, reuse_prefix=True).summarize(request)
-    assert [message.type for message in model._requests[0]] == ["system", "human"]
+    assert [message.type for message in model.requests[0]] == ["system", "human"]
 
 
 @pytest.mark.parametrize("family", sorted(CHECKS))

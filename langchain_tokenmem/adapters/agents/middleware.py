@@ -34,16 +34,15 @@ from langchain_tokenmem.adapters.agent_tools import (
 from langchain_tokenmem.adapters.agents.model_call import (
     ADDED_BEHIND,
     ANOTHER_SUMMARIZER,
-    ASKED,
     KEPT_BY_PROVIDER,
     ModelCall,
     Step,
-    explained_call,
     is_overflow,
     is_summarized_by_another,
     tokens_added_behind,
 )
 from langchain_tokenmem.adapters.memory_tools import MEMORY_TOOLS, memory_tools
+from langchain_tokenmem.adapters.past_calls import ASKED, PastModelCall
 from langchain_tokenmem.adapters.run_context import MODE_KEY, Run, graph_thread, merge_by_name
 from langchain_tokenmem.adapters.stream_events import (
     TokenMemoryTransformer,
@@ -65,7 +64,6 @@ from langchain_tokenmem.core.profiles import output_setting
 from langchain_tokenmem.core.request_options import RequestOptions, Steps
 from langchain_tokenmem.core.todos import TODOS_KEY
 from langchain_tokenmem.core.tool_calls import offers_tool
-from langchain_tokenmem.core.turn_memory import without_echo
 from langchain_tokenmem.core.view import messages_to_send
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -238,26 +236,20 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             ConfigurationError: When there is no such call, or no checkpoint right after it.
         """
         history = agent.get_state_history(config)
-        asked: Any = {"name": self._name, "call": call, "context": context}
-        work = explained_call(agent, config, history, **asked)
-        node, values, run_config = next(work)
-        with set_config_context(run_config) as run:
-            run.run(node.invoke, values, run_config)
-        explained: Explanation = next(work)
-        return explained
+        past = PastModelCall(agent, config, history, name=self._name, call=call, context=context)
+        with set_config_context(past.config) as run:
+            run.run(past.node.invoke, past.values, past.config)
+        return past.explanation()
 
     async def aexplain(
         self, agent: Any, config: RunnableConfig, *, call: int | None = None, context: Any = None
     ) -> Explanation:
         """Do the same as `explain` without blocking the event loop."""
         history = [snapshot async for snapshot in agent.aget_state_history(config)]
-        asked: Any = {"name": self._name, "call": call, "context": context}
-        work = explained_call(agent, config, history, **asked)
-        node, values, run_config = next(work)
-        with set_config_context(run_config) as run:
-            await asyncio.create_task(node.ainvoke(values, run_config), context=run)
-        explained: Explanation = next(work)
-        return explained
+        past = PastModelCall(agent, config, history, name=self._name, call=call, context=context)
+        with set_config_context(past.config) as run:
+            await asyncio.create_task(past.node.ainvoke(past.values, past.config), context=run)
+        return past.explanation()
 
     def _made_again(self, request: ModelRequest[Any]) -> ModelRequest[Any] | ModelResponse[Any]:
         """Return the request that was sent; a blank answer once this memory has explained it."""
@@ -304,8 +296,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
                 news = not is_overflow(again) and not isinstance(again, BudgetExceededError)
                 raise again if news else error from again
         thread, memory = call.thread, call.thread.memory
-        # A model may copy times and blocks in the form of the memory's own.
-        messages = [*map(without_echo, memory.without_stamps(response.result))]
+        messages = memory.without_copies(response.result)
         if memory.background or memory.engine.rules.show_times:
             thread = replace(thread, messages=[*thread.messages, *messages], state=result.state)
             state = thread.with_first_sights(result.state)

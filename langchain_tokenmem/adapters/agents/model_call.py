@@ -1,26 +1,19 @@
-"""One model call of an agent: the turn before it, what overflows, and its explanation later."""
+"""One model call of an agent: the turn before it, what others add to it, and what overflows."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from langchain.agents.middleware.types import ModelRequest
 from langchain_core.exceptions import ContextOverflowError
-from langchain_core.runnables import RunnableConfig
-from langgraph.runtime import Runtime
-from langgraph.types import StateSnapshot
 
-from langchain_tokenmem.adapters.past_replies import past_reply
 from langchain_tokenmem.adapters.run_context import has_channel
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import MIN_CONTEXT_WINDOW
-from langchain_tokenmem.core.explained_request import change_between
-from langchain_tokenmem.core.explanation import Explanation
-from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.events import MemoryEvent
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
@@ -188,70 +181,3 @@ def smaller_budget(budget: TokenBudget, sent: int) -> TokenBudget | None:
         return None
     shares = replace(budget.shares, result_tokens=None)
     return replace(budget, context_window=window, reserve_output=0, shares=shares)
-
-
-ASKED = "token_memory_explained"
-"""Key in the state under which the model node is asked for an explanation instead of a call."""
-
-
-@dataclass
-class AskedExplanation:
-    """What is asked of a memory in place of a model call, and its answer.
-
-    Attributes:
-        memory: Name of the memory that is asked.
-        found: Its explanation; None until it was reached.
-    """
-
-    memory: str
-    found: Explanation | None = None
-
-
-def explained_call(
-    agent: Any,
-    config: RunnableConfig,
-    history: Iterable[StateSnapshot],
-    *,
-    name: str,
-    call: int | None,
-    context: Any,
-) -> Iterator[Any]:
-    """Yield what has to be run to explain a call; once that has run, the explanation.
-
-    It is the agent's model node, with the state and the config of that call. With all middleware it
-    runs once more, and the memory answers in the model's place. So system text, tools and views are
-    made by the code that made them.
-
-    Args:
-        agent: The agent.
-        config: The config of the thread.
-        history: Its checkpoints, the newest first.
-        name: Name of the memory.
-        call: Number of the reply in the thread, from 1; None for the newest.
-        context: The run's context, for middleware that reads it.
-
-    Raises:
-        ConfigurationError: When the thread has no such reply, or no checkpoint right after it, or
-            the agent does not have the memory.
-    """
-    made, asked = past_reply(history, call), AskedExplanation(name)
-    values = {**made.found.values, "messages": made.messages, ASKED: asked}
-    known = config.get("configurable") or {}
-    configurable = {
-        **known,
-        "checkpoint_ns": "|".join(filter(None, (known.get("checkpoint_ns"), "model"))),
-        "__pregel_runtime": Runtime(context=context),
-        "__pregel_checkpointer": agent.checkpointer,
-    }
-    yield agent.nodes["model"].bound, values, {**config, "configurable": configurable}
-    if asked.found is None:
-        raise ConfigurationError(
-            f"The agent has no memory of the name {name!r}, or middleware in front of it answers "
-            f"without calling the model."
-        )
-    older = next(iter(made.older), None)
-    before = (older.values.get("token_memory") or {}).get(name) if older else None
-    after = (values.get("token_memory") or {}).get(name)
-    change = (after and change_between(before, after)) or asked.found.change
-    thread = str(known.get("thread_id", ""))
-    yield replace(asked.found, session=thread, call=made.number, change=change)

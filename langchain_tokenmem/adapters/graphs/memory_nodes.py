@@ -27,7 +27,7 @@ from langchain_tokenmem.adapters.graphs.state import (
     memory_input,
     schema_of,
 )
-from langchain_tokenmem.adapters.past_replies import past_reply
+from langchain_tokenmem.adapters.past_calls import past_reply
 from langchain_tokenmem.adapters.stream_events import without_channels
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked

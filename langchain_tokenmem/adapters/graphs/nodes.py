@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from types import MethodType
 from typing import Any
@@ -87,6 +87,10 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
     is_last = True  # whether the model's node comes next, so that the view is its request
     _recalls = False
     _folds = True  # whether it carries out the compaction that the agent asked for
+    _archive: TranscriptStore | None = None
+    _prune = False
+    _turn: Callable[[GraphThread, TurnRequest], Any] = staticmethod(take_turn)
+    _aturn: Callable[[GraphThread, TurnRequest], Awaitable[Any]] = staticmethod(atake_turn)
 
     def __init__(
         self,
@@ -145,7 +149,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         thread, request = self.turn_of(input, config)
         if not thread.messages:
             return {}
-        return self._update(input, config, thread, take_turn(thread, request))
+        return self._update(input, config, thread, self._turn(thread, request))
 
     async def ainvoke(
         self,
@@ -157,7 +161,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         thread, request = await in_own_thread(self.turn_of, input, config)
         if not thread.messages:
             return {}
-        result = await atake_turn(thread, request)
+        result = await self._aturn(thread, request)
         return await in_own_thread(self._update, input, config, thread, result)
 
     def turn_of(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
@@ -184,13 +188,16 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         return thread, TurnRequest(options, steps=self._steps, instruction=instruction)
 
     def _removals(
-        self,
-        thread: GraphThread,  # noqa: ARG002  # for subclasses that remove
-        result: TurnResult,  # noqa: ARG002
-        config: RunnableConfig | None,  # noqa: ARG002
+        self, thread: GraphThread, result: TurnResult, config: RunnableConfig | None
     ) -> Sequence[TranscriptRow]:
-        """Return what goes out of the graph's messages: nothing."""
-        return ()
+        """Keep what is covered in the archive; return what goes out of the graph's messages."""
+        if self._archive is None:
+            return ()
+        run = Run.of(config, shared_threads=self._shared_threads)
+        before_store = self.memory.before_store
+        messages, state = thread.messages, result.state
+        found = archive_covered(self._archive, run, before_store, messages, state)
+        return found if self._prune else ()
 
     def _update(
         self,
@@ -317,33 +324,18 @@ class AfterModelNode(TurnNode):
 
     is_last = False
     _folds = False
+    _turn = staticmethod(after_reply)
+    _aturn = staticmethod(aafter_reply)
 
-    def invoke(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
-    ) -> dict[str, Any]:
-        """Start the summary that is due, and return no update."""
-        after_reply(*self._noted(input, config))
-        return {}
-
-    async def ainvoke(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
-    ) -> dict[str, Any]:
-        """Do the same as `invoke` without blocking the event loop."""
-        await aafter_reply(*await in_own_thread(self._noted, input, config))
-        return {}
-
-    def _noted(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
-        """Note when the reply was complete, and tell the stream of it."""
-        thread, request = self.turn_of(state, config)
+    def turn_of(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
+        """Note when the reply was complete, tell the stream of it, and return the next turn."""
+        thread, request = super().turn_of(state, config)
         write_reply(stream_writer(), self.keys.state, thread.messages[-1:])
         thread.note_reply()
         return thread, request
+
+    def _update(self, *_: Any) -> dict[str, Any]:
+        return {}
 
 
 class CompactNode(TurnNode):
@@ -396,14 +388,3 @@ class CompactNode(TurnNode):
         self.is_last = not folding_follows
         self._archive = archive
         self._prune = prune
-
-    def _removals(
-        self, thread: GraphThread, result: TurnResult, config: RunnableConfig | None
-    ) -> Sequence[TranscriptRow]:
-        if self._archive is None:
-            return ()
-        run = Run.of(config, shared_threads=self._shared_threads)
-        before_store = self.memory.before_store
-        messages, state = thread.messages, result.state
-        found = archive_covered(self._archive, run, before_store, messages, state)
-        return found if self._prune else ()

@@ -1,17 +1,63 @@
-"""`ModeProfile`: what a session is watched for, and the settings of working notes."""
+"""`ModeProfile`: the sections that a session is watched for, and the settings of working notes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
+from typing import NamedTuple
 
 from langchain_tokenmem.core.argument_checks import checked
-from langchain_tokenmem.core.working_notes.sections import LIMITS, SECTIONS
 from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes_state import ModesState
 from langchain_tokenmem.state import MemoryState
+
+
+class Section(NamedTuple):
+    """A section of working notes.
+
+    Attributes:
+        name: Its name.
+        limit: Items that are kept at most; None for one, or as many as a message lists.
+        title: Its title in a request; default: its name.
+        is_list: Whether each item has its own line.
+        is_lasting: Whether it is shown however long ago it changed. A resolved error is no item.
+    """
+
+    name: str
+    limit: int | None = None
+    title: str = ""
+    is_list: bool = False
+    is_lasting: bool = False
+
+
+SECTIONS: Mapping[str, Section] = {
+    one.name: one
+    for one in (
+        Section("topics", 10),
+        Section("entities", 20),
+        Section("facts", 20, "About the user"),
+        Section("task"),
+        Section("progress", 10),
+        Section("files", 20),
+        Section("commands", 6, is_list=True),
+        Section("errors", 5, is_list=True, is_lasting=True),
+        Section("objective", is_lasting=True),
+        Section("subgoals", 10, "Sub-goals"),
+        Section("phase"),
+        Section("constraints", 20, is_lasting=True),
+        Section("decisions", 20, is_list=True),
+        Section("assumptions", 10),
+    )
+}
+"""All sections by name; those of every mode are read, whichever mode is on."""
+
+LIMITS: Mapping[str, int] = MappingProxyType(
+    {name: one.limit for name, one in SECTIONS.items() if one.limit} | {"alternatives": 10}
+)
+"""Items that are kept at most, by section; `alternatives` are the rejected ones of a decision. The
+numbers of decisions go on."""
 
 
 @dataclass(frozen=True)

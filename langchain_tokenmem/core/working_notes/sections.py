@@ -1,66 +1,14 @@
-"""The sections of working notes: their table, their items while messages are read, their text."""
+"""The items of the sections of working notes, while messages are read and in a request."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_tokenmem.core.inserted_text import NOTES_FENCE, fenced
+from langchain_tokenmem.core.working_notes.mode_profiles import SECTIONS, ModeProfile
+from langchain_tokenmem.core.working_notes.sentence_rules import Decision
 from langchain_tokenmem.notes_state import ModesState, NoteItem, NoteSource
-
-if TYPE_CHECKING:
-    from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
-    from langchain_tokenmem.core.working_notes.sentence_rules import Decision
-
-
-class Section(NamedTuple):
-    """A section of working notes.
-
-    Attributes:
-        name: Its name.
-        limit: Items that are kept at most; None for one, or as many as a message lists.
-        title: Its title in a request; default: its name.
-        is_list: Whether each item has its own line.
-        is_lasting: Whether it is shown however long ago it changed. A resolved error is no item.
-    """
-
-    name: str
-    limit: int | None = None
-    title: str = ""
-    is_list: bool = False
-    is_lasting: bool = False
-
-
-_SECTIONS: Mapping[str, Section] = {
-    one.name: one
-    for one in (
-        Section("topics", 10),
-        Section("entities", 20),
-        Section("facts", 20, "About the user"),
-        Section("task"),
-        Section("progress", 10),
-        Section("files", 20),
-        Section("commands", 6, is_list=True),
-        Section("errors", 5, is_list=True, is_lasting=True),
-        Section("objective", is_lasting=True),
-        Section("subgoals", 10, "Sub-goals"),
-        Section("phase"),
-        Section("constraints", 20, is_lasting=True),
-        Section("decisions", 20, is_list=True),
-        Section("assumptions", 10),
-    )
-}
-
-SECTIONS = tuple(_SECTIONS)
-"""Names of all sections; those of every mode are read, whichever mode is on."""
-
-LIMITS: Mapping[str, int] = MappingProxyType(
-    {name: one.limit for name, one in _SECTIONS.items() if one.limit} | {"alternatives": 10}
-)
-"""Items that are kept at most, by section; `alternatives` are the rejected ones of a decision. The
-numbers of decisions go on."""
 
 
 class NotesDraft:
@@ -254,7 +202,7 @@ def section_text(name: str, items: Sequence[NoteItem]) -> str:
         name: Name of the section.
         items: Its items, oldest first.
     """
-    section = _SECTIONS[name]
+    section = SECTIONS[name]
     title = section.title or name.capitalize()
     if name == "files":
         return f"{title}: {_files(items)}"
@@ -266,7 +214,7 @@ def section_text(name: str, items: Sequence[NoteItem]) -> str:
 
 def _is_fresh(modes: ModesState, profile: ModeProfile, name: str) -> bool:
     age = modes["turn"] - modes["changed"].get(name, 0)
-    return _SECTIONS[name].is_lasting or age <= profile.prefix_max_stale_turns
+    return SECTIONS[name].is_lasting or age <= profile.prefix_max_stale_turns
 
 
 def _fenced(texts: Mapping[str, str], mode: str) -> str:
@@ -280,7 +228,7 @@ def _leave_out(shown: dict[str, list[NoteItem]], texts: Mapping[str, str], exces
     last of all.
     """
     several = [name for name in texts if len(shown[name]) > 1]
-    fleeting = [name for name in texts if not _SECTIONS[name].is_lasting]
+    fleeting = [name for name in texts if not SECTIONS[name].is_lasting]
     names = several or fleeting or list(texts)
     longest = max(names, key=lambda name: len(texts[name]))
     items, size = shown[longest], len(texts[longest])

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from langchain_tokenmem.core.working_notes.mode_profiles import MODES, ModeProfile
-from langchain_tokenmem.core.working_notes.sections import SECTIONS
+from langchain_tokenmem.core.working_notes.mode_profiles import MODES, SECTIONS, ModeProfile
 from langchain_tokenmem.errors import ConfigurationError
 
 

@@ -1,17 +1,17 @@
-"""Tool `history_search`: this session's whole transcript, by regular expression or by words."""
+"""Search of a session's whole transcript, by regular expression or by words, for an agent."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Literal
 
 import regex
 from langchain_core.messages import BaseMessage
-from langchain_core.tools import BaseTool
-from langgraph.prebuilt import ToolRuntime
 
-from langchain_tokenmem.adapters.tool_scope import NO_SESSION_STORE, BoundScope, ToolScope, as_tool
+from langchain_tokenmem.adapters.tool_scope import NO_SESSION_STORE, ToolScope
 from langchain_tokenmem.core.messages import (
     marks_of,
     reference,
@@ -36,49 +36,40 @@ _EXCERPT = 240
 """Characters of a message that an answer shows."""
 
 
-def history_search_tool(
-    bound: BoundScope,
-    recall: Recall | None,
-    messages_key: str = "messages",
-    store: TranscriptStore | None = None,
-) -> BaseTool:
-    """Return the tool `history_search`.
+SearchBy = Literal["regex", "words"]
 
-    Args:
-        bound: Scope that the application has bound.
+
+@dataclass(frozen=True)
+class HistorySearch:
+    """Searches a conversation for the tool `history_search`.
+
+    Attributes:
         recall: Searches the transcript of a store; without it the messages of the graph's state
             are searched.
-        messages_key: State key of the messages.
         store: Has the transcript where there is no graph, and no recall.
+        messages_key: State key of the messages.
     """
-    analyser = TextAnalyser()
-    by_itself = Recall(store) if recall is None and store is not None else None
 
-    def history_search(  # noqa: D417  # what is injected is not the model's to know
-        pattern: str,
-        by: Literal["regex", "words"] = "regex",
-        limit: int = 20,
-        runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
-    ) -> str:
-        """Search everything that was said in this conversation, also what is no longer shown.
+    recall: Recall | None
+    store: TranscriptStore | None
+    messages_key: str
 
-        Args:
-            pattern: A regular expression, capitals aside; or words, with by="words".
-            by: regex for the newest messages that match, words for the best ones.
-            limit: Most messages.
-        """
-        scope, most = bound.of(runtime), max(1, min(limit, _MOST))
+    @cached_property
+    def _by_itself(self) -> Recall | None:
+        return None if self.store is None else Recall(self.store)
+
+    def answer(self, scope: ToolScope, pattern: str, by: SearchBy, limit: int) -> str:
+        """Return the messages that match, a line each."""
+        most = max(1, min(limit, _MOST))
         if not pattern.strip():
             return "Say what to look for: pattern is empty."
-        held = scope.state.get(messages_key)
-        searched = recall or (by_itself if held is None else None)
+        held = scope.state.get(self.messages_key)
+        searched = self.recall or (self._by_itself if held is None else None)
         if searched is not None and scope.session_id is not None:
             lines = _in_store(searched, scope, pattern, by, most)
         else:
-            lines = _in_messages(held, pattern, by, most, analyser)
+            lines = _in_messages(held, pattern, by, most)
         return "\n".join(lines) or "No message matches."
-
-    return as_tool(history_search)
 
 
 def _in_store(recall: Recall, scope: ToolScope, pattern: str, by: str, most: int) -> list[str]:
@@ -108,9 +99,7 @@ def _place(pattern: str, text: str) -> int:
     return match.start() if match is not None else 0
 
 
-def _in_messages(
-    held: Sequence[BaseMessage] | None, pattern: str, by: str, most: int, analyser: TextAnalyser
-) -> list[str]:
+def _in_messages(held: Sequence[BaseMessage] | None, pattern: str, by: str, most: int) -> list[str]:
     """Return what the messages of a graph's state have, the newest or the best first.
 
     Raises:
@@ -122,6 +111,7 @@ def _in_messages(
         raise ConfigurationError(NO_SESSION_STORE)
     spoken = [message for message in spoken_messages(held) if message.name != _NAME][::-1]
     if by == "words":
+        analyser = TextAnalyser()
         asked = set(analyser.query_terms(pattern))
         shares = [(len(asked & {*analyser.terms(text_of(m))}), m) for m in spoken]
         best = sorted(shares, key=lambda one: -one[0])

@@ -1,0 +1,159 @@
+"""Calls of a model that were made before, as the checkpoints of a thread hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.runtime import Runtime
+from langgraph.types import StateSnapshot
+
+from langchain_tokenmem.core.explained_request import change_between
+from langchain_tokenmem.core.explanation import Explanation
+from langchain_tokenmem.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class PastReply:
+    """A reply of the model, as the checkpoints hold it.
+
+    Attributes:
+        number: Its number among the replies of the thread, from 1.
+        found: The first checkpoint with it.
+        older: The checkpoints before that, the newest first; read as they are asked for.
+        messages: The conversation as the call had it.
+    """
+
+    number: int
+    found: StateSnapshot
+    older: Iterable[StateSnapshot]
+    messages: list[BaseMessage]
+
+
+def past_reply(
+    history: Iterable[StateSnapshot], call: int | None, key: str = "messages"
+) -> PastReply:
+    """Return a reply from the history of a thread.
+
+    Args:
+        history: The checkpoints of the thread, the newest first.
+        call: Number of the reply in the thread, from 1; None for the newest.
+        key: State key of the messages.
+
+    Raises:
+        ConfigurationError: When the thread has no such reply, or no checkpoint right after it.
+    """
+    snapshots = iter(history)
+    newest = next(snapshots, None)
+    replies = _replies(newest, key) if newest else []
+    number = len(replies) if call is None else call
+    if newest is None or not 1 <= number <= len(replies):
+        raise ConfigurationError(
+            f"The thread has {len(replies)} replies of the model; call={number} is none of them."
+        )
+    reply, found, older = replies[number - 1], newest, []
+    for snapshot in snapshots:
+        if reply not in _replies(snapshot, key):
+            older = [snapshot]
+            break
+        found = snapshot
+    if _replies(found, key)[-1] != reply:
+        raise ConfigurationError(
+            f"No checkpoint was kept right after call {number}: with durability='exit' there is "
+            f"one for each run. Explain the last call of the run, or use durability='async'."
+        )
+    messages = found.values[key]
+    place = next(i for i, message in enumerate(messages) if message.id == reply)
+    return PastReply(number, found, chain(older, snapshots), messages[:place])
+
+
+def _replies(snapshot: StateSnapshot, key: str) -> list[str | None]:
+    messages = snapshot.values.get(key, [])
+    return [message.id for message in messages if isinstance(message, AIMessage)]
+
+
+ASKED = "token_memory_explained"
+"""Key in the state under which the model node is asked for an explanation instead of a call."""
+
+
+@dataclass
+class AskedExplanation:
+    """What is asked of a memory in place of a model call, and its answer.
+
+    Attributes:
+        memory: Name of the memory that is asked.
+        found: Its explanation; None until it was reached.
+    """
+
+    memory: str
+    found: Explanation | None = None
+
+
+class PastModelCall:
+    """A call of an agent's model node that is made once more, to be explained.
+
+    With all middleware the node runs once more, and the memory answers in the model's place. So
+    system text, tools and views are made by the code that made them.
+
+    Args:
+        agent: The agent.
+        config: The config of the thread.
+        history: Its checkpoints, the newest first.
+        name: Name of the memory.
+        call: Number of the reply in the thread, from 1; None for the newest.
+        context: The run's context, for middleware that reads it.
+
+    Attributes:
+        node: The node to run.
+        values: The state that it is run with.
+        config: The config of that call.
+
+    Raises:
+        ConfigurationError: When the thread has no such reply, or no checkpoint right after it.
+    """
+
+    def __init__(
+        self,
+        agent: Any,
+        config: RunnableConfig,
+        history: Iterable[StateSnapshot],
+        *,
+        name: str,
+        call: int | None,
+        context: Any,
+    ) -> None:
+        self._made, self._asked = past_reply(history, call), AskedExplanation(name)
+        known = config.get("configurable") or {}
+        configurable = {
+            **known,
+            "checkpoint_ns": "|".join(filter(None, (known.get("checkpoint_ns"), "model"))),
+            "__pregel_runtime": Runtime(context=context),
+            "__pregel_checkpointer": agent.checkpointer,
+        }
+        self.node: Any = agent.nodes["model"].bound
+        found = self._made.found.values
+        self.values = {**found, "messages": self._made.messages, ASKED: self._asked}
+        self.config: RunnableConfig = {**config, "configurable": configurable}
+
+    def explanation(self) -> Explanation:
+        """Return the explanation, once the node has run.
+
+        Raises:
+            ConfigurationError: When the agent does not have the memory.
+        """
+        name, found = self._asked.memory, self._asked.found
+        if found is None:
+            raise ConfigurationError(
+                f"The agent has no memory of the name {name!r}, or middleware in front of it "
+                f"answers without calling the model."
+            )
+        older = next(iter(self._made.older), None)
+        before = (older.values.get("token_memory") or {}).get(name) if older else None
+        after = (self.values.get("token_memory") or {}).get(name)
+        change = (after and change_between(before, after)) or found.change
+        thread = str(self.config["configurable"].get("thread_id", ""))
+        return replace(found, session=thread, call=self._made.number, change=change)
