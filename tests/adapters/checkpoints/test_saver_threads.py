@@ -176,7 +176,7 @@ def test_a_sub_graph_has_a_session_of_its_own_that_goes_with_its_thread(store):
     say(graph, "hello", "thread")
     *_, name, inside = store.sessions()
     assert (name, texts(store.messages(inside))) == ("thread", ["hello", "answer 1"])
-    with pytest.raises(StoreError, match="its thread, 'thread', and this one goes"):
+    with pytest.raises(StoreError, match="its thread, 'thread', which deletes this one"):
         store.erase(session_id=inside)
     store.erase(session_id="thread")  # and not the one in capitals
     assert [one.partition("\x1f")[0] for one in store.sessions()] == ["THREAD", "THREAD"]
