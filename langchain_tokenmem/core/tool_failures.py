@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 
 from langchain_core.messages import BaseMessage, ToolMessage
@@ -72,7 +73,13 @@ _REPORT = re.compile(
     r"(?:\s*[(\[,;-].{0,80}|\W{0,8}(?:</\w{1,20}>)?\W*)",
     re.IGNORECASE,
 )
-_TEXT_BLOCK = re.compile(r"[\"']text[\"']\s*:\s*[\"']")
+_WRAPPED = re.compile(r"\"(?:text|content)\"\s*:")
+_WRAPPERS = frozenset(
+    {"type", "text", "annotations", "meta", "_meta", "content", "structuredContent"}
+    | {"isError", "error"}
+)
+_MCP_ERROR = re.compile(r"\"isError\"\s*:\s*true")
+_MAX_WRAPPERS = 3
 
 
 def reports_error(message: ToolMessage) -> bool:
@@ -105,7 +112,14 @@ def is_refused(result: ToolMessage) -> bool:
     of its own.
     """
     begin = plain_result(result)[:_REFUSED_CHARACTERS]
-    return reports_error(result) or bool(_REFUSED.match(begin))
+    return reports_error(result) or _is_mcp_error(result) or bool(_REFUSED.match(begin))
+
+
+def _is_mcp_error(result: ToolMessage) -> bool:
+    """Return whether the JSON around the text of a result says that it is an error."""
+    text = text_of(result).strip()
+    ends = text[:_EXIT_EDGE], text[-_EXIT_EDGE:]
+    return text.startswith("{") and any(map(_MCP_ERROR.search, ends))
 
 
 def _exit_code_in(report: object) -> int | None:
@@ -148,17 +162,34 @@ def reported_code(line: str) -> int | None:
 
 
 def plain_result(message: ToolMessage) -> str:
-    """Return the text of a result, out of the JSON blocks that MCP servers send it in."""
-    text = text_of(message).strip()
-    if not (text.startswith(("[{", '{"')) and len(text) <= _MAX_JSON):
-        return text
-    if not _TEXT_BLOCK.search(text[:_EXIT_EDGE]):
-        return text
-    with suppress(ValueError, RecursionError, TypeError, KeyError):
-        found = json.loads(text)
-        blocks = found if isinstance(found, list) else [found]
-        texts = [str(block["text"]) for block in blocks]
-        return "\n".join(texts).strip()
+    """Return the text of a result without the JSON that MCP servers send it in."""
+    return unwrapped(text_of(message).strip())
+
+
+def unwrapped(text: str) -> str:
+    """Return the text inside the JSON of MCP servers, which may be wrapped several times.
+
+    Example:
+        >>> unwrapped('{"content": [{"type": "text", "text": "3 rows"}]}')
+        '3 rows'
+    """
+    for _ in range(_MAX_WRAPPERS):
+        if not text.startswith(("{", "[{")) or len(text) > _MAX_JSON:
+            return text
+        found: object = None
+        if _WRAPPED.search(text[:_EXIT_EDGE]):
+            with suppress(ValueError, RecursionError):
+                found = json.loads(text)
+        if isinstance(found, Mapping):
+            if not found.keys() <= _WRAPPERS:
+                return text
+            found = found.get("content", [found])
+        blocks = found if isinstance(found, list) else [{"text": found}]
+        texts = [block.get("text") for block in blocks if isinstance(block, Mapping)]
+        said = [one for one in texts if isinstance(one, str)]
+        if not said:
+            return text
+        text = "\n".join(said).strip()
     return text
 
 

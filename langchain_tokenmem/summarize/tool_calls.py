@@ -21,7 +21,6 @@ from langchain_tokenmem.core.facts.tool_results import (
     kind_of_command,
     kind_of_tool,
     path_of,
-    unwrapped,
     without_frame,
 )
 from langchain_tokenmem.core.tool_failures import plain_result
@@ -113,7 +112,7 @@ class ToolCall:
         """Take the result of the call."""
         reads = self.kind in (CallKind.READ, CallKind.SEARCH)
         self.failure = failure_of(message, reads=reads) or ""
-        text = without_frame(unwrapped(plain_result(message)))
+        text = without_frame(plain_result(message))
         if self.failure:
             self.failure = _whole_line(self.failure, without_line_breaks(text))
         self.result = ends_of(text)

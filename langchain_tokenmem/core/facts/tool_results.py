@@ -23,6 +23,7 @@ from langchain_tokenmem.core.tool_failures import (
     plain_result,
     reported_code,
     reports_error,
+    unwrapped,
 )
 
 TABLES = tomllib.loads(files(__package__).joinpath("tool_kinds.toml").read_text(encoding="utf-8"))
@@ -104,10 +105,7 @@ MAX_OUTCOME = 120
 # A run is tried from its first backslash only: thousands of them would cost the square of that.
 _ESCAPED_SPACE = re.compile(r"(?<!\\)\\+[nrt]")
 _ESCAPED_MARK = re.compile(r"(?<!\\)\\+([\"'/])")
-_WRAPPERS = frozenset(
-    {"type", "text", "annotations", "meta", "_meta", "content", "structuredContent", "isError"}
-)
-_MAX_WRAPPERS, _MAX_JSON = 3, 200_000
+_MAX_JSON = 200_000
 
 
 def unescaped(text: str) -> str:
@@ -115,29 +113,6 @@ def unescaped(text: str) -> str:
     if "\\" not in text:
         return text
     return _ESCAPED_MARK.sub(r"\1", _ESCAPED_SPACE.sub("\n", text))
-
-
-def unwrapped(text: str) -> str:
-    """Return the text inside of the JSON that MCP servers send: `{"type": "text", "text": ...}`."""
-    for _ in range(_MAX_WRAPPERS):
-        if not text.startswith("{") or len(text) > _MAX_JSON:
-            return text
-        inner: object = None
-        with suppress(ValueError, RecursionError):
-            inner = json.loads(text)
-        if not isinstance(inner, Mapping):
-            return text
-        content = inner.get("content")
-        if isinstance(content, str) and inner.keys() <= _WRAPPERS:
-            text = content.strip()
-            continue
-        blocks = [inner] if "text" in inner else content if isinstance(content, list) else []
-        texts = [block.get("text") for block in blocks if isinstance(block, Mapping)]
-        found = [one for one in texts if isinstance(one, str)]
-        if not found or not inner.keys() <= _WRAPPERS:
-            return text
-        text = "\n".join(found).strip()
-    return text
 
 
 def ends_of(text: str) -> str:
@@ -201,7 +176,7 @@ def failure_of(message: ToolMessage, *, reads: bool) -> str | None:
     begins = bool(_ERROR_LINE.match(text.lstrip()))
     if not (told or begins or short or (reports_error if reads else is_error)(message)):
         return None
-    whole = unwrapped(plain_result(message).strip())
+    whole = plain_result(message)
     if (said := _output_in(whole)) != whole:
         text = ends_of(said)
         if not error_lines(text):

@@ -1,5 +1,7 @@
 """Effects of tool calls, read from the calls and their results."""
 
+import json
+
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
@@ -73,6 +75,9 @@ def test_writing_tools_change_the_files_of_their_arguments(name, args, files):
         "Error: no such file",
         "ERROR:\nNo replacement was performed, old_str did not appear",
         '{"type":"text","text":"Error: Invalid formula syntax","annotations":null}',
+        '{"meta": null, "content": [{"type": "text", "text": "Error: Part 4 does not exist"}]}',
+        json.dumps({"content": [{"text": json.dumps({"type": "text", "text": "Invalid id"})}]}),
+        '{"content": [{"type": "text", "text": "x"}], "isError": true}',
         '{"success": false, "message": "locked"}',
         '{"is_error": true}',
         "Permission denied: a.go",
@@ -89,6 +94,7 @@ def test_a_write_whose_result_is_an_error_is_no_change(result):
     [
         "Successfully wrote to error.log",
         "error.log written",
+        '{"content": [{"type": "text", "text": "error.log written"}], "isError": false}',
         "The file has been edited:\n 1 raise ValueError: bad\n 2 # error: this",
         "",
     ],
@@ -145,6 +151,7 @@ def test_a_path_is_relative_to_the_root_and_absolute_outside_of_it(path, root, p
         ('{"stdout": "x", "exit_code": 4}', 4),
         ('{"output": "x", "metadata": {"exit_code": 4}}', 4),
         ('[{"type": "text", "text": "x"}, {"type": "text", "text": "\\nExit code: 5"}]', 5),
+        ('{"meta": null, "content": [{"type": "text", "text": "x\\nExit code: 6"}]}', 6),
         ("the function returns exit code 2", None),
         ("a\nExit code: 1\nb", None),
         ("no code", None),
