@@ -77,10 +77,10 @@ _BM25 = Bm25()
 
 @dataclass(frozen=True)
 class Scores:
-    """The units that match a question.
+    """The units that match a question, themselves or by a neighbour's words.
 
     Attributes:
-        units: Their numbers, ascending.
+        units: Their numbers, ascending; a neighbour's may be that of no message.
         values: Their scores.
         shares: Share of the question's weight (IDF) that each matches; a neighbour's word counts
             with the neighbour's weight.
@@ -266,8 +266,9 @@ class LexicalIndex:
         >>> with TranscriptStore("sqlite://") as store:
         ...     index = LexicalIndex(store)
         ...     _ = store.add("s1", [HumanMessage("The key is under the mat.")])
-        ...     len(index.search("Where is the key?", Scope("s1")).units)
-        1
+        ...     scores = index.search("Where is the key?", Scope("s1"))
+        >>> [scores.terms_of(unit) for unit in scores.units.tolist()][0]
+        ('key',)
     """
 
     def __init__(self, store: TranscriptStore, *, analyser: TextAnalyser | None = None) -> None:

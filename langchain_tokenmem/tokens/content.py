@@ -196,7 +196,8 @@ def message_tokens(
         Tokens.
 
     Example:
-        >>> message_tokens(HumanMessage("hi"), counter.text)
+        >>> from langchain_core.messages import HumanMessage
+        >>> message_tokens(HumanMessage("hi"), lambda text: 1)
         5
     """
     return _MessageCounter(vars(message), text, image_rule).message()

@@ -133,6 +133,7 @@ class TiktokenCounter:
 
     Example:
         >>> counter = TiktokenCounter(find_encoding("o200k_base"))
+        >>> from langchain_core.messages import HumanMessage
         >>> counter.count([HumanMessage("hi")]).tokens
         8
     """

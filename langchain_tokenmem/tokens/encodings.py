@@ -107,7 +107,7 @@ def count_tokens(encoding: tiktoken.Encoding, text: str) -> int:
         Tokens.
 
     Example:
-        >>> count_tokens(encoding, "<|endoftext|>")
+        >>> count_tokens(find_encoding("o200k_base"), "<|endoftext|>")
         7
     """
     total = start = 0

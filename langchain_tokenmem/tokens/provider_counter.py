@@ -268,7 +268,9 @@ class ProviderCounter:
         ConfigurationError: When `timeout_s` is not above 0, or the model is only a name.
 
     Example:
-        >>> memory = TokenMemory(TokenBudget.for_model(model), counter=ProviderCounter(model))
+        >>> from langchain_openai import ChatOpenAI  # doctest: +SKIP
+        >>> model = ChatOpenAI(model="gpt-5")  # doctest: +SKIP
+        >>> memory = TokenMemory(counter=ProviderCounter(model))  # doctest: +SKIP
     """
 
     def __init__(

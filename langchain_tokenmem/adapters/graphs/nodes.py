@@ -293,7 +293,8 @@ class RecallNode(TurnNode):
     Example:
         >>> from langchain_core.messages import HumanMessage
         >>> from langchain_tokenmem import TokenMemory
-        >>> RecallNode(TokenMemory()).invoke({"messages": [HumanMessage("hi")]})
+        >>> update = RecallNode(TokenMemory(8_000)).invoke({"messages": [HumanMessage("hi")]})
+        >>> update["memory"]["blocks"]
         {}
     """
 
