@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import os
 from pathlib import Path
 
 import pytest
@@ -19,4 +20,6 @@ MODULES = [
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    for variable in [key for key in os.environ if key.startswith("TOKENMEM_")]:
+        monkeypatch.delenv(variable)  # the tests' own ones would be taken for settings
     assert doctest.testmod(importlib.import_module(name)).failed == 0
