@@ -56,7 +56,7 @@ class ErasableMemory:
             store: The transcripts; default: the store of this memory's recall.
             session_id: The session or thread; without it all of the user is meant.
             user_id: The user; beside a session id its owner.
-            notes: Notes that this memory does not know of. Where its own notebook has no store:
+            notes: Notes that this memory does not know of. If its own notebook has no store:
                 `Notebook(store)` on the one that a graph was compiled with.
 
         Returns:

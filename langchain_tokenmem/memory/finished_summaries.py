@@ -1,4 +1,4 @@
-"""Finished summaries, applied to the state as it stands by then.
+"""Finished summaries, applied to the state as it is by then.
 
 A summary is of use as long as the conversation begins with what it covers: after a fork, an edit
 or a removal it does not, and the summary is left alone. A graph keeps the memory's state in its own
@@ -7,7 +7,7 @@ checkpoints, where no thread of ours may write: there it waits for the thread's 
 A sub-graph without a checkpointer, or a client that sends the whole conversation with every call,
 loses the memory's state. Its messages come again, perhaps with new ids. Then the summaries of the
 same messages are found again, one after the other: by their owner only, and in another thread only
-where everything else that the summarizer may have read is the same, too.
+if everything else that the summarizer may have read is the same, too.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _FinishedSummary:
         return cls(entry_ids(before["summary"]), start, size, ids, digests, after)
 
     def applied_to(self, messages: Sequence[BaseMessage], now: MemoryState) -> MemoryState | None:
-        """Return the state with the summary and later decisions; None where it no longer fits.
+        """Return the state with the summary and later decisions; None if it no longer fits.
 
         Cuts and memory blocks of newer messages stay: what a model has seen keeps its form.
         """
@@ -132,7 +132,7 @@ class _FinishedSummary:
     ) -> MemoryState | None:
         """Return the state of a conversation of the same messages, under its own ids.
 
-        It gets the summary and the cuts, but no recalled text. None where earlier messages are
+        It gets the summary and the cuts, but no recalled text. None if earlier messages are
         missing, so that the others are not found by their place.
 
         Args:
@@ -182,13 +182,13 @@ def rebase_summary(
     now: MemoryState,
     made_of: Sequence[BaseMessage],
 ) -> MemoryState | None:
-    """Apply a compaction's summary to a state that has changed since; None where it does not fit.
+    """Apply a compaction's summary to a state that has changed since; None if it does not fit.
 
     Args:
-        messages: The conversation as it stands now.
+        messages: The conversation as it is now.
         before: The state that the compaction began with.
         after: The state that it gave.
-        now: The state as it stands now.
+        now: The state as it is now.
         made_of: The conversation that was compacted.
     """
     finished = _FinishedSummary.of(made_of, before, after)
@@ -199,7 +199,7 @@ class FinishedSummaries:
     """The finished summaries of a process that were used last.
 
     It also keeps the times at which replies were complete until the next call of their thread
-    stores them: the node behind the model's node must not write the memory's state, because
+    stores them: the node after the model's node must not write the memory's state, because
     another node may write it in the same step.
     """
 
@@ -233,7 +233,7 @@ class FinishedSummaries:
             before: The state that the compaction began with.
             after: The state that it gave.
             key: Names the conversation whose next call takes it; None for none.
-            places: Scopes in which it is found again; none where only that call takes it.
+            places: Scopes in which it is found again; none if only that call takes it.
             agent: Thread and sub-graphs in which it was made.
         """
         finished = _FinishedSummary.of(messages, before, after)
@@ -307,7 +307,7 @@ class FinishedSummaries:
             self._kept["replies", key] = times
 
     def reply_times(self, key: Hashable) -> Mapping[str, str]:
-        """Return the times of a conversation's newest replies; none where none is known."""
+        """Return the times of a conversation's newest replies; none if none is known."""
         with self._lock:
             times: Mapping[str, str] = self._kept.get(("replies", key), {})
         return times
@@ -316,7 +316,7 @@ class FinishedSummaries:
 def _later_modes(
     now: MemoryState, made: MemoryState, messages: Sequence[BaseMessage]
 ) -> ModesState | None:
-    """Return the modes of the state that has read further; None where neither has any.
+    """Return the modes of the state that has read further; None if neither has any.
 
     The mode is that of `now`: the session may have been switched since.
     """
@@ -333,7 +333,7 @@ def _later_modes(
 
 
 def _covered_by(state: MemoryState, ids: Sequence[str | None]) -> int:
-    """Return how many messages a state's summary covers; 0 where its pointer is not there."""
+    """Return how many messages a state's summary covers; 0 if its pointer is not there."""
     summary = state["summary"]
     return ids.index(summary["covers_to"]) + 1 if summary and summary["covers_to"] in ids else 0
 

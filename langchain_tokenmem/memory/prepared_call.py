@@ -33,11 +33,11 @@ class PreparedCall:
         budget: The budget of the call, for counts as exact as these.
         state: The state given, true to the messages' current words.
         counter: Counts tokens, corrected by what the provider has reported.
-        model: Name of the model that is counted for; empty where nothing names one.
+        model: Name of the model that is counted for; empty if nothing names one.
         is_called: Whether the model itself is known, and not only what the budget names.
-        ratio: The correction; None where counts are exact.
+        ratio: The correction; None if counts are exact.
         mode: The mode that is on; None for none.
-        provider_tokens: Tokens of the request as its provider counts them; None where it was not
+        provider_tokens: Tokens of the request as its provider counts them; None if it was not
             asked.
         reported: Tokens of the newest request that a reply has reported; 0 before enough have.
     """
@@ -80,7 +80,7 @@ class PreparedCall:
     def is_prepared_for(self, state: MemoryState) -> bool:
         """Return whether the request under a state is this one.
 
-        It is where only turn memories are new: those of the context were read just now.
+        It is if only turn memories are new: those of the context were read just now.
         """
         before: Mapping[str, object] = {**self.state}
         after: Mapping[str, object] = {**state}

@@ -85,7 +85,7 @@ def with_recalled(
 
     The block holds the kept notes that match, up to `shares.notes` of the limit, then what the
     memory's recall finds, verbatim, up to `shares.recall` and as many messages as `k` of the
-    memory, else of the mode, says; nothing that the request shows already. Where a store or the
+    memory, else of the mode, says; nothing that the request shows already. If a store or the
     index fails the call goes on without.
 
     Args:
@@ -140,7 +140,7 @@ def _recalled(
     conversation: ConversationScope,
     call: PreparedCall,
 ) -> Block | None:
-    """Return the block of what recall finds; None without a recall, and where it failed."""
+    """Return the block of what recall finds; None without a recall, and if it failed."""
     most = getattr(memory.recall, "k", None)
     if most is None and call.mode:
         most = call.mode.recall_k
@@ -213,7 +213,7 @@ def _found(
 ) -> Sequence[Hit] | None:
     """Return what matches a question, and neither is shown already nor of another branch.
 
-    Where the search fails it is None, and a warning says why: the call goes on without.
+    If the search fails it is None, and a warning says why: the call goes on without.
 
     Raises:
         ScopeError: When other sessions are asked for and the user is not known.
@@ -290,6 +290,6 @@ def add_memory_block(
     there = {message.id for message in with_ids(messages)}
     blocks = {key: known for key, known in state["blocks"].items() if key in there}
     key = question.id or ""
-    # Working notes that stand in front of it already stay.
+    # Working notes that are before it already stay.
     asked: Block = {**blocks.get(key, block), **block, "question": _question_digest(question)}
     return {**state, "blocks": {**blocks, key: asked}}

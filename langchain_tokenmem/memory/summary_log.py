@@ -37,8 +37,8 @@ def messages_to_fold(
 ) -> list[BaseMessage]:
     """Return the messages that the next entry is about, as they were said.
 
-    Those that leave the tail, and kept ones whose words are cut and stand in no entry. The first
-    request and pinned messages stay visible: where they stand whole, they are told already. A turn
+    Those that leave the tail, and kept ones whose words are cut and are in no entry. The first
+    request and pinned messages stay visible: if they stand whole, they are told already. A turn
     memory that a message shows is read with it.
 
     Args:
@@ -63,7 +63,7 @@ def cuts_after(
 ) -> dict[str, Cut]:
     """Return the cuts of the state after a plan.
 
-    A kept message that is cut where no entry with a text is written is marked: the next one tells
+    A kept message that is cut if no entry with a text is written is marked: the next one tells
     its words.
     """
     untold = _untold(context, planned.cuts, cuts_before)
@@ -83,7 +83,7 @@ def cuts_after(
 def _untold(
     context: ContextParts, cuts: Mapping[str, Cut], cuts_before: Mapping[str, Cut]
 ) -> set[str]:
-    """Return the ids of kept messages that are cut, and whose words stand in no entry."""
+    """Return the ids of kept messages that are cut, and whose words are in no entry."""
     kept = {message.id or "" for group in context.kept for message in group.source.messages}
     return {
         key
@@ -102,7 +102,7 @@ _DIGESTS: tuple[Literal["digest"], Literal["words"]] = ("digest", "words")
 """Fields of entries that are sums, so that those of several add up."""
 
 LAST_IDS = 8
-"""Ids by which the end of an entry is found again, where messages were removed."""
+"""Ids by which the end of an entry is found again, if messages were removed."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class LogWriter:
     def _sent_up_to(self, folded: Sequence[RepairedGroup]) -> list[BaseMessage]:
         """Return the main request up to the last message that is folded; all of it without one.
 
-        A provider's cache has this beginning, too; what is new behind it is not in the cache yet.
+        A provider's cache has this beginning, too; what is new after it is not in the cache yet.
         """
         sent = self.context.request_messages()
         last = {message.id for group in folded[-1:] for message in group.messages}
@@ -319,9 +319,9 @@ class EntrySources:
         first: Reference of the first message.
         last: Reference of the last one.
         lines: Each line of the entry's text with the references of the messages that it was taken
-            from; none where the summarizer does not know them.
+            from; none if the summarizer does not know them.
         messages: The messages by their references, as far as they are at hand and known for
-            certain; empty where no messages were given.
+            certain; empty if no messages were given.
     """
 
     entry: str

@@ -79,7 +79,7 @@ class TokenMemory(ErasableMemory, Closeable):
 
     Args:
         budget: The window and its thresholds; a number is a window, in tokens. Default: the window
-            of each model that is called; 16,384 with one warning where it is not known.
+            of each model that is called; 16,384 with one warning if it is not known.
         summarizer: Writes running summaries: a `Summarizer`, a chat model or its name, a
             runnable, a function `(messages, prior, instruction, max_tokens) -> text`. Default:
             the extractive one, which needs no model.
@@ -87,7 +87,7 @@ class TokenMemory(ErasableMemory, Closeable):
             name or pattern: no budget goes beyond their window.
         counter: Counts tokens; default: by the called model, else `budget.model`.
         trigger: When a summary is due, as LangChain writes it: `("fraction", 0.8)`,
-            `("messages", 40)`, `{"tokens": 6_000, "messages": 10}` where both have to hold, or a
+            `("messages", 40)`, `{"tokens": 6_000, "messages": 10}` if both have to hold, or a
             list of which one is enough. Default: by the budget's `summarize_at`; None for never.
         request: Rules for the messages of every request: `RequestRules(pin_first=False)`.
         recall: Brings old messages back that match the newest question; None for none.
@@ -99,8 +99,8 @@ class TokenMemory(ErasableMemory, Closeable):
         turn_memory: Which turns show the files that they changed and the commands that failed:
             `when_hidden`, `always`, `never`, or `TurnMemorySettings`.
         callbacks: Are told of what the memory does: `MemoryCallbacks`.
-        background: Make summaries behind the reply, and let a call wait for one only at the hard
-            limit; a quick summarizer's in the call, but for a backlog of thousands of messages.
+        background: Make summaries after the reply, and let a call wait for one only at the hard
+            limit; a quick summarizer's in the call, except for a backlog of thousands of messages.
             Needs a session, or a graph with a thread. `BackgroundSummaries` sets its limits.
         max_wait_s: Seconds that a turn waits at most, for all together: a summary, recall, notes,
             `before_store`, a locked database. It goes on without what did not come in time; only
@@ -196,7 +196,7 @@ class TokenMemory(ErasableMemory, Closeable):
 
     @property
     def notes_in_blocks(self) -> Notebook | None:
-        """Notes that match a question are shown from these; None where none are."""
+        """Notes that match a question are shown from these; None if none are."""
         return self.notes if self.notes is not None and self.notes.in_requests else None
 
     @property
@@ -256,11 +256,11 @@ class TokenMemory(ErasableMemory, Closeable):
     ) -> View:
         """Return the request for the next model call. Pure: no I/O, the same for equal inputs.
 
-        It fits even where `compact` has not run: then the oldest groups are left out, with one
+        It fits even if `compact` has not run: then the oldest groups are left out, with one
         marker in their place and a warning.
 
         Args:
-            messages: The conversation, oldest first; system messages may stand in it.
+            messages: The conversation, oldest first; system messages may be in it.
             state: What was decided so far; None for nothing.
             options: Keywords `system`, `tools`, `budget` and others: see `RequestOptions`.
 
@@ -360,9 +360,9 @@ class TokenMemory(ErasableMemory, Closeable):
         return self.engine.compaction(call, summaries_by(self.summarizer))[1]
 
     def counted(self, call: PreparedCall) -> PreparedCall:
-        """Return a call with its provider's count, which is waited for where it decides something.
+        """Return a call with its provider's count, which is waited for if it decides something.
 
-        Only a `ProviderCounter` asks; where no answer comes in time the call is as it was.
+        Only a `ProviderCounter` asks; if no answer comes in time the call is as it was.
         """
         counter = self.engine.counter
         if not isinstance(counter, ProviderCounter):
@@ -448,7 +448,7 @@ class TokenMemory(ErasableMemory, Closeable):
     def following_model(self) -> TokenMemory:
         """Return this memory with the window of each model that is called, in place of its own.
 
-        Where the window of a model is not known, it stays as it is, and a warning is logged once.
+        If the window of a model is not known, it stays as it is, and a warning is logged once.
         """
         own = copy.copy(self)
         own.engine = replace(self.engine, follows_model=True)

@@ -1,8 +1,8 @@
 """Working notes of a call: what is new is read, and the newest question gets its notes.
 
 Between two folds a request only grows at its end: a block has its notes from the moment at which
-its message is the newest one, and keeps them. Where something is folded, or the mode changes, the
-prefix changes anyway: then the newest human message gets notes as they stand by then, and the
+its message is the newest one, and keeps them. If something is folded, or the mode changes, the
+prefix changes anyway: then the newest human message gets notes as they are by then, and the
 others lose theirs.
 """
 
@@ -39,7 +39,7 @@ class WorkingNotes:
     Attributes:
         settings: Tools and folders by which messages are read.
         mode: The mode that is on; None for none.
-        asked: Name of the mode that the call asks for; None where it asks for nothing.
+        asked: Name of the mode that the call asks for; None if it asks for nothing.
         budget: The budget of the call.
         count_text: Counts the tokens of a text.
     """
@@ -56,9 +56,9 @@ class WorkingNotes:
         return self.mode.name if self.mode else ""
 
     def added(self, context: ContextParts, state: MemoryState) -> tuple[ContextParts, MemoryState]:
-        """Return context and state with what is new read, and with notes where they are due.
+        """Return context and state with what is new read, and with notes if they are due.
 
-        Both are as they were where nothing is new.
+        Both are as they were if nothing is new.
         """
         before = state.get("modes")
         modes = self._read(before or new_modes_state(self.name), context)
@@ -82,7 +82,7 @@ class WorkingNotes:
     def after_fold(
         self, context: ContextParts, before: MemoryState, state: MemoryState
     ) -> MemoryState:
-        """Return the state after a compaction, with new notes where it has folded something.
+        """Return the state after a compaction, with new notes if it has folded something.
 
         Args:
             context: The context before it, as `added` has returned it.
@@ -101,7 +101,7 @@ class WorkingNotes:
         return _with_only_notes({**state, "blocks": blocks}, context, notes, entry)
 
     def event(self, context: ContextParts, state: MemoryState) -> MemoryEvent | None:
-        """Return the event of a switch; None where the conversation goes on in its mode.
+        """Return the event of a switch; None if the conversation goes on in its mode.
 
         Args:
             context: The context of the call.
@@ -143,7 +143,7 @@ class WorkingNotes:
     def _notes(
         self, modes: ModesState, context: ContextParts, live: dict[str, str] | None = None
     ) -> RenderedNotes:
-        """Return the notes for the newest human message, without what stands in its own words."""
+        """Return the notes for the newest human message, without what is in its own words."""
         if self.mode is None:
             return RenderedNotes()
         key = context.newest_human or ""
@@ -252,17 +252,17 @@ def with_covered_notes(
 ) -> MemoryState:
     """Return the state with what was read of the messages that its summary covers.
 
-    They are read where a mode is on in a session of which nothing was read, but much summarized.
+    They are read if a mode is on in a session of which nothing was read, but much summarized.
 
     Args:
         transcript: Returns the conversation, oldest first, with the covered messages as far as they
             are kept.
         state: The memory's state.
         settings: Settings of working notes.
-        asked: Name of the mode that a call asks for; None where it asks for nothing.
+        asked: Name of the mode that a call asks for; None if it asks for nothing.
 
     Returns:
-        The state; the same object where there is nothing to read.
+        The state; the same object if there is nothing to read.
     """
     summary, known = state["summary"], state.get("modes")
     if summary is None or (known and known["read_to"]):
