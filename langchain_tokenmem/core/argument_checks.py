@@ -44,7 +44,7 @@ def checked(value: Any, kind: type[T], name: str, line: str) -> T:
         return value
     article = "an" if kind.__name__[0] in "AEIOU" else "a"
     raise ConfigurationError(
-        f"{name} is {described(value)}; {article} {kind.__name__} belongs there: {line}."
+        f"{name} is {described(value)}; pass {article} {kind.__name__}: {line}."
     )
 
 
@@ -87,7 +87,7 @@ def checked_parts(value: T, parts: Iterable[str], name: str, line: str) -> T:
     """
     if not isinstance(value, type) and all(hasattr(value, part) for part in parts):
         return value
-    raise ConfigurationError(f"{name} is {described(value)}, which cannot stand there: {line}.")
+    raise ConfigurationError(f"{name} is {described(value)}, which cannot be used here: {line}.")
 
 
 def checked_several(values: Any, kind: type[T], name: str, line: str) -> tuple[T, ...]:
@@ -152,7 +152,7 @@ def as_messages(given: Any) -> Sequence[BaseMessage]:
     except (ValueError, TypeError, RuntimeError, AttributeError, KeyError) as error:
         kinds = ", ".join(sorted({described(item) for item in several}))
         raise ConfigurationError(
-            f"messages holds {kinds}, of which no message can be made "
+            f"messages contains {kinds}, which cannot be converted to messages "
             f"({type(error).__name__}); it is a list of {_MESSAGES}."
         ) from error
 
@@ -173,12 +173,12 @@ def as_budget(given: Any, name: str = "budget") -> TokenBudget | None:
         return TokenBudget(given)
     line = f'{name}=TokenBudget(context_window=8_000), {name}=8_000 or {{"context_window": 8_000}}'
     if not isinstance(given, dict):
-        raise ConfigurationError(f"{name} is {described(given)}; a budget belongs there: {line}.")
+        raise ConfigurationError(f"{name} is {described(given)}; pass a budget: {line}.")
     try:
         return TokenBudget(**given)
     except TypeError as error:
         raise ConfigurationError(
-            f"{name} holds fields that are none of a TokenBudget ({error}): {line}."
+            f"{name} contains fields that a TokenBudget does not have ({error}): {line}."
         ) from error
 
 
@@ -198,7 +198,7 @@ def checked_before_store(before_store: BeforeStore | None) -> BeforeStore | None
     if before_store is None or callable(before_store):
         return before_store
     raise ConfigurationError(
-        f"before_store is {described(before_store)}; a function belongs there: "
+        f"before_store is {described(before_store)}; pass a function: "
         f"before_store=redact, which takes messages and returns them."
     )
 

@@ -76,8 +76,7 @@ def checked_model(model: Any, line: str) -> Any:
     may_be = isinstance(model, str | Runnable) or profile_of(model) or model_name(model)
     if not may_be or isinstance(model, type):
         raise ConfigurationError(
-            f"model is of type {type(model).__name__}; a chat model or its name belongs there: "
-            f"{line}."
+            f"model is of type {type(model).__name__}; pass a chat model or its name: {line}."
         )
     return model
 

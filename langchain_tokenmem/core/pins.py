@@ -44,11 +44,11 @@ def new_pin(text: Any, *, by: Author = "application", source: str = "") -> Pin:
     given = text if isinstance(text, str) else ""
     plain = given.replace("\0", "").encode("utf-8", "replace").decode().strip()
     if not plain:
-        raise ConfigurationError("A pin is a text, and not blank.")
+        raise ConfigurationError("A pin must be a text that is not blank.")
     if len(plain) > MAX_PIN:
         raise ConfigurationError(
-            f"The text has {len(plain):,} characters; a pin has at most {MAX_PIN:,}, for it stands "
-            "in every request. Pin the point of it."
+            f"The text has {len(plain):,} characters; a pin has at most {MAX_PIN:,}, because it is "
+            "in every request. Pin only the main point."
         )
     digest = hashlib.sha256(plain.encode()).hexdigest()
     return {"id": f"pin_{digest[:8]}", "text": plain, "by": by, "source": source}

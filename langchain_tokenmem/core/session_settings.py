@@ -53,7 +53,7 @@ class SessionSettings:
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):
                 belongs = "True or False" if kind is bool else "a name"
-                raise ConfigurationError(f"{name} is {described(value)}; {belongs} belongs there.")
+                raise ConfigurationError(f"{name} is {described(value)}; pass {belongs}.")
         if self.summarizer is not None and not self.summarizer.strip():
             raise ConfigurationError('summarizer is empty; "extractive" needs no model.')
 

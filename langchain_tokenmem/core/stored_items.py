@@ -54,8 +54,8 @@ def value_as_json(value: Mapping[str, Any]) -> str:
         return json.dumps(dict(value), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigurationError(
-            f"The value of an item is a mapping of what JSON holds: texts, numbers, True, False, "
-            f"None, lists and dicts with texts as keys ({error})."
+            f"The value of an item must be a mapping valid in JSON: texts, numbers, True, "
+            f"False, None, lists and dicts with texts as keys ({error})."
         ) from error
 
 

@@ -89,8 +89,8 @@ def check_characters(name: str, what: str) -> str:
     if not is_id(name):
         raise ScopeError(
             f"{what} is {name!r:.100}; an id has at most {LONGEST_ID} characters "
-            f"({_MOST_BYTES:,} bytes), and no control character, no line break and no half of a "
-            f"surrogate pair in it."
+            f"({_MOST_BYTES:,} bytes), and no control character, line break or half of a "
+            f"surrogate pair."
         )
     return name
 

@@ -70,7 +70,7 @@ class BackgroundSummarizer:
     def start(self, key: Hashable, work: Callable[[], None]) -> Future[None]:
         """Start a summary, or return the one in progress for this key."""
         for _ in range(self._runner.give_up_overdue(key, self.timeout_s)):
-            logger.warning("A summary has taken over %s s; it is given up.", self.timeout_s)
+            logger.warning("A summary took more than %s s; it is given up.", self.timeout_s)
             self._on_timeout()
 
         def summarize() -> None:
@@ -79,7 +79,7 @@ class BackgroundSummarizer:
             except TokenMemoryError as error:
                 logger.warning("A summary in the background failed: %s", error)
             except Exception:  # a thread has no caller to raise it to
-                logger.exception("A summary in the background failed; the history is as it was.")
+                logger.exception("A summary in the background failed; the history is unchanged.")
 
         return self._runner.start(key, summarize)
 

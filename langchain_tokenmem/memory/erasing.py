@@ -79,7 +79,7 @@ class ErasableMemory:
         transcripts, erasing, note_stores = self._stores(store, notes)
         self.finished_summaries.clear()
         if session_id is None and user_id is None:
-            raise ScopeError("Name the session_id or the user_id that is to be erased.")
+            raise ScopeError("Pass the session_id or the user_id to erase.")
         sessions = _sessions_with_notes(transcripts, session_id, user_id) if note_stores else ()
         counts: Counts = {}
         failure = None
