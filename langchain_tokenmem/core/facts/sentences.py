@@ -271,7 +271,7 @@ def kind_of(word: str) -> str | None:
 
 
 def find_identifiers(text: str) -> Iterator[Identifier]:
-    """Yield the identifiers of a text in their order, each time that they stand there."""
+    """Yield the identifiers of a text in order, with repetitions."""
     for match in _COPIED.finditer(text):
         word = match[0].rstrip(".-")
         kind = kind_of(word)

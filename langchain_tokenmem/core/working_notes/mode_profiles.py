@@ -106,15 +106,15 @@ class ModeProfile:
         numbers = {one.name: getattr(self, one.name) for one in fields(self) if one.type == "int"}
         for name, value in {**numbers, **limits}.items():
             if type(value) is not int or value < 0:
-                raise self._refusal(f"{name}={value!r}", "a whole number from 0 on belongs there")
+                raise self._refusal(f"{name}={value!r}", "it must be a whole number, 0 or more")
         if not isinstance(self.share, int | float) or not 0 < self.share <= 1:
             raise self._refusal(
-                f"share={self.share!r}", "a fraction, over 0 up to 1, belongs there"
+                f"share={self.share!r}", "it must be a fraction above 0 and at most 1"
             )
         for texts in ("sections", "summary_sections", "tools"):
             given = getattr(self, texts)
             if isinstance(given, str) or not all(isinstance(one, str) for one in given):
-                raise self._refusal(f"{texts}={given!r}", "a tuple of texts belongs there")
+                raise self._refusal(f"{texts}={given!r}", "it must be a tuple of texts")
             object.__setattr__(self, texts, tuple(given))
         for what, names, known in (("limit", limits, LIMITS), ("section", self.sections, SECTIONS)):
             if unknown := ", ".join(repr(name) for name in names if name not in known):
@@ -245,7 +245,7 @@ class AnnotationSettings:
 
         Args:
             modes: What the session's state has of modes.
-            asked: Name of the mode that a call asks for, empty for none; None if it asks for
+            asked: Name of the mode that a call asks for, empty for no mode; None if it asks for
                 nothing: then the session's own mode holds, or else that of the memory.
 
         Raises:

@@ -230,7 +230,7 @@ def _read_names(draft: NotesDraft, text: str, source: str) -> None:
     for name in list(dict.fromkeys((*names_in(text), *topics_in(text))))[:_MOST_NAMES]:
         _count(draft, name, source)
     names = draft.modes["names"]
-    while len(names) > MAX_NAMES:  # the rarest goes, of those the one said longest ago
+    while len(names) > MAX_NAMES:  # drop the rarest, of those the one mentioned longest ago
         names.pop(min(names, key=names.__getitem__))
 
 

@@ -66,7 +66,7 @@ class NotesDraft:
     def add(self, section: str, item: NoteItem) -> None:
         """Add an item; one with its key is replaced, its very text is not said twice.
 
-        If a section has too many items, the oldest goes.
+        If a section has too many items, the oldest is dropped.
         """
         items = list(self.items(section))
         same = _place_of(item, items)
@@ -86,7 +86,7 @@ class NotesDraft:
     def add_decision(
         self, decision: Decision, source: str, by: NoteSource = "rule", key: str = ""
     ) -> None:
-        """Add a decision under the next number; one that stands there already keeps its own."""
+        """Add a decision under the next number; an existing one keeps its number."""
         item = self.item(decision.text, source, by, key)
         if decision.rationale:
             item["rationale"] = decision.rationale

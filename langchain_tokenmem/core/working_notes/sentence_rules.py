@@ -238,7 +238,7 @@ _FEWEST = 12
 def constraints_in(sentence: str) -> Iterator[tuple[str, str]]:
     """Yield the constraints that a sentence of the user sets, each with its label.
 
-    The label tells what a limit is for, in lower case; a later limit of the same label replaces it.
+    The label says what a limit is for, in lower case; a later limit with the label replaces it.
     A rule has none.
 
     Example:
@@ -288,7 +288,7 @@ _NEXT_CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _OR = re.compile(r" (?:or|and|oder|und|ou|et|o|y) |, ")
-# With a capital, "use Go" or "flight HAT052" would be a name that nobody said.
+# With a capital, "use Go" or "flight HAT052" would be a name that no one mentioned.
 _VERB = re.compile(r"[a-zß-ÿ]+(?= [a-zß-ÿ]|$)")
 _OPTION = re.compile(any_of("bare_option"), re.IGNORECASE)
 _VERB_AT_END = re.compile(r" (?:entschieden|entschlossen)$")
@@ -317,7 +317,7 @@ _WORDS_BEFORE = 2
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A decision that somebody tells of.
+    """A decision that a speaker mentions.
 
     Attributes:
         text: What was chosen.
@@ -331,7 +331,7 @@ class Decision:
 
 
 def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
-    """Return the decision that a sentence tells of, or `None`.
+    """Return the decision that a sentence mentions, or `None`.
 
     Args:
         sentence: The sentence.

@@ -332,7 +332,7 @@ def plain_path(path: str, root: str | None) -> str | None:
     """Return a path in a form in which two names of one file are equal; None if it is none.
 
     `./b.go` is `b.go`. With a root, what lies inside of it is relative to it, and what a relative
-    path reaches outside of it is absolute. It stands on one line.
+    path reaches outside of it is absolute. It is on one line.
 
     Args:
         path: A path as a tool was given it.
