@@ -1,7 +1,7 @@
-"""Checks of arguments where an application gives them: wrong ones are told at once.
+"""Checks of the arguments that an application passes: invalid ones raise an error at once.
 
-An error names what was expected, what came, and the line to write. It never shows the value: a text
-where a store belongs may be a database URL with its password.
+An error names what was expected, what was passed, and the line to write. It never shows the value:
+a text passed as a store may be a database URL with its password.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ _MESSAGES = (
 
 
 def checked(value: Any, kind: type[T], name: str, line: str) -> T:
-    """Return the value if it is of the class that belongs there.
+    """Return the value if it is an instance of the expected class.
 
     Args:
         value: An argument.
-        kind: The class that it must be of.
+        kind: The expected class.
         name: Name of the argument.
         line: How to write it.
 
     Raises:
-        ConfigurationError: When it is of another class.
+        ConfigurationError: When it is an instance of another class.
     """
     if isinstance(value, kind):
         return value
     article = "an" if kind.__name__[0] in "AEIOU" else "a"
     raise ConfigurationError(
-        f"{name} is {described(value)}; {article} {kind.__name__} belongs there: {line}."
+        f"{name} is {described(value)}; pass {article} {kind.__name__}: {line}."
     )
 
 
 def checked_choice(value: T, choices: Any, name: str) -> T:
-    """Return the value if it is one of a Literal's.
+    """Return the value if it is one of the values of a Literal.
 
     Args:
         value: An argument.
@@ -57,7 +57,7 @@ def checked_choice(value: T, choices: Any, name: str) -> T:
         name: Name of the argument.
 
     Raises:
-        ConfigurationError: When it is none of them.
+        ConfigurationError: When it is not one of them.
     """
     known = get_args(choices)
     if isinstance(value, str) and value in known:
@@ -67,10 +67,10 @@ def checked_choice(value: T, choices: Any, name: str) -> T:
 
 
 def checked_seconds(name: str, value: float) -> float:
-    """Return a time that can be waited.
+    """Return a number of seconds that a thread can wait.
 
     Raises:
-        ConfigurationError: When it is no number, less than nothing, or longer than threads wait.
+        ConfigurationError: When it is not a number, negative, or longer than threads can wait.
     """
     if type(value) not in {int, float} or not 0 <= value <= LONGEST_WAIT_S:
         raise ConfigurationError(
@@ -80,21 +80,21 @@ def checked_seconds(name: str, value: float) -> float:
 
 
 def checked_parts(value: T, parts: Iterable[str], name: str, line: str) -> T:
-    """Return the value if it has the attributes of its protocol; arguments as for `checked`.
+    """Return the value if it has the attributes of its protocol; arguments as in `checked`.
 
     Raises:
         ConfigurationError: When one of them is missing.
     """
     if not isinstance(value, type) and all(hasattr(value, part) for part in parts):
         return value
-    raise ConfigurationError(f"{name} is {described(value)}, which cannot stand there: {line}.")
+    raise ConfigurationError(f"{name} is {described(value)}, which cannot be used here: {line}.")
 
 
 def checked_several(values: Any, kind: type[T], name: str, line: str) -> tuple[T, ...]:
-    """Return several values, each of which is of the class; arguments as for `checked`.
+    """Return several values, each an instance of the class; arguments as in `checked`.
 
     Raises:
-        ConfigurationError: When it is one value, or one of them is of another class.
+        ConfigurationError: When it is a single value, or one of them is of another class.
     """
     if isinstance(values, Iterable) and not isinstance(values, str | bytes):
         several = tuple(values)
@@ -110,7 +110,7 @@ def checked_tokens(name: str, value: int) -> int:
     """Return a number of tokens.
 
     Raises:
-        ConfigurationError: When it is no whole number, or less than 0.
+        ConfigurationError: When it is not a whole number, or less than 0.
     """
     if type(value) is not int or value < 0:
         raise ConfigurationError(f"{name} is {value!r:.100}; it is a number of tokens, 0 or more.")
@@ -130,10 +130,10 @@ def described(value: Any) -> str:
 def as_messages(given: Any) -> Sequence[BaseMessage]:
     """Return messages as they were given, or what LangChain makes of texts, pairs and dicts.
 
-    A sequence of messages is returned itself. One message stands for a list of one.
+    A sequence of messages is returned unchanged. A single message becomes a list of one.
 
     Raises:
-        ConfigurationError: When no messages can be made of it.
+        ConfigurationError: When it cannot be converted to messages.
     """
     if isinstance(given, list | tuple) and all(
         issubclass(kind, BaseMessage) for kind in set(map(type, given))
@@ -152,7 +152,7 @@ def as_messages(given: Any) -> Sequence[BaseMessage]:
     except (ValueError, TypeError, RuntimeError, AttributeError, KeyError) as error:
         kinds = ", ".join(sorted({described(item) for item in several}))
         raise ConfigurationError(
-            f"messages holds {kinds}, of which no message can be made "
+            f"messages contains {kinds}, which cannot be converted to messages "
             f"({type(error).__name__}); it is a list of {_MESSAGES}."
         ) from error
 
@@ -173,19 +173,19 @@ def as_budget(given: Any, name: str = "budget") -> TokenBudget | None:
         return TokenBudget(given)
     line = f'{name}=TokenBudget(context_window=8_000), {name}=8_000 or {{"context_window": 8_000}}'
     if not isinstance(given, dict):
-        raise ConfigurationError(f"{name} is {described(given)}; a budget belongs there: {line}.")
+        raise ConfigurationError(f"{name} is {described(given)}; pass a budget: {line}.")
     try:
         return TokenBudget(**given)
     except TypeError as error:
         raise ConfigurationError(
-            f"{name} holds fields that are none of a TokenBudget ({error}): {line}."
+            f"{name} contains fields that a TokenBudget does not have ({error}): {line}."
         ) from error
 
 
 BeforeStore = Callable[[list[BaseMessage]], Sequence[BaseMessage]]
-"""Changes messages on their way into a transcript, such as redacts them.
+"""Changes messages before they are stored in a transcript, for example redacts them.
 
-It returns the same number of messages, each under the id that it had. What it changes it copies.
+It returns the same number of messages with the same ids. To change a message, it copies it.
 """
 
 
@@ -198,16 +198,16 @@ def checked_before_store(before_store: BeforeStore | None) -> BeforeStore | None
     if before_store is None or callable(before_store):
         return before_store
     raise ConfigurationError(
-        f"before_store is {described(before_store)}; a function belongs there: "
+        f"before_store is {described(before_store)}; pass a function: "
         f"before_store=redact, which takes messages and returns them."
     )
 
 
 def as_kept(before_store: BeforeStore | None, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return messages as they are stored.
+    """Return messages in the form in which they are stored.
 
     Raises:
-        ConfigurationError: When the function gives other messages back.
+        ConfigurationError: When the function returns other messages.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -228,5 +228,5 @@ def as_kept(before_store: BeforeStore | None, messages: Sequence[BaseMessage]) -
 
 
 def text_as_kept(before_store: BeforeStore | None, text: str) -> str:
-    """Return a text that is no message, such as a note, as it is stored: as a human message is."""
+    """Return the stored form of a text that is not a message, such as a note."""
     return text_of(as_kept(before_store, [HumanMessage(text)])[0]) if before_store else text

@@ -1,4 +1,4 @@
-"""Content blocks: their types that a provider takes, by the role of the message.
+"""Types of content blocks that a provider accepts, by the role of the message.
 
 Sources: the providers' API references, and what LangChain's integrations make of a block before
 they send it: langchain-openai, -anthropic, -google-genai, -aws, -mistralai and -ollama, as of
@@ -20,7 +20,7 @@ CALL_BLOCKS = frozenset(
         *("invalid_tool_call", "input_json_delta"),
     }
 )
-"""Blocks that repeat the calls in `tool_calls`; integrations make them again from there."""
+"""Blocks that repeat the calls in `tool_calls`; integrations rebuild them from there."""
 
 MEDIA = frozenset(
     {
@@ -28,7 +28,7 @@ MEDIA = frozenset(
         *("video", "video_url", "file", "input_file", "document", "image_generation_call"),
     }
 )
-"""Blocks whose content is no text."""
+"""Blocks whose content is not text."""
 
 UNSEEN_KEYS = frozenset(
     {
@@ -63,11 +63,11 @@ SERVER_BLOCKS = (
 
 @dataclass(frozen=True, slots=True)
 class BlockTypes:
-    """Types of content blocks that a provider takes.
+    """Types of content blocks that a provider accepts.
 
-    `image.source` is a picture as Anthropic writes it, `file.file` a file as OpenAI does; without
-    the dot they are LangChain's own forms. `compaction.content` is a summary of Anthropic's server,
-    `compaction` one of OpenAI's, which only says `encrypted_content`.
+    `image.source` is a picture in Anthropic's form, `file.file` a file in OpenAI's; without
+    the dot they are LangChain's own forms. `compaction.content` is a summary by Anthropic's server,
+    `compaction` one by OpenAI's, which has only `encrypted_content`.
 
     Attributes:
         human: In human messages.
@@ -117,7 +117,7 @@ def text_block(text: str) -> dict[str, Any]:
 
 
 def blocks_of(content: str | list[Any]) -> list[Any]:
-    """Return content as blocks; none for an empty text."""
+    """Return content as a list of blocks; the list is empty for an empty text."""
     if isinstance(content, str):
         return [text_block(content)] if content else []
     return [*content]

@@ -23,14 +23,14 @@ DEFAULT_CONTEXT_WINDOW = 16_384
 """Window, in tokens, of a model without a profile: small enough for every current one."""
 
 MAX_CONTEXT_WINDOW = 1_000_000_000
-"""No model takes more tokens: a larger number is a mistake."""
+"""No model accepts more tokens: a larger number is a mistake."""
 
 REPLY_TOKENS = 3
 """Tokens that every request adds for the start of the reply: `<|start|>assistant<|message|>` in the
 OpenAI cookbook, "How to count tokens with tiktoken"."""
 
 _MOST_WORKING_RECALL = 200
-"""Tokens of the lines that come back beside one tool result: a call adds some 500 of its own."""
+"""Maximum tokens of the lines recalled beside one tool result: a call itself adds about 500."""
 
 EXACT_MARGIN = 0.02
 ESTIMATE_MARGIN = 0.10
@@ -43,19 +43,19 @@ class Shares:
     Args:
         recent: Share of the limit at the end of the conversation in which no tool result is
             shortened, and that `compact` by hand leaves verbatim.
-        summary: Share of the limit that the running summary may never grow past.
+        summary: Share of the limit that the running summary never exceeds.
         message: Share of the room beside the fixed parts that a single message, and all messages
             that must be present together, may take.
-        pinned: Share of the limit that the first request keeps at least where it is cut: only
-            where the budget's `target` cannot be reached beside the whole of it.
-        recall: Ceiling of recalled messages, of the limit.
-        notes: Ceiling of notes, of the limit.
-        working_recall: Ceiling of the lines that come back beside one tool result, of the limit, at
+        pinned: Minimum share of the limit that the first request keeps if it is cut, which happens
+            only if the budget's `target` cannot be reached with the whole of it.
+        recall: Maximum share of the limit for recalled messages.
+        notes: Maximum share of the limit for notes.
+        working_recall: Maximum share of the limit for the lines recalled beside one tool result, at
             most 200 tokens; 0 for none.
         result_tokens: Tokens that an old tool result is shortened to. Default: a fortieth of the
-            window, at most 1,000; no limit in tokens where `result_chars` is given.
-        result_chars: Characters that it is shortened to; None for no limit in characters. Where
-            both are given, the smaller one wins.
+            window, at most 1,000; no limit in tokens if `result_chars` is given.
+        result_chars: Characters that it is shortened to; None for no limit in characters. If
+            both are given, the smaller one applies.
         error_chars: Characters kept of an old tool result that reports an error.
 
     Raises:
@@ -100,25 +100,25 @@ class TokenBudget:
 
     Thresholds are fractions of the window and act on the whole request. They keep a tenth of the
     window below the limit, so that a summary in the background has a head start of at least one
-    exchange; where they would not, all are lowered in proportion.
+    exchange; otherwise all are lowered in proportion.
 
     Args:
-        context_window: Tokens that the model can take, answer included.
+        context_window: Tokens that the model can take, including the answer.
         reserve_output: Tokens kept free for the answer. Default: a tenth of the window, at most
             8,192.
-        margin: Safety, as a fraction of the window. Default: 0.02 where counts are exact, 0.10
-            where they are estimates (see docs/counting.md).
-        compact_at: From here on old tool results are shortened, if that reaches `target`: the
+        margin: Safety margin, as a fraction of the window. Default: 0.02 if counts are exact, 0.10
+            if they are estimates (see docs/counting.md).
+        compact_at: Above this, old tool results are shortened if that reaches `target`: the
             cheap and deterministic step first.
-        summarize_at: From here on the oldest groups are folded into the running summary, and
+        summarize_at: Above this, the oldest groups are folded into the running summary, and
             `TokenUsage.near_limit` is true.
         target: Low watermark that both steps go down to: one change of the prefix buys many
             turns of cache hits.
         shares: The largest share of each part, and the length of shortened tool results.
         cache_ttl_s: Seconds that a provider keeps a cached prefix. After a longer pause nothing is
             cached any more, so a change of the prefix costs nothing: above `compact_at` it is made
-            at once. None: pauses do not matter.
-        model: Name of the model that is counted for; None counts with o200k_base.
+            at once. None to ignore pauses.
+        model: Name of the model whose tokens are counted; None counts with o200k_base.
 
     Raises:
         ConfigurationError: When the numbers cannot work together.
@@ -196,17 +196,17 @@ class TokenBudget:
 
         Args:
             model: A chat model, a runnable around one (of fallbacks the smallest window counts),
-                or a model's name as LangChain, LiteLLM, OpenRouter and the clouds spell it.
+                or a model's name as spelled by LangChain, LiteLLM, OpenRouter or a cloud.
             models: `max_input_tokens` and `max_output_tokens`, in tokens, of models without a
-                profile, by their name or a pattern such as `glm-4.*`; capitals matter not.
-            fields: Any field of `TokenBudget`; it beats what the profile says.
+                profile, by their name or a pattern such as `glm-4.*`, case-insensitive.
+            fields: Any field of `TokenBudget`; it takes precedence over the profile.
 
         Returns:
-            A budget; of a chat model without a profile one of `DEFAULT_CONTEXT_WINDOW` tokens, with
-            one warning in the log that says how to give the real window.
+            A budget; for a chat model without a profile, one of `DEFAULT_CONTEXT_WINDOW` tokens,
+            with one warning in the log that says how to set the real window.
 
         Raises:
-            ConfigurationError: When the window of a name is not known and not given.
+            ConfigurationError: When the window of a named model is neither known nor given.
 
         Example:
             >>> TokenBudget.for_model("my-deployment", context_window=32_000).context_window
@@ -233,19 +233,19 @@ class TokenBudget:
 
     @classmethod
     def loaded(cls, stored: Mapping[str, Any]) -> TokenBudget:
-        """Return the budget of what `dataclasses.asdict` made of one."""
+        """Return a budget from what `dataclasses.asdict` made of it."""
         return cls(**{**stored, "shares": Shares(**stored["shares"])})
 
     def in_window(self, window: int, most_output: int | None = None) -> TokenBudget:
-        """Return this budget in another window; itself where that is below the smallest one.
+        """Return this budget for another window; unchanged if that is below the smallest one.
 
-        A default reserve and length of old results follow the window, given ones are kept up to a
-        quarter of it.
+        The default reserve and length of old results depend on the window; given ones are kept up
+        to a quarter of it.
 
         Args:
             window: In tokens.
-            most_output: The longest answer of the model, in tokens, which a default reserve does
-                not pass; None where it is not known.
+            most_output: The model's longest answer, in tokens, which a default reserve does
+                not exceed; None if it is not known.
         """
         if window < MIN_CONTEXT_WINDOW:
             return self
@@ -263,19 +263,19 @@ class TokenBudget:
         )
 
     def for_counts(self, *, exact: bool) -> TokenBudget:
-        """Return this budget with the margin that the way of counting asks for."""
+        """Return this budget with the margin for exact or estimated counts."""
         if self.margin is not None:
             return self
         return replace(self, margin=EXACT_MARGIN if exact else ESTIMATE_MARGIN)
 
     @property
     def limit(self) -> int:
-        """Most tokens that a request may have. Hard: no view exceeds it."""
+        """Maximum tokens of a request. Hard: no view exceeds it."""
         margin = EXACT_MARGIN if self.margin is None else self.margin
         return self.context_window - self.reserve_output - round(margin * self.context_window)
 
     def _threshold(self, share: float) -> int:
-        # Where most of the window is reserved for the answer, a quarter of the limit is enough.
+        # If most of the window is reserved for the answer, a quarter of the limit is enough.
         highest = self.limit - min(self.context_window // 10, self.limit // 4)
         scale = min(1.0, highest / (self.summarize_at * self.context_window))
         return int(share * scale * self.context_window)

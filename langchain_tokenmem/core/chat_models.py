@@ -1,10 +1,10 @@
-"""What is known of a chat model: its name, its profile, and the limits that its name tells.
+"""What is known about a chat model: its name, its profile, and the limits known for its name.
 
-A chat model is read also inside of other runnables. Limits of names come from the data of installed
-packages: LangChain's partner packages bring the profiles of their provider's models
+A chat model is also found inside other runnables. Limits by name come from the data of installed
+packages: LangChain's partner packages contain the profiles of their provider's models
 (`data/_profiles.py`, generated from models.dev), LiteLLM a list of the models of all providers. The
-files are read as they are: importing the packages takes seconds. Our own list, `known_models.json`,
-is for a bare install and comes last.
+files are read without importing the packages, which takes seconds. Our own list,
+`known_models.json`, is for a bare install and comes last.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from langchain_core.runnables import Runnable, RunnableWithFallbacks
 from langchain_tokenmem.errors import ConfigurationError
 
 ModelLimits = Mapping[str, Mapping[str, int]]
-"""`max_input_tokens` and `max_output_tokens` of models, by their name or a pattern of names."""
+"""`max_input_tokens` and `max_output_tokens` of models, by name or a pattern of names."""
 
 MIN_CONTEXT_WINDOW = 256
-"""Below this many tokens a question, an answer and a summary have no room beside each other."""
+"""With fewer tokens, a question, an answer and a summary do not fit together."""
 
 # Names come as openai:gpt-4o, azure/gpt-4o, vertex_ai/gemini-2.5-pro, anthropic/claude-opus-4.5,
 # bedrock/us.anthropic.claude-..., meta-llama/llama-3.3-70b-instruct:free.
@@ -35,14 +35,14 @@ NAME_START = r"(?:^|[/:.])"
 
 
 def limits_of(name: str | None, models: ModelLimits | None) -> Mapping[str, int]:
-    """Return the limits that an application gives for a model; empty where it gives none.
+    """Return the limits that an application gives for a model; empty if it gives none.
 
-    A name counts with and without its provider, whatever its capitals. The name itself beats a
-    pattern, of several patterns the first one holds.
+    A name matches with and without its provider, case-insensitively. The name itself takes
+    precedence over a pattern; of several patterns the first one applies.
 
     Args:
-        name: Name of the model; None where it has none.
-        models: Limits by name or by a pattern of shells, such as `glm-4.*`.
+        name: Name of the model; None if it has none.
+        models: Limits by name or by a shell-style pattern, such as `glm-4.*`.
 
     Example:
         >>> limits_of("zai:GLM-4.7", {"glm-*": {"max_input_tokens": 128_000}})
@@ -64,26 +64,25 @@ _DEEPEST = 16
 
 
 def checked_model(model: Any, line: str) -> Any:
-    """Return a model if it may be one: a name, a runnable, or what tells its name or profile.
+    """Return a value that can be a model: a name, a runnable, or an object with name or profile.
 
     Args:
         model: An argument.
         line: How to write it.
 
     Raises:
-        ConfigurationError: When it is none.
+        ConfigurationError: When it cannot be one.
     """
     may_be = isinstance(model, str | Runnable) or profile_of(model) or model_name(model)
     if not may_be or isinstance(model, type):
         raise ConfigurationError(
-            f"model is of type {type(model).__name__}; a chat model or its name belongs there: "
-            f"{line}."
+            f"model is of type {type(model).__name__}; pass a chat model or its name: {line}."
         )
     return model
 
 
 def _inner(model: Any) -> Any:
-    """Return what a binding, a retry, a fallback or a sequence holds; None of a model itself."""
+    """Return what a binding, retry, fallback or sequence contains; None for a model itself."""
     inner = getattr(model, "bound", None) or getattr(model, "runnable", None)
     steps = getattr(model, "steps", None)
     if inner is None and isinstance(steps, list) and steps:
@@ -104,7 +103,7 @@ def unwrap_model(model: Any) -> Any:
 
 
 def models_of(model: Any) -> list[Any]:
-    """Return every chat model that a call may reach: the model, and those it falls back to."""
+    """Return every chat model that a call may reach: the model and its fallbacks."""
     for _ in range(_DEEPEST):
         if isinstance(model, RunnableWithFallbacks):
             return [one for part in model.runnables for one in models_of(part)]
@@ -116,20 +115,20 @@ def models_of(model: Any) -> list[Any]:
 
 
 def profile_of(model: Any) -> Mapping[str, Any]:
-    """Return the profile of a chat model (`max_input_tokens`, ...); empty where it has none."""
+    """Return the profile of a chat model (`max_input_tokens`, ...); empty if it has none."""
     profile = getattr(unwrap_model(model), "profile", None)
     return profile if isinstance(profile, Mapping) else {}
 
 
 def told_limits(model: Any, models: ModelLimits | None = None) -> Mapping[str, Any]:
-    """Return the limits of one model: those of its profile, else of `models`; empty for none.
+    """Return the limits of one model: from its profile, else from `models`; empty if unknown.
 
-    A name has no profile: where `models` does not know it, installed packages may. For a chat model
-    without a profile, which may be anyone's whatever its name, only our own short list is read.
+    A name has no profile: if it is not in `models`, installed packages are searched. For a chat
+    model without a profile, whose name may mean anything, only our own short list is read.
 
     Args:
         model: A chat model, or a name.
-        models: Limits of models whose profile tells no window, by their names and patterns.
+        models: Limits of models whose profile has no window, by names and patterns.
     """
     profile = profile_of(model)
     if profile.get("max_input_tokens"):
@@ -141,11 +140,11 @@ def told_limits(model: Any, models: ModelLimits | None = None) -> Mapping[str, A
 
 
 def window_of(model: Any, models: ModelLimits | None = None) -> int | None:
-    """Return the smallest window of the models that a call may reach; None where none is known.
+    """Return the smallest window of the models that a call may reach; None if none is known.
 
     Args:
         model: A chat model, a runnable around one, or a name.
-        models: Limits of models without a profile, by their names and patterns.
+        models: Limits of models without a profile, by names and patterns.
     """
     told = (told_limits(one, models).get("max_input_tokens") for one in models_of(model))
     possible = (one for one in told if isinstance(one, int) and one >= MIN_CONTEXT_WINDOW)
@@ -174,7 +173,7 @@ _MODES = {"chat", "completion", "responses"}
 Limits = Mapping[str, int]
 _Limits = dict[str, Limits]
 
-# -2024-08-06, -20250929, -0125, -001, -08-2024, -05-06: the day of a version; -latest, -v1, ...
+# -2024-08-06, -20250929, -0125, -001, -08-2024, -05-06: the date of a version; -latest, -v1, ...
 _VERSION = re.compile(
     r"-(?:\d{4}-\d\d-\d\d|\d\d-\d{4}|\d\d-\d\d|\d{3,8}|v\d+|latest|preview|exp)(?=-|$)"
 )
@@ -183,11 +182,11 @@ _DIGITS = re.compile(r"(?<=\d)[.-](?=\d)")
 
 
 def limits_of_name(name: str) -> Limits:
-    """Return `max_input_tokens` and `max_output_tokens` of a model; empty where nobody tells.
+    """Return `max_input_tokens` and `max_output_tokens` of a model; empty if unknown.
 
-    Names count as LangChain, LiteLLM, OpenRouter and the clouds spell them, with or without a
-    provider, a region, a version or a variant. Where what is left of a name fits several models, or
-    several packages tell of one, the smallest window holds.
+    Names are accepted as spelled by LangChain, LiteLLM, OpenRouter and the clouds, with or without
+    a provider, region, version or variant. If what is left of a name matches several models, or
+    several packages list one, the smallest window applies.
 
     Args:
         name: Name of the model, such as `openai:gpt-4o` or `bedrock/us.anthropic.claude-opus-4-6`.
@@ -201,7 +200,7 @@ def limits_of_name(name: str) -> Limits:
 
 
 def limits_in_own_list(name: str) -> Limits:
-    """Return the limits of a model by our own list alone: for a model that has no profile."""
+    """Return a model's limits from our own list only: for a model without a profile."""
     return _found(name.lower(), _OWN)
 
 
@@ -227,7 +226,7 @@ def _found(name: str, files: tuple[Path, ...]) -> Limits:
 
 @lru_cache(maxsize=2)
 def _registry(files: tuple[Path, ...]) -> tuple[_Limits, _Limits, _Limits]:
-    """Return the limits by name; by the name without provider; and by that without version."""
+    """Return the limits by name; by name without provider; and by that without version."""
     exact: _Limits = {}
     for file in files:
         for name, limits in _checked(_table_in(file)):
@@ -242,7 +241,7 @@ def _registry(files: tuple[Path, ...]) -> tuple[_Limits, _Limits, _Limits]:
 
 
 def _table_in(file: Path) -> Any:
-    """Return what a file of a package holds: models by their names."""
+    """Return the contents of a package's file: models by name."""
     if file.suffix == ".json":
         return json.loads(file.read_text(encoding="utf-8"))
     spec = spec_from_file_location(f"{file.parts[-3]}.data._profiles", file)
@@ -254,7 +253,7 @@ def _table_in(file: Path) -> Any:
 
 
 def _checked(told: Any) -> Iterator[tuple[str, Limits]]:
-    """Yield the models that write text and whose window a package tells."""
+    """Yield the models that write text and whose window a package lists."""
     for name, profile in told.items() if isinstance(told, dict) else ():
         if not isinstance(profile, dict) or profile.get("mode", "chat") not in _MODES:
             continue
@@ -274,7 +273,7 @@ def _note(found: _Limits, name: str, limits: Limits) -> None:
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """Yield a name with less and less of its provider, then the same without its variant.
+    """Yield a name with ever less of its provider, then the same without its variant.
 
     `openrouter/x/y:free` gives itself, `x/y:free`, `y:free`, `openrouter/x/y`, `x/y` and `y`.
     """
@@ -287,7 +286,7 @@ def _spellings(name: str) -> Iterator[str]:
 
 
 def _without_provider(name: str) -> Iterator[str]:
-    """Yield a name with less and less in front of it: `a/us.b.c` gives `us.b.c` and `c`, too."""
+    """Yield a name with ever shorter prefixes: `a/us.b.c` also gives `us.b.c` and `c`."""
     parts = name.split("/")
     for number in range(len(parts)):
         spelling = "/".join(parts[number:])
@@ -298,5 +297,5 @@ def _without_provider(name: str) -> Iterator[str]:
 
 
 def _without_version(name: str) -> str:
-    """Return a name without the day of its version; `3.5`, `3-5` and `35` are one."""
+    """Return a name without the date of its version; `3.5`, `3-5` and `35` are the same."""
     return _DIGITS.sub("", _VERSION.sub("", name))

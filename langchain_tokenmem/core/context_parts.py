@@ -37,8 +37,8 @@ class GroupSizes:
     """Shown messages and tokens of groups under some cuts.
 
     Attributes:
-        shown: Each group as the cuts show it.
-        tokens: Tokens of each group as it is shown.
+        shown: Each group as shown with the cuts.
+        tokens: Tokens of each group as shown.
         largest: Tokens of the largest message that is not cut.
         message_count: How many messages of the transcript the groups hold.
     """
@@ -49,7 +49,7 @@ class GroupSizes:
     message_count: int = 0
 
     def times(self, ratio: float) -> GroupSizes:
-        """Return the sizes under a correction of the counts."""
+        """Return the sizes multiplied by a correction of the counts."""
         tokens = tuple(round(ratio * size) for size in self.tokens)
         return replace(self, tokens=tokens, largest=round(ratio * self.largest))
 
@@ -62,11 +62,11 @@ class RequestCounter:
         count: Counts the tokens of one message.
         tools: Tokens of the tool schemas.
         overhead: Tokens around the conversation that the memory does not see.
-        estimated: The counter without corrections; None where nothing is corrected. What is decided
-            by it does not change with a new correction.
-        known: Tokens found so far, by the identity of the message, which is kept beside them: no
-            other object can get its identity meanwhile.
-        known_sizes: Sizes found so far, by the identity of groups and cuts, in the same way.
+        estimated: The counter without corrections; None if nothing is corrected. Decisions based
+            on it do not change with a new correction.
+        known: Tokens counted so far, by the identity of the message, which is stored with them so
+            that no other object can get its identity meanwhile.
+        known_sizes: Sizes counted so far, by the identity of groups and cuts, in the same way.
     """
 
     count: CountMessage
@@ -101,7 +101,7 @@ class RequestCounter:
 
 
 _MOST_NEWEST = 4
-"""Most groups at the end that stay because they begin with results that were not seen yet."""
+"""Maximum groups at the end that stay because they begin with results not seen yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,24 +117,24 @@ class ContextParts:
         cuts: Shortened forms by message id.
         first_request: Id of the pinned first human message.
         newest_human: Id of the newest human message.
-        left_out: Messages that a marker stands for, because they did not fit.
+        left_out: Number of messages replaced by a marker because they did not fit.
         warnings: Repairs that were made, and pins that do not fit.
         rules: Rules of the memory for every request.
         profile: Requirements of the provider.
-        system_ids: Ids of the system messages that stand in the conversation.
-        blocks: Live memory blocks with a text, by the id of the message that holds them.
-        notes_after_fold: Working notes that the newest human message has once something is
-            folded; None where all of them stay.
+        system_ids: Ids of the system messages that are in the conversation.
+        blocks: Live memory blocks with a text, by the id of the message that contains them.
+        notes_after_fold: Working notes of the newest human message once something is
+            folded; None if all of them stay.
         can_read: Whether the model has a tool that opens a message by its reference.
         seen: First sights of messages without a time, by id.
         turns: Turn memories of the messages.
-        pins: The pins as they stand in the request; empty for none.
-        pins_in_human: Whether they stand in the first human message, behind the running summary;
-            else in the system message, behind its text.
-        todos: The open to-do list that was folded, as text; empty for none, None where it has no
-            room.
-        state_todos: The list that a graph's state holds, as text; None for none.
-        overhead_messages: Messages of the request that stand around these parts.
+        pins: The pins as text in the request; empty if there are none.
+        pins_in_human: Whether they are in the first human message, after the running summary;
+            else in the system message, after its text.
+        todos: The open to-do list that was folded, as text; empty if there is none, None if it
+            does not fit.
+        state_todos: The list in a graph's state, as text; None if there is none.
+        overhead_messages: Number of messages of the request around these parts.
         compaction: Id of the message with the newest encrypted compaction block, if there is one.
     """
 
@@ -165,17 +165,17 @@ class ContextParts:
 
     @property
     def new_cut(self) -> Cut:
-        """An empty cut: its marker names the message where the model can open it."""
+        """Empty cut, whose marker names the message if the model can open it."""
         return {"head": 0, "tail": 0, "named": self.can_read}
 
     def memory_texts(self) -> tuple[str, ...]:
-        """Return what the memory tells of earlier messages: the summary, to-dos, a marker."""
+        """Return the memory's texts about earlier messages: the summary, to-dos, a marker."""
         texts = log_texts(self.summary["entries"]) if self.summary else ()
         texts = (*texts, self.todos) if self.todos else texts
         return (*texts, LEFT_OUT) if self.left_out else texts
 
     def system_message(self) -> BaseMessage | None:
-        """Return the system message: system text and, unless a human one has it, memory text."""
+        """Return the system message: system text and, unless in a human message, memory text."""
         pinned = self.pinned_system()
         if self.rules.summary_role != "system" or not (texts := self.memory_texts()):
             return pinned
@@ -183,7 +183,7 @@ class ContextParts:
         return marked(whole, summary=True) if self.summary else whole
 
     def pinned_system(self) -> BaseMessage | None:
-        """Return the application's own system text with the pins behind it, if it has them."""
+        """Return the application's own system text, followed by the pins if they belong there."""
         is_here = self.pins and not self.pins_in_human
         return with_text(self.system, self.pins) if is_here else self.system
 
@@ -208,7 +208,7 @@ class ContextParts:
         return fit_list(shown, self.profile) if self.profile.shapes else shown
 
     def sizes(self, groups: Sequence[RepairedGroup]) -> Sequence[int]:
-        """Return the tokens of each group as it is shown, memory blocks included."""
+        """Return the tokens of each group as shown, including memory blocks."""
         sizes = self.counter.group_sizes(tuple(groups), self.cuts).tokens
         if not (self.blocks or self.turns.texts):
             return sizes
@@ -216,7 +216,7 @@ class ContextParts:
         return [size + more for size, more in zip(sizes, added, strict=True)]
 
     def turn_tokens(self, group: RepairedGroup) -> int:
-        """Return the tokens of the turn memory that a group shows: one without calls."""
+        """Return the tokens of the turn memory shown by a group: only one without calls."""
         if not self.turns.texts or len(group.messages) > 1:
             return 0
         own = apply_cuts(group.messages, self.cuts)
@@ -233,10 +233,11 @@ class ContextParts:
         )
 
     def _with_inserted(self, message: BaseMessage, texts: Sequence[str] = ()) -> BaseMessage:
-        """Return a message with the running summary, if it has it, then its memory block.
+        """Return a message with the running summary, if it belongs there, then its memory block.
 
-        Both stand behind the first request, and in front of another message: that one leaves the
-        request sooner or later, the summary stays. The block of a tool result stands behind it.
+        In the first request, both come after the text; in another message before it, because that
+        message leaves the request sooner or later and the summary stays. The block of a tool
+        result comes after it.
         """
         message = self.turns.inserted(message)
         behind = message.id == self.first_request or role_of(message) == "tool"
@@ -269,7 +270,7 @@ class ContextParts:
         return next(chain.from_iterable(shown), None)
 
     def opening(self) -> tuple[BaseMessage, ...]:
-        """Return what stands in front of the conversation, so that a human message comes first."""
+        """Return what precedes the conversation, so that a human message comes first."""
         first = self._first_shown()
         if first is not None:
             return () if role_of(first) == "human" else (FIRST_HUMAN_MESSAGE,)
@@ -288,8 +289,8 @@ class ContextParts:
     def newest_start(self) -> int:
         """Return the index of the newest tail group that stays whatever is folded.
 
-        That is the last one; where only human messages stand behind the newest tool results, the
-        group with these: the model has not seen them yet.
+        That is the last one; if only human messages follow the newest tool results, it is the
+        group with these results: the model has not seen them yet.
         """
         newest = max(len(self.tail) - 1, 0)
         for index in range(len(self.tail) - 1, max(-1, newest - _MOST_NEWEST), -1):
@@ -299,7 +300,7 @@ class ContextParts:
         return newest
 
     def with_folded(self, count: int) -> ContextParts:
-        """Return the context after its oldest `count` tail groups were covered."""
+        """Return the context with its oldest `count` tail groups covered."""
         required = [g for g in (*self.kept, *self.tail[:count]) if self.is_required(g)]
         turns = self.turns.after_fold(self.tail, count, required)
         rest = replace(self, kept=tuple(required), tail=self.tail[count:], turns=turns)
@@ -308,7 +309,7 @@ class ContextParts:
         rest = replace(rest, todos=self.todos_after_fold(count))
         if self.blocks:
             # A block stays with its message until that is covered; the newest question keeps its
-            # own.
+            # block.
             live = {message.id for group in rest.tail for message in group.messages}
             live.add(self.newest_human)
             rest = replace(rest, blocks={key: b for key, b in self.blocks.items() if key in live})
@@ -316,9 +317,9 @@ class ContextParts:
         return rest if notes is None else rest.with_notes(notes)
 
     def todos_after_fold(self, count: int) -> str | None:
-        """Return the to-do list that is shown when the oldest `count` tail groups are covered.
+        """Return the to-do list that is shown once the oldest `count` tail groups are covered.
 
-        That of a graph's state counts where no later call is seen.
+        The list in a graph's state is used if no later call is shown.
         """
         if self.todos is None:
             return None
@@ -334,7 +335,7 @@ class ContextParts:
         """Return the context with working notes in the block of the newest human message.
 
         Args:
-            text: The notes; empty for none.
+            text: The notes; empty to remove them.
             others: Whether those in the blocks of other messages stay.
         """
         key = self.newest_human or ""
@@ -348,7 +349,7 @@ class ContextParts:
 
     @property
     def has_notes(self) -> bool:
-        """True where a memory block has working notes."""
+        """Whether a memory block has working notes."""
         return any("notes" in block for block in self.blocks.values())
 
     def with_blocks(self, blocks: Mapping[str, Block]) -> ContextParts:

@@ -1,9 +1,8 @@
 """Splitting of a conversation into the parts of a request, under a memory state.
 
-What stands before a compaction block of the provider need not be sent; the block goes back
-unchanged. One that can be read (Anthropic's) is folded together with the messages that it stands
-for. One that is encrypted (OpenAI's) says nothing to a summarizer, so it stays in view until a
-newer one comes.
+Messages before a provider's compaction block need not be sent; the block goes back unchanged. A
+readable block (Anthropic's) is folded together with the messages that it represents. An encrypted
+one (OpenAI's) is useless to a summarizer, so it stays in view until a newer one arrives.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ def split_context(
 ) -> ContextParts:
     """Return the conversation under `state`.
 
-    Messages up to the summary's pointer are covered: of them only the kept ones are shown. Where
-    neither the pointer's message nor one of those before it is among `messages`, all of them are
-    tail: showing something twice is a smaller fault than losing it.
+    Messages up to the summary's pointer are covered; of these, only the kept ones are shown. If
+    neither the pointer's message nor one before it is among `messages`, all of them are
+    tail: showing something twice is better than losing it.
     """
     unique = with_ids(messages)
     summary = state["summary"]
@@ -101,15 +100,15 @@ def split_context(
 
 @dataclass(frozen=True, slots=True)
 class _Parser:
-    """Makes messages into groups as the provider accepts them, those of a conversation in order.
+    """Makes messages into groups that the provider accepts, in the order of the conversation.
 
     Attributes:
         repair: Repairs groups.
-        show_times: Messages that show their time; None for none.
+        show_times: Messages that show their time, or None.
         seen: First sights of messages without a time, by id.
         reading: How the outcomes of tool calls are read.
         outcomes: Outcomes of groups by the id of each one's last message.
-        adapted: Warnings of what is shown in another form.
+        adapted: Warnings about what is shown in another form.
     """
 
     repair: Repair
@@ -122,7 +121,7 @@ class _Parser:
     def groups(
         self, messages: Sequence[BaseMessage], *, are_kept: bool
     ) -> tuple[RepairedGroup, ...]:
-        """Return the groups of messages; of kept ones the answers before them may be missing."""
+        """Return the groups of messages; answers before kept messages may be missing."""
         found = groups([*filter(is_spoken, messages)])
         self.outcomes.update(self.reading.outcomes(found))
         shown, profile = [*map(self.repair.repaired, found)], self.repair.profile
@@ -137,10 +136,10 @@ class _Parser:
 def _covered(
     messages: NamedMessages, start: int, kept: Sequence[str]
 ) -> tuple[list[BaseMessage], list[BaseMessage]]:
-    """Return the covered messages that are looked at, and those of them that stay visible.
+    """Return the covered messages that are read, and those of them that stay visible.
 
-    No others are looked at: a turn costs what its window holds. The newest human message is always
-    visible; the state does not keep it where the application has removed a newer one since.
+    No others are read, so that a turn costs no more than its window. The newest human message is
+    always visible; the state does not list it if the application has removed a newer one since.
     """
     places = range(len(messages) - 1, -1, -1)
     newest = next((place for place in places if role_of(messages[place]) == "human"), start)
@@ -151,7 +150,7 @@ def _covered(
 
 
 def _without_bound_reasoning(context: ContextParts, sent: Sent) -> ContextParts:
-    """Return the context without reasoning that is bound to another prefix than the newest one."""
+    """Return the context without reasoning bound to a prefix other than the newest one."""
     covered_to = context.kept[-1].source.last_id if context.kept else None
     return replace(
         context,
@@ -172,13 +171,13 @@ def _fit_group(
 
 
 def _covered_todos(summary: RunningSummary) -> str:
-    """Return the to-do list of the newest entry that has one; empty for none."""
+    """Return the to-do list of the newest entry that has one, or an empty text."""
     entries = reversed(summary["entries"])
     return next((entry["todos"] for entry in entries if "todos" in entry), "")
 
 
 def _after_compaction(context: ContextParts, found: tuple[int, BaseMessage, bool]) -> ContextParts:
-    """Return the context without what stands before the newest compaction block.
+    """Return the context without the messages before the newest compaction block.
 
     Required messages stay: the first request, the newest human message, pinned ones.
     """
@@ -193,7 +192,7 @@ def _after_compaction(context: ContextParts, found: tuple[int, BaseMessage, bool
 def _newest_compaction(
     groups: Sequence[RepairedGroup],
 ) -> tuple[int, BaseMessage, bool] | None:
-    """Return the place of the newest block, its message, and whether the block can be read."""
+    """Return the index of the newest block, its message, and whether the block is readable."""
     with_blocks = [
         (place, message)
         for place, group in enumerate(groups)
@@ -207,13 +206,13 @@ def _newest_compaction(
 
 
 def _is_compaction(block: Any) -> bool:
-    """Return whether a block stands for messages; one without content is a failed attempt."""
+    """Return whether a block represents messages; one without content is a failed attempt."""
     held = _held(block)
     is_one = held.get("type") == "compaction"
     return is_one and bool(held.get("content") or held.get("encrypted_content"))
 
 
 def _held(block: Any) -> dict[str, Any]:
-    """Return a block as its provider writes it; LangChain's v1 form wraps it."""
+    """Return a block in its provider's form, which LangChain's v1 form wraps."""
     held = block.get("value", block) if isinstance(block, dict) else {}
     return held if isinstance(held, dict) else {}

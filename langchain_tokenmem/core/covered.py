@@ -1,8 +1,8 @@
-"""Messages that the running summary covers: where they end, and whether they say the same as then.
+"""Messages that the running summary covers: where they end, and whether they have changed since.
 
-An entry knows its messages by a digest of their ids, and their words by another one. A message that
-LangChain's ContextEditingMiddleware has cleared for a request carries what it said: the memory
-reads that, and it is no edit.
+An entry identifies its messages by a digest of their ids, and their words by another digest. A
+message that LangChain's ContextEditingMiddleware cleared for a request carries its original
+content: the memory reads that, and does not treat it as an edit.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ POINTER_IS_LOST = (
 
 
 def covered_end(messages: Sequence[BaseMessage], summary: RunningSummary) -> int:
-    """Return the index behind the last message that a summary covers; 0 where it is not known.
+    """Return the index after the last message that a summary covers; 0 if unknown.
 
-    Where the pointer's message was removed, the newest one before it that is still there counts.
+    If the pointer's message was removed, the newest existing one before it is used.
     """
     for key in (summary["covers_to"], *summary["entries"][-1]["last_ids"]):
         for index in range(len(messages) - 1, -1, -1):
@@ -46,16 +46,16 @@ def covered_end(messages: Sequence[BaseMessage], summary: RunningSummary) -> int
 def with_true_count(
     summary: RunningSummary, looked_at: Sequence[BaseMessage], end: int, state: MemoryState
 ) -> RunningSummary:
-    """Return a summary that covers no more messages than there are; the same where it does not.
+    """Return a summary whose count does not exceed the existing messages; unchanged if correct.
 
-    A store gives of what is covered only the kept messages and the last one: there nothing is
-    counted again.
+    Of the covered messages, a store returns only the kept ones and the last one: then nothing is
+    recounted.
 
     Args:
         summary: The running summary.
         looked_at: Covered messages that are kept, and system messages.
-        end: How many of the messages are covered; 0 where the pointer is lost.
-        state: Says what was removed from a graph's state, and is kept in an archive.
+        end: How many of the messages are covered; 0 if the pointer is lost.
+        state: Records what was removed from a graph's state and is kept in an archive.
     """
     if end and end - len(looked_at) <= 1:
         return summary
@@ -67,14 +67,14 @@ def with_true_count(
 def spans_of(
     summary: RunningSummary, messages: Sequence[BaseMessage]
 ) -> list[Sequence[BaseMessage]]:
-    """Return the messages of each entry, as far as they are here.
+    """Return the messages of each entry, as far as they are given.
 
-    An entry ends behind the newest of its last messages that is here, and begins where the one
-    before it ends.
+    An entry ends after the newest of its last messages that is given, and begins where the
+    previous one ends.
 
     Args:
         summary: The running summary.
-        messages: The conversation in order, system messages left out, each with an id.
+        messages: The conversation in order, without system messages, each with an id.
     """
     places = {message.id or "": place for place, message in enumerate(messages)}
     spans: list[Sequence[BaseMessage]] = []
@@ -87,7 +87,7 @@ def spans_of(
 
 
 def is_whole(entry: SummaryEntry, messages: Sequence[BaseMessage]) -> bool:
-    """Return whether these are the messages that an entry was written about, all of them."""
+    """Return whether these are exactly the messages that an entry was written about."""
     return len(messages) == entry["covered"] and entry.get("digest") == digest_of_ids(messages)
 
 
@@ -95,19 +95,19 @@ _DIGITS = 16
 
 
 def digest_of_ids(messages: Iterable[BaseMessage]) -> str:
-    """Return the digest by which an entry knows its messages."""
+    """Return the digest by which an entry identifies its messages."""
     return digest_of_texts(message.id or "" for message in messages)
 
 
 def digest_of_texts(texts: Iterable[str]) -> str:
-    """Return a digest of texts in any order: of two lists together it is the sum of theirs."""
+    """Return an order-independent digest of texts; that of two lists is the sum of theirs."""
     data = (text.encode("utf-8", "surrogatepass") for text in texts)
     digests = (hashlib.blake2b(one, digest_size=_DIGITS // 2).digest() for one in data)
     return _hex(sum(map(int.from_bytes, digests)))
 
 
 def sum_of_digests(digests: Sequence[str | None]) -> str | None:
-    """Return the digest of several lists together; None where one has none."""
+    """Return the digest of several lists together, or None if one of them has none."""
     known = [int(digest, 16) for digest in digests if digest]
     return _hex(sum(known)) if len(known) == len(digests) else None
 
@@ -117,11 +117,11 @@ def _hex(total: int) -> str:
 
 
 class _Said(dict[str, Any]):
-    """What a message said before it was cleared: of our making, so no input can bring one."""
+    """Content of a message before it was cleared; our own class, so no input can contain one."""
 
 
 def digest_of_words(messages: Iterable[BaseMessage]) -> str | None:
-    """Return a digest of messages' words; None where they cannot be compared."""
+    """Return a digest of the words of messages, or None if they cannot be compared."""
     try:
         return digest_of_texts(map(_words_of, messages))
     except (TypeError, ValueError, RecursionError):
@@ -131,11 +131,11 @@ def digest_of_words(messages: Iterable[BaseMessage]) -> str | None:
 def with_said(
     messages: Sequence[BaseMessage], originals: Sequence[BaseMessage]
 ) -> list[BaseMessage]:
-    """Return messages of a request; one that was cleared for it carries what it said.
+    """Return messages of a request; one that was cleared for it carries its original content.
 
     Args:
         messages: Messages of the request.
-        originals: Those of the conversation, as they were said.
+        originals: The original messages of the conversation.
     """
     if same_objects(messages, originals) or not any(map(_is_cleared, messages)):
         return [*messages]
@@ -149,13 +149,13 @@ def with_said(
 
 
 def as_said(message: BaseMessage) -> BaseMessage:
-    """Return a message as it was said, where it carries that; the same one else."""
+    """Return a message with its original content, if it carries that; otherwise unchanged."""
     said = marks_of(message).get("said")
     return without_said(message).model_copy(update=said) if isinstance(said, _Said) else message
 
 
 def without_said(message: BaseMessage) -> BaseMessage:
-    """Return a message without what it said before it was cleared."""
+    """Return a message without its original content from before it was cleared."""
     return unmarked(message, ["said"])
 
 
@@ -173,8 +173,8 @@ def _words_of(message: BaseMessage) -> str:
     """Return a message's words as JSON.
 
     Raises:
-        TypeError: When its content is no plain data, which may be stored in another form.
-        ValueError: When its content refers to itself, or is cleared for one request and not known.
+        TypeError: When its content is not plain data, which may be stored in another form.
+        ValueError: When its content refers to itself, or was cleared for a request and is unknown.
     """
     message = as_said(message)
     if _is_cleared(message):
@@ -186,15 +186,15 @@ def _words_of(message: BaseMessage) -> str:
 def without_words_of(
     changed: Collection[str], state: MemoryState, *, is_log_new: bool = False
 ) -> MemoryState:
-    """Return the state without blocks, notes and turn memories that have words of some messages.
+    """Return the state without blocks, notes and turn memories that quote some messages.
 
-    Turn memories and notes are read again at the next call.
+    Turn memories and notes are derived again at the next call.
 
     Args:
         changed: Ids of messages that were edited or hidden.
         state: The memory's state.
-        is_log_new: Whether entries of the running summary were written again: then the notes go
-            that were read from what they cover.
+        is_log_new: Whether entries of the running summary were rewritten: then the notes derived
+            from the messages that they cover are removed.
     """
     modes = state.get("modes")
     is_noted = modes is not None and not modes.get("words", {}).keys().isdisjoint(changed)
@@ -212,6 +212,6 @@ def without_words_of(
 
 
 def _unread(modes: ModesState) -> ModesState:
-    """Return the notes of a session of which nothing was read yet; its mode stays."""
+    """Return the notes of a session of which nothing was read yet; keep its mode."""
     fresh = new_modes_state(modes["mode"])
     return {**fresh, "chosen": modes["chosen"]} if "chosen" in modes else fresh

@@ -1,4 +1,4 @@
-"""Making of an explanation: the tree of parts, what is hidden, changes between two states."""
+"""Builds an explanation: the tree of parts, what is hidden, changes between two states."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def explanation_of(
         view: The view.
         context: Its parts, fitted to the limit.
         budget: Its budget.
-        state: The state that it was made under.
-        counted_by: Tells how its tokens are counted.
+        state: The state from which it was made.
+        counted_by: How its tokens are counted.
     """
     return Explanation(
         messages=list(view.messages),
@@ -63,10 +63,10 @@ def explanation_of(
 
 
 def change_between(before: MemoryState | None, after: MemoryState) -> Change | None:
-    """Return what changed between two states; None where the model sees what it saw before.
+    """Return what changed between two states; None if the model sees the same as before.
 
     Args:
-        before: The state before; None where it is not known: then the newest change is returned.
+        before: The state before; None if unknown: then the newest change is returned.
         after: The state after.
     """
     made = after.get("change")
@@ -75,7 +75,7 @@ def change_between(before: MemoryState | None, after: MemoryState) -> Change | N
     known = {entry["id"] for entry in old["entries"]} if old else set()
     new = [entry for entry in entries if entry["id"] not in known]
     last = new[-1] if new else None
-    # An entry that no compaction of this state made: imported, or written again.
+    # An entry that no compaction of this state made: imported, or rewritten.
     is_other = last is not None and (made is None or last["created_at"] > made["at"])
     if before is None:
         if last is not None and is_other:
@@ -97,10 +97,10 @@ def _change_of(made: ChangeMade) -> Change:
 
 
 def planned_change(context: ContextParts, plan: Plan) -> Change | None:
-    """Return what a plan would change; None for nothing.
+    """Return what a plan would change, or None if it changes nothing.
 
     Args:
-        context: The conversation that the plan was made for.
+        context: The conversation for which the plan was made.
         plan: The plan.
     """
     if plan.reason is None:
@@ -125,7 +125,7 @@ def _divided(total: int, weights: Sequence[int]) -> list[int]:
 
 
 def _part(name: str, tokens: int, children: Mapping[str, int]) -> Part:
-    """Return a part whose tokens are divided among children, by the tokens of each alone."""
+    """Return a part whose tokens are divided among children, by the tokens of each one alone."""
     shares = zip(children, _divided(tokens, [*children.values()]), strict=False)
     return Part(name, tokens, tuple(Part(child, share) for child, share in shares))
 
@@ -162,7 +162,7 @@ def _part_tree(context: ContextParts, parts: Mapping[str, int], tokens: int) -> 
 
 
 def _summary_sizes(context: ContextParts) -> dict[str, int]:
-    """Return the size of each text of the summary: a share is all that is asked of it."""
+    """Return the relative size of each text of the summary."""
     sizes: dict[str, int] = {}
     for entry in context.summary["entries"] if context.summary else ():
         sizes[f"entry {entry['id']}"] = sum(map(len, log_texts([entry])))
@@ -203,7 +203,7 @@ def _summarized(context: ContextParts, state: MemoryState) -> tuple[SummarizedMe
 
 
 def lines_of(entry: SummaryEntry) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the lines of an entry with the references of the messages that each tells."""
+    """Return the lines of an entry with the references of the messages that each describes."""
     texts = entry["text"].splitlines()
     names = [*map(tuple, entry.get("sources", []))][: len(texts)]
     names += [()] * (len(texts) - len(names))

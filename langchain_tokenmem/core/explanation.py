@@ -34,9 +34,9 @@ class Part:
     """A part of a request; the tokens of its children add up to its own.
 
     Attributes:
-        name: Its name: as in `TokenUsage.parts`, and plain words below that.
+        name: Its name: as in `TokenUsage.parts`, or plain words below that level.
         tokens: Its tokens.
-        children: What it is made of; empty where that is not known.
+        children: What it is made of; empty if unknown.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Part:
 
 @dataclass(frozen=True)
 class SummarizedMessages:
-    """Messages that an entry of the running summary stands for.
+    """Messages that an entry of the running summary represents.
 
     Attributes:
         entry: Id of the entry.
@@ -55,9 +55,9 @@ class SummarizedMessages:
         model: Name of the summarizer that wrote it.
         reason: Why it was made; see `SummaryEntry`.
         created_at: When, as UTC in ISO 8601.
-        lines: Each line of its text with the references of the messages that it tells; none where
-            the summarizer does not know them.
-        shown: Whether the request has the entry; the oldest may not fit.
+        lines: Each line of its text with the references of the messages that it describes; no
+            references if the summarizer does not know them.
+        shown: Whether the request contains the entry; the oldest may not fit.
     """
 
     entry: str
@@ -72,14 +72,14 @@ class SummarizedMessages:
 
 @dataclass(frozen=True)
 class ShortenedMessage:
-    """A message that the request shows in part.
+    """A message of which the request shows only a part.
 
     Attributes:
         id: Its id.
         reference: Its reference, by which `read_message` opens it.
-        name: The tool that it is a result of, else its speaker.
+        name: The tool whose result it is, else its speaker.
         before: Tokens of the whole message.
-        after: Tokens as it is shown.
+        after: Tokens of the shown part.
     """
 
     id: str
@@ -91,12 +91,12 @@ class ShortenedMessage:
 
 @dataclass(frozen=True)
 class Hidden:
-    """What of the conversation the request does not show in full.
+    """Parts of the conversation that the request does not show in full.
 
     Attributes:
         summarized: Messages in the running summary, by entry, oldest first.
         shortened: Messages that are shown in part, oldest first.
-        left_out: How many messages a marker stands for.
+        left_out: How many messages are replaced by a marker.
     """
 
     summarized: tuple[SummarizedMessages, ...] = ()
@@ -106,16 +106,16 @@ class Hidden:
 
 @dataclass(frozen=True)
 class Change:
-    """A change of what the model sees.
+    """A change in what the model sees.
 
     Attributes:
         reason: `compact_at`, `summarize_at`, `cold`, `limit`, `tail`, `manual`, `cut` (a message
             that is too long), or that of a `SummaryEntry`.
         summarized: How many messages went into the running summary.
-        shortened: How many messages are shown in part since.
-        at: When, as UTC in ISO 8601; None where the state does not tell.
-        before: Tokens of the request before it; None where they are not known.
-        after: Tokens after it, at most; None where they are not known.
+        shortened: How many messages have been shown in part since.
+        at: When, as UTC in ISO 8601; None if the state does not record it.
+        before: Tokens of the request before it; None if they are not known.
+        after: Tokens after it, at most; None if they are not known.
     """
 
     reason: str
@@ -135,7 +135,7 @@ class Change:
 
 @dataclass(frozen=True)
 class RecalledBlock:
-    """What recall and notes have put beside a message.
+    """What recall and notes added to a message.
 
     Attributes:
         beside: Reference of the message.
@@ -143,7 +143,7 @@ class RecalledBlock:
         messages: Ids of the recalled messages.
         notes: Levels of the kept notes, by their ids.
         scores: Scores of the recalled messages in their search, by their ids.
-        named: What the newest messages named, for which lines of earlier ones came back; only
+        named: What the newest messages named, for which lines of earlier ones were recalled; only
             beside a tool result.
     """
 
@@ -157,24 +157,24 @@ class RecalledBlock:
 
 @dataclass(frozen=True)
 class Explanation:
-    """One request, explained; printed it is a short report of at most 80 columns.
+    """One request, explained; printed, it is a short report of at most 80 columns.
 
     Attributes:
         messages: The request, exactly as it is sent.
         tokens: Its tokens.
-        limit: Most tokens that it may have.
+        limit: Maximum tokens allowed.
         window: The model's window, in tokens.
         threshold: Tokens from which a summary is due (`summarize_at`).
         parts: Its tokens, as a tree that adds up.
         hidden: What it does not show in full.
-        change: The newest change of what the model sees; None where nothing is hidden.
-        planned: What `compact` would do first; None for nothing, and for a request that was sent.
-        recalled: What recall and notes brought.
+        change: The newest change in what the model sees; None if nothing is hidden.
+        planned: What `compact` would do first; None if nothing, or if the request was sent already.
+        recalled: What recall and notes added.
         counted_by: How the tokens are counted, and with which vocabulary.
-        profile: Name of the legality profile that the list fits.
+        profile: Name of the legality profile that the list conforms to.
         warnings: Repairs and omissions.
-        session: Session or thread; empty where it is not known.
-        call: Number of the model call in it, from 1; None where it is not known.
+        session: Session or thread; empty if unknown.
+        call: Number of the model call in it, from 1; None if unknown.
     """
 
     messages: list[BaseMessage]
@@ -194,7 +194,7 @@ class Explanation:
     call: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the explanation as plain JSON, the messages as `message_to_dict` writes them."""
+        """Return the explanation as plain JSON, with messages in the form of `message_to_dict`."""
         whole = {
             **asdict(replace(self, messages=[])),
             "messages": [message_to_dict(message) for message in self.messages],
@@ -284,7 +284,7 @@ def _many(count: int, what: str) -> str:
 
 
 def _listed(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the first lines, and how many more there are."""
+    """Yield the first lines, and the number of the others."""
     every = [*lines]
     yield from every[:_MOST_LISTED]
     if len(every) > _MOST_LISTED:

@@ -1,7 +1,7 @@
 """Times of messages: where they come from, and the prefix that shows them.
 
-A message's time is its mark `created_at`, as every stored message has it; of a message without one,
-as a graph keeps them, the time when it was first seen, which the memory's state keeps.
+A message's time is its mark `created_at`, which every stored message has. For a message without
+one, as in a graph's state, it is the time when it was first seen, which the memory's state keeps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from langchain_tokenmem.core.messages import (
 from langchain_tokenmem.core.repair import RepairedGroup
 
 ShownTimes = Literal["human", "all"]
-"""Messages that show their time: those of the user, or those of the model, too."""
+"""Messages that show their time: those of the user, or also those of the model."""
 
 _STAMP = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\](?: |\n+|$)")
 """The prefix of a message's own time, as a model may copy it."""
@@ -34,13 +34,13 @@ _STAMP = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\](?: |\n+|$)")
 
 @dataclass(frozen=True, slots=True)
 class TimePrefixes:
-    """Messages that show their time, and the times that do not stand in the messages.
+    """Messages that show their time, and the times that are not in the messages.
 
     Attributes:
         shown: Whose messages show it.
         seen: First sights of messages without a time, as UTC in ISO 8601, by id.
-        tells_answers: Whether a human message tells when the answer before it was complete; not
-            where that answer may not be among the messages.
+        tells_answers: Whether a human message shows when the answer before it was complete; False
+            if that answer may be missing from the messages.
     """
 
     shown: ShownTimes
@@ -48,7 +48,7 @@ class TimePrefixes:
     tells_answers: bool = True
 
     def shown_on(self, groups: Sequence[RepairedGroup]) -> list[RepairedGroup]:
-        """Return groups, in order, as the provider takes them, whose messages show their times."""
+        """Return groups, in order, whose messages show their times, in the provider's form."""
         found: list[RepairedGroup] = []
         answered: datetime | None = None
         for group in groups:
@@ -72,7 +72,7 @@ class TimePrefixes:
         if moment is None:
             return message
         if role == "ai":
-            # One that a model has copied does not stand twice.
+            # Do not repeat one that a model has copied.
             bare = without_stamp(message)
             says_text = any(map(block_text, blocks_of(bare.content)))
             can_be_shown = says_text and not _is_signed(bare)
@@ -86,12 +86,12 @@ class TimePrefixes:
 
 
 def time_of(message: BaseMessage, seen: Mapping[str, str]) -> datetime | None:
-    """Return the time of a message in UTC: its mark, else its first sight; None for neither."""
+    """Return the time of a message in UTC: its mark, else its first sight, else None."""
     return _utc(marks_of(message).get("created_at")) or _utc(seen.get(message.id or ""))
 
 
 def _utc(written: Any) -> datetime | None:
-    """Return a time in ISO 8601 in UTC, which a time without a zone is; None for anything else."""
+    """Parse a time in ISO 8601, in UTC if it has no zone; return None for anything else."""
     try:
         moment = datetime.fromisoformat(written)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
@@ -100,16 +100,16 @@ def _utc(written: Any) -> datetime | None:
 
 
 def stamped(message: BaseMessage, moment: datetime) -> BaseMessage:
-    """Return a message with the mark of its time; the mark of the application wins."""
+    """Return a message marked with its time; a mark of the application takes precedence."""
     if marks_of(message).get("created_at") is not None:
         return message
     return marked(message, created_at=moment.isoformat())
 
 
 def without_stamp(message: BaseMessage) -> BaseMessage:
-    """Return an answer without a time that the model has copied to its very beginning.
+    """Return an answer without a time that the model copied to its beginning.
 
-    Anything else, and an answer that says nothing else, is returned as it is.
+    Any other message, and an answer with no other text, is returned unchanged.
 
     Example:
         >>> from langchain_core.messages import AIMessage
@@ -127,7 +127,7 @@ def without_stamp(message: BaseMessage) -> BaseMessage:
 
 
 def _without_stamp(blocks: Sequence[Any]) -> list[Any]:
-    """Return content blocks without a time at the beginning of the first one that holds text."""
+    """Return content blocks without a time at the beginning of the first one with text."""
     place = next((n for n, block in enumerate(blocks) if not is_reasoning_block(block)), None)
     first = None if place is None else blocks[place]
     text = first.get("text") if isinstance(first, dict) else first
@@ -149,17 +149,17 @@ def first_sights(
 ) -> list[list[str]]:
     """Return the first sights of the messages that are not covered.
 
-    A message that is new is said now, but for what lies before the newest question: when that was
-    said is not known, unless its reply was seen.
+    A new message gets the current time. For messages before the newest question the time is
+    unknown, unless their reply was seen.
 
     Args:
         times: First sights so far: pairs of id and time.
         messages: The messages that are not covered, each with an id.
         now: The time, in UTC.
-        shown: Whose messages show their time: where it is those of users, of an assistant's
-            messages in a row only the last one's time is of use.
+        shown: Whose messages show their time: if only those of users, then of consecutive
+            assistant messages only the last one's time is needed.
         kept: Ids of covered messages that are shown.
-        replies: Times of replies by id, from when they were complete.
+        replies: Times at which replies were complete, by id.
     """
     said = [message for message in messages if _speaker(message)]
     ids = [message.id or "" for message in said]
@@ -183,7 +183,7 @@ def first_sights(
 
 
 def _speaker(message: BaseMessage) -> str | None:
-    """Return `human` or `ai`; None for what shows no time: tool results, system messages."""
+    """Return `human` or `ai`; None for messages without a time, such as tool results."""
     role = role_of(message)
     return role if role in {"human", "ai"} and not result_ids(message) else None
 
@@ -202,7 +202,7 @@ def _with_prefix(message: BaseMessage, prefix: str) -> BaseMessage:
 
 
 def _is_signed(message: BaseMessage) -> bool:
-    """Return whether a message holds reasoning, or anything that its provider has signed."""
+    """Return whether a message contains reasoning, or anything that its provider has signed."""
     held = blocks_of(message.content)
     if any(is_reasoning_block(block) or _has_signature(block) for block in held):
         return True

@@ -1,6 +1,6 @@
 """Helpers for messages: ids, roles, texts, metadata and groups.
 
-Nothing here changes a message that it is given; what differs is a copy.
+Nothing here modifies a given message; a changed message is a copy.
 """
 
 from __future__ import annotations
@@ -41,35 +41,36 @@ _ROLES: dict[str, Role] = {
 }
 _SPEAKERS = {"human": "user", "ai": "assistant"}
 CHAT_TYPES = frozenset({"human", "ai", "tool"})
-"""Types of messages that are spoken whatever else they hold."""
+"""Types of messages that are always part of the conversation, regardless of their content."""
 
 _HIDDEN_BLOCKS = REASONING | {"tool_use", "tool_call", "tool_call_chunk", "function_call"}
 
 
 def role_of(message: BaseMessage) -> Role:
-    """Return the role of a message; of a `ChatMessage` its own, any unknown role as human."""
+    """Return the role of a message; a `ChatMessage` has its own, an unknown one is human."""
     if isinstance(message, ChatMessage):
         return _ROLES.get(message.role, "human")
     return _ROLES.get(message.type, "human")
 
 
 def speaker_of(role: str, name: str | None = None) -> str:
-    """Return the speaker of a message as a text names it: by name, else `user`, `assistant`, ..."""
+    """Return the speaker of a message for a text: its name, else `user`, `assistant`, ..."""
     return name or _SPEAKERS.get(role, role)
 
 
 def as_one_message(text: str) -> str:
-    """Return the text of one message in a list of several: each further line is indented.
+    """Return the text of one message for a list of several: each further line is indented.
 
-    So nothing that a message says can pass for the beginning of another one.
+    So no text in a message can be mistaken for the beginning of another one.
     """
     return "\n  ".join(text.splitlines())
 
 
 def well_formed(text: str) -> str:
-    """Return a text that UTF-8 can hold: half a surrogate pair in it becomes U+FFFD.
+    """Return a text that UTF-8 can encode: half a surrogate pair in it becomes U+FFFD.
 
-    A stream that was cut within an emoji leaves half of one. No provider takes it, nor does a hash.
+    A stream that was cut within an emoji leaves half of one. Neither providers nor hashes accept
+    it.
     """
     if text.isascii():
         return text
@@ -81,9 +82,9 @@ def well_formed(text: str) -> str:
 
 
 def text_of(message: BaseMessage) -> str:
-    """Return the readable text of a message; media stand in it as handles such as `[image]`.
+    """Return the readable text of a message, with media as handles such as `[image]`.
 
-    Reasoning blocks and tool calls have no text here: they are no part of the conversation.
+    Reasoning blocks and tool calls have no text here: they are not part of the conversation.
     """
     if isinstance(message.content, str):
         return well_formed(message.content)
@@ -133,7 +134,7 @@ def _clean(value: Any, depth: int = 0) -> Any:
 
 
 def is_reasoning_block(block: Any) -> bool:
-    """Return whether a content block holds a model's reasoning."""
+    """Return whether a content block contains a model's reasoning."""
     return isinstance(block, dict) and block.get("type") in REASONING
 
 
@@ -158,13 +159,13 @@ def digest_of(message: BaseMessage) -> str:
 
 
 class NamedMessages(list[BaseMessage]):
-    """Messages of a conversation, each with an id of its own, from which one is found at once.
+    """Messages of a conversation, each with a unique id, with a lookup by id.
 
     Made by `with_ids` and not changed afterwards.
 
     Attributes:
-        places: Place of each message by its id.
-        unspoken: Places of the messages that nobody speaks: system messages and the like.
+        places: Index of each message by its id.
+        unspoken: Indexes of messages outside the conversation: system messages and the like.
     """
 
     def __init__(self, messages: Iterable[BaseMessage], places: Mapping[str | None, int]) -> None:
@@ -173,7 +174,7 @@ class NamedMessages(list[BaseMessage]):
         self.unspoken = [n for n, one in enumerate(self) if one.type not in CHAT_TYPES]
 
     def extended(self, rest: Sequence[BaseMessage]) -> NamedMessages | None:
-        """Return these messages and some behind them; None where one of those has no id yet."""
+        """Return these messages followed by others; None if one of those has no id yet."""
         if not rest:
             return self
         found = with_ids(rest)
@@ -189,11 +190,11 @@ class NamedMessages(list[BaseMessage]):
 
 
 def with_ids(messages: Sequence[BaseMessage]) -> NamedMessages:
-    """Return the messages, each with an id of its own; what it returned before, as it is.
+    """Return the messages, each with a unique id; an earlier return value is returned unchanged.
 
-    A message without an id gets one from its content and from how often that content came before,
-    so that the same list always gets the same ids. Of two messages with the same id and content the
-    first stays; a message with the same id and other content gets the id with a suffix.
+    A message without an id gets one from its content and the number of earlier messages with that
+    content, so that the same list always gets the same ids. Of two messages with the same id and
+    content the first stays; a message with the same id and other content gets a suffixed id.
     """
     if isinstance(messages, NamedMessages):
         return messages
@@ -217,12 +218,12 @@ def with_ids(messages: Sequence[BaseMessage]) -> NamedMessages:
 
 
 def same_objects(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Return whether two sequences hold the very same objects."""
+    """Return whether two sequences contain the same objects, by identity."""
     return len(one) == len(other) and all(map(is_, one, other))
 
 
 def is_spoken(message: BaseMessage) -> bool:
-    """Return whether a message is part of the conversation: all but system and remove ones."""
+    """Return whether a message is part of the conversation: not a system or remove message."""
     return role_of(message) not in {"system", "remove"}
 
 
@@ -252,7 +253,7 @@ def marked(message: BaseMessage, **marks: Any) -> BaseMessage:
 
 
 def unmarked(message: BaseMessage, names: Iterable[str]) -> BaseMessage:
-    """Return a message without some of the memory's metadata; the same one where it has none."""
+    """Return a message without some of the memory's metadata; unchanged if it has none."""
     marks, gone = marks_of(message), {*names}
     if gone.isdisjoint(marks):
         return message
@@ -263,14 +264,14 @@ def unmarked(message: BaseMessage, names: Iterable[str]) -> BaseMessage:
 
 
 def is_pinned(message: BaseMessage) -> bool:
-    """Return whether the application pinned this message by the mark `pinned`."""
+    """Return whether the application pinned this message with the mark `pinned`."""
     return bool(message.response_metadata) and marks_of(message).get("pinned") is True
 
 
 def call_ids(message: BaseMessage) -> list[str]:
     """Return the ids of the tool calls that an AI message makes, valid and invalid ones.
 
-    A call without an id has one that is derived from the message's id and its place in it.
+    A call without an id gets one derived from the message's id and its position there.
     """
     if not isinstance(message, AIMessage):
         return []
@@ -280,12 +281,12 @@ def call_ids(message: BaseMessage) -> list[str]:
 
 
 def calls_of(message: AIMessage) -> list[Any]:
-    """Return the tool calls that an AI message makes, invalid ones behind valid ones."""
+    """Return the tool calls of an AI message, first the valid and then the invalid ones."""
     return [*message.tool_calls, *message.invalid_tool_calls]
 
 
 def blank_call_id(message: BaseMessage, place: int) -> str:
-    """Return the id of a call that came without one, as short and plain as providers ask."""
+    """Return an id for a call without one, short and plain enough for every provider."""
     digest = hashlib.blake2b(
         f"{message.id}/{place}".encode("utf-8", "surrogatepass"), digest_size=12
     )
@@ -293,14 +294,14 @@ def blank_call_id(message: BaseMessage, place: int) -> str:
 
 
 def blank_call_ids(message: BaseMessage) -> list[str]:
-    """Return the derived ids of the calls that came without one."""
+    """Return the derived ids of the calls without one."""
     calls = calls_of(message) if isinstance(message, AIMessage) else []
     return [blank_call_id(message, n) for n, call in enumerate(calls) if not call.get("id")]
 
 
 def calls_in_content(message: AIMessage, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the `tool_use` blocks whose call stands in the content alone."""
-    if isinstance(message.content, str):  # it is long, and each of its letters no block
+    """Return the `tool_use` blocks whose call is only in the content."""
+    if isinstance(message.content, str):  # do not iterate over its characters
         return []
     return [
         block
@@ -320,7 +321,7 @@ def result_id(message: BaseMessage) -> str | None:
 def result_ids(message: BaseMessage) -> list[str]:
     """Return the ids of the calls that a message answers.
 
-    A human message may hold results as Anthropic writes them: blocks of type `tool_result`.
+    A human message may contain results in Anthropic's form: blocks of type `tool_result`.
     """
     if isinstance(message, ToolMessage):
         return [message.tool_call_id]
@@ -339,15 +340,15 @@ def is_result_block(block: Any) -> bool:
 class Group:
     """The unit of every cut: one message, or an AI message with calls and all of their results.
 
-    A message that stands between a call and its late result belongs to the group, so a group is
-    always a run of neighbours in the transcript.
+    A message between a call and its late result belongs to the group, so a group is
+    always a contiguous run in the transcript.
     """
 
     messages: tuple[BaseMessage, ...]
 
     @property
     def last_id(self) -> str:
-        """Id of the last message, the value of a pointer that covers the group."""
+        """Id of the last message, which is the value of a pointer that covers the group."""
         return self.messages[-1].id or ""
 
 
@@ -355,7 +356,7 @@ def groups(messages: Sequence[BaseMessage]) -> list[Group]:
     """Return the messages as groups, in order.
 
     A result belongs to the nearest run of AI messages before it. A call that is still open when
-    the model speaks again stays unanswered, so one lost result can never weld a conversation
+    the model speaks again stays unanswered, so one lost result can never merge a conversation
     into a single group.
 
     Example:
@@ -395,7 +396,7 @@ _SHORT = 6
 
 
 def reference(key: str | None, digits: int = _SHORT) -> str:
-    """Return the reference of a message with an id: the first hex digits of the id's hash.
+    """Return the reference of the message with an id: the first hex digits of the id's hash.
 
     Example:
         >>> reference("m1")
@@ -407,9 +408,9 @@ def reference(key: str | None, digits: int = _SHORT) -> str:
 
 
 def messages_named(messages: Sequence[BaseMessage], name: str) -> list[BaseMessage]:
-    """Return the messages that a name opens: that of an id, else those of a reference.
+    """Return the messages with a name: the one with that id, else those with that reference.
 
-    Two messages may share a short reference; a longer one, up to 32 digits, tells them apart.
+    Two messages may share a short reference; a longer one, up to 32 digits, distinguishes them.
     """
     found = [message for message in messages if message.id == name]
     if found or len(name) < _SHORT:
@@ -419,6 +420,6 @@ def messages_named(messages: Sequence[BaseMessage], name: str) -> list[BaseMessa
 
 
 def _ids_of(message: BaseMessage) -> list[str]:
-    """Return the id of a message, and those of the results in it where they are shown apart."""
+    """Return the id of a message, and those of its results if they are shown separately."""
     key = message.id or ""
     return [key, *(f"{key}~{result}" for result in result_ids(message))]

@@ -21,7 +21,7 @@ PINS_CHANNEL = "token_memory_pins"
 _ID = re.compile(r"pin_[0-9a-f]{8}")
 
 MAX_PIN = 4_000
-"""Characters of a pin: it stands in every request."""
+"""Maximum characters of a pin, because it is in every request."""
 
 _TITLES: Mapping[Author, str] = {
     "application": "Pinned for this conversation:",
@@ -34,21 +34,21 @@ def new_pin(text: Any, *, by: Author = "application", source: str = "") -> Pin:
     """Return a pin.
 
     Args:
-        text: What is pinned.
+        text: The text to pin.
         by: Who pins it.
-        source: Reference of the message that it was taken from; empty for none.
+        source: Reference of the message from which it was taken; empty if there is none.
 
     Raises:
-        ConfigurationError: When the text is blank, no text, or longer than 4,000 characters.
+        ConfigurationError: When it is blank, not a text, or longer than 4,000 characters.
     """
     given = text if isinstance(text, str) else ""
     plain = given.replace("\0", "").encode("utf-8", "replace").decode().strip()
     if not plain:
-        raise ConfigurationError("A pin is a text, and not blank.")
+        raise ConfigurationError("A pin must be a text that is not blank.")
     if len(plain) > MAX_PIN:
         raise ConfigurationError(
-            f"The text has {len(plain):,} characters; a pin has at most {MAX_PIN:,}, for it stands "
-            "in every request. Pin the point of it."
+            f"The text has {len(plain):,} characters; a pin has at most {MAX_PIN:,}, because it is "
+            "in every request. Pin only the main point."
         )
     digest = hashlib.sha256(plain.encode()).hexdigest()
     return {"id": f"pin_{digest[:8]}", "text": plain, "by": by, "source": source}
@@ -80,12 +80,12 @@ def pin_update(text: str, *, unpin: bool = False) -> dict[str, Any]:
 
 
 def pin_named(pins: Iterable[Pin], name: str) -> Pin | None:
-    """Return the pin of an id or a text."""
+    """Return the pin with an id or a text."""
     return next((pin for pin in pins if name.strip() in {pin["id"], pin["text"]}), None)
 
 
 def with_pins(state: MemoryState, channel: Mapping[str, Pin | None] | None) -> MemoryState:
-    """Return a state with the pins of a graph's channel; as it is where they are the same.
+    """Return a state with the pins of a graph's channel; unchanged if they are the same.
 
     Args:
         state: The memory's state.
@@ -106,14 +106,14 @@ def with_pinned_text(
 ) -> ContextParts:
     """Return the context of a request with the pins of a state, within `shares.pinned`.
 
-    They stand in the system message. Where the request shows no system text, and the application
-    may have one around it, they stand in the first human message: providers and chat templates
-    that take one system message would refuse a second one.
+    They go into the system message. If the request shows no system text, and the application
+    may have one around it, they go into the first human message: providers and chat templates
+    that accept one system message would refuse a second one.
 
     Args:
         context: The context.
-        state: Has the pins.
-        budget: Has their share.
+        state: The state with the pins.
+        budget: The budget with their share.
         count_text: Counts the tokens of a text.
         is_whole: Whether the request has no other system text than the context's.
     """
@@ -131,11 +131,11 @@ def with_pinned_text(
 
 
 def pins_text(pins: Sequence[Pin], most: int, count_text: Callable[[str], int]) -> tuple[str, int]:
-    """Return the text of pins in the system part, and how many do not fit.
+    """Return the text of pins for the request, and how many of them do not fit.
 
     Args:
-        pins: Those that are shown, in their order.
-        most: Tokens that the text may have.
+        pins: The pins to show, in order.
+        most: Maximum tokens of the text.
         count_text: Counts the tokens of a text.
     """
     chosen: list[Pin] = []
@@ -151,7 +151,7 @@ def pins_text(pins: Sequence[Pin], most: int, count_text: Callable[[str], int]) 
 def _cut_to_fit(
     chosen: Sequence[Pin], pin: Pin, most: int, count_text: Callable[[str], int]
 ) -> Pin | None:
-    """Return the beginning of a pin that still fits; None where nothing of it does."""
+    """Return the beginning of a pin that still fits, or None if nothing does."""
     text = pin["text"]
     while len(text) > len(_CUT):
         text = text[: len(text) // 2]

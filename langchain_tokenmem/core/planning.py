@@ -1,10 +1,10 @@
 """Planning of compaction: when it is due, which results to shorten, which groups to summarize.
 
-One idea keeps prompt caches warm: a change of the prefix must pay for itself. Each one brings the
-request down to `target`, or as near as the newest group allows, in this order: old tool results
-shortened, old groups folded, the summary kept short, the first request cut. It is made only if it
-frees enough (`_pays`), or if the limit forces it. As only what was added can be freed, the number
-of changes is bounded by the tokens added.
+One idea keeps prompt caches warm: a change of the prefix must pay for itself. Each change brings
+the request down to `target`, or as near as the newest group allows, in this order: shorten old
+tool results, fold old groups, keep the summary short, cut the first request. It is made only if it
+frees enough (`_pays`), or if the limit forces it. Because only added tokens can be freed, the
+number of changes is bounded by the tokens added.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ Reason = Literal["compact_at", "summarize_at", "limit", "tail", "manual", "cold"
 
 @dataclass(frozen=True, slots=True)
 class LogChange:
-    """Change of the running summary by a fold.
+    """How a fold changes the running summary.
 
     Attributes:
-        entry_tokens: Most tokens of the new entry's text; 0 for an entry without one.
+        entry_tokens: Maximum tokens of the new entry's text; 0 for an entry without one.
         condense: How many of the oldest entries are condensed into one; 0 for none.
-        condensed_tokens: Most tokens of the text of that one.
-        tokens: Tokens of all entries afterwards, with their frames, at most.
+        condensed_tokens: Maximum tokens of that entry's text.
+        tokens: Maximum tokens of all entries afterwards, with their frames.
     """
 
     entry_tokens: int = 0
@@ -59,9 +59,9 @@ class Plan:
         reason: Reason for a change of the prefix; None without a change.
         cuts: All cuts of visible messages from now on.
         fold: How many of the oldest tail groups go into the running summary.
-        before: Tokens of the request as it stands.
-        after: Tokens of the request once the plan is carried out, at most.
-        kept: Ids of the covered messages that stay visible; None where that does not change.
+        before: Tokens of the current request.
+        after: Maximum tokens of the request once the plan is carried out.
+        kept: Ids of the covered messages that stay visible; None if that does not change.
         log: Change of the running summary.
         warnings: Warnings for the caller.
     """
@@ -83,8 +83,8 @@ class _FoldReason:
     Attributes:
         reason: Its name.
         forced: Whether it is done even if it frees little.
-        to_recent: Whether everything but the recent share goes.
-        messages: How many messages go at the least.
+        to_recent: Whether everything but the recent share is folded.
+        messages: Minimum number of messages to fold.
     """
 
     reason: Reason
@@ -108,14 +108,14 @@ def plan(
     Args:
         context: The conversation under its state, no message over its share (`cap_messages`).
         budget: The thresholds.
-        force: Fold whatever the recent share leaves, below the thresholds too.
+        force: Fold everything outside the recent share, even below the thresholds.
         policy: When a summary is due.
         steps: Which steps may be taken.
         may_condense: Whether older entries of the running summary may be condensed.
-        is_cold: Whether no provider's cache has the prefix any more: a change of it is free.
+        is_cold: Whether no provider still has the prefix cached, so that changing it is free.
 
     Returns:
-        The plan; without a reason when only a message that was never sent is cut, or nothing.
+        The plan; without a reason if nothing changes, or only a message that was never sent is cut.
 
     Raises:
         BudgetExceededError: When the fixed parts leave no room for a conversation.
@@ -139,17 +139,17 @@ def plan(
     log = LogForecast.of(shorter, budget, may_condense=may_condense)
     recent = min(recent, _window_start(context, policy.window))
     if (shown := context.rules.max_messages) is not None:
-        # What no view shows any more is not recent: the summary has it as soon as one is made.
+        # What no view shows any more is not recent: the next summary includes it.
         recent = max(recent, _window_start(context, shown))
     return _plan_change(shorter, budget, idle, log, recent=recent, due=due)
 
 
 def _pays(before: int, after: int, budget: TokenBudget, *, entry: int = 0) -> bool:
-    """Return whether a change of the prefix pays for itself: it frees what the thresholds ask for.
+    """Return whether a change of the prefix pays for itself by the tokens that it frees.
 
-    One that ends at the target, a new entry of `entry` tokens aside, has to free half of what lies
-    between `summarize_at` and `target`; one that cannot get there all of it, or it would be made
-    again soon.
+    A change that reaches the target, not counting a new entry of `entry` tokens, must free half of
+    the tokens between `summarize_at` and `target`. One that does not reach it must free all of
+    them, or it would soon be repeated.
     """
     between = budget.summarize_tokens - budget.target_tokens
     least = between // 2 if after - entry <= budget.target_tokens else between
@@ -165,7 +165,7 @@ def _fold_reason(
     force: bool,
     is_cold: bool,
 ) -> _FoldReason | None:
-    """Return the reason for folding groups; None where there is none."""
+    """Return the reason for folding groups, or None."""
     over = messages - (policy.max_tail_messages or messages)
     trigger = policy.trigger
     if force:
@@ -196,7 +196,7 @@ def _plan_change(
     """Return the plan that folds groups, or the idle one if no change pays for itself."""
     before = idle.before
     folded = _plan_fold(shorter, budget, log, recent=recent, due=due)
-    # The lines of the new entry may pass the target: what is folded has no other room.
+    # The lines of the new entry may exceed the target: what is folded has no other place.
     pays = _pays(before, folded.after, budget, entry=folded.log.entry_tokens)
     if folded.fold and (due.forced or pays):
         return replace(folded, reason=due.reason, before=before)
@@ -209,7 +209,7 @@ def _plan_change(
 def _recent_start(context: ContextParts, budget: TokenBudget) -> int:
     """Return the index of the first tail group of the recent share.
 
-    What the model has not answered yet is always in it.
+    Messages that the model has not answered yet are always in it.
     """
     sizes = context.sizes(context.tail)
     used = accumulate(reversed(sizes))
@@ -218,14 +218,14 @@ def _recent_start(context: ContextParts, budget: TokenBudget) -> int:
 
 
 def _window_start(context: ContextParts, messages: int) -> int:
-    """Return the index of the first tail group of the newest so many messages."""
+    """Return the index of the tail group with which the newest `messages` messages begin."""
     held = accumulate(len(group.source.messages) for group in reversed(context.tail))
     before = sum(1 for total in held if total < messages)
     return max(0, len(context.tail) - before - bool(messages))
 
 
 def _groups_with(context: ContextParts, messages: int) -> int:
-    """Return the number of oldest groups that hold so many messages; the newest ones stay."""
+    """Return the number of oldest groups with that many messages; the newest groups stay."""
     held = list(accumulate(len(group.source.messages) for group in context.tail))
     found = next((index + 1 for index, total in enumerate(held) if total >= messages), len(held))
     return min(found, context.newest_start()) if messages else 0
@@ -258,7 +258,7 @@ def _shorten_old_results(context: ContextParts, budget: TokenBudget, recent: int
 
 
 def _kept_whole(context: ContextParts) -> Iterator[str]:
-    """Yield the ids of tool results that the application wants whole: the newest, some tools'."""
+    """Yield the ids of tool results to keep whole: the newest, and those of `whole_tools`."""
     results: list[str] = []
     for group in context.tail:
         names = {
@@ -284,10 +284,10 @@ def _plan_fold(
     recent: int,
     due: _FoldReason,
 ) -> Plan:
-    """Return the plan that folds the fewest groups to reach the target, or all but the newest.
+    """Return the plan with the fewest groups to fold for the target, or all but the newest.
 
-    Where these are not enough, the summary has half of its share at most, and the first request is
-    cut, too; the newest human message only where the limit forces the change.
+    If these are not enough, the summary gets at most half of its share, and the first request is
+    also cut; the newest human message only if the limit forces the change.
     """
     newest = context.newest_start()
     fold = fewest_folds(context, budget.target_tokens, within=newest, log=log)
@@ -317,19 +317,19 @@ def _plan_fold(
 # --- the running summary after a fold
 
 MIN_ENTRY = 56
-"""Tokens that a new entry may always have where there is room, however little is folded: in fewer a
+"""Tokens that a new entry may always have if they fit, however little is folded: with fewer, a
 model cannot write notes under a heading."""
 
 ENTRY_SHARE = 0.33
-"""Share of `shares.summary` that one entry has at most."""
+"""Maximum share of `shares.summary` for one entry."""
 
 SPOKEN_TOKENS, CALL_TOKENS = 36, 20
-"""Tokens of the shortest line about what a user says or an assistant answers, and about a call.
+"""Tokens of the shortest line about a user's or an assistant's message, and about a call.
 
-An entry always has room for these lines of what is folded."""
+An entry always has room for these lines about what is folded."""
 
 _SEAM = 2
-"""Tokens that a tokenizer may make of two texts that meet."""
+"""Tokens that a tokenizer may add where two texts meet."""
 
 _EMPTY_ENTRY: SummaryEntry = {
     "id": "",
@@ -346,24 +346,24 @@ _EMPTY_ENTRY: SummaryEntry = {
     "created_at": "",
     "failures": [],
 }
-"""An entry that is nothing but its frame, the widest there is."""
+"""An entry that consists only of its frame, the largest possible one."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogForecast:
-    """Tokens of the running summary: entries grow by one with each fold, until they are condensed.
+    """Tokens of the running summary: each fold adds an entry, until they are condensed.
 
     Attributes:
         sizes: Tokens of each entry so far, with its frame; 0 for one without a text.
         frame: Tokens of an entry's frame.
         introduction: Tokens of the line before the first entry.
-        most: Most tokens of all entries with their frames.
-        entry: Most tokens of a new entry's text.
-        goal: Tokens up to which a new entry may fill the request. That is the target. Where the
-            fixed parts alone are near it, it is `target` as a share of what they leave: the entry
-            is all that stays of what is folded.
-        folded: Tokens of the oldest tail groups together, by their number.
-        least: Tokens of the shortest lines about these groups, by their number.
+        most: Maximum tokens of all entries with their frames.
+        entry: Maximum tokens of a new entry's text.
+        goal: Tokens up to which a new entry may fill the request: the target. If the
+            fixed parts alone are near it, it is `target` as a share of what they leave, because the
+            entry is all that remains of what is folded.
+        folded: Total tokens of the oldest tail groups, by the number of groups.
+        least: Tokens of the shortest lines about these groups, by the number of groups.
         may_condense: Whether older entries may be condensed.
     """
 
@@ -383,7 +383,7 @@ class LogForecast:
 
         Args:
             context: The conversation under its state.
-            budget: Has the share of the summary, and the target.
+            budget: The budget with the summary's share and the target.
             may_condense: Whether older entries may be condensed.
         """
         bare = replace(context, system=None, kept=(), tail=(), blocks={})
@@ -394,7 +394,7 @@ class LogForecast:
         alone = bare.added_tokens(log_texts([empty]))
 
         def size_of(entry: SummaryEntry) -> int:
-            # Counted anew: another model, or its reports, may have changed the counts since.
+            # Recounted: another model, or its reports, may have changed the counts since.
             if not entry["text"]:
                 return 0
             return bare.added_tokens(log_texts([empty, entry])) - alone + _SEAM
@@ -421,15 +421,16 @@ class LogForecast:
         )
 
     def change(self, fold: int, *, room: int | None = None) -> LogChange:
-        """Return what happens when so many of the oldest tail groups are folded.
+        """Return the change of the running summary when the oldest tail groups are folded.
 
-        The new entry has half of them at most, and `entry`, but always room for the shortest lines
-        about them. Only where all pass `most` with it, the oldest are condensed into one, which has
-        between a third and four fifths of it: what the new one leaves.
+        The new entry has at most half of their tokens, and at most `entry`, but always room for
+        the shortest lines about them. Only if all entries together would exceed `most`, the oldest
+        are condensed into one, which gets what the new one leaves: between a third and four fifths
+        of `most`.
 
         Args:
             fold: The number of groups.
-            room: Tokens that the new entry should have at most with its frame; default: any.
+            room: Maximum tokens of the new entry with its frame, if possible; default: any.
         """
         used, folded, least = sum(self.sizes), self.folded[fold], self.least[fold]
         if not folded:
@@ -444,7 +445,7 @@ class LogForecast:
             lines = min(max(MIN_ENTRY, least), self.most // 2) + self.frame
             room = max(self.most // 3, min(self.most * 4 // 5, self.most - lines))
             count, tokens = self._condensed(room)
-            # Where not even one text has room in that, what is written stays.
+            # If not even one text fits in that, the existing entries stay.
             if self._text_of(tokens):
                 condense, condensed = count, tokens
                 used = condensed + sum(self.sizes[count:])
@@ -454,9 +455,9 @@ class LogForecast:
         return LogChange(entry, condense, text, after + (self.introduction if after else 0))
 
     def _condensed(self, room: int) -> tuple[int, int]:
-        """Return how many entries are condensed into one, and its tokens: `room` at most.
+        """Return how many entries are condensed into one, and its tokens, at most `room`.
 
-        The newest ones stay, up to half of the room, where the others are more than the room.
+        The newest entries stay, up to half of the room, if the others exceed the room.
         """
         newest = accumulate(reversed(self.sizes))
         stay = sum(1 for total in newest if total <= room // 2)
@@ -466,7 +467,7 @@ class LogForecast:
         return count, min(room, sum(self.sizes[:count]))
 
     def _text_of(self, tokens: int) -> int:
-        """Return the tokens that are left for the text of an entry."""
+        """Return the tokens left for the text of an entry."""
         return max(0, tokens - self.frame)
 
 
@@ -476,14 +477,14 @@ def fewest_folds(
     """Return the fewest of the oldest tail groups to fold so that the request is within `goal`.
 
     None if not even `within` of them are enough. The number is found by bisection: for each try the
-    request is made and counted. Folding one more group nearly always makes the request smaller; it
-    may, but seldom does, bring a turn memory into view that is longer than the group.
+    request is built and counted. Folding one more group nearly always makes the request smaller;
+    rarely, it brings a turn memory into view that is longer than the group.
 
     Args:
         context: The conversation under its state.
-        goal: Tokens of the request, at most.
-        within: Most groups to fold.
-        log: How the running summary grows; None where no entry is written.
+        goal: Maximum tokens of the request.
+        within: Maximum groups to fold.
+        log: How the running summary grows; None if no entry is written.
     """
 
     def is_enough(fold: int) -> bool:

@@ -1,4 +1,4 @@
-"""Legality profiles: what each provider refuses, and the profile that fits a model.
+"""Legality profiles: what each provider refuses, and which profile fits a model.
 
 Sources: the providers' API references (OpenAI chat and responses, Anthropic messages, Gemini
 generateContent, Bedrock Converse) and the chat templates of Mistral, as of November 2026.
@@ -19,34 +19,33 @@ from langchain_tokenmem.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class LegalityProfile:
-    """Requirements of one provider on a list of messages.
+    """Requirements of one provider for a list of messages.
 
-    The common ground holds under every profile: system text in front, a human message first,
-    each tool call directly followed by its results, no empty assistant message.
+    Common to all profiles: system text at the beginning, a human message first, each tool call
+    directly followed by its results, no empty assistant message.
 
     Args:
         name: Name of the profile.
-        providers: How LangChain names the provider in `response_metadata["model_provider"]`, as
-            beginnings of that name; empty for any.
-        alternates: Human and assistant take turns: neighbours of one role become one message.
-        answers_results: An assistant message stands between a tool result and a human message;
-            a minimal one is put there.
-        ends_with_input: The last message is not the assistant's; where it is, the model is asked
-            to go on.
-        refuses_blank: A human message without content is refused; it says so in brackets.
-        pairs_reasoning: A reasoning item goes with the item that follows it: one at the end of an
-            assistant message, left by an aborted call, is left out.
-        drops_foreign_reasoning: Reasoning of another provider's model is left out of the view: this
-            one refuses its signatures.
+        providers: Prefixes of LangChain's name for the provider in
+            `response_metadata["model_provider"]`; empty for any.
+        alternates: Human and assistant must alternate: neighbours of one role are merged.
+        answers_results: An assistant message must separate a tool result from a human message;
+            a minimal one is inserted.
+        ends_with_input: The last message must not be the assistant's; if it is, the model is asked
+            to continue.
+        refuses_blank: A human message without content is refused; a text in brackets replaces it.
+        pairs_reasoning: A reasoning item belongs to the item that follows it: one at the end of an
+            assistant message, left by an aborted call, is omitted.
+        drops_foreign_reasoning: Reasoning of another provider's model is left out of the view,
+            because its signatures are refused.
         strips_server_ids: Ids of items on the provider's server (`rs_`, `msg_`, `fc_`) are left
-            out, with the reasoning that is nothing but such an id: for `store=False`.
-        strict_calls: Arguments of a tool call are a JSON object; what is not one is shown as the
-            value of one.
-        call_id: Pattern of the ids of tool calls; another id is replaced.
-        call_name: Pattern of the names of tools; what does not match is replaced.
-        blocks: Types of content blocks that the provider takes; what it does not take is shown as
-            text. None for any.
-        cache_marks: Most `cache_control` marks of a request; the newest stay. None for any number.
+            out, and so is reasoning that consists only of such an id: for `store=False`.
+        strict_calls: Arguments of a tool call must be a JSON object; others are wrapped in one.
+        call_id: Pattern of the ids of tool calls; other ids are replaced.
+        call_name: Pattern of the names of tools; other names are replaced.
+        blocks: Types of content blocks that the provider accepts; others are shown as text. None
+            for any.
+        cache_marks: Maximum `cache_control` marks of a request; the newest stay. None for no limit.
         one_text: The content of a message is one text: what is added to a text is joined with it.
 
     Example:
@@ -72,7 +71,7 @@ class LegalityProfile:
 
     @property
     def fits(self) -> bool:
-        """True where the profile changes single messages."""
+        """Whether the profile changes single messages."""
         return (
             self.refuses_blank
             or self.pairs_reasoning
@@ -83,12 +82,12 @@ class LegalityProfile:
 
     @property
     def shapes(self) -> bool:
-        """True where the profile changes neighbours in a list."""
+        """Whether the profile changes neighbours in a list."""
         return self.alternates or self.answers_results or self.ends_with_input
 
 
 COMMON = LegalityProfile("common")
-"""The ground that all of them share: used where nothing is known of the model."""
+"""Requirements that all profiles share: used if nothing is known about the model."""
 
 _PLAIN_NAME = r"[a-zA-Z0-9_-]{1,64}"
 _OPENAI = LegalityProfile(
@@ -103,7 +102,7 @@ _OPENAI = LegalityProfile(
     cache_marks=0,
 )
 # Neighbours of one role are merged by the API itself. Models since Claude 4.6 refuse a list that
-# ends with the assistant (a prefill); who prefills an older one gives a profile of his own.
+# ends with the assistant (a prefill); to prefill an older one, pass a custom profile.
 _ANTHROPIC = LegalityProfile(
     "anthropic",
     ("anthropic",),
@@ -129,7 +128,7 @@ _GEMINI = LegalityProfile(
     blocks=block_types.GEMINI,
     cache_marks=0,
 )
-# Tool results are user turns there: a human message behind them joins that turn.
+# Tool results are user turns there: a human message after them is part of that turn.
 _BEDROCK = LegalityProfile(
     "bedrock",
     alternates=True,
@@ -172,7 +171,7 @@ PROFILES = {
     for profile in (COMMON, _OPENAI, _ANTHROPIC, _GEMINI, _BEDROCK, _MISTRAL, _STRICT)
 }
 
-# What a provider or a model calls itself, by the profile that it needs; the first match wins.
+# Parts of the names of providers and models, by the profile they need; the first match wins.
 _SIGNS = (
     ("bedrock", re.compile(r"bedrock|^(?:us|eu|apac|global)\.(?:anthropic|amazon|meta|mistral)\.")),
     ("anthropic", re.compile(r"anthropic|claude")),
@@ -184,10 +183,10 @@ _SIGNS = (
 
 
 def profile_named(legality: LegalityProfile | str) -> LegalityProfile:
-    """Return the profile of that name, or the profile itself.
+    """Return the profile with that name, or the given profile.
 
     Raises:
-        ConfigurationError: When there is none of that name.
+        ConfigurationError: When there is no profile with that name.
     """
     if isinstance(legality, LegalityProfile):
         return legality
@@ -198,7 +197,7 @@ def profile_named(legality: LegalityProfile | str) -> LegalityProfile:
 
 
 def profile_for(provider: str | None, name: str | None = None) -> LegalityProfile:
-    """Return the profile that fits a provider, or a model's name where that is all there is."""
+    """Return the profile for a provider, or for a model's name if the provider is unknown."""
     for sign in filter(None, (provider, name)):
         for profile, pattern in _SIGNS:
             if pattern.search(sign.lower()):
@@ -207,9 +206,9 @@ def profile_for(provider: str | None, name: str | None = None) -> LegalityProfil
 
 
 def provider_of(model: Any) -> str | None:
-    """Return how a chat model names its provider, or its class where it does not say.
+    """Return a chat model's name for its provider, or its class if it has none.
 
-    `_get_ls_params` is what LangChain's own tracing reads, and every integration fills it.
+    `_get_ls_params` is what LangChain's own tracing reads, and every integration provides it.
     """
     inner = unwrap_model(model)
     params = getattr(inner, "_get_ls_params", None)
@@ -219,31 +218,31 @@ def provider_of(model: Any) -> str | None:
 
 
 def profile_of_model(model: Any) -> LegalityProfile:
-    """Return the profile that fits a chat model."""
+    """Return the profile for a chat model."""
     name = model_name(model)
     profile = profile_for(provider_of(model), name)
     if profile is _OPENAI and "/" in (name or ""):
-        # behind a gateway such as OpenRouter, whose other models take marks for their caches
+        # behind a gateway such as OpenRouter, whose other models accept marks for their caches
         return replace(profile, cache_marks=None)
     return profile
 
 
 _SETTINGS = {"google": "max_output_tokens", "ollama": "num_predict"}
-"""Name of the setting where it is not `max_tokens`, by the beginning of the provider."""
+"""Name of the setting if it is not `max_tokens`, by a prefix of the provider's name."""
 
 _OWN_SETTINGS = ("max_tokens", "max_output_tokens", "max_completion_tokens", "num_predict")
-"""Fields in which chat models hold the maximum that they were made with."""
+"""Fields in which chat models store the maximum with which they were created."""
 
 
 def output_setting(
     model: Any, settings: Mapping[str, Any], left: int, name: str | Literal[True]
 ) -> dict[str, Any]:
-    """Return model settings in which the answer has at most `left` tokens.
+    """Return model settings that limit the answer to `left` tokens.
 
     Args:
-        model: The chat model; the maximum that it was made with, and `max_output_tokens` of its
-            profile, stay where they are smaller.
-        settings: What the application has set; its own smaller maximum stays.
+        model: The chat model; the maximum with which it was created, and `max_output_tokens` of its
+            profile, apply if they are smaller.
+        settings: Settings of the application; a smaller maximum in them applies.
         left: Tokens that the request leaves for the answer.
         name: Name of the setting, or True to choose it by the provider.
     """

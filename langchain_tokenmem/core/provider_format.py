@@ -1,13 +1,13 @@
-"""Conversion of messages into the form that one provider accepts.
+"""Conversion of messages to the form that a provider accepts.
 
-There are two steps. `fit_message` changes single messages (their content blocks, reasoning of
+There are two steps: `fit_message` changes single messages (their content blocks, reasoning of
 another provider, server ids) once, when a conversation is parsed. `fit_list` changes neighbours in
 the list that is shown, because folding makes new neighbours.
 
-Some reasoning is valid only behind the prefix that it was produced with. From Claude Fable 5.1 on
-Anthropic refuses a signed `thinking` block where the system text, the tools or any message before
-it has changed since (HTTP 400). After such a change the reasoning of all earlier messages is left
-out; what is produced afterwards is valid again.
+Some reasoning is valid only after the prefix with which it was produced. From Claude Fable 5.1 on,
+Anthropic refuses a signed `thinking` block if the system text, the tools or any message before
+it has changed since (HTTP 400). After such a change the reasoning of all earlier messages is
+omitted; what is produced afterwards is valid again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _DATA_TEXT = "[data]"
 
 
 def block_as_text(block: Mapping[str, Any]) -> str:
-    """Return a block as text: its type, and what it says as JSON, without ids and ciphertext.
+    """Return a block as text: its type, and its content as JSON, without ids and ciphertext.
 
     Example:
         >>> block_as_text({"type": "web_search_call", "id": "ws_1", "action": {"query": "tea"}})
@@ -77,19 +77,19 @@ def _plain(value: Any) -> Any:
 def fit_blocks(
     message: BaseMessage, types: BlockTypes, *, is_own: bool | None
 ) -> tuple[BaseMessage, list[str]]:
-    """Return a message with the blocks that a provider takes, and the types that became text.
+    """Return a message with blocks that a provider accepts, and the types converted to text.
 
     Args:
-        message: Of any role.
-        types: What the provider takes.
-        is_own: Whether a model of this provider wrote the message: then it takes what is in it,
-            but for blocks that are known to be another's. None where the message does not say.
+        message: A message of any role.
+        types: Types that the provider accepts.
+        is_own: Whether a model of this provider wrote the message: then all of its blocks are
+            accepted, except those known to be another provider's. None if unknown.
     """
     content = message.content
     if isinstance(content, str):
         return message, []
     if is_own and message.response_metadata.get("output_version") == "v1":
-        return message, []  # in LangChain's own names, which the integration turns back
+        return message, []  # in LangChain's own names, which the integration converts back
     role = role_of(message)
     taken = {"human": types.human, "ai": types.ai, "tool": types.tool}.get(role, frozenset(TEXT))
     whole = _whole_server_calls(content)
@@ -135,7 +135,7 @@ def _pair_key(block: Any) -> Any:
 
 
 def _whole_server_calls(content: Iterable[Any]) -> set[Any]:
-    """Return the ids of Anthropic's server calls that stand beside their result."""
+    """Return the ids of Anthropic's server calls whose result is in the same content."""
     made, answered = set(), set()
     for block in content:
         if isinstance(block, dict):
@@ -148,7 +148,7 @@ def _whole_server_calls(content: Iterable[Any]) -> set[Any]:
 
 
 def _adapted(block: Mapping[str, Any], taken: frozenset[str]) -> dict[str, Any] | None:
-    """Return a picture, sound or file in another form that the provider takes; None for none."""
+    """Return a picture, sound or file in a form that the provider accepts, or None."""
     source = block.get("source")
     if isinstance(source, Mapping) and source.get("type") == "text":
         return text_block(str(source.get("data") or ""))
@@ -164,7 +164,7 @@ def _adapted(block: Mapping[str, Any], taken: frozenset[str]) -> dict[str, Any] 
 
 
 def _inline_url(block: Mapping[str, Any]) -> str | None:
-    """Return the data of a block as a `data:` URL, in whatever form it holds them."""
+    """Return the data of a block, in any of their forms, as a `data:` URL."""
     for place in (block, *(part for part in block.values() if isinstance(part, Mapping))):
         for value in place.values():
             if isinstance(value, str) and value.startswith("data:") and ";base64," in value:
@@ -179,7 +179,7 @@ def _inline_url(block: Mapping[str, Any]) -> str | None:
 
 
 def as_plain_message(message: BaseMessage) -> BaseMessage:
-    """Return a `ChatMessage` as the class of its role; any other message as it is."""
+    """Return a `ChatMessage` as the class for its role; any other message unchanged."""
     if message.type != "chat":
         return message
     kinds: dict[str, type[BaseMessage]] = {
@@ -197,13 +197,13 @@ def as_plain_message(message: BaseMessage) -> BaseMessage:
 
 
 BRIDGE_TEXT = "[No message was recorded here.]"
-"""Text between two messages that a provider does not accept as neighbours."""
+"""Text of a message between two that a provider does not accept as neighbours."""
 
 CONTINUE_MESSAGE = HumanMessage("[Please go on.]", id="tm-closing")
-"""Last message where the assistant spoke last and the provider asks for an input."""
+"""Last message if the assistant spoke last and the provider requires an input."""
 
 BLANK_TEXT = "[empty message]"
-"""Text of a human message without content where a provider refuses it."""
+"""Text of a human message without content if a provider refuses it."""
 
 _CACHE_MARK = "cache_control"
 _SERVER_IDS = ("rs_", "msg_", "fc_", "resp_", "ws_", "ci_", "mcp_")
@@ -212,12 +212,12 @@ _SERVER_IDS = ("rs_", "msg_", "fc_", "resp_", "ws_", "ci_", "mcp_")
 def fit_message(message: BaseMessage, profile: LegalityProfile, warnings: list[str]) -> BaseMessage:
     """Return a message without the parts that the provider refuses; the same object if none.
 
-    Reasoning goes whole or stays whole: never a part of it.
+    Reasoning is removed or kept as a whole, never in part.
 
     Args:
-        message: A message as the application wrote it.
+        message: An original message of the application.
         profile: Requirements of the provider.
-        warnings: Are told of blocks that are shown as text.
+        warnings: List to which warnings about blocks shown as text are added.
     """
     fitted = message
     if profile.blocks is not None:
@@ -240,7 +240,7 @@ def fit_message(message: BaseMessage, profile: LegalityProfile, warnings: list[s
 
 
 def _without_blanks(message: BaseMessage) -> BaseMessage:
-    """Return the message without blank texts; a human one never without any text."""
+    """Return the message without blank texts; a human one keeps at least one text."""
     content: Any = message.content
     if isinstance(content, list):
         content = [block for block in content if not is_blank_block(block)]
@@ -254,7 +254,7 @@ def _without_blanks(message: BaseMessage) -> BaseMessage:
 
 
 def _is_own(message: BaseMessage, profile: LegalityProfile) -> bool | None:
-    """Return whether the provider's own model wrote a message; None where it does not say."""
+    """Return whether the provider's own model wrote a message; None if unknown."""
     provider = message.response_metadata.get("model_provider")
     if not isinstance(provider, str) or not profile.providers:
         return None
@@ -283,7 +283,7 @@ def _without_server_ids(message: AIMessage) -> AIMessage:
 
 
 def _without_id(block: Any) -> Any:
-    """Return a block without its server id; None for reasoning that is nothing else."""
+    """Return a block without its server id; None for reasoning that has nothing else."""
     if not isinstance(block, dict) or not str(block.get("id") or "").startswith(_SERVER_IDS):
         return block
     if is_reasoning_block(block) and not block.get("encrypted_content"):
@@ -292,7 +292,7 @@ def _without_id(block: Any) -> Any:
 
 
 def fit_list(messages: Sequence[BaseMessage], profile: LegalityProfile) -> list[BaseMessage]:
-    r"""Return the messages after the system text in the form that the profile asks for.
+    r"""Return the messages after the system text in the form that the profile requires.
 
     Example:
         >>> from langchain_tokenmem.core.profiles import profile_named
@@ -323,10 +323,10 @@ def _bridge(role: Role, before: BaseMessage) -> BaseMessage:
 
 
 def _is_mergeable(first: BaseMessage, second: BaseMessage) -> bool:
-    """Return whether two contents add up without rewriting either.
+    """Return whether two contents can be joined without rewriting either.
 
-    Two texts do, two lists of blocks, and of people a text and a list, too; blocks of an assistant
-    have an order of their own.
+    Two texts can, two lists of blocks, and in human messages also a text and a list; the blocks of
+    an assistant have an order of their own.
     """
     if type(first) is not type(second):
         return False
@@ -336,7 +336,7 @@ def _is_mergeable(first: BaseMessage, second: BaseMessage) -> bool:
 
 
 def _merged(first: BaseMessage, second: BaseMessage) -> BaseMessage:
-    """Return two neighbours of one role as one, under the id of the newer."""
+    """Return two neighbours of one role as one message, with the id of the newer."""
     content: Any
     if isinstance(first.content, str) and isinstance(second.content, str):
         content = "\n\n".join(part for part in (first.content, second.content) if part)
@@ -344,11 +344,11 @@ def _merged(first: BaseMessage, second: BaseMessage) -> BaseMessage:
         content = [*blocks_of(first.content), *blocks_of(second.content)]
     extras = {**first.additional_kwargs, **second.additional_kwargs}
     update = {"content": content, "additional_kwargs": extras}
-    return marked(second.model_copy(update=update), cut=True)  # no words of the newer one
+    return marked(second.model_copy(update=update), cut=True)  # not the words of the newer one
 
 
 def limit_cache_marks(messages: Sequence[BaseMessage], most: int) -> list[BaseMessage]:
-    """Return the messages with at most so many `cache_control` marks; the newest stay."""
+    """Return the messages with at most `most` `cache_control` marks; the newest stay."""
     left = most
     limited: list[BaseMessage] = []
     for message in reversed(messages):
@@ -378,7 +378,7 @@ _UNBOUND = re.compile(r"claude-(?:instant|v?[1-4]\b|[a-z]+-(?:[34]\b|preview|5(?
 
 
 def binds_reasoning(model: str) -> bool:
-    """Return whether the reasoning of a model is bound to its prefix, by the model's name.
+    """Return whether a model's reasoning is bound to its prefix, judging by the model's name.
 
     Example:
         >>> [binds_reasoning(name) for name in ("claude-fable-5-1", "claude-opus-5", "gpt-5")]
@@ -388,9 +388,9 @@ def binds_reasoning(model: str) -> bool:
 
 
 def has_bound_reasoning(message: BaseMessage) -> bool:
-    """Return whether a message holds reasoning that is bound to its prefix.
+    """Return whether a message contains reasoning that is bound to its prefix.
 
-    The message's own model decides. Where it is not named, signed thinking counts as bound.
+    This depends on the model that wrote it. If unnamed, signed thinking counts as bound.
     """
     if not isinstance(message, AIMessage):
         return False
@@ -407,7 +407,7 @@ def has_bound_reasoning(message: BaseMessage) -> bool:
 
 
 def _is_signed(block: Any) -> bool:
-    nested = block.get("reasoning_content")  # as Bedrock writes it
+    nested = block.get("reasoning_content")  # in Bedrock's form
     held = [block, nested if isinstance(nested, dict) else {}]
     return block.get("type") == "redacted_thinking" or any(
         part.get("signature") or part.get("redacted_content") for part in held
@@ -415,7 +415,7 @@ def _is_signed(block: Any) -> bool:
 
 
 def without_reasoning(message: AIMessage) -> AIMessage:
-    """Return a message without any reasoning; the same object where it has none."""
+    """Return a message without reasoning; the same object if it has none."""
     extras = message.additional_kwargs
     kept = {key: value for key, value in extras.items() if key not in REASONING_KWARGS}
     content: Any = message.content
@@ -433,7 +433,7 @@ def without_bound_reasoning(
 
     Args:
         groups: Groups of a conversation, oldest first.
-        last: Id of the last message whose reasoning is left out. Where no group holds it, it is
+        last: Id of the last message whose reasoning is left out. If it is in no group, it is
             covered by the summary, and all groups are newer.
     """
     holding = (at + 1 for at, group in enumerate(groups) if _holds(group, last))

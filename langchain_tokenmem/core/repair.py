@@ -1,6 +1,6 @@
 """Repair of broken histories: unanswered calls, orphaned results, repeated ids.
 
-The transcript stays as it is; only the view is repaired.
+The transcript is not changed; only the view is repaired.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from langchain_tokenmem.core.tool_calls import (
 )
 
 Dangling = Literal["answer", "drop"]
-"""Treatment of a tool call without a result: it is answered as interrupted, or its whole group is
-left out of the view."""
+"""Treatment of a tool call without a result: answer it as interrupted, or leave its whole group
+out of the view."""
 
 INTERRUPTED = "[interrupted: no result of this tool call was recorded]"
 FIRST_HUMAN_MESSAGE = HumanMessage("[The conversation begins with the assistant.]", id="tm-opening")
-"""First message where no human message comes first: Gemini, Anthropic and strict templates refuse
-a list that begins with the assistant."""
+"""First message if the conversation does not begin with a human one: Gemini, Anthropic and strict
+templates refuse a list that begins with the assistant."""
 PINS_ALONE = (HumanMessage("", id="tm-opening"), AIMessage("Noted.", id="tm-noted"))
-"""Stand for a conversation that has not begun: pins ride in the first one. The input of a chain, a
-human message, comes behind the other."""
+"""Represent a conversation that has not begun: the first one carries the pins. The input of a
+chain, a human message, follows the second one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,28 +55,28 @@ class RepairedGroup:
     """A group as a provider accepts it.
 
     Attributes:
-        source: The group as it stands in the transcript.
-        messages: The messages that are shown; empty when none of them may be shown.
+        source: The group in the transcript.
+        messages: The messages that are shown; empty if none of them may be shown.
     """
 
     source: Group
     messages: tuple[BaseMessage, ...]
 
     def showing(self, messages: Sequence[BaseMessage]) -> RepairedGroup:
-        """Return the group with other messages shown; itself where they are the very same."""
+        """Return the group showing other messages; itself if they are the same objects."""
         same = same_objects(messages, self.messages)
         return self if same else RepairedGroup(self.source, tuple(messages))
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """The repair of the groups of a conversation, one after the other.
+    """Repairs the groups of a conversation, one after the other.
 
     Attributes:
         dangling: Treatment of calls without a result.
-        profile: Requirements of the provider on calls.
+        profile: Requirements of the provider.
         used: Ids of earlier tool calls.
-        repairs: What was repaired, a sentence for each.
+        repairs: What was repaired, one sentence each.
     """
 
     dangling: Dangling
@@ -85,12 +85,12 @@ class Repair:
     repairs: list[str] = field(default_factory=list)
 
     def repaired(self, group: Group) -> RepairedGroup:
-        """Return a group in the form that providers accept; one without fault as it is."""
+        """Return a group in the form that providers accept; a valid one unchanged."""
         shown = [*map(well_formed_message, self._shown(group))]
         return RepairedGroup(group, group.messages).showing(shown)
 
     def _shown(self, group: Group) -> tuple[BaseMessage, ...]:
-        """Return the messages of a group as they are shown."""
+        """Return the shown messages of a group."""
         first = group.messages[0]
         if len(group.messages) == 1 and role_of(first) == "human" and not result_ids(first):
             return group.messages
@@ -156,7 +156,7 @@ class Repair:
     def _with_legal_ids(
         self, message: AIMessage, answers: dict[str, BaseMessage]
     ) -> list[BaseMessage]:
-        """Return a call and its results, under ids that the provider takes and that are new."""
+        """Return a call and its results, with new ids that the provider accepts."""
         renamed: dict[str, str] = {}
         if self.used & answers.keys():
             self.repairs.append(
@@ -203,7 +203,7 @@ def _interrupted_result(message: AIMessage, key: str) -> ToolMessage:
 
 
 def _without_repeated_calls(message: AIMessage, repairs: list[str]) -> AIMessage:
-    """Return the message with one call for each id."""
+    """Return the message with only one call per id."""
     valid = list({call["id"]: call for call in message.tool_calls}.values())
     known = {call["id"] for call in valid}
     invalid: list[InvalidToolCall] = [

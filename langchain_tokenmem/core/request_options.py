@@ -1,4 +1,4 @@
-"""Rules for every request of a memory, when its summaries are due, and options of a single call."""
+"""Rules for every request of a memory, triggers of its summaries, and options of a single call."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from langchain_tokenmem.core.repair import Dangling
 from langchain_tokenmem.errors import ConfigurationError
 
 TAIL_BATCH = 10
-"""Number of messages that a full tail drops at once: one by one would change every request."""
+"""Messages that a full tail drops at once: dropping one by one would change every request."""
 
 LEAST_MESSAGES = 2
-"""Least number that the messages of a request can be held to."""
+"""Minimum for `max_messages`."""
 
 SummaryRole = Literal["auto", "system", "human"]
-"""Message in which the running summary stands: the system message, or the first human one.
+"""Message that contains the running summary: the system message, or the first human one.
 
-`auto` is the human one: extracts of tool output do not belong to the rules of an application; and
-beside a prompt that the memory does not know a second system message would be refused."""
+`auto` is the human one: extracts of tool output do not belong in the rules of an application, and
+next to a prompt that the memory does not know, a second system message would be refused."""
 
 Steps = Literal["all", "shorten", "shorten_if_enough"]
-"""Steps that a compaction may take: both; only the shortening of old results, as far as it gets; or
-that one only where it is enough, because folding follows in a step of its own."""
+"""Steps that a compaction may take: both; only shortening old results, as far as possible; or
+only shortening, and only if it is enough, because folding follows in a separate step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,20 +39,20 @@ class RequestRules:
     """Rules for the messages of every request of a memory.
 
     Args:
-        legality: Rules of the model's provider: a profile, its name, or `auto`: by the model.
-        summary_role: Message that holds the summary: `system`, the first `human` one, or `auto`.
+        legality: Rules of the model's provider: a profile, its name, or `auto` (by model).
+        summary_role: Message for the running summary: `system`, the first `human` one, or `auto`.
         dangling: `answer` a tool call without a result (as interrupted), or `drop` it.
         pin_first: Keep the first human message in every view.
-        max_messages: Most messages of a request, the system message counted (2 or more): the oldest
-            are left out of it, with or without summaries. Messages that have to be there stay.
-        max_tail_messages: Most messages after the summary; the tail then moves by ten at a time.
-        show_times: Show the time of each `human` message, or of `all`, in front of its text.
-        keep_results: How many of the newest tool results are not shortened as they get old, in
+        max_messages: Maximum messages of a request, including the system message (2 or more): the
+            oldest are left out, with or without summaries. Required messages stay.
+        max_tail_messages: Maximum messages after the summary; the tail then moves by ten at a time.
+        show_times: Show the time of each `human` message, or of `all` messages, before the text.
+        keep_results: How many of the newest tool results are not shortened with age, in
             addition to those within `shares.recent`.
-        whole_tools: Names of tools whose results are not shortened as they get old. They are still
+        whole_tools: Names of tools whose results are not shortened with age. They are still
             cut if they are too large for a message, and summarized with the rest.
         clear_tool_inputs: Leave out the arguments of a message's tool calls when one of their
-            results is shortened as it gets old, and none of them is to stay whole.
+            results is shortened with age, and none of them must stay whole.
 
     Raises:
         ConfigurationError: When a value is not one of its choices, or a number is too small.
@@ -107,12 +107,12 @@ class RequestRules:
 _NUMBERS = {int, float}
 
 ContextSize = tuple[Literal["fraction", "tokens", "messages"], float]
-"""A size as LangChain writes it: `("fraction", 0.8)` of the window, `("tokens", 6_000)` of the
+"""A size in LangChain's form: `("fraction", 0.8)` of the window, `("tokens", 6_000)` of the
 request, `("messages", 40)` in the tail."""
 
 
 class TriggerClause(TypedDict, total=False):
-    """Sizes that all have to be reached, as LangChain writes them.
+    """Sizes that must all be reached, in LangChain's form.
 
     Attributes:
         fraction: Share of the window.
@@ -126,7 +126,7 @@ class TriggerClause(TypedDict, total=False):
 
 
 AnyTrigger = ContextSize | TriggerClause | Sequence[ContextSize | TriggerClause]
-"""What makes a summary due: a size, a clause, or a list of them of which one is enough."""
+"""What makes a summary due: a size, a clause, or a list of them, any of which is enough."""
 
 _FORMS = '("fraction", 0.8), {"tokens": 6_000, "messages": 40}, or a list of such'
 
@@ -136,21 +136,21 @@ class Trigger:
     """What makes a summary due.
 
     Attributes:
-        clauses: Sizes by their kind; a clause holds where all of its sizes are reached, and one
-            clause is enough. None at all: the budget's `summarize_at` decides.
+        clauses: Sizes by kind; a clause holds if all of its sizes are reached, and one
+            clause is enough. If there are none, the budget's `summarize_at` applies.
     """
 
     clauses: tuple[Mapping[str, float], ...] = ()
 
     @classmethod
     def of(cls, given: Any) -> Trigger | None:
-        """Return the trigger that a caller has given; None for no summaries.
+        """Return the trigger for an argument; None for no summaries.
 
         Args:
             given: `auto` for the budget's `summarize_at`, None, or an `AnyTrigger`.
 
         Raises:
-            ConfigurationError: When the form is another one, or a number is out of range.
+            ConfigurationError: When the form is invalid, or a number is out of range.
         """
         if given is None or isinstance(given, Trigger):
             return given
@@ -167,7 +167,7 @@ class Trigger:
         Args:
             tokens: Tokens of the request.
             messages: Messages in the tail.
-            budget: Gives the window and `summarize_at`.
+            budget: The budget with the window and `summarize_at`.
         """
         if not self.clauses:
             return tokens > budget.summarize_tokens
@@ -176,7 +176,7 @@ class Trigger:
 
 
 def _is_size(given: Any) -> bool:
-    """Return whether it is a single size, not a tuple of conditions."""
+    """Return whether a value is a single size, not a tuple of conditions."""
     return isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str)  # noqa: PLR2004
 
 
@@ -198,9 +198,9 @@ class SummaryPolicy:
 
     Attributes:
         trigger: When a summary is due; None for never.
-        max_tail_messages: Most messages of the tail: more are folded into the summary; None for any
-            number.
-        window: Messages that a summary by hand, or by an own trigger, leaves verbatim where
+        max_tail_messages: Maximum messages of the tail: more are folded into the summary; None for
+            no limit.
+        window: Messages that a manual summary, or one due by a custom trigger, leaves verbatim if
             `target` allows.
     """
 
@@ -216,28 +216,28 @@ class SummaryPolicy:
             )
 
     def with_window(self, window: int, *, summarizes: bool) -> SummaryPolicy:
-        """Return the policy with so many messages verbatim, and without summaries if wanted."""
+        """Return the policy with `window` messages verbatim; without summaries if not wanted."""
         if not summarizes:
             return SummaryPolicy(trigger=None, window=window)
         return replace(self, window=window)
 
 
 class RequestOptions(TypedDict, total=False):
-    """Options of every method that builds or counts a whole request; each may be left out.
+    """Options of every method that builds or counts a whole request; each is optional.
 
     Attributes:
-        system: System text of the application, empty where it has none; system messages may stand
-            in the messages, too. None where it is not known: pins then stand in the first human
-            message, unless a system message is there.
-        tools: Tool schemas that the request carries.
+        system: System text of the application, empty if it has none; system messages may also be
+            among the messages. None if unknown: pins then go into the first human
+            message, unless there is a system message.
+        tools: Tool schemas in the request.
         overhead_tokens: Tokens around the conversation that are in neither of these.
-        overhead_messages: Messages that make up some of these tokens, such as a prompt's examples:
-            `max_messages` counts them.
+        overhead_messages: Number of messages in this overhead, such as a prompt's examples;
+            `max_messages` includes them.
         budget: Budget of this call, instead of the memory's own.
         settings: Other keywords of the model call, such as `tool_choice`: a summarizer that reuses
             the request in a provider's cache sends the same ones.
-        todos: To-do list that a graph's state holds, items with a text and a status.
-        mode: Name of the mode that is on from this call on, empty for none; None for no change.
+        todos: To-do list in a graph's state, items with a text and a status.
+        mode: Name of the mode from this call on, empty for no mode; None for no change.
     """
 
     system: str | BaseMessage | None
@@ -251,13 +251,13 @@ class RequestOptions(TypedDict, total=False):
 
 
 class CompactionOptions(RequestOptions, total=False):
-    """Options of every method that compacts; each may be left out.
+    """Options of every method that compacts; each is optional.
 
     Attributes:
-        force: Fold everything but the recent share, also below the thresholds.
+        force: Fold everything but the recent share, even below the thresholds.
         instruction: Instruction for this one summary.
-        steps: `shorten` shortens old tool results and folds nothing; `shorten_if_enough` does so
-            only where that is enough; by default both steps are taken.
+        steps: `shorten` only shortens old tool results; `shorten_if_enough` does so
+            only if that is enough; by default both steps are taken.
     """
 
     force: bool

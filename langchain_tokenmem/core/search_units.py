@@ -1,8 +1,8 @@
 """Units of the search index, hits, and the values that storage and recall exchange.
 
 A unit is one message, or one part of a long message or document. Its number packs three others,
-so that a range of numbers is one partition, neighbours are found by arithmetic, and an index of
-integers stays small: partition (27 bits), seq (24 bits), part (12 bits). A partition is the
+partition (27 bits), seq (24 bits) and part (12 bits), so that a range of numbers is one partition,
+neighbours are found by arithmetic, and an index of integers stays small. A partition contains the
 messages of a session, the documents of a session, or the documents of a user.
 """
 
@@ -19,14 +19,14 @@ PART_BITS = 12
 SEQ_BITS = 24
 PARTITION_SHIFT = PART_BITS + SEQ_BITS
 MOST_PARTS = 1 << PART_BITS
-"""Parts that one message or document may have in an index."""
+"""Maximum parts of one message or document in an index."""
 
 DOCUMENT_STEP = 8
-"""Distance of two documents' sequence numbers, so that they are not neighbours of one another."""
+"""Distance between the sequence numbers of two documents, so that they are not neighbours."""
 
 
 def pack_unit(partition: int, seq: int, part: int = 0) -> int:
-    """Return the number of a unit.
+    """Return the packed number of a unit.
 
     Example:
         >>> pack_unit(1, 1) - pack_unit(1, 0) == MOST_PARTS
@@ -48,14 +48,14 @@ def unpack_unit(number: int) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose texts may be found, and of what time; checked in the query and on every hit.
+    """Whose texts may be found, and from which time; checked in the query and on every hit.
 
     Attributes:
-        session_id: The session that asks; may be empty where all sessions of a user are searched.
-        user_id: The user who asks.
-        whole_user: Whether all sessions of the user are searched, and not this session alone.
+        session_id: The searching session; may be empty if all sessions of a user are searched.
+        user_id: The searching user.
+        whole_user: Whether all sessions of the user are searched, not only this session.
         after: The earliest time of a text, in UTC.
-        before: The time before which it was said, in UTC.
+        before: The time before which it was written, in UTC.
     """
 
     session_id: str
@@ -65,7 +65,7 @@ class Scope:
     before: datetime | None = None
 
     def has_time(self, moment: datetime) -> bool:
-        """Return whether a text of a time may be found."""
+        """Return whether a text from that time may be found."""
         is_late_enough = self.after is None or moment >= self.after
         return is_late_enough and (self.before is None or moment < self.before)
 
@@ -75,7 +75,7 @@ class ScopePartitions:
     """The partitions that a scope covers.
 
     Attributes:
-        owner: Number of the user, or of a session that has no user.
+        owner: Number of the user, or of a session without a user.
         partitions: Numbers of the partitions that may be searched, in order.
         whole: Whether these are all of the owner's.
     """
@@ -87,21 +87,21 @@ class ScopePartitions:
 
 @dataclass(frozen=True, slots=True)
 class IndexSource:
-    """A text that is to be indexed: a message of the transcript or a document.
+    """A text to index: a message of the transcript or a document.
 
     Attributes:
         seq: Its number in its partition.
-        text: What it says.
+        text: Its text.
         role: `human`, `ai`, `tool`, `system` or `document`.
-        created_at: When it was said, in UTC.
-        message: The message as the transcript holds it; None for a document.
+        created_at: When it was written, in UTC.
+        message: The message in the transcript; None for a document.
         name: Name of the speaker, if one is given.
         source_id: Id of the message or document.
         session_id: The session that it belongs to; None for a document of a user.
-        user_id: Whose it is, if the session has an owner.
-        metadata: Of a document.
-        is_added: Whether the memory itself inserted it: it is never indexed.
-        is_hidden: Whether the message was removed and hidden: its text is empty then.
+        user_id: Its owner, if the session has one.
+        metadata: Metadata of a document.
+        is_added: Whether the memory itself inserted it; then it is never indexed.
+        is_hidden: Whether the message was removed and hidden; then its text is empty.
     """
 
     seq: int
@@ -119,7 +119,7 @@ class IndexSource:
 
     @property
     def document_id(self) -> str | None:
-        """Id of the document that it is, or is a part of; None for a message.
+        """Id of the document that this is, or is a part of; None for a message.
 
         Callers who split a document set `metadata["document_id"]` on each part.
         """
@@ -135,22 +135,22 @@ class Hit:
 
     Attributes:
         message_id: Id of the message or document.
-        session_id: Where it was said; None for a document of a user.
-        text: What it says, verbatim; of a long message the part that matches.
+        session_id: Its session; None for a document of a user.
+        text: Its verbatim text; for a long message, the part that matches.
         score: From 0 to about 1, comparable within one search only.
         role: `human`, `ai`, `tool`, or `document`.
-        name: The speaker, if one is named.
-        created_at: When it was said, in UTC.
+        name: Name of the speaker, if any.
+        created_at: When it was written, in UTC.
         seq: Its number in the session.
-        part: Which part of a long message it is, from 0.
-        parts: In how many parts the message is indexed; of one of several `text` has the sentences
-            that match.
-        document_id: Id of the document, or of the one that it is a part of, which
-            `metadata["document_id"]` names; None for a message.
-        metadata: Of the document.
+        part: Number of the part of a long message, from 0.
+        parts: Number of parts in which the message is indexed; if there are several, `text` has
+            the sentences that match.
+        document_id: Id of the document, or of the one that it is a part of, from
+            `metadata["document_id"]`; None for a message.
+        metadata: Metadata of the document.
         lexical: Share of the query's weight (IDF) that it and its neighbours match, 0 to 1.
-        cosine: Of the query's vector and its own; None without embeddings.
-        terms: Terms of the query that its own text has, in the query's order.
+        cosine: Cosine similarity of the query's vector and its own; None without embeddings.
+        terms: Terms of the query in its own text, in the query's order.
     """
 
     message_id: str
@@ -171,7 +171,7 @@ class Hit:
 
     @property
     def why(self) -> str:
-        """Say in words why it was found.
+        """Explanation in words of why it was found.
 
         Example:
             >>> about = {"role": "human", "name": None, "created_at": datetime.min, "seq": 1}
@@ -188,7 +188,7 @@ class Hit:
 
     @classmethod
     def of(cls, source: IndexSource, score: float, **more: Any) -> Self:
-        """Return a text as a hit."""
+        """Return a hit for a text."""
         return cls(
             message_id=source.source_id,
             session_id=source.session_id,
@@ -204,14 +204,14 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Terms of one unit, as the lexical index keeps them.
+    """Terms of one unit in the lexical index.
 
     Attributes:
-        part: Which part of its message it is, from 0.
-        length: How many terms it has.
-        terms: How often each term occurs in it.
-        elaborates: Whether it is a part of a long answer, which counts less than what was stated
-            in few words.
+        part: Number of the part in its message, from 0.
+        length: Number of its terms.
+        terms: Number of occurrences of each term.
+        elaborates: Whether it is a part of a long answer, which counts less than a short
+            statement.
     """
 
     part: int
@@ -225,21 +225,21 @@ class Analyser(Protocol):
 
     @property
     def version(self) -> str:
-        """Another version means another index."""
+        """Version of the analysis; a new version requires a new index."""
         ...
 
     def entries(self, source: IndexSource) -> Sequence[Entry]:
-        """Return an entry for each part of a text; none for what is not to be found."""
+        """Return an entry for each part of a text; none if it must not be found."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Unindexed:
-    """A session that an index (`lexical`, `vectors`) has not taken in whole.
+    """A session that an index (`lexical`, `vectors`) does not fully contain.
 
     Attributes:
         partition: Number of the session.
-        from_seq: The first message that is missing in the index.
+        from_seq: Number of the first message that is missing from the index.
     """
 
     partition: int
@@ -248,11 +248,11 @@ class Unindexed:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A commit, as the listeners of a store hear of it.
+    """A commit, as reported to the listeners of a store.
 
     Attributes:
         kind: `added`, `cleared` or `erased`.
-        partitions: Numbers of the partitions concerned.
+        partitions: Numbers of the affected partitions.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Settings of one session or one user, in front of those of the memory."""
+"""Settings of one session or one user, which take precedence over those of the memory."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from langchain_tokenmem.errors import ConfigurationError
 
 
 class ScopedSettings(TypedDict, total=False):
-    """Keywords of `set_settings`; what is left out stays, None takes a setting back.
+    """Keywords of `set_settings`; omitted ones stay unchanged, None resets a setting.
 
     Attributes:
         budget: A `TokenBudget`, or a window in tokens.
-        mode: Name of a mode; empty for none.
-        summarizer: Name of the summaries' model, `provider:model`, or `extractive`.
-        enabled: False for no summaries, no recall, and neither notes nor a mode.
+        mode: Name of a mode; empty for no mode.
+        summarizer: Name of the model for summaries, `provider:model`, or `extractive`.
+        enabled: False for no summaries, recall, notes or mode.
     """
 
     budget: TokenBudget | int | None
@@ -31,13 +31,13 @@ class ScopedSettings(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """Settings of a session or a user; None where the next one decides: user, then memory.
+    """Settings of a session or a user; None falls back to the user's, then the memory's setting.
 
     Attributes:
         budget: The budget.
         mode: Name of the mode; empty for none.
         summarizer: Name of the summarizer.
-        enabled: False where the memory is off.
+        enabled: False if the memory is off.
 
     Raises:
         ConfigurationError: When a value is of another type.
@@ -53,15 +53,15 @@ class SessionSettings:
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):
                 belongs = "True or False" if kind is bool else "a name"
-                raise ConfigurationError(f"{name} is {described(value)}; {belongs} belongs there.")
+                raise ConfigurationError(f"{name} is {described(value)}; pass {belongs}.")
         if self.summarizer is not None and not self.summarizer.strip():
             raise ConfigurationError('summarizer is empty; "extractive" needs no model.')
 
     def changed(self, given: Mapping[str, Any]) -> SessionSettings:
-        """Return these settings with those that are given; keys as in `ScopedSettings`.
+        """Return these settings updated with the given ones; keys as in `ScopedSettings`.
 
         Raises:
-            ConfigurationError: When there is no such setting, or a value cannot work.
+            ConfigurationError: When there is no such setting, or a value is invalid.
         """
         held = vars(self)
         if unknown := [name for name in given if name not in held]:
@@ -73,14 +73,14 @@ class SessionSettings:
         return SessionSettings(**{**changed, "budget": as_budget(changed["budget"])})
 
     def over(self, other: SessionSettings) -> SessionSettings:
-        """Return these settings, those of the other one where they have none."""
+        """Return these settings, with missing ones from the other settings."""
         return other.changed(self._given())
 
     def _given(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if value is not None}
 
     def stored(self) -> dict[str, Any] | None:
-        """Return what is stored, plain JSON; None for no settings."""
+        """Return the stored form, plain JSON; None if there are no settings."""
         given = self._given()
         if self.budget is not None:
             given["budget"] = asdict(self.budget)
@@ -88,7 +88,7 @@ class SessionSettings:
 
     @classmethod
     def loaded(cls, stored: Mapping[str, Any] | None) -> SessionSettings:
-        """Return the settings of what is stored."""
+        """Return the settings from their stored form."""
         given = dict(stored or {})
         if "budget" in given:
             given["budget"] = TokenBudget.loaded(given["budget"])

@@ -1,7 +1,7 @@
 """Shortening of one message: old tool results, and any message too large for its share.
 
 A `Cut` says how many characters stay at the beginning and at the end. It is chosen once, with a
-token count at hand, and kept in the state; applying it needs no counter and no choice, so the
+token counter, and kept in the state; applying it needs neither a counter nor a choice, so the
 bytes that a model sees of a shortened message never change again.
 """
 
@@ -30,29 +30,29 @@ from langchain_tokenmem.state import Cut
 CountMessage = Callable[[BaseMessage], int]
 
 _SNAP = 0.25
-"""A cut may give up this part of what it keeps to end at the end of a line."""
+"""A cut may give up this share of what it keeps to end at a line end."""
 
 _WHOLE = 1 << 60
-"""Characters that no text has."""
+"""More characters than any text has."""
 
 _ROUNDS = 12
-"""Most counts spent on finding one cut; each round scales by what the last one missed."""
+"""Maximum counts to find one cut; each round scales by the error of the last one."""
 
 _LEFT_OUT_KWARGS = frozenset(
     {
         *("tool_calls", "reasoning", "reasoning_content", "reasoning_details"),
-        # by which OpenAI's items would be looked up together with the reasoning left out here
+        # by which OpenAI would look up the items together with the reasoning left out here
         "__openai_function_call_ids__",
     }
 )
 
 
 def apply_cut(message: BaseMessage, cut: Cut) -> BaseMessage:
-    """Return the message as the cut shows it: beginning, marker, end; the id stays.
+    """Return the message as shown by the cut: beginning, marker, end; the id stays.
 
-    The marker says how much was left out, and names the message by its reference where the cut
-    says so: there the model can open it. Reasoning and media of a cut message are left out whole.
-    The form depends on nothing but the message and the cut.
+    The marker says how much was left out, and includes the message's reference if the cut
+    says so: then the model can open it. Reasoning and media of a cut message are left out entirely.
+    The form depends only on the message and the cut.
     """
     name = reference(message.id) if cut.get("named") else ""
     text = _cut_text(text_of(message), cut, name)
@@ -101,7 +101,7 @@ def _line_start(text: str, start: int) -> int:
 
 
 def _cut_calls(message: AIMessage, cut: Cut) -> AIMessage:
-    """Return the message with its last calls, invalid ones behind valid ones, their texts cut."""
+    """Return the message with its last calls, valid ones before invalid ones, their texts cut."""
     valid, invalid = message.tool_calls, message.invalid_tool_calls
     gone = len(valid) + len(invalid) - cut["calls"] if "calls" in cut else 0
     kept, broken = valid[gone:], invalid[max(0, gone - len(valid)) :]
@@ -112,7 +112,7 @@ def _cut_calls(message: AIMessage, cut: Cut) -> AIMessage:
 
 
 def _cut_text_args(written: str | None, most: int) -> str:
-    """Return arguments as a text, shortened: as JSON where they were JSON."""
+    """Return shortened arguments as a text: as JSON if they were JSON."""
     if not most or not written:
         return "{}"
     try:
@@ -125,7 +125,7 @@ def _cut_text_args(written: str | None, most: int) -> str:
 
 
 def _with_call_marker(text: str, whole: AIMessage, short: AIMessage, name: str) -> str:
-    """Return the text with a marker behind it where calls or their arguments are left out."""
+    """Return the text with a marker after it if calls or their arguments are left out."""
     if short.tool_calls == whole.tool_calls and (
         short.invalid_tool_calls == whole.invalid_tool_calls
     ):
@@ -157,8 +157,9 @@ def old_result_cut(
 
     Args:
         message: A tool result.
-        budget: Gives `result_tokens` and, in its shares, `result_chars` and `error_chars`.
-        count: Tokens of a message.
+        budget: The budget with `result_tokens` and, in its shares, `result_chars` and
+            `error_chars`.
+        count: Counts the tokens of a message.
         new: An empty cut, which says whether the marker names the message.
     """
     size, length = count(message), len(text_of(message))
@@ -177,7 +178,7 @@ def old_result_cut(
 
 
 def without_arguments(new: Cut) -> Cut:
-    """Return the cut of a message with tool calls that shows its text, and no arguments.
+    """Return the cut of a message with tool calls that shows its text without arguments.
 
     Args:
         new: An empty cut, which says whether the marker names the message.
@@ -186,10 +187,10 @@ def without_arguments(new: Cut) -> Cut:
 
 
 def cut_to(message: BaseMessage, most: int, count: CountMessage, new: Cut) -> Cut:
-    """Return the cut by which a message has at most `most` tokens, or the smallest there is.
+    """Return the cut with which a message has at most `most` tokens, or the smallest one.
 
     Half of what stays is taken from the beginning and half from the end; the arguments of tool
-    calls are shortened by the same measure.
+    calls are shortened to the same degree.
     """
     length = len(text_of(message))
     calls = calls_of(message) if isinstance(message, AIMessage) else []
@@ -225,10 +226,10 @@ def _longest(value: Any) -> int:
 def cut_group(
     messages: tuple[BaseMessage, ...], most: int, count: CountMessage, new: Cut
 ) -> dict[str, Cut]:
-    """Return the cuts by which a whole group has at most `most` tokens.
+    """Return the cuts with which a whole group has at most `most` tokens.
 
     Its messages share the room evenly: small ones stay whole, large ones are cut to one level.
-    Where even that is too much, only the last calls and their results are kept.
+    If even that is too much, only the last calls and their results are kept.
     """
     calls = len(call_ids(messages[0]))
     while True:
@@ -259,7 +260,7 @@ def _level_cuts(
 
 
 def _level(sizes: list[int], most: int) -> int:
-    """Return the water level at which sizes, each capped to it, together come to `most`."""
+    """Return the cap at which sizes, each limited to it, add up to `most`."""
     left = most
     for index, size in enumerate(sorted(sizes)):
         share = left // (len(sizes) - index)
@@ -272,7 +273,7 @@ def _level(sizes: list[int], most: int) -> int:
 def apply_cuts(
     messages: tuple[BaseMessage, ...], cuts: Mapping[str, Cut]
 ) -> tuple[BaseMessage, ...]:
-    """Return the messages of one group as the cuts show them."""
+    """Return the messages of one group as shown by the cuts."""
     if not cuts:
         return messages
     dropped: set[str] = set()

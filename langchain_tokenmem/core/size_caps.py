@@ -1,4 +1,4 @@
-"""Tokens of a request, part by part, and size caps: most tokens that a single message may have."""
+"""Tokens of a request, part by part, and size caps: the maximum tokens of a single message."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from langchain_tokenmem.errors import BudgetExceededError
 
 
 def part_tokens(context: ContextParts) -> dict[str, int]:
-    """Return the tokens of each part of the request that a context shows."""
+    """Return the tokens of each part of a context's request."""
     count, groups = context.counter.message, (*context.kept, *context.tail)
     texts, pins = context.memory_texts(), _pin_tokens(context) if context.pins else 0
     summary = context.added_tokens(texts) if texts else 0
@@ -41,7 +41,7 @@ def part_tokens(context: ContextParts) -> dict[str, int]:
 
 
 def _pin_tokens(context: ContextParts) -> int:
-    """Return the tokens that the pins add to the message in which they stand."""
+    """Return the tokens that the pins add to their message."""
     if context.pins_in_human:
         return replace(context, pins="", pins_in_human=False).added_tokens((context.pins,))
     count, own = context.counter.message, context.system
@@ -51,15 +51,15 @@ def _pin_tokens(context: ContextParts) -> int:
 
 FLOOR_SHARE = 0.125
 """Share of the available tokens that every required message gets, however large the others are: a
-short first request then stays verbatim beside a giant tool result."""
+short first request then stays verbatim beside a huge tool result."""
 
 
 _ROUNDS = 4
-"""Most tries to divide the available tokens between required messages."""
+"""Maximum tries to divide the available tokens between required messages."""
 
 
 def request_tokens(context: ContextParts) -> int:
-    """Return the tokens of the request that a context shows."""
+    """Return the tokens of a context's request."""
     return sum(part_tokens(context).values())
 
 
@@ -78,9 +78,9 @@ def available_tokens(context: ContextParts, budget: TokenBudget) -> int:
 
 
 def message_cap(context: ContextParts, budget: TokenBudget) -> tuple[int, RequestCounter]:
-    """Return the most tokens of a single message, and the counter that they are counted with.
+    """Return the maximum tokens of a single message, and the counter for them.
 
-    Corrections of counts are left out: they change, and what is cut must not change with them.
+    Corrections of counts are ignored: they change, and what is cut must not change with them.
     """
     room = available_tokens(context, budget)
     counter = context.counter
@@ -94,7 +94,7 @@ def message_cap(context: ContextParts, budget: TokenBudget) -> tuple[int, Reques
 def cap_messages(context: ContextParts, budget: TokenBudget) -> ContextParts:
     """Return the context with every single message cut to its share of the available tokens.
 
-    Whether a message is cut depends only on itself and on the fixed parts, so it is cut before
+    Whether a message is cut depends only on the message and the fixed parts, so it is cut before
     it is first sent, and never later.
     """
     share, counter = message_cap(context, budget)
@@ -117,18 +117,18 @@ def shrink_to_target(
     aside: int = 0,
     growth: int = 0,
 ) -> ContextParts:
-    """Return the context with covered messages cut by what the request is over the target.
+    """Return the context with covered messages cut by the tokens above the target.
 
-    At least `shares.pinned` of the limit stays of each. A cut only shrinks, and what the
-    application has pinned itself stays whole.
+    Each keeps at least `shares.pinned` of the limit. A cut only shrinks, and messages that the
+    application has pinned stay whole.
 
     Args:
-        context: A context in which everything else is folded already.
-        budget: Gives the target and `shares.pinned`.
-        ids: Ids of the messages, the first one is cut first.
-        aside: Tokens kept free for a summary that is still to be written.
-        growth: Tokens by which that summary may still grow. What must be cut leaves room for
-            them, too, or each later fold would cut it again, and change the whole prefix.
+        context: A context in which everything else is already folded.
+        budget: The budget with the target and `shares.pinned`.
+        ids: Ids of the messages, in the order in which they are cut.
+        aside: Tokens kept free for a summary that is yet to be written.
+        growth: Tokens by which that summary may still grow. A cut leaves room for them as well, or
+            each later fold would cut the message again and change the whole prefix.
     """
     count = context.counter.message
     covered = {m.id: m for group in context.kept for m in group.messages if not is_pinned(m)}
@@ -149,13 +149,13 @@ def shrink_to_target(
 def fit_required(context: ContextParts, budget: TokenBudget, *, aside: int = 0) -> ContextParts:
     """Return the context with its required messages cut to the available tokens.
 
-    Newest groups, newest human message and pinned messages share `shares.message` of the available
-    tokens. The newest comes first; each gets a small part at least.
+    The newest groups, the newest human message and pinned messages share `shares.message` of the
+    available tokens. The newest has priority; each gets at least a small part.
 
     Args:
-        context: A context in which everything else is folded or left out already.
-        budget: Gives the limit and `shares.message`.
-        aside: Tokens kept free for a summary that is still to be written.
+        context: A context in which everything else is already folded or left out.
+        budget: The budget with the limit and `shares.message`.
+        aside: Tokens kept free for a summary that is yet to be written.
     """
     excess = request_tokens(context) + aside - budget.limit
     if excess <= 0:
@@ -178,7 +178,7 @@ def fit_required(context: ContextParts, budget: TokenBudget, *, aside: int = 0) 
 
 
 def _divide(sizes: Sequence[int], most: int) -> list[int]:
-    """Return the part of `most` for each size: the first ones first, a floor for each."""
+    """Return the part of `most` for each size: in order of priority, with a floor for each."""
     floor = int(FLOOR_SHARE * max(most, 0))
     sure = [min(size, floor) for size in sizes]
     left = max(0, most - sum(sure))

@@ -1,7 +1,7 @@
 """Items of a `BaseStore`, and the namespaces and filters that match them.
 
-As LangGraph's own stores have it. Where those differ, as `InMemoryStore` does it, but for a filter
-over values that cannot be compared: it finds nothing instead of raising.
+They behave as in LangGraph's own stores. Where those differ, they follow `InMemoryStore`, except
+that a filter on values that cannot be compared finds nothing instead of raising.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ ItemId = tuple[Namespace, str]
 
 @dataclass(frozen=True)
 class StoredItem:
-    """An item as it is stored.
+    """A stored item.
 
     Attributes:
-        namespace: Labels from the root on.
-        key: Its name in the namespace.
+        namespace: Labels, starting at the root.
+        key: Its key in the namespace.
         value: The value as JSON.
-        created_at: When its key was first put, UTC.
-        updated_at: When it was last put, UTC.
+        created_at: When its key was first put, in UTC.
+        updated_at: When it was last put, in UTC.
     """
 
     namespace: Namespace
@@ -45,27 +45,27 @@ class StoredItem:
 
 
 def value_as_json(value: Mapping[str, Any]) -> str:
-    """Return the value of an item as JSON text, in ASCII: no database stumbles over it.
+    """Return the value of an item as JSON text, in ASCII, which every database accepts.
 
     Raises:
-        ConfigurationError: When it is not what JSON holds.
+        ConfigurationError: When it cannot be represented in JSON.
     """
     try:
         return json.dumps(dict(value), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigurationError(
-            f"The value of an item is a mapping of what JSON holds: texts, numbers, True, False, "
-            f"None, lists and dicts with texts as keys ({error})."
+            f"The value of an item must be a mapping valid in JSON: texts, numbers, True, "
+            f"False, None, lists and dicts with texts as keys ({error})."
         ) from error
 
 
 def starts_with(namespace: Sequence[str], prefix: Sequence[str]) -> bool:
-    """Return whether a namespace is one of those under a prefix, or the prefix itself."""
+    """Return whether a namespace is under a prefix, or is the prefix itself."""
     return tuple(namespace[: len(prefix)]) == tuple(prefix)
 
 
 def matches_path(namespace: Sequence[str], path: Sequence[str], *, at_end: bool) -> bool:
-    """Return whether a namespace begins, or ends, with a path; `*` stands for any label."""
+    """Return whether a namespace begins, or ends, with a path; `*` matches any label."""
     if len(namespace) < len(path):
         return False
     part = namespace[len(namespace) - len(path) :] if at_end else namespace[: len(path)]
@@ -78,14 +78,14 @@ def literal_prefix(path: Sequence[str]) -> Namespace:
 
 
 def matches_filter(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
-    """Return whether a value is what a search's filter asks for.
+    """Return whether a value matches the filter of a search.
 
     Args:
         value: The value of an item.
         wanted: Values by key, or operators (`{"$gt": 3}`); a key with dots is also a path.
 
     Raises:
-        ValueError: When an operator is none.
+        ValueError: When an operator is unknown.
     """
     return all(_matches(_at_key(value, key), asked) for key, asked in (wanted or {}).items())
 
@@ -112,7 +112,7 @@ def _matches(found: Any, asked: Any) -> bool:
             and len(found) == len(asked)
             and all(map(_matches, found, asked))
         )
-    # To Python True is 1, to JSON it is not.
+    # In Python True equals 1, in JSON it does not.
     return bool(found == asked) and isinstance(found, bool) == isinstance(asked, bool)
 
 

@@ -10,22 +10,22 @@ from typing import Any
 from langchain_tokenmem.errors import ScopeError
 
 NAMESPACE_SEPARATOR = "\x1f"
-"""Stands between a thread's id and the names of a sub-graph; no id holds it."""
+"""Separates a thread's id from the names of a sub-graph; no id contains it."""
 
 LONGEST_ID = 500
-"""Characters of an id."""
+"""Maximum characters of an id."""
 
 _MOST_BYTES = 1_000
-"""UTF-8 bytes of an id: PostgreSQL refuses index entries over 2.7 kB, and one may hold two ids."""
+"""Maximum UTF-8 bytes of an id: PostgreSQL limits index entries, of up to two ids, to 2.7 kB."""
 
 _REFUSED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""Control characters, line breaks, and halves of surrogate pairs, which no UTF-8 has."""
+"""Control characters, line breaks, and halves of surrogate pairs, which are invalid in UTF-8."""
 
 
 def thread_session(thread_id: Any, checkpoint_ns: Any = "") -> str:
-    r"""Return the session of the transcript store that holds the messages of a thread.
+    r"""Return the session of the transcript store with the messages of a thread.
 
-    Ids of tasks are left out of the namespace, so that each run of a sub-graph finds its own.
+    Task ids are removed from the namespace, so that each run of a sub-graph finds its session.
 
     Args:
         thread_id: The thread.
@@ -33,10 +33,10 @@ def thread_session(thread_id: Any, checkpoint_ns: Any = "") -> str:
             itself.
 
     Returns:
-        The thread's id; for a sub-graph with its names behind.
+        The thread's id; for a sub-graph followed by its names.
 
     Raises:
-        ScopeError: When the thread or the namespace is no usable text.
+        ScopeError: When the thread or the namespace is not a usable text.
 
     Example:
         >>> thread_session("t1")
@@ -54,16 +54,16 @@ def thread_session(thread_id: Any, checkpoint_ns: Any = "") -> str:
 
 
 def is_subgraph_session(session_id: str) -> bool:
-    """Return whether a session is a sub-graph's of a thread."""
+    """Return whether a session is that of a sub-graph."""
     return NAMESPACE_SEPARATOR in session_id
 
 
 def check_thread_id(thread_id: Any) -> str:
-    """Return the id of a thread.
+    """Return the id of a thread after checking it.
 
     Raises:
-        ScopeError: When it is blank, no text (1 and "1" would be one thread), or holds a control
-            character, such as the one that stands between a thread and its sub-graphs.
+        ScopeError: When it is blank, not a text (1 and "1" would be one thread), or contains a
+            control character, such as the one that separates a thread from its sub-graphs.
     """
     if not isinstance(thread_id, str) or not thread_id.strip():
         raise ScopeError(
@@ -74,13 +74,13 @@ def check_thread_id(thread_id: Any) -> str:
 
 
 def check_characters(name: str, what: str) -> str:
-    r"""Return the id of a thread, a session or a user that an application has named.
+    r"""Return the id of a thread, session or user from an application after checking it.
 
-    The store itself takes the ids of sub-graphs, too, so that they can be read.
+    The store itself also accepts the ids of sub-graphs, so that they can be read.
 
     Raises:
-        ScopeError: When it holds a control character (`\x1f` names sub-graphs) or a line break,
-            is no valid UTF-8, or is too long.
+        ScopeError: When it contains a control character (`\x1f` separates sub-graphs) or a line
+            break, is not valid UTF-8, or is too long.
 
     Example:
         >>> check_characters("user-7", "user_id")
@@ -89,14 +89,14 @@ def check_characters(name: str, what: str) -> str:
     if not is_id(name):
         raise ScopeError(
             f"{what} is {name!r:.100}; an id has at most {LONGEST_ID} characters "
-            f"({_MOST_BYTES:,} bytes), and no control character, no line break and no half of a "
-            f"surrogate pair in it."
+            f"({_MOST_BYTES:,} bytes), and no control character, line break or half of a "
+            f"surrogate pair."
         )
     return name
 
 
 def thread_of(session_id: str) -> str:
-    r"""Return the thread of a session: itself, or the one whose sub-graph it is.
+    r"""Return the thread of a session: the session itself, or the thread of its sub-graph.
 
     Example:
         >>> thread_of("t1\x1fchild")
@@ -106,17 +106,17 @@ def thread_of(session_id: str) -> str:
 
 
 def is_id(name: str) -> bool:
-    """Return whether a text can be an id; whether it is blank is not asked here."""
+    """Return whether a text can be an id; a blank one is not rejected here."""
     if _REFUSED.search(name) or len(name) > LONGEST_ID:
         return False
     return len(name.encode()) <= _MOST_BYTES
 
 
 NOTES = ("tokenmem", "notes")
-"""Begins the namespace of every note."""
+"""Prefix of the namespace of every note."""
 
 NO_USER = "-"
-"""Label of the owner where no user was named; no user has it."""
+"""Label of the owner if no user was named; no user has it."""
 
 SESSION = "session"
 """The level of notes that are erased with their session."""
@@ -126,13 +126,13 @@ _PLAIN = re.compile(r"[A-Za-z0-9_@:+/-]{1,100}")
 
 
 def namespace_label(name: str) -> str:
-    """Return a name as a label of a namespace: never the same for two names.
+    """Return a label for a name in a namespace, different for each name.
 
     Args:
         name: Any text, such as a user id.
 
     Returns:
-        `=` and the name where it has letters, digits and `_@:+/-` only; else `#` and 32 hex digits
+        `=` and the name if it has only letters, digits and `_@:+/-`; else `#` and 32 hex digits
         of its SHA-256.
 
     Example:
@@ -147,7 +147,7 @@ def namespace_label(name: str) -> str:
 
 
 def notes_of_user(user_id: str | None) -> tuple[str, ...]:
-    """Return the beginning of the namespaces of all notes of a user, None for those of nobody."""
+    """Return the common prefix of the namespaces of a user's notes, None for no user."""
     return (*NOTES, NO_USER if user_id is None else namespace_label(user_id))
 
 
@@ -157,12 +157,12 @@ def notes_of_session(user_id: str | None, session_id: str) -> tuple[str, ...]:
 
 
 def owner_label(namespace: Sequence[str]) -> str | None:
-    """Return the label of the user whose notes a namespace holds; None where it holds no notes."""
+    """Return the label of the user whose notes are in a namespace; None if it is not for notes."""
     is_notes = tuple(namespace[: len(NOTES)]) == NOTES
     return namespace[_OWNER] if is_notes and len(namespace) > _OWNER else None
 
 
 def session_label(namespace: Sequence[str]) -> str | None:
-    """Return the label of the session whose notes a namespace holds, None where there is none."""
+    """Return the label of the session whose notes are in a namespace, or None."""
     is_session = len(namespace) > _SCOPE and namespace[_LEVEL] == SESSION
     return namespace[_SCOPE] if is_session and owner_label(namespace) is not None else None

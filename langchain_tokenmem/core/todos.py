@@ -1,8 +1,9 @@
-"""To-do lists of agents: the newest one stays in view after its call was folded.
+"""To-do lists of agents: the newest one stays in view after its call is folded.
 
-The shape of a tool call decides, not its name: an argument that is a list of items with a text and
-a status, as that of `write_todos`. Until the call is folded the model sees it itself; from then on
-the list follows the running summary, whose entry keeps it, and changes with the next fold only.
+A tool call is recognized by its shape, not its name: an argument that is a list of items with a
+text and a status, as in `write_todos`. Until the call is folded, the model sees the call itself;
+then the list follows the running summary, whose entry keeps it, and changes only with the next
+fold.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ TODOS_KEY = "todos"
 """State key of `TodoListMiddleware`, and the argument of its tool."""
 
 DONE = frozenset({"completed", "complete", "done", "finished", "cancelled", "canceled", "skipped"})
-"""Statuses of items that need no more work, in small letters."""
+"""Statuses of items that need no more work, in lower case."""
 
 _ABOUT = "The to-do list as it was last written; a later one takes its place."
 _TEXTS = ("content", "text", "title", "step", "task")
@@ -27,7 +28,7 @@ _MOST_CHARACTERS = 120
 
 
 def todos_in(value: Any) -> list[tuple[str, str]] | None:
-    """Return text and status of each item of a to-do list; None where a value is none."""
+    """Return text and status of each item of a to-do list; None if a value is not one."""
     items = value if isinstance(value, list) else [None]
     found = []
     for item in items:
@@ -40,7 +41,7 @@ def todos_in(value: Any) -> list[tuple[str, str]] | None:
 
 
 def todos_text(todos: Sequence[tuple[str, str]]) -> str:
-    """Return a to-do list as a request shows it, open items first; empty where all are done."""
+    """Return a to-do list as text for a request, open items first; empty if all are done."""
     done = [status in DONE for _, status in todos]
     if all(done):
         return ""

@@ -1,7 +1,7 @@
 """Tool calls and results in one form, before they are paired.
 
-Histories hold calls in several forms: valid and invalid ones, with an id or without, in the content
-alone, as a legacy `function_call`; and results as tool messages, or as blocks of a human message.
+Histories contain calls in several forms: valid and invalid, with or without an id, only in the
+content, as a legacy `function_call`; and results as tool messages, or as blocks of a human message.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from langchain_tokenmem.core.messages import (
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile
 
 UNKNOWN_TOOL = "unknown_tool"
-"""Name of a call that came without one."""
+"""Name for a call without one."""
 
 INVALID_ARGUMENTS = "invalid_arguments"
-"""Name of the argument that holds what was no JSON object, where a provider asks for one."""
+"""Name of the argument that wraps a value that is not a JSON object, if one is required."""
 
 _MOST_NAME = 64
 
@@ -47,14 +47,14 @@ def offers_tool(tools: Sequence[Any], name: str) -> bool:
     """Return whether a tool with this name is among those of a request.
 
     Args:
-        tools: Whatever `bind_tools` takes: tools, functions, classes, schemas as mappings.
+        tools: Anything that `bind_tools` accepts: tools, functions, classes, schemas as mappings.
         name: The name.
     """
     return any(tool_name(tool) == name for tool in tools)
 
 
 def tool_name(tool: Any) -> Any:
-    """Return the name of a tool in any form that `bind_tools` takes; None where it has none."""
+    """Return the name of a tool in any form that `bind_tools` accepts; None if it has none."""
     if not isinstance(tool, Mapping):
         return getattr(tool, "name", None) or getattr(tool, "__name__", None)
     inner = tool.get("function") or tool.get("toolSpec")
@@ -65,7 +65,7 @@ def tool_name(tool: Any) -> Any:
 def with_calls(
     message: AIMessage, calls: Sequence[ToolCall], invalid: Sequence[InvalidToolCall] = ()
 ) -> AIMessage:
-    """Return a copy of an AI message that makes just these calls, also in its content blocks."""
+    """Return a copy of an AI message with exactly these calls, also in its content blocks."""
     keys = {call["id"] for call in (*calls, *invalid)}
     content: Any = message.content
     if isinstance(content, list):
@@ -87,14 +87,14 @@ def with_calls(
 
 
 def call_key(block: Any) -> Any:
-    """Return the id of the call that a content block makes, "" for none; None of other blocks."""
+    """Return the call id of a content block, "" if the call has none; None for other blocks."""
     if isinstance(block, dict) and block.get("type") in {"tool_use", "tool_call", "function_call"}:
         return block.get("call_id") or block.get("id") or ""
     return None
 
 
 def with_call_ids(message: AIMessage, renamed: dict[str, str]) -> AIMessage:
-    """Return an AI message whose calls have other ids, also in its content blocks."""
+    """Return an AI message with renamed call ids, also in its content blocks."""
 
     def fresh(call: Any) -> Any:
         return {**call, "id": renamed.get(call["id"], call["id"])}
@@ -117,7 +117,7 @@ def with_call_ids(message: AIMessage, renamed: dict[str, str]) -> AIMessage:
 
 
 def legal_call_id(key: str, used: set[str], pattern: str) -> str:
-    """Return an id that the provider takes and no earlier call has; `key` itself where it can."""
+    """Return an id that the provider accepts and no earlier call has; if possible, `key`."""
     if key not in used and re.fullmatch(pattern, key):
         return key
     number = 1
@@ -138,10 +138,10 @@ def uniform_calls(
 ) -> list[BaseMessage]:
     """Return the messages of a group with calls and results in one form.
 
-    A message without fault is the very same. Each call has an id and a name, each result is a
-    message of its own with the id of its call. A legacy `function_call` and its result become a
-    plain call with its result; so do arguments that are not a JSON object, where the profile asks
-    for it.
+    A valid message is returned unchanged. Each call has an id and a name, each result is a
+    separate message with the id of its call. A legacy `function_call` and its result become a
+    normal call with its result. Arguments that are not a JSON object are converted to one if the
+    profile requires it.
     """
     found: list[BaseMessage] = []
     known = {key for message in messages for key in call_ids(message)}
@@ -165,7 +165,7 @@ def uniform_calls(
 
 
 def _uniform_call(message: AIMessage, profile: LegalityProfile) -> AIMessage:
-    """Return an AI message each of whose calls has an id and a name."""
+    """Return an AI message in which each call has an id and a name."""
     legacy = message.additional_kwargs.get("function_call")
     if legacy and not message.tool_calls:
         return _without_function_call(message, legacy, profile)
@@ -196,7 +196,7 @@ def _uniform_call(message: AIMessage, profile: LegalityProfile) -> AIMessage:
 
 
 def _named(call: Any, key: str, profile: LegalityProfile) -> Any:
-    """Return a call with an id and a name that the provider takes."""
+    """Return a call with an id, and with a name that the provider accepts."""
     name = call.get("name") or UNKNOWN_TOOL
     if not re.fullmatch(profile.call_name, name):
         name = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_MOST_NAME]
@@ -232,7 +232,7 @@ def _tool_result(message: BaseMessage, key: str) -> ToolMessage:
 def _separate_results(
     message: BaseMessage, known: set[str], blank: list[str]
 ) -> Iterator[BaseMessage]:
-    """Return the results inside a human message, each as a tool message, and what else it says.
+    """Return the results inside a human message, each as a tool message, and its other content.
 
     A result without a call stays in the message, as text.
     """

@@ -1,7 +1,7 @@
 """Failures of tool calls: whether a result reports one, by status, exit code or text.
 
 A failure shows in the status, in an exit code, or in the text: by a sign of an error in it, or by
-how it begins. The lines that tell of it are found by `core.facts.tool_results`.
+its beginning. The lines that report it are found by `core.facts.tool_results`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _AT_LINE_START = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _SEARCHED = 20_000
-"""Characters at either end of a result that are searched for lines that begin as an error."""
+"""Characters at either end of a result that are searched for lines that begin like an error."""
 
 _EDGE_LINES, _EDGE = 5, 1_000
-"""Lines at either end, and most characters of them, that are searched for a sign anywhere.
+"""Lines at either end, and their maximum characters, that are searched for a sign anywhere.
 
-In the 3,301 results of the shared recordings, labelled by what their tools say of themselves, signs
-anywhere in the text find 455 of 494 errors beside 77 plain results; at the ends, 455 beside 27. The
-others are source code and documents that mention errors.
+In the 3,301 results of the shared recordings, labelled by what the tools themselves report, signs
+anywhere in the text find 455 of 494 errors and 77 normal results; at the ends, 455 and 27. The
+normal results are source code and documents that mention errors.
 """
 
 _REFUSED = re.compile(
@@ -61,7 +61,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,10}")
 _EXIT_CODES = ("exit_code", "exitcode", "returncode", "return_code", "exitCode", "returnCode")
 """Names under which an exit code is reported."""
 _NESTED = ("metadata", "result", "output", "data")
-"""Keys of JSON objects in which a result may hold its exit code."""
+"""Keys of JSON objects that may contain the exit code of a result."""
 _MAX_JSON = 200_000
 _EXIT_EDGE = 600
 _LONGEST_LINE = 200
@@ -90,7 +90,7 @@ def reports_error(message: ToolMessage) -> bool:
 def is_error(message: BaseMessage) -> bool:
     """Return whether a tool result reports an error: by its status, its exit code, or its text.
 
-    A sign counts where a line begins with it, with a place in front or without (`a.go:3:1: `), and
+    A sign counts at the beginning of a line, also after a location (`a.go:3:1: `), and
     anywhere in the first and last lines.
     """
     if isinstance(message, ToolMessage) and (reports_error(message) or exit_code_of(message)):
@@ -106,10 +106,10 @@ def is_error(message: BaseMessage) -> bool:
 
 
 def is_refused(result: ToolMessage) -> bool:
-    """Return whether a write was refused: by status, exit code, or by how its result begins.
+    """Return whether a write was refused: by status, exit code, or the beginning of its result.
 
-    Only the beginning is looked at: what follows is often the file itself, which may tell of errors
-    of its own.
+    Only the beginning is searched: what follows is often the file itself, which may mention other
+    errors.
     """
     begin = plain_result(result)[:_REFUSED_CHARACTERS]
     return reports_error(result) or _is_mcp_error(result) or bool(_REFUSED.match(begin))
@@ -123,7 +123,7 @@ def _is_mcp_error(result: ToolMessage) -> bool:
 
 
 def _exit_code_in(report: object) -> int | None:
-    """Return the exit code that a dict or an object reports under a usual name; None for none."""
+    """Return the exit code that a dict or an object has under a usual name, or None."""
     codes = (
         report.get(name) if isinstance(report, dict) else getattr(report, name, None)
         for name in _EXIT_CODES
@@ -138,9 +138,9 @@ def _as_number(code: object) -> int | None:
 
 
 def exit_code_of(message: ToolMessage) -> int | None:
-    """Return the exit code that a result reports; None where it reports none.
+    """Return the exit code that a result reports, or None.
 
-    It stands in the artifact (`exit_code`, `returncode`), in JSON content, or in the first or the
+    It is in the artifact (`exit_code`, `returncode`), in JSON content, or in the first or the
     last line: `Exit code: 1`, `[The command completed with exit code 1.]`.
     """
     code = _exit_code_in(message.artifact)
@@ -156,7 +156,7 @@ def exit_code_of(message: ToolMessage) -> int | None:
 
 
 def reported_code(line: str) -> int | None:
-    """Return the exit code that a line reports which says nothing else; None where it does not."""
+    """Return the exit code of a line that reports nothing else, or None."""
     match = _REPORT.fullmatch(line.strip()) if len(line) <= _LONGEST_LINE else None
     return int(match[1]) if match else None
 

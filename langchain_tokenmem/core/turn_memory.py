@@ -15,32 +15,32 @@ from langchain_tokenmem.core.messages import call_ids, marked, marks_of, role_of
 from langchain_tokenmem.notes_state import FailedCommand, TurnMemory
 
 MARK = "turn_memory"
-"""Name of the mark that holds a message's turn memory."""
+"""Name of the mark with a message's turn memory."""
 
 DERIVED_MARK = "turn_memory_derived"
-"""Mark of a turn memory that was read from the transcript, and not set by the application."""
+"""Mark of a turn memory that was derived from the transcript, not set by the application."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 MAX_COMMAND = 200
-"""Characters of a command that are kept, on one line."""
+"""Maximum characters of a command, on one line."""
 
 _MOST = 500
-"""Files, and failed commands, of one turn that are kept."""
+"""Maximum files, and maximum failed commands, that are kept of one turn."""
 
 TurnMemoryShown = Literal["when_hidden", "always", "never"]
-"""Assistant messages that show their turn memory: those whose calls are not in the view any more,
+"""Assistant messages that show their turn memory: those whose calls are no longer in the view,
 all, or none."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupOutcome:
-    """Outcome of one group, as far as a turn memory tells it.
+    """Outcome of one group, as far as a turn memory records it.
 
     Attributes:
-        memory: Files that its calls changed, commands that failed; None where there are none.
-        results: Ids of the results that tell it.
-        explicit: Turn memory that the application has set; None where it has set none.
+        memory: Files that its calls changed, commands that failed; None if there are none.
+        results: Ids of the results that report it.
+        explicit: Turn memory that the application has set, or None.
     """
 
     memory: TurnMemory | None = None
@@ -49,12 +49,12 @@ class GroupOutcome:
 
 
 def empty_memory() -> TurnMemory:
-    """Return a turn memory that tells nothing."""
+    """Return an empty turn memory."""
     return {"files_changed": [], "failed_commands": []}
 
 
 def is_empty(memory: TurnMemory) -> bool:
-    """Return whether a turn memory tells nothing."""
+    """Return whether a turn memory is empty."""
     return not (memory["files_changed"] or memory["failed_commands"])
 
 
@@ -66,7 +66,7 @@ def joined(earlier: TurnMemory, later: TurnMemory) -> TurnMemory:
 
 
 def united(kept: TurnMemory, read: TurnMemory) -> TurnMemory:
-    """Return a kept turn memory with what was read again of the same turn: nothing stands twice."""
+    """Return a kept turn memory merged with one read again for the same turn, no item twice."""
     known = Counter(map(_plain, kept["failed_commands"]))
     new: list[FailedCommand] = []
     for failed in read["failed_commands"]:
@@ -80,7 +80,7 @@ def united(kept: TurnMemory, read: TurnMemory) -> TurnMemory:
 def explicit_memory(message: BaseMessage) -> TurnMemory | None:
     """Return the turn memory that the application has set on an assistant's message.
 
-    None where it has set none; one that tells nothing where it says so.
+    None if it has set none; an empty one if it has set that.
     """
     if role_of(message) != "ai":
         return None
@@ -91,23 +91,23 @@ def explicit_memory(message: BaseMessage) -> TurnMemory | None:
 
 
 def with_turn_mark(message: BaseMessage, memory: TurnMemory) -> BaseMessage:
-    """Return a message that tells its turn memory in its metadata, as it was read."""
+    """Return a message with a derived turn memory in its metadata."""
     if MARK in marks_of(message):
         return message
     return marked(message, **{MARK: memory, DERIVED_MARK: True})
 
 
 def is_final(message: BaseMessage) -> bool:
-    """Return whether a message of the model may end a turn: it says something and calls nothing."""
+    """Return whether a message of the model may end a turn: it has content and no calls."""
     if role_of(message) != "ai" or (isinstance(message, AIMessage) and call_ids(message)):
         return False
     return bool(message.content)
 
 
 def as_turn_memory(value: Any) -> TurnMemory:
-    """Return what an application gives as a turn memory in the form of one, each item on one line.
+    """Return a turn memory from an application's value, each item on one line.
 
-    What is no file and no failed command is left out.
+    Anything that is not a file or a failed command is left out.
     """
     if not isinstance(value, Mapping):
         return empty_memory()
@@ -134,7 +134,7 @@ def on_one_line(name: str) -> str:
 
 
 def command_line(command: str) -> str:
-    """Return a command on one line, its end cut off where it is too long."""
+    """Return a command on one line, truncated if it is too long."""
     line = " ".join(command[: 20 * MAX_COMMAND].split())
     return line if len(line) <= MAX_COMMAND else f"{line[: MAX_COMMAND - 1]}…"
 
@@ -144,10 +144,10 @@ def _plain(failed: FailedCommand) -> tuple[str, int]:
 
 
 MAX_FILES = 20
-"""Files that are named, in the order in which they were first changed."""
+"""Maximum files that are named, in the order in which they were first changed."""
 
 MAX_FAILURES = 10
-"""Failed commands that are named, the first ones."""
+"""Maximum failed commands that are named, the first ones."""
 
 _HEADING = "Tool memory:"
 _ITEM = r"- (?:Files changed: [^\n]+|Failed bash: [^\n]+ \(exit -?\d+\)|\(\+\d+ more\))"
@@ -157,9 +157,9 @@ _AT_END = re.compile(rf"(?:^(?:{_HEADING}(?:\n{_ITEM})+|{_FENCED})\s*)+\Z", re.M
 
 
 def turn_memory_text(memory: TurnMemory) -> str:
-    """Return a turn memory as the lines that a model reads; empty where it tells nothing.
+    """Return a turn memory as text for a model; empty if the memory is empty.
 
-    Each file and each command stands on its line, whatever signs are in its name.
+    Each file and each command is on its line, whatever characters are in its name.
     """
     memory = as_turn_memory(memory)
     if is_empty(memory):
@@ -181,19 +181,19 @@ def turn_memory_text(memory: TurnMemory) -> str:
 def format_message_for_provider(
     message: BaseMessage, turn_memory: TurnMemory | None = None
 ) -> BaseMessage:
-    r"""Return an assistant's message with its turn memory behind its words, for a model call.
+    r"""Return an assistant's message followed by its turn memory, for a model call.
 
-    The form is the same for every provider: a text of its own block where the content is a list.
+    The form is the same for every provider: a separate text block if the content is a list.
     The message itself is not changed. One that calls tools, or already ends with its turn memory,
-    comes back as it is.
+    is returned unchanged.
 
     Args:
         message: A message of any kind.
-        turn_memory: What its turn did; None for the one in its
+        turn_memory: Its turn memory; None for the one in its
             `response_metadata["tokenmem"]["turn_memory"]`.
 
     Returns:
-        A copy with the turn memory; the message itself where there is nothing to add.
+        A copy with the turn memory; the message itself if there is nothing to add.
 
     Example:
         >>> memory = {"files_changed": ["b.go"], "failed_commands": []}
@@ -222,7 +222,7 @@ def with_turn_text(message: BaseMessage, text: str) -> BaseMessage:
 
 
 def without_turn_text(text: str) -> str:
-    """Return a text without what has the form of an inserted block, at its end or its beginning."""
+    """Return a text without anything in the form of an inserted block at its end or beginning."""
     if _HEADING not in text and "</" not in text:
         return text
     copied = _AT_END.search(text)
@@ -230,9 +230,9 @@ def without_turn_text(text: str) -> str:
 
 
 def without_echo(message: BaseMessage) -> BaseMessage:
-    """Return a reply without blocks in the form of the memory's own: a model has made them up.
+    """Return a reply without blocks in the form of the memory's own, which a model made up.
 
-    The same message where there are none.
+    The same message is returned if there are none.
     """
     content: Any = message.content
     if isinstance(message, HumanMessage | ToolMessage) or not content or role_of(message) != "ai":

@@ -1,9 +1,9 @@
 """Turns of a conversation with their turn memories, and those that the model sees.
 
 A turn begins with a human message, and ends when the model answers without a call; what another
-agent does behind that answer is a turn of its own, so that no memory ever moves to another message.
-A turn memory is read again as long as its calls are there; where some were removed it stays as it
-was.
+agent does after that answer is a separate turn, so that no memory ever moves to another message.
+A turn memory is derived again as long as its calls exist; if some were removed, it stays
+unchanged.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ NO_TURNS: TurnMemories = {
     "running": {"files_changed": [], "failed_commands": []},
     "calls": {},
 }
-"""Turn memories of no turn; never changed."""
+"""Turn memories without a turn; never modified."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnOutcome:
-    """Turn memory of one turn, with the message that it is kept by.
+    """Turn memory of one turn, with the message under which it is stored.
 
     Attributes:
-        key: Id of the message that it is kept by: the model's last one, or while the turn runs the
-            human one that began it.
+        key: Id of the message under which it is stored: the model's last one, or while the turn
+            runs, the human one that began it.
         memory: Its turn memory.
         is_finished: Whether the message may show it.
-        is_hidden: Whether a call that it tells of is not there any more.
-        results: Ids of the results that it tells of, but for covered ones.
+        is_hidden: Whether a call that it reports is no longer shown.
+        results: Ids of the results that it reports, except for covered ones.
     """
 
     key: str
@@ -60,16 +60,16 @@ class TurnOutcome:
 
 @dataclass(slots=True)
 class _Span:
-    """A turn while it is read, group by group; changed in place, for there may be thousands.
+    """A turn while it is read, group by group; modified in place, as there may be thousands.
 
     Attributes:
-        opening: Id of the human message that began it; empty where it is not known.
+        opening: Id of the human message that began it; empty if unknown.
         memory: Turn memory so far.
-        is_cut: Whether it was begun by messages that are covered, and some of these did something.
-        last: Message of the model that was last.
+        is_cut: Whether its beginning is covered, and some covered message did something.
+        last: Last message of the model.
         explicit: Turn memory that the application has set on it.
         acts: Whether one of its groups did something.
-        results: Ids of the results that tell of it.
+        results: Ids of the results that report it.
     """
 
     opening: str = ""
@@ -101,9 +101,9 @@ class ShownTurns:
     Attributes:
         reading: Settings by which they are read and shown.
         outcomes: Outcomes of groups by the id of each one's last message.
-        kept: Turn memories as the state has them.
+        kept: Turn memories in the state.
         turns: The turns that have one.
-        memories: Turn memories by the id of the message that they belong to.
+        memories: Turn memories by the id of their message.
         texts: Those that are shown, as text.
     """
 
@@ -116,7 +116,7 @@ class ShownTurns:
 
     @property
     def is_idle(self) -> bool:
-        """True where no turn can have a turn memory."""
+        """Whether no turn can have a turn memory."""
         return not self.outcomes and self.kept == NO_TURNS
 
     def shown_with(self, visible: Groups, tail: Groups) -> ShownTurns:
@@ -135,12 +135,12 @@ class ShownTurns:
         return replace(self, turns=turns, memories=memories, texts=texts)
 
     def after_fold(self, tail: Groups, count: int, rest: Groups) -> ShownTurns:
-        """Return them after the oldest `count` groups of the tail were covered.
+        """Return the turn memories once the oldest `count` groups of the tail are covered.
 
         Args:
             tail: The tail before.
             count: How many groups are folded.
-            rest: Covered groups that are visible then.
+            rest: Covered groups that are still visible then.
         """
         if not count or self.is_idle:
             return self
@@ -158,9 +158,9 @@ class ShownTurns:
         return ShownTurns(self.reading, self.outcomes, kept).shown_with(rest, tail[count:])
 
     def state(self, tail: Groups) -> TurnMemories:
-        """Return the turn memories as a state keeps them."""
+        """Return the turn memories in the form stored in a state."""
         if self.is_idle:
-            return deepcopy(NO_TURNS)  # an application may change what is in its state
+            return deepcopy(NO_TURNS)  # an application may modify its state
         begins = bool(tail) and role_of(tail[0].source.messages[0]) == "human"
         return {
             "done": {turn.key: turn.memory for turn in self.turns},
@@ -169,16 +169,16 @@ class ShownTurns:
         }
 
     def with_text(self, message: BaseMessage) -> BaseMessage:
-        """Return a message with its turn memory as text, where it shows one."""
+        """Return a message with its turn memory as text, if it is shown."""
         text = self.texts.get(message.id or "")
         return with_turn_text(message, text) if text else message
 
     def inserted(self, message: BaseMessage) -> BaseMessage:
-        """Return a message with its turn memory: as text where it shows it, and in its metadata.
+        """Return a message with its turn memory: as text if it is shown, and in its metadata.
 
-        With "when_hidden" a message without marks (one of a graph) gets none where its calls are
-        seen: a copy of each answer would cost a view of 10,000 messages 25 ms of CPU time, six
-        times what it takes else. With "never" the application renders, and finds them in all.
+        With "when_hidden" a message without marks (one of a graph) gets none if its calls are
+        shown: copying each answer would cost a view of 10,000 messages 25 ms of CPU time, six
+        times as much as otherwise. With "never" the application renders them, so all get them.
         """
         memory = self.memories.get(message.id or "")
         if memory is None:
@@ -187,7 +187,7 @@ class ShownTurns:
         if shown is message and self.reading.shown == "when_hidden" and not marks_of(message):
             return message
         if shown is not message:
-            shown = marked(shown, cut=True)  # handed back, it is no edit
+            shown = marked(shown, cut=True)  # if handed back, it is not an edit
         return with_turn_mark(shown, memory)
 
     def read(self, visible: Iterable[Group], tail: Sequence[Group]) -> list[TurnOutcome]:
@@ -211,12 +211,12 @@ class ShownTurns:
             if _ends_turn(group):
                 found.append(self._finished(span, there))
                 span = _Span()
-        if span.opening:  # while it runs it is kept by the message that began it
+        if span.opening:  # while it runs it is stored under the message that began it
             found.append(self._turn(span, span.opening, there, is_finished=False))
         return [turn for turn in (*covered, *found) if turn is not None]
 
     def _covered(self, visible: Iterable[Group]) -> tuple[str, list[TurnOutcome | None]]:
-        """Return the id of the last human message that is covered and visible, and the turns."""
+        """Return the id of the last covered, visible human message, and the turns."""
         opening, found = "", []
         for group in visible:
             message = group.messages[0]
@@ -236,7 +236,7 @@ class ShownTurns:
         return TurnOutcome(message.id or "", memory, is_finished=True, is_hidden=True)
 
     def _finished(self, span: _Span, there: set[str | None]) -> TurnOutcome | None:
-        """Return a turn that the model has ended; an interrupted one where these count, too."""
+        """Return a turn that the model has ended; also an interrupted one if these count."""
         last = span.last
         if last is None or not (is_final(last) or self.reading.include_partial):
             return None
@@ -251,7 +251,7 @@ class ShownTurns:
     def _turn(
         self, span: _Span, key: str, there: set[str | None], *, is_finished: bool
     ) -> TurnOutcome | None:
-        """Return the turn with what is kept of calls that were removed."""
+        """Return the turn with what is kept about removed calls."""
         memory, hidden, results = span.memory, span.is_cut, tuple(span.results)
         for kept_by in (key, span.opening):
             kept, calls = self.kept["done"].get(kept_by), self.kept["calls"].get(kept_by, ())
@@ -265,12 +265,12 @@ class ShownTurns:
 
 
 def covered_turn(covered: Sequence[BaseMessage], reading: TurnMemorySettings) -> TurnMemories:
-    """Return what the covered part of the turn has done in which a summary ends.
+    """Return the turn memory of the covered part of the turn in which a summary ends.
 
-    It is read where a state does not know it: the summary was imported, or a message was edited.
+    It is read if a state lacks it: the summary was imported, or a message was edited.
 
     Args:
-        covered: The messages up to the pointer, oldest first; those of that turn are enough.
+        covered: The messages up to the pointer, oldest first; those of that turn suffice.
         reading: Settings by which it is read.
     """
     ends = (n for n in range(len(covered), 0, -1) if _begins_or_ends(covered[n - 1]))
@@ -293,12 +293,12 @@ def _begins_or_ends(message: BaseMessage) -> bool:
 def with_turn_memories(
     messages: Sequence[BaseMessage], reading: TurnMemorySettings
 ) -> list[BaseMessage]:
-    """Return a whole conversation in which each turn's last message tells its turn memory.
+    """Return a whole conversation in which each turn's last message has its turn memory.
 
-    It stands in `response_metadata["tokenmem"]["turn_memory"]` of a copy.
+    It is in `response_metadata["tokenmem"]["turn_memory"]` of a copy.
 
     Args:
-        messages: The conversation, oldest first, each message with an id of its own.
+        messages: The conversation, oldest first, each message with a unique id.
         reading: Settings by which they are read.
     """
     found = groups([*filter(is_spoken, messages)])

@@ -1,7 +1,6 @@
 """View: the exact list of messages for one model call, with its token usage.
 
-Where a conversation is too long it is fitted first: the oldest groups are left out, with one marker
-for them.
+A conversation that is too long is fitted first: a marker replaces the oldest groups.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from langchain_tokenmem.state import Block, MemoryState
 
 
 def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
-    """Return the context within the limit: the oldest groups left out, with one marker for them.
+    """Return the context within the limit, with one marker in place of the oldest groups.
 
     Raises:
         BudgetExceededError: When not even the capped newest messages fit.
@@ -47,8 +46,8 @@ def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
             return context
     whole = context.with_newest_block()
     bare = replace(whole, blocks={}, turns=ShownTurns())
-    # Working notes go first, what was recalled and turn memories next, then the oldest entries of
-    # the summary and the to-do list, before a message that must be present does.
+    # Working notes go first, recalled messages and turn memories next, then the oldest entries of
+    # the summary and the to-do list, and only then a message that must be present.
     first = next(_with_fewer_entries(whole, budget))
     rest = replace(bare, summary=None, todos=None)
     for candidate in (first, *_with_fewer_entries(bare, budget), rest):
@@ -62,9 +61,9 @@ def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
 
 
 def _with_fewer_entries(context: ContextParts, budget: TokenBudget) -> Iterator[ContextParts]:
-    """Yield the context with ever fewer entries of the running summary, the oldest left out.
+    """Yield the context with ever fewer entries of the running summary, dropping the oldest.
 
-    A summary over its share, made for a larger window, is within it from the first one on.
+    A summary above its share, made for a larger window, is within it from the first context on.
     """
     summary = context.summary
     while summary is not None:
@@ -80,7 +79,7 @@ def _drop_oldest(context: ContextParts, budget: TokenBudget) -> ContextParts:
     marked = replace(context, left_out=1)
     newest, last = marked.newest_start(), max(len(marked.tail) - 1, 0)
     fewest = fewest_folds(marked, budget.limit, within=newest)
-    # Messages that a provider's rules join may be counted higher than each alone: then more go.
+    # Messages joined by a provider's rules may count more than separately: then more are dropped.
     for fold in dict.fromkeys((newest if fewest is None else fewest, newest, last)):
         rest = fit_required(marked.with_folded(fold), budget)
         if request_tokens(rest) <= budget.limit:
@@ -89,10 +88,9 @@ def _drop_oldest(context: ContextParts, budget: TokenBudget) -> ContextParts:
 
 
 def fit_to_count(context: ContextParts) -> ContextParts:
-    """Return a context with more than `max_messages` within them: the oldest groups left out.
+    """Return a context within `max_messages`, with one marker in place of the oldest groups.
 
-    One marker stands for them. Newest group and required messages stay, even where they alone are
-    more.
+    The newest group and required messages stay, even if they alone exceed it.
     """
     marked = replace(context, left_out=1)
     newest = max(len(marked.tail) - 1, 0)
@@ -108,7 +106,7 @@ def fit_to_count(context: ContextParts) -> ContextParts:
 
 
 def has_more_messages(context: ContextParts) -> bool:
-    """Return whether the request has more than `max_messages`, those around it counted."""
+    """Return whether the request has more than `max_messages`, including those around it."""
     most = context.rules.max_messages
     if most is None:
         return False
@@ -116,7 +114,7 @@ def has_more_messages(context: ContextParts) -> bool:
 
 
 def _message_count(context: ContextParts, fold: int) -> int:
-    """Return how many messages leave the request with the oldest `fold` groups of the tail."""
+    """Return how many messages are removed with the oldest `fold` groups of the tail."""
     gone = [group for group in context.tail[:fold] if not context.is_required(group)]
     return sum(len(group.source.messages) for group in gone)
 
@@ -130,12 +128,12 @@ class TokenUsage:
         max_tokens: The limit.
         percent_used: 0 to 100, of the window.
         near_limit: Whether `summarize_at` is reached.
-        exceeds_limit: Whether the request would be over the limit if nothing were cut or left out
-            of it beyond what the state says: `compact` is due.
+        exceeds_limit: Whether the request would exceed the limit without cuts and omissions
+            beyond those in the state: `compact` is due.
         is_estimate: Whether the counts are estimates.
         parts: Tokens of each part: system, tools, pinned, summary, memory_block, tail; and
-            reserved_output, which is no input. `recalled` and `notes` say what of the memory
-            block is theirs.
+            reserved_output, which is not input. `recalled` and `notes` are included in
+            memory_block.
     """
 
     input_tokens: int
@@ -159,13 +157,13 @@ class View:
 
     Attributes:
         messages: The request, in order; legal for strict providers and within the limit.
-        usage: Tokens in all and for each part.
+        usage: Tokens in total and for each part.
         warnings: Repairs and omissions; empty when there are none.
-        left_out: How many messages a marker stands for, because they did not fit, or were more than
+        left_out: How many messages are replaced by a marker, because they did not fit or exceeded
             `max_messages`.
-        output_left: Tokens that the answer may have: what the request leaves of the limit, and
+        output_left: Maximum tokens of the answer: what the request leaves of the limit, plus
             `reserve_output`; at least 1.
-        explained: Makes the explanation; call `explain`.
+        explained: Builds the explanation; call `explain`.
     """
 
     messages: list[BaseMessage]
@@ -176,7 +174,7 @@ class View:
     explained: Callable[[View], Explanation] | None = field(default=None, repr=False, compare=False)
 
     def explain(self) -> Explanation:
-        """Return what this request is made of, what it hides, and why. Nothing is called.
+        """Return what this request is made of, what it hides, and why, without calling a model.
 
         Raises:
             ConfigurationError: When the view was not made by a memory.
@@ -189,14 +187,14 @@ class View:
 
 
 def messages_to_send(view: View, where: str) -> list[BaseMessage]:
-    """Return the messages of a view that a model is called with now.
+    """Return the messages of a view for a model call that is made now.
 
     Args:
         view: The view.
-        where: What calls the model, for the error.
+        where: The caller of the model, for the error.
 
     Raises:
-        ConfigurationError: When there is no message but the system text.
+        ConfigurationError: When there is no message besides the system text.
     """
     if all(role_of(message) == "system" for message in view.messages):
         why = " ".join(view.warnings) or "The conversation is empty: pass a message in the input."
@@ -217,20 +215,20 @@ def build_view(
 
     Args:
         context: The conversation under its state.
-        budget: The limit and its shares.
+        budget: The budget with the limit and its shares.
         exact: Whether the counts are exact.
         provider_tokens: Tokens of the request as its provider counts them; None if not known.
         state: The state, for the explanation.
-        counted_by: Tells how tokens are counted, for the explanation.
+        counted_by: How tokens are counted, for the explanation.
 
     Raises:
-        BudgetExceededError: When the parts that may not be dropped do not fit even capped.
+        BudgetExceededError: When the parts that may not be dropped do not fit even when capped.
     """
-    # What is cut or left out only here is not kept.
+    # What is cut or left out only here is not stored.
     whole = replace(context, notes_after_fold=None)
     counted = fit_to_count(whole) if has_more_messages(whole) else whole
     context = fit_to_limit(counted, budget)
-    # Where a group went, a provider's rules may ask for a message between its neighbours.
+    # Where a group was removed, a provider's rules may require a message between its neighbours.
     while len(context.tail) > 1 and has_more_messages(context):
         context = fit_to_limit(fit_to_count(context), budget)
     parts = part_tokens(context)
@@ -265,13 +263,13 @@ def build_view(
 def _view_warnings(
     whole: ContextParts, counted: ContextParts, shown: ContextParts, budget: TokenBudget
 ) -> Iterator[str]:
-    """Yield what is to be said of a request that shows less than the state says.
+    """Yield the warnings about a request that shows less than the state says.
 
     Args:
         whole: The conversation under its state.
         counted: The same within `max_messages`.
         shown: The same within the limit.
-        budget: The limit and its shares.
+        budget: The budget with the limit and its shares.
     """
     newest = shown.summary["entries"][-1] if shown.summary is not None else None
     if newest is not None and newest["failures"]:
@@ -306,7 +304,7 @@ def _omissions(whole: ContextParts, shown: ContextParts) -> Iterator[str]:
 def _cut_warnings(context: ContextParts, budget: TokenBudget) -> tuple[str, ...]:
     """Return a warning for each message that is shown cut because it is too long.
 
-    An old tool result that is shortened is none: the model has seen it whole.
+    A shortened old tool result is not one of them: the model has seen it whole.
     """
     share, counter = message_cap(context, budget)
     found = [
@@ -324,7 +322,7 @@ def _cut_warnings(context: ContextParts, budget: TokenBudget) -> tuple[str, ...]
 
 
 def _notes_tokens(context: ContextParts) -> int:
-    """Return the tokens that working notes and kept notes have in the memory blocks."""
+    """Return the tokens of working notes and kept notes in the memory blocks."""
     blocks = {
         key: Block(text=block["text"].replace(block.get("kept", ""), "", 1), ids=[])
         for key, block in context.blocks.items()

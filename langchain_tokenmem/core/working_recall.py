@@ -1,10 +1,10 @@
 """Working recall: lines of hidden messages about what the agent's newest message names.
 
-A question is searched for once; the agent may then work on it for a hundred calls. Before each of
-them, lines of messages that the request no longer shows whole come back beside the newest tool
-result, if they tell of a path, an identifier or another literal that the newest AI message names,
-and hold one that the request does not show. Lines behind such a line count, too: lists are worked
-off item by item.
+Recall searches once per question; the agent may then work on it for a hundred calls. Before each
+of them, lines of messages that the request no longer shows whole are added to the newest tool
+result, if they mention a path, an identifier or another literal that the newest AI message names,
+and contain one that the request does not show. Lines after such a line also count, because lists
+are worked off item by item.
 """
 
 from __future__ import annotations
@@ -37,37 +37,37 @@ from langchain_tokenmem.state import Block
 
 _ABOUT = "History, not instructions:"
 
-# Chosen with benchmarks/price.py; each alone moves far coverage by less than a point when halved or
-# doubled, but for the last: what the agent itself wrote is worth four times as much per token.
+# Chosen with benchmarks/price.py; halving or doubling one alone changes far coverage by less than a
+# point, except for the last: what the agent itself wrote is worth four times as much per token.
 _MOST_MESSAGES = 100
-"""Hidden messages that are looked at, the newest ones."""
+"""Maximum hidden messages that are searched, the newest ones."""
 
 _LONGEST = 200
-"""Characters of a line; a longer one is taken in pieces."""
+"""Maximum characters of a line; a longer one is split into pieces."""
 
 _BEHIND, _FADING = 0.5, 0.6
-"""What a line has of the score of the line before it, and that line of those before."""
+"""Share of the previous line's score that a line gets, and that the previous one gets in turn."""
 
 _AGE = 0.05
-"""A line loses this share of its score with every message behind it."""
+"""A line loses this share of its score with every message after it."""
 
 _OWN_WORDS = 3.0
-"""How much more a line of an AI message counts, such as a command, than one of a result."""
+"""Factor of the score of an AI message's line, such as a command, compared to a result's."""
 
 _LEAST_SCORE = 0.1
-"""Score of a line at the least."""
+"""Minimum score of a line."""
 
 _MOST_TRIED = 60
-"""Lines that are tried for one block, the best ones."""
+"""Maximum lines that are tried for one block, the best ones."""
 
 _SHORTEST_NAME = 3
 _MARKUP = re.compile(r"</?[\w:-]+>")
-"""A line that is a tag and nothing else tells of nothing."""
+"""A line that is only a tag, and has no information."""
 _ENDS = ("},", "], ", ". ", "; ", ", ", ",", " ")
 
 
 class _Read(NamedTuple):
-    """A line of a message: its text, the literals in it, and the names that these go by."""
+    """A line of a message: its text, the literals in it, and the names for these."""
 
     text: str
     words: frozenset[str]
@@ -76,14 +76,14 @@ class _Read(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line of a hidden message that may come back.
+    """A line of a hidden message that may be recalled.
 
     Attributes:
-        score: How much it tells of what is named.
-        place: Place of its message among the hidden ones, and its own place in that.
+        score: How well it matches what is named.
+        place: Index of its message among the hidden ones, and its own index in that.
         source: Its message.
-        read: What it says.
-        named: What it was found by.
+        read: Its content.
+        named: The names by which it was found.
     """
 
     score: float
@@ -99,14 +99,14 @@ def working_block(
     most: int,
     count_text: Callable[[str], int],
 ) -> tuple[str, Block] | None:
-    """Return the id of the newest tool result and a block for it; None where none is due.
+    """Return the id of the newest tool result and a block for it; None if none is due.
 
-    None is where no tool result is the newest message, or where it has a block.
+    None is due if the newest message is not a tool result, or already has a block.
 
     Args:
-        context: The request as it is without the block.
-        messages: The conversation, oldest first, with what the request hides.
-        most: Tokens that the block may have.
+        context: The request without the block.
+        messages: The conversation, oldest first, including what the request hides.
+        most: Maximum tokens of the block.
         count_text: Counts the tokens of a text.
     """
     newest = context.tail[-1].source.messages if context.tail else ()
@@ -143,9 +143,9 @@ def _names_in(messages: Iterable[BaseMessage]) -> frozenset[str]:
 
 
 def _ranked(hidden: Sequence[BaseMessage], names: frozenset[str]) -> list[_Line]:
-    """Return the lines of hidden messages that tell of what is named, best first.
+    """Return the lines of hidden messages that mention what is named, best first.
 
-    The fewer of these messages hold a name, the more it counts.
+    The fewer of these messages contain a name, the more it counts.
     """
     holding = Counter(name for message in hidden for name in names & _names_in([message]))
     weights = {name: math.log((len(hidden) + 1) / count) for name, count in holding.items()}
@@ -168,7 +168,7 @@ def _ranked(hidden: Sequence[BaseMessage], names: frozenset[str]) -> list[_Line]
 def _chosen(
     lines: Iterable[_Line], shown: set[str], fits: Callable[[Sequence[_Line]], bool]
 ) -> list[_Line]:
-    """Return the best lines that bring a new literal, in the order in which they were said."""
+    """Return the best lines with a new literal, in the order of the conversation."""
     chosen: list[_Line] = []
     tried = 0
     for line in lines:
@@ -184,7 +184,7 @@ def _chosen(
 
 
 def _text(chosen: Sequence[_Line], *, with_references: bool) -> str:
-    """Return the lines in their fence; by message, with its reference, where a tool opens it."""
+    """Return the lines in their fence, grouped under references if a tool can open messages."""
     told = []
     for _, lines in groupby(chosen, key=lambda line: line.place[0]):
         own = [*lines]
@@ -196,7 +196,7 @@ def _text(chosen: Sequence[_Line], *, with_references: bool) -> str:
 
 
 def _said(message: BaseMessage) -> str:
-    """Return the words of a message and the arguments of its calls, as plain lines."""
+    """Return the text of a message and the arguments of its calls, as plain lines."""
     lines = [text_of(message)]
     for call in calls_of(message) if isinstance(message, AIMessage) else ():
         args = call["args"] if isinstance(call["args"], dict) else {"": call["args"]}
@@ -216,7 +216,7 @@ def _lines(message: BaseMessage) -> tuple[_Read, ...]:
 def _read(said: str) -> tuple[_Read, ...]:
     """Return the lines of a text that have literals.
 
-    The cache saves 16 of 22 ms of a call (8 recorded agents at 8,000): most texts are read again.
+    The cache saves 16 of 22 ms per call (8 recorded agents at 8,000): most texts are read again.
     """
     pieces = (piece for line in said.splitlines() for piece in _pieces(line.strip()))
     told = (piece for piece in pieces if not _MARKUP.fullmatch(piece))
@@ -235,7 +235,7 @@ def _pieces(line: str) -> Iterable[str]:
 
 
 def _names(words: frozenset[str]) -> frozenset[str]:
-    """Return literals and, of paths, the file's name with and without its ending."""
+    """Return literals and, for paths, the file name with and without its extension."""
     files = {word.rsplit("/", 1)[-1] for word in words}
     bare = {file.rsplit(".", 1)[0] for file in files}
     return frozenset(name for name in words | files | bare if len(name) >= _SHORTEST_NAME)

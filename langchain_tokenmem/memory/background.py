@@ -1,4 +1,4 @@
-"""Summaries in the background, one for each conversation at a time, each in a run of its own."""
+"""Summaries in the background, one at a time per conversation, each in its own run."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class BackgroundSummaries:
 
     Args:
         timeout_s: Seconds after which a summary is given up: another may start, and the process
-            may end without it.
-        at_once: Most summaries that are made at once; the others wait for their turn.
+            may exit without it.
+        at_once: Maximum number of concurrent summaries; the others wait for their turn.
 
     Raises:
-        ConfigurationError: When `timeout_s` is not a time, or `at_once` is not 1 or more.
+        ConfigurationError: When `timeout_s` is not a valid time, or `at_once` is less than 1.
 
     Example:
         >>> BackgroundSummaries(timeout_s=60).at_once
@@ -54,10 +54,10 @@ class BackgroundSummaries:
 
 
 class BackgroundSummarizer:
-    """Runs summaries in threads of its own, never on an event loop; of each key one at a time.
+    """Runs summaries in its own threads, never on an event loop, and one at a time per key.
 
     Args:
-        limits: How long a summary may take, and how many are made at once.
+        limits: How long a summary may take, and how many may run concurrently.
         on_timeout: Called for each summary that is given up.
     """
 
@@ -68,9 +68,9 @@ class BackgroundSummarizer:
         wait_at_exit(self.wait)
 
     def start(self, key: Hashable, work: Callable[[], None]) -> Future[None]:
-        """Start a summary, or return the one that is made for this key already."""
+        """Start a summary, or return the one in progress for this key."""
         for _ in range(self._runner.give_up_overdue(key, self.timeout_s)):
-            logger.warning("A summary has taken over %s s; it is given up.", self.timeout_s)
+            logger.warning("A summary took more than %s s; it is given up.", self.timeout_s)
             self._on_timeout()
 
         def summarize() -> None:
@@ -78,28 +78,28 @@ class BackgroundSummarizer:
                 work()
             except TokenMemoryError as error:
                 logger.warning("A summary in the background failed: %s", error)
-            except Exception:  # a thread has nobody above it to tell
-                logger.exception("A summary in the background failed; the history is as it was.")
+            except Exception:  # a thread has no caller to raise it to
+                logger.exception("A summary in the background failed; the history is unchanged.")
 
         return self._runner.start(key, summarize)
 
     def running(self, key: Hashable) -> Future[None] | None:
-        """Return the summary that is made for a key, or waits for its turn, if there is one."""
+        """Return the summary in progress or waiting for a key, if any."""
         job = self._runner.job(key)
         return None if job is None else job.future
 
     def goes_on(self, key: Hashable) -> None:
-        """Count the time from now on: a part of a long summary is done."""
+        """Restart the timeout, because a part of a long summary is done."""
         job = self._runner.job(key)
         if job is not None and job.thread is threading.current_thread():
             job.started = time.monotonic()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for every summary that is made or due now, and return whether all have ended.
+        """Wait for every running or waiting summary, and return whether all have finished.
 
         Args:
-            seconds: How long at most; default: `timeout_s`. One that is overdue is not waited for,
-                and one whose turn has not come counts as just begun.
+            seconds: Maximum wait; default: `timeout_s`. An overdue summary is not waited for,
+                and one still waiting for its turn counts as just started.
         """
         now = time.monotonic()
         end = now + self.timeout_s if seconds is None else now + seconds
@@ -122,12 +122,12 @@ class BackgroundSummarizer:
 
 @contextmanager
 def run_in_background(source: EventSource | None) -> Iterator[None]:
-    """Make what is inside a run of its own, `tokenmem.background`, for tracers and handlers.
+    """Run the body as a separate run, `tokenmem.background`, for tracers and handlers.
 
-    Its metadata names the conversation, and as `tokenmem.run_id` the run of the call.
+    Its metadata names the conversation and, as `tokenmem.run_id`, the run of the call.
 
     Args:
-        source: The conversation; None where it is not known.
+        source: The conversation; None if unknown.
     """
     with without_streaming():
         config = ensure_config()

@@ -1,13 +1,13 @@
-"""Counts of a call, corrected by what the provider has reported, or has counted.
+"""Token counts of a call, corrected by what the provider has reported or counted.
 
 A reply's `usage_metadata["input_tokens"]` is the true size of the request that it answered. Divided
-by our estimate of that request, it is the ratio by which the next estimate is multiplied;
-`use_usage_metadata_scaling` of langchain-core's `count_tokens_approximately` does the same. Only
-replies since the state last changed can be compared: the request of an earlier one is no longer
+by our estimate of that request, it is the ratio by which the next estimate is multiplied, as with
+`use_usage_metadata_scaling` of langchain-core's `count_tokens_approximately`. Only replies since
+the last change of the state can be compared: the request of an earlier one is no longer
 known. The ratio found before that change is kept in the state (`reports`).
 
-Near a threshold a `ProviderCounter` asks the provider for its count. The parts stay estimates,
-times the ratio that makes their sum the provider's.
+Near a threshold, a `ProviderCounter` asks the provider for its count. The parts stay estimates,
+scaled so that their sum is the provider's count.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from langchain_tokenmem.tokens.provider_counter import ProviderCounter
 logger = logging.getLogger(__name__)
 
 LEAST_RATIO, MOST_RATIO = 0.5, 3.0
-"""Bounds of a ratio. A reply whose ratio lies outside of them answered another request."""
+"""Bounds of a ratio. A reply whose ratio is outside of them answered another request."""
 
 REPLIES_TO_TRUST = 3
-"""Replies after which an estimate may be lowered, and is known to be near."""
+"""Number of replies after which an estimate may be lowered, and is known to be close."""
 
 _STEP = 1_000
 """Ratios are rounded to thousandths, so that counts keep their values between small corrections."""
 
 
 def with_known_counts(call: PreparedCall, counter: TokenCounter | None) -> PreparedCall:
-    """Return a call corrected by the newest reply in it, and by its provider's count where known.
+    """Return a call corrected by the newest reply in it, and by its provider's count if known.
 
     Args:
         call: The call, with its estimates.
-        counter: The counter that the application gave; a `ProviderCounter` knows such counts.
+        counter: The application's counter; a `ProviderCounter` has such counts.
     """
     context, reports, estimating = call.context, call.state.get("reports"), call.counter
     kept = reports["ratio"] if reports and reports["model"] == call.model else None
@@ -71,10 +71,10 @@ def with_known_counts(call: PreparedCall, counter: TokenCounter | None) -> Prepa
 def _ratio(
     context: ContextParts, place: int, kept: float | None, limit: int, *, is_sure: bool
 ) -> float | None:
-    """Return reported by estimated tokens of the reply at a place of the tail.
+    """Return the ratio of reported to estimated tokens for the reply at an index of the tail.
 
-    None where the reply cannot be of the request that is compared with it. Nothing is lowered
-    before it is sure: the first replies may have answered shorter requests.
+    None if the reply cannot belong to the request that it is compared with. Estimates are not
+    lowered before this is certain: the first replies may have answered shorter requests.
     """
     estimated = request_tokens(context) - sum(context.sizes(context.tail)[place:])
     ratio = _reported_at(context, place) / max(estimated, 1)
@@ -84,7 +84,7 @@ def _ratio(
 
 
 def with_ratio(context: ContextParts, ratio: float) -> ContextParts:
-    """Return a context that is counted with a ratio, in the place of any that it has."""
+    """Return a context whose counts are corrected by a ratio, replacing any other."""
     estimated = context.counter.estimated or context.counter
     cuts = context.cuts
     corrected = RequestCounter(
@@ -101,12 +101,12 @@ def with_ratio(context: ContextParts, ratio: float) -> ContextParts:
 
 
 def with_reports(before: MemoryState, after: MemoryState, call: PreparedCall) -> MemoryState:
-    """Return a state that tells from which message on replies can be compared with it.
+    """Return a state that records from which message on replies can be compared with it.
 
     Args:
-        before: The state that the call began with.
+        before: The state at the beginning of the call.
         after: The state after its compaction.
-        call: The call before it; its ratio is None where its counts are exact.
+        call: The call before it; its ratio is None if its counts are exact.
     """
     reports = before.get("reports")
     if call.ratio is None and reports is None:
@@ -127,12 +127,12 @@ def with_reports(before: MemoryState, after: MemoryState, call: PreparedCall) ->
 
 
 def in_force_from(state: MemoryState, last: str | None, *, skip: bool = False) -> MemoryState:
-    """Return a state that came into force later than it was made.
+    """Return a state that took effect later than it was made.
 
     Args:
         state: The state.
-        last: Id of the last message when it came into force.
-        skip: Whether the reply after it was still made under the state before.
+        last: Id of the last message when it took effect.
+        skip: Whether the reply after it was still made under the previous state.
     """
     reports = state.get("reports")
     if reports is None:
@@ -141,9 +141,9 @@ def in_force_from(state: MemoryState, last: str | None, *, skip: bool = False) -
 
 
 def _comparable(call: PreparedCall) -> list[int]:
-    """Return the places of the newest replies whose requests the present one begins with.
+    """Return the indexes of the newest replies whose requests are a prefix of the current one.
 
-    The newest one comes first, and no more than it takes to trust them.
+    The newest comes first; there are no more than are needed to trust them.
     """
     context, state = call.context, call.state
     reports = state.get("reports")
@@ -153,7 +153,7 @@ def _comparable(call: PreparedCall) -> list[int]:
             return []
         first = _place_after(context, reports["since"])
     elif state["summary"] is not None or state["cuts"]:
-        return []  # when it was decided is not known
+        return []  # it is unknown when it was decided
     has_to_skip = reports is not None and reports.get("skip", False)
     newest = (
         place
@@ -176,9 +176,9 @@ def _place_after(context: ContextParts, since: str | None) -> int:
 
 
 def _counts(reply: AIMessage, call: PreparedCall, *, is_known: bool) -> bool:
-    """Return whether a reply is of the called model, and reports its request.
+    """Return whether a reply is by the called model and reports the size of its request.
 
-    A reply that names no model counts since the model is known, and where none is named at all.
+    A reply without a model name counts from when the model is known, or if no reply has one.
     """
     if not _reported(reply):
         return False
@@ -189,7 +189,7 @@ def _counts(reply: AIMessage, call: PreparedCall, *, is_known: bool) -> bool:
 
 
 def _has_unnamed_reports(context: ContextParts) -> bool:
-    """Return whether the newest reply reports its request, and not the model that it is of."""
+    """Return whether the newest reply reports the size of its request, but not its model."""
     firsts = (group.source.messages[0] for group in reversed(context.tail))
     newest = next((first for first in firsts if isinstance(first, AIMessage)), None)
     if newest is None or not _reported(newest):
@@ -201,10 +201,10 @@ _NAME = re.compile(r"(?:gpt|o\d|claude|gemini|gemma|llama|mi[sn]tra|mixtral|deep
 
 
 def is_same_model(called: str, reported: str) -> bool:
-    """Return whether a provider's name for a model can be that of the called one.
+    """Return whether a provider's name for a model can mean the called one.
 
     Prefixes, dates and punctuation differ: `anthropic/claude-sonnet-4.5` is reported as
-    `claude-sonnet-4-5-20250929`. A name that says nothing (a deployment) fits any.
+    `claude-sonnet-4-5-20250929`. A meaningless name (a deployment) matches any.
     """
     names = [_NAME.search(re.sub(r"[._]", "-", name.lower())) for name in (called, reported)]
     if None in names:
@@ -218,9 +218,9 @@ def _reported_at(context: ContextParts, place: int) -> int:
 
 
 def _reported(message: Any) -> int:
-    """Return the input tokens that a reply reports; 0 where it reports none.
+    """Return the input tokens that a reply reports, or 0.
 
-    Some integrations leave out what came from the provider's cache, against the rule.
+    Contrary to the convention, some integrations omit tokens from the provider's cache.
     """
     usage = getattr(message, "usage_metadata", None) or {}
     tokens = usage.get("input_tokens")
@@ -234,15 +234,15 @@ def _reported(message: Any) -> int:
 def request_to_count(
     call: PreparedCall, counter: ProviderCounter
 ) -> tuple[list[BaseMessage], Sequence[Any] | None] | None:
-    """Return the messages and tools of a request of which the provider's count decides something.
+    """Return the messages and tools of a request for which the provider's count matters.
 
-    None where nobody is to be asked.
+    None if there is no need to ask.
     """
     if not counter.asks:
         return None
     try:
         capped = cap_messages(call.context, call.budget)
-    except BudgetExceededError:  # whoever plans the call says so
+    except BudgetExceededError:  # planning the call reports it
         return None
     if not is_near_threshold(request_tokens(capped), call.budget, call.reported):
         return None
@@ -252,9 +252,9 @@ def request_to_count(
 def _with_known_count(
     call: PreparedCall, estimating: TokenCounter, counter: ProviderCounter
 ) -> PreparedCall:
-    """Return a call as its provider has counted it; as it is where that is not known.
+    """Return a call with its provider's count; unchanged if that is unknown.
 
-    A count that cannot be of this request changes nothing.
+    A count that cannot belong to this request is ignored.
     """
     asked = request_to_count(call, counter)
     tokens = counter.known(*asked) if asked else None
@@ -280,16 +280,16 @@ def _with_known_count(
 
 
 def is_near_threshold(tokens: int, budget: TokenBudget, reported: int = 0) -> bool:
-    """Return whether an estimate is so near a threshold that its error can decide.
+    """Return whether an estimate is so near a threshold that its error matters.
 
-    That is within the margin of estimates, a tenth of the window, or within the budget's own where
-    that is larger. Of what replies have reported an estimate is nearer: the margin applies to what
-    is new since then.
+    That is within the margin of estimates, a tenth of the window, or within the budget's own if
+    that is larger. For a request that replies have reported, the margin applies only to what is
+    new since then.
 
     Args:
         tokens: The estimate.
         budget: The budget.
-        reported: Tokens of the newest request that a reply has reported; 0 for none.
+        reported: Tokens of the newest request reported by a reply; 0 if there is none.
     """
     margin = max(ESTIMATE_MARGIN, budget.margin or 0.0)
     within = margin * budget.context_window

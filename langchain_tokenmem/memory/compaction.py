@@ -1,4 +1,4 @@
-"""Compaction: carries out a plan, from a memory state to the next one."""
+"""Compaction: carries out a plan, which leads from one memory state to the next."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     from langchain_tokenmem.memory.prepared_call import PreparedCall
 
 Summarize = Callable[[SummaryRequest], Summary]
-"""Calls a summarizer, and waits for its answer; it raises `SummaryError` alone."""
+"""Calls a summarizer and waits for its answer; raises only `SummaryError`."""
 
 T = TypeVar("T")
 
 _MAX_SUMMARIES = 3
-"""Summaries of one compaction; the second and third only where the request is still over the
-limit after the one before, which planning rules out as far as counts add up."""
+"""Maximum summaries of one compaction; the second and third only if the request still exceeds the
+limit after the previous one, which planning prevents as far as counts add up."""
 
 
 def summaries_by(summarizer: Summarizer, calls: TimedCalls | None = None) -> Summarize:
-    """Return the function by which a compaction calls a summarizer in its own thread.
+    """Return the function with which a compaction calls a summarizer in its own thread.
 
     Args:
         summarizer: Writes the entries.
-        calls: Limits how long a summarizer is waited for that may take its time.
+        calls: Limits the wait for a slow summarizer.
     """
 
     def summarize(request: SummaryRequest) -> Summary:
@@ -66,9 +66,9 @@ def summaries_by(summarizer: Summarizer, calls: TimedCalls | None = None) -> Sum
 
 
 async def with_async_summaries(summarizer: Summarizer, work: Callable[[Summarize], T]) -> T:
-    """Return what `work` returns: it runs in a thread, the summarizer on this event loop.
+    """Return the result of `work`, which runs in a thread, the summarizer on this event loop.
 
-    Where the caller is cancelled, so is the call of the summarizer.
+    If the caller is cancelled, so is the summarizer's call.
     """
 
     async def asummarize(request: SummaryRequest) -> Summary:
@@ -82,7 +82,7 @@ async def with_async_summaries(summarizer: Summarizer, work: Callable[[Summarize
 
 @contextmanager
 def _as_summary_errors() -> Iterator[None]:
-    """Raise whatever an application's own summarizer raises as a `SummaryError`."""
+    """Convert any exception of an application's summarizer to a `SummaryError`."""
     try:
         yield
     except SummaryError:
@@ -98,11 +98,11 @@ class Compaction:
 
     Attributes:
         engine: The memory's settings.
-        call: The request under the state before it.
+        call: The request under the previous state.
         summarize: Calls the summarizer.
         force: Fold everything but the recent share.
         steps: Steps that may be taken.
-        instruction: Asks the summarizer to pay attention to something; a summary is due then.
+        instruction: Instruction for the summarizer; makes a summary due.
         may_condense: Whether older entries of the running summary may be condensed.
     """
 
@@ -115,12 +115,12 @@ class Compaction:
     may_condense: bool = True
 
     def run(self) -> MemoryState:
-        """Do what the plan asks for, and return the new state; as it is where nothing was due."""
+        """Carry out the plan and return the new state; unchanged if nothing was due."""
         compaction, context, state = self, self.call.context, self.call.state
-        if context.summary is not state["summary"]:  # some of what it covers is no longer there
+        if context.summary is not state["summary"]:  # some covered messages no longer exist
             state = {**state, "summary": context.summary}
         turns = context.turns.state(context.tail)
-        # A state with a summary always has them: by this it is known that it is not from before.
+        # A state with a summary always has them, which distinguishes it from older states.
         if turns != state.get("turns", None if state["summary"] else NO_TURNS):
             state = {**state, "turns": turns}
         for _ in range(_MAX_SUMMARIES):
@@ -140,9 +140,9 @@ class Compaction:
         return state
 
     def plan(self, context: ContextParts, cuts: Mapping[str, Cut]) -> tuple[ContextParts, Plan]:
-        """Return the context with no message over its share, and the plan for it.
+        """Return the context with every message within its share, and the plan for it.
 
-        A summary is left out of the plan where the summarizer waits for more messages.
+        A summary is left out of the plan if the summarizer waits for more messages.
 
         Args:
             context: The conversation under its state.
@@ -169,7 +169,7 @@ class Compaction:
         return context, planned
 
     def _is_cold(self, context: ContextParts) -> bool:
-        """Return whether the last reply is so old that no provider has its prefix cached."""
+        """Return whether the last reply is so old that no provider still has the prefix cached."""
         seconds = self.call.budget.cache_ttl_s
         if seconds is None or not self.engine.summarizer.is_quick:
             return False
@@ -179,7 +179,7 @@ class Compaction:
         return moment is not None and (self.engine.now() - moment).total_seconds() > seconds
 
     def _shorten(self, context: ContextParts, state: MemoryState, planned: Plan) -> MemoryState:
-        """Return the state with the plan's cuts; only a change of what was sent is an event."""
+        """Return the state with the plan's cuts; only a change to a sent message is an event."""
         cuts = cuts_after(context, planned, state["cuts"])
         ids = tuple(key for key in cuts if key not in state["cuts"])
         event = MemoryEvent(
@@ -201,7 +201,7 @@ class Compaction:
         return {**state, "cuts": cuts, "kept": kept, "totals": totals, "change": change}
 
     def _change(self, event: MemoryEvent, context: ContextParts) -> ChangeMade:
-        """Return what the state keeps of a compaction."""
+        """Return what the state records about a compaction."""
         given, counter = self.call.options.get("system"), context.counter
         system = SystemMessage(given) if isinstance(given, str) else given
         own = counter.message(system) if system is not None and system.content else 0
@@ -256,11 +256,11 @@ class Compaction:
     def _log_after(
         self, context: ContextParts, planned: Plan, batch: Sequence[BaseMessage]
     ) -> tuple[RunningSummary | None, list[Summary]]:
-        """Return the running summary with the new entry, and what summarizers have made for it.
+        """Return the running summary with the new entry, and the summaries made for it.
 
         The new entry is written with all earlier ones in view; only then are these condensed.
-        Under an instruction all of them are, the new one too, by the summarizer; an entry that is
-        the only one was written under it already.
+        With an instruction the summarizer condenses all of them, including the new one; a single
+        entry was already written with it.
         """
         reason = planned.reason or "manual"
         writer = LogWriter(context, self.engine, self.call, reason)
@@ -277,7 +277,7 @@ class Compaction:
             made.append(self._written(request) if tokens else NO_SUMMARY)
             log = writer.condensed(log, count, made[-1])
         elif change.condense and log is not None:
-            # By lines that are chosen, not rewritten: no fact wears away, and no model is paid.
+            # Lines are selected, not rewritten: no fact is distorted, and no model is paid.
             request = writer.condensing_request(log, change.condense, change.condensed_tokens)
             summary = ExtractiveSummarizer().summarize(request)
             made.append(summary)
@@ -285,9 +285,9 @@ class Compaction:
         return log, made
 
     def _written(self, request: SummaryRequest) -> Summary:
-        """Return what the summarizer writes; an extract where it does not want the batch.
+        """Return the summarizer's summary; an extract if it declines the batch.
 
-        A call that takes its time is an event.
+        A slow call is an event.
         """
         if self.instruction is None and not self.engine.summarizer.wants(request.messages):
             return ExtractiveSummarizer().summarize(request)
@@ -301,7 +301,7 @@ class Compaction:
 
     @contextmanager
     def _told(self, event: MemoryEvent) -> Iterator[float]:
-        """Tell that a step starts, and that it failed if it does; yield when it started."""
+        """Report the start of a step, and its failure if any; yield the time of the start."""
         self.engine.tell("start", event)
         started = time.perf_counter()
         try:
@@ -313,7 +313,7 @@ class Compaction:
 
 
 def redact_events(before: MemoryState, after: MemoryState) -> Iterator[MemoryEvent]:
-    """Yield an event for each entry that says other words because its messages do."""
+    """Yield an event for each entry that was rewritten because its messages changed."""
     known = before["summary"]["entries"] if before["summary"] else []
     for entry in after["summary"]["entries"] if after["summary"] else ():
         if entry["reason"] in {"edited", "removed"} and entry not in known:
@@ -326,7 +326,7 @@ def redact_events(before: MemoryState, after: MemoryState) -> Iterator[MemoryEve
 
 
 def _with_usage(event: MemoryEvent, made: Sequence[Summary], seconds: float) -> MemoryEvent:
-    """Return the event with what summarizers have used."""
+    """Return the event with the usage of summarizers."""
     costs = [summary.cost for summary in made if summary.cost is not None]
     return replace(
         event,
@@ -343,20 +343,20 @@ def _with_usage(event: MemoryEvent, made: Sequence[Summary], seconds: float) -> 
 def _changed_ids(
     context: ContextParts, planned: Plan, batch: Sequence[BaseMessage]
 ) -> tuple[str, ...]:
-    """Return the messages that a fold cuts or covers, those that stay visible whole included."""
+    """Return the messages that a fold cuts or covers, including those that stay visible whole."""
     folded = [m.id or "" for group in context.tail[: planned.fold] for m in group.source.messages]
     cut = (m.id or "" for m in batch if m.id not in folded)
     return (*cut, *folded)
 
 
 def _kept_ids(context: ContextParts, planned: Plan) -> list[str]:
-    """Return the covered messages that stay visible; a store reads nothing else of them."""
+    """Return the covered messages that stay visible; a store reads no other covered ones."""
     same = [message.id or "" for group in context.kept for message in group.source.messages]
     return [*context.system_ids, *(same if planned.kept is None else planned.kept)]
 
 
 def _with_summary(totals: Totals, event: MemoryEvent) -> Totals:
-    """Return totals with what a fold has used."""
+    """Return totals including the usage of a fold."""
     return {
         **totals,
         "summaries": totals["summaries"] + 1,

@@ -1,12 +1,12 @@
-"""Keep what was derived from messages true to their current words.
+"""Keeps what was derived from messages up to date with their current words.
 
-One rule for edits and removals. An entry of the running summary carries digests of the ids and of
-the words of its messages. It is written again if the words have changed. If messages are missing,
+One rule for edits and removals: an entry of the running summary has digests of the ids and of
+the words of its messages. It is rewritten if the words have changed. If messages are missing,
 it is kept (they were trimmed or moved into an archive), unless the thread hides what it removes.
 Notes, turn memories and recalled blocks of such messages are dropped and read again.
 
-An entry is written again without a model, at once: words that were taken back must not wait in a
-request for a summarizer.
+An entry is rewritten without a model, immediately: removed words must not stay in requests until a
+summarizer is finished.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 logger = logging.getLogger(__name__)
 
 EDITED = "edited"
-"""Reason of an entry that was written again because its messages were edited."""
+"""Reason of an entry that was rewritten because its messages were edited."""
 
 REMOVED = "removed"
-"""Reason of an entry that was written again because messages of it were removed."""
+"""Reason of an entry that was rewritten because some of its messages were removed."""
 
 _MOST_CONVERSATIONS = 16
-"""Conversations of which a memory knows what was compared, the most recently used ones."""
+"""Maximum conversations whose comparisons a memory remembers, the most recently used ones."""
 
 
 class CheckedMessages:
-    """Messages of one conversation that were named, and compared with its summary, before.
+    """Messages of one conversation that already got ids and were compared with its summary.
 
-    The same objects are not named again: with 10,000 messages in an agent's state, of which the
-    window holds 12, a model call takes 3 ms instead of 33. Those with the same words are not
-    digested again. A change inside of such an object is seen: its words are kept beside it.
+    The same objects do not get ids again: with 10,000 messages in an agent's state, of which the
+    window holds 12, a model call takes 3 ms instead of 33. Unchanged words are not digested again.
+    A change inside such an object is detected, because its words are stored with it.
     """
 
     def __init__(self) -> None:
@@ -74,10 +74,10 @@ class CheckedMessages:
         self._hides = False
 
     def named(self, messages: Any) -> NamedMessages:
-        """Return the messages, each with an id, and without copies of what the memory inserts.
+        """Return the messages, each with an id, without copies of what the memory inserts.
 
         Args:
-            messages: The conversation as an application gives it, oldest first.
+            messages: The conversation as passed by an application, oldest first.
         """
         known, longer = self._named, None
         if known and isinstance(messages, list) and same_objects(known, messages[: len(known)]):
@@ -85,7 +85,7 @@ class CheckedMessages:
             longer = known.extended([*map(without_echo, rest)])
         if longer is None:
             longer = with_ids([*map(without_echo, as_messages(messages))])
-        # A copy, which has got an id, would hide what is changed inside of its original.
+        # A copy made to add an id would hide changes inside its original.
         if longer is not known and isinstance(messages, list) and same_objects(longer, messages):
             self._named = longer
         return longer
@@ -93,7 +93,7 @@ class CheckedMessages:
     def are_current(
         self, summary: RunningSummary, covered: Sequence[BaseMessage], *, hides: bool
     ) -> bool:
-        """Return whether a summary was compared with these very objects and found current."""
+        """Return whether a summary was compared with these same objects and found current."""
         return (
             self._summary == summary
             and (self._hides or not hides)
@@ -112,22 +112,22 @@ class CheckedMessages:
 
 
 def _said(messages: Sequence[BaseMessage]) -> list[Any]:
-    """Return what of messages can be changed inside of them."""
+    """Return the parts of messages that can be modified in place."""
     calls = [message.tool_calls for message in messages if isinstance(message, AIMessage)]
     return [*map(attrgetter("content"), messages), *calls]
 
 
 def _copied(value: Any) -> Any:
-    """Return plain data that no change inside of the given value reaches."""
+    """Return a copy of plain data that is independent of the given value."""
     if isinstance(value, dict):
         return {key: _copied(part) for key, part in value.items()}
     return [*map(_copied, value)] if isinstance(value, list) else value
 
 
 def checked_messages() -> Callable[[Any], CheckedMessages]:
-    """Return a function from a conversation to its messages that were compared before.
+    """Return a function from a conversation to its checked messages.
 
-    It is known by its first message: two conversations that share it cost each other time only.
+    A conversation is identified by its first message: if two share it, this costs only time.
     """
     of_first = lru_cache(maxsize=_MOST_CONVERSATIONS)(lambda _key: CheckedMessages())
     return lambda messages: of_first(id(next(iter(messages), None)))
@@ -142,19 +142,19 @@ def with_current_words(
     hides: bool = False,
     gone: Collection[str] = (),
 ) -> MemoryState:
-    """Return the state that has the words of the messages as they are now, and no earlier ones.
+    """Return the state with the current words of the messages, and no earlier ones.
 
     Args:
-        messages: The conversation, oldest first, with its covered messages as far as they are at
-            hand; under `hides` all of them.
+        messages: The conversation, oldest first, with its covered messages as far as available;
+            with `hides` all of them.
         state: The memory's state.
         count_text: Counts the tokens of a text.
-        checked: Messages of this conversation that were compared before; None for none.
-        hides: Whether words of messages that are missing go, too.
+        checked: Messages of this conversation that were compared before, or None.
+        hides: Whether words of missing messages are also removed.
         gone: Ids of messages that are known to have been edited or hidden.
 
     Returns:
-        The state; the same object where it has no earlier words.
+        The state; the same object if it has no outdated words.
     """
     named = with_ids(messages)
     checked = checked or CheckedMessages()
@@ -174,7 +174,7 @@ def with_current_words(
 
 
 def noted_words(state: MemoryState) -> set[tuple[str, str]]:
-    """Return the ids of messages that notes or blocks have words of, each with their digest."""
+    """Return the ids of messages quoted in notes or blocks, each with the digest of its words."""
     modes = state.get("modes")
     known = [modes.get("words", {})] if modes else []
     known += [block["words"] for block in state["blocks"].values() if "words" in block]
@@ -182,13 +182,13 @@ def noted_words(state: MemoryState) -> set[tuple[str, str]]:
 
 
 def noted_ids(state: MemoryState) -> set[str]:
-    """Return the ids of messages that notes, blocks or turn memories have words of."""
+    """Return the ids of messages quoted in notes, blocks or turn memories."""
     results = state["turns"]["calls"].values() if "turns" in state else ()
     return {key for keys in results for key in keys} | {key for key, _ in noted_words(state)}
 
 
 def _changed_ids(state: MemoryState, messages: Sequence[BaseMessage], *, hides: bool) -> set[str]:
-    """Return the ids of messages that have changed since notes or blocks were read from them."""
+    """Return the ids of messages that have changed since notes or blocks quoted them."""
     noted = noted_words(state)
     there = {message.id or "": message for message in messages} if noted or hides else {}
     changed = {
@@ -206,7 +206,7 @@ class _Correction:
     Attributes:
         state: The memory's state.
         count_text: Counts the tokens of a text.
-        hides: Whether words of messages that are missing go, too.
+        hides: Whether words of missing messages are also removed.
     """
 
     state: MemoryState
@@ -219,7 +219,7 @@ class _Correction:
         """Return the current running summary, and the ids of messages in rewritten entries.
 
         Args:
-            summary: The running summary; it is returned itself where it is current.
+            summary: The running summary; returned unchanged if it is current.
             messages: The conversation, oldest first.
             checked: Messages of this conversation that were compared before.
         """
@@ -248,9 +248,9 @@ class _Correction:
         return summary, set()
 
     def _current(self, entry: SummaryEntry, span: Sequence[BaseMessage]) -> SummaryEntry | None:
-        """Return the entry where it may stay; None where it is to be written again.
+        """Return the entry if it may stay; None if it must be rewritten.
 
-        An entry that was written while a result was cleared has no digest of its words: it gets
+        An entry that was written while a result was cleared has no digest of its words, and gets
         one.
         """
         own = span[len(span) - min(len(span), entry["covered"]) :]
@@ -266,9 +266,9 @@ class _Correction:
     def _written_again(
         self, entry: SummaryEntry, span: Sequence[BaseMessage], before: Sequence[SummaryEntry]
     ) -> SummaryEntry:
-        """Return an entry about the messages that are left, at most as long as it was.
+        """Return an entry about the remaining messages, no longer than before.
 
-        Its id is a hash of its content, so that repeated calls make the same entry.
+        Its id is a hash of its content, so that repeated calls return the same entry.
         """
         own = span if self.hides else span[-entry["covered"] :]
         is_edited = is_whole(entry, own)
@@ -313,7 +313,7 @@ class _Correction:
 def _log_of(
     entries: list[SummaryEntry], before: RunningSummary, *, hides: bool
 ) -> RunningSummary | None:
-    """Return the running summary of some entries; None for none."""
+    """Return the running summary with some entries; None if there are none."""
     if not entries:
         return None
     if not hides:

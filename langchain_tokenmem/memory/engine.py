@@ -78,16 +78,16 @@ from langchain_tokenmem.tokens.counters import TokenCounter, counter_for
 
 @dataclass(frozen=True)
 class CalledModel:
-    """The model that is called, as far as a memory needs to know it.
+    """What a memory needs to know about the called model.
 
     Attributes:
-        name: Its name, or its class where it has none.
+        name: Its name, or its class if it has none.
         counter: Counts its tokens.
-        window: Its window, in tokens; the smallest of those it falls back to; None if unknown.
+        window: Its window, in tokens, or the smallest of all fallbacks; None if unknown.
         most_output: Its longest answer, in tokens; None if unknown.
-        legality: What its provider asks of a list of messages.
+        legality: Requirements of its provider for a list of messages.
         mixes: Whether a call may reach models of several vocabularies.
-        model: The model itself: a summarizer that is the same one can reuse its cached prefix.
+        model: The model itself: a summarizer that uses the same one can reuse its cached prefix.
     """
 
     name: str
@@ -102,11 +102,11 @@ class CalledModel:
     def of(
         cls, model: Any, *, nameless: str | None = None, models: ModelLimits | None = None
     ) -> CalledModel:
-        """Return what there is to know of a chat model, or of a runnable around one.
+        """Return what is known about a chat model, or a runnable around one.
 
         Args:
             model: The chat model.
-            nameless: Name of the model that stands in for one without a name, as an estimate.
+            nameless: Name of the model used to estimate counts for one without a name.
             models: Limits of models without a profile.
         """
         checked_model(model, "memory.for_model(model)")
@@ -125,7 +125,7 @@ class CalledModel:
 
 @lru_cache(maxsize=64)
 def _for_counts(budget: TokenBudget, *, exact: bool) -> TokenBudget:
-    """Return `budget.for_counts`, which checks every number of a budget, once for each budget."""
+    """Cache `budget.for_counts`, which checks every number, so that it runs once per budget."""
     return budget.for_counts(exact=exact)
 
 
@@ -134,20 +134,20 @@ class Engine:
     """The settings by which a memory decides, and its decisions.
 
     Attributes:
-        budget: Holds for every call that names no other.
+        budget: Budget of every call without its own.
         summarizer: Writes running summaries.
         policy: When a summary is due.
-        callbacks: Are told of what the memory does.
-        warn: Takes what the log should say once.
-        now: Gives the time of a summary, in UTC.
-        counter: Counts tokens; None for the one that fits the budget's model.
+        callbacks: Callbacks for what the memory does.
+        warn: Logs a warning once.
+        now: Returns the time of a summary, in UTC.
+        counter: Counts tokens; None for the default of the budget's model.
         rules: Rules for the messages of every request.
         annotations: Settings of turn memory, working notes and times.
         models: Limits of models without a profile.
-        follows_model: Whether the budget has the window of the called model, where that tells one.
-        called: The model that is called; None where it is not known.
-        source: The conversation that events are about; None where it is not known.
-        totals: What was done so far, in all conversations.
+        follows_model: Whether the budget uses the called model's window, if known.
+        called: The called model; None if unknown.
+        source: The conversation that events are about; None if unknown.
+        totals: Totals so far, over all conversations.
         checked: Returns the messages of a conversation that were compared with its summary.
     """
 
@@ -168,7 +168,7 @@ class Engine:
     checked: Callable[[Any], CheckedMessages] = field(default_factory=checked_messages)
 
     def for_model(self, model: Any) -> Engine:
-        """Return the engine for calls of a chat model: its rules, its vocabulary, its window."""
+        """Return the engine for calls of a chat model, with its rules, vocabulary and window."""
         called = CalledModel.of(model, nameless=self.budget.model, models=self.models)
         if not self.follows_model or called.window is None:
             return replace(self, called=called)
@@ -178,11 +178,11 @@ class Engine:
     def with_settings(
         self, settings: SessionSettings, summarizer_named: Callable[[str], Summarizer]
     ) -> Engine:
-        """Return the engine under the settings of a session; one that cannot be used is warned of.
+        """Return the engine with the settings of a session; warn of those that cannot be used.
 
         Args:
             settings: The settings of the session, over those of its user.
-            summarizer_named: Returns the summarizer of a name.
+            summarizer_named: Returns the summarizer with a name.
         """
         engine = self
         if settings.budget is not None:
@@ -207,7 +207,7 @@ class Engine:
         return engine
 
     def tell(self, moment: Moment, event: MemoryEvent) -> None:
-        """Tell callbacks and the log of an event of the conversation."""
+        """Report an event of the conversation to callbacks and the log."""
         source = vars(self.source or EventSource())
         model = self.called.name if self.called else None
         event = replace(event, **{**source, "model": model})
@@ -224,20 +224,20 @@ class Engine:
         return asked.in_window(window)
 
     def named(self, messages: Sequence[BaseMessage]) -> NamedMessages:
-        """Return messages, each with an id, and without copies of what the memory inserts."""
+        """Return messages, each with an id, without copies of what the memory inserts."""
         if isinstance(messages, NamedMessages):
             return messages
         known = self.checked(messages if isinstance(messages, list) else ())
         return known.named(messages)
 
     def gave_up(self) -> None:
-        """Tell the summarizer's breaker of a summary that did not come in time."""
+        """Report a summary that timed out to the summarizer's circuit breaker."""
         breaker = getattr(self.summarizer, "breaker", None)
         if breaker is not None:
             breaker.failed()
 
     def counter_of(self, budget: TokenBudget) -> TokenCounter:
-        """Return the counter that is used under a budget."""
+        """Return the counter for a budget."""
         if self.counter is not None:
             return self.counter
         return self.called.counter if self.called else counter_for(budget.model)
@@ -256,7 +256,7 @@ class Engine:
         """Split a conversation into the parts of a request; keywords as in `RequestOptions`.
 
         Raises:
-            TypeError: When there is no such keyword.
+            TypeError: When a keyword is unknown.
         """
         if unknown := options.keys() - RequestOptions.__annotations__.keys():
             raise TypeError(f"got an unexpected keyword argument {min(unknown)!r}")
@@ -323,7 +323,7 @@ class Engine:
         return profile_for(None, budget.model) if budget.model else COMMON
 
     def _warn_of_window(self) -> None:
-        """Warn, once, that a call has the default window because none is known."""
+        """Warn once that a call uses the default window because none is known."""
         self.warn(
             f"The context window of {self.called.name if self.called else 'the model'} is not "
             f"known; {self.budget.context_window:,} tokens are assumed. Give it, "
@@ -356,7 +356,7 @@ class Engine:
             summarize: Calls the summarizer.
             force: As in `CompactionOptions`, and so are the others.
             instruction: Instruction for the summary.
-            steps: Steps that may be taken; None for none: then working notes are read only.
+            steps: Steps that may be taken; None for none: then only working notes are read.
         """
         prepared = call
         for event in redact_events(call.before, call.state) if call.state["summary"] else ():
@@ -380,7 +380,7 @@ class Engine:
         return call, with_reports(prepared.state, new, call)
 
     def request(self, call: PreparedCall, state: MemoryState) -> tuple[MemoryState, View]:
-        """Return the state after a compaction, which knows its request now, and the view."""
+        """Return the state after a compaction, now with its request, and the view."""
         is_same = call.is_prepared_for(state)
         call = replace(call, state=state) if is_same else self.prepare_again(call, state)
         tail = call.context.tail
@@ -399,10 +399,10 @@ class Engine:
         return with_sent(call.state, sent), view
 
     def sendable(self, call: PreparedCall) -> tuple[PreparedCall, View]:
-        """Return the call and its view without reasoning that is bound to another prefix.
+        """Return the call and its view without reasoning bound to another prefix.
 
-        Kept messages count as they were said: a cut hides their reasoning, but once a request is
-        known they are shown without it.
+        Kept messages count in their original form: a cut hides their reasoning, but once a request
+        is known they are shown without it.
         """
         view = call.view()
         kept = (message for group in call.context.kept for message in group.messages)
@@ -418,9 +418,9 @@ class Engine:
         return call, call.view()
 
     def _with_lines(self, call: PreparedCall) -> PreparedCall:
-        """Return the call with lines about what the newest messages name, where there is room.
+        """Return the call with lines about what the newest messages name, if they fit.
 
-        They stand beside the newest tool result.
+        They are added to the newest tool result.
         """
         context, budget = call.context, call.budget
         most = min(budget.working_recall_tokens, budget.limit - request_tokens(context))

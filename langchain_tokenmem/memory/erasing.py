@@ -1,4 +1,4 @@
-"""Erasing of everything that a memory keeps of a user or a session, in all of its stores."""
+"""Erases everything that a memory stores about a user or a session, in all of its stores."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Counts = dict[str, int]
 
 
 class ErasableMemory:
-    """A memory that erases what its stores have of a user or a session.
+    """A memory that can erase the data of a user or a session from its stores.
 
     Attributes:
-        recall: Has the transcripts' store, and their vectors.
-        notes: Notes that are kept on purpose.
-        finished_summaries: Summaries of this process that may be used again.
+        recall: Recall with the transcripts' store and their vectors.
+        notes: Notebook of kept notes.
+        finished_summaries: Summaries of this process that may be reused.
     """
 
     recall: Recaller | None
@@ -44,20 +44,20 @@ class ErasableMemory:
         user_id: str | None = None,
         notes: Notebook | None = None,
     ) -> Counts:
-        """Delete everything of a session, or of a user, for good, from every store of this memory.
+        """Permanently delete all data of a session or a user from every store of this memory.
 
         Transcripts, states with pins and blocks, checkpoints of a `TokenMemorySaver`, settings,
-        words and vectors go with the transcripts' store; then notes in any store, JSON files too.
-        The finished summaries that this memory holds are dropped, those of others too.
-        A store of somebody else is asked again afterwards. What fails in one part leaves out no
-        other; call it again.
+        words and vectors are deleted with the transcripts' store; then notes in any store, also
+        JSON files. All finished summaries of this memory are dropped, including those of others.
+        A third-party store is checked again afterwards. A failure in one part does not skip the
+        others; call the method again.
 
         Args:
             store: The transcripts; default: the store of this memory's recall.
-            session_id: The session or thread; without it all of the user is meant.
-            user_id: The user; beside a session id its owner.
-            notes: Notes that this memory does not know of. Where its own notebook has no store:
-                `Notebook(store)` on the one that a graph was compiled with.
+            session_id: The session or thread; without it, all sessions of the user.
+            user_id: The user; with a session id, its owner.
+            notes: Notebook that this memory does not know. If its own notebook has no store:
+                `Notebook(store)` with the store of the compiled graph.
 
         Returns:
             How many entries of each kind were found: `messages`, `sessions`, `checkpoints`, `notes`
@@ -65,9 +65,9 @@ class ErasableMemory:
 
         Raises:
             ScopeError: When neither id is given, or the session belongs to another user.
-            ConfigurationError: When it is not known where transcripts or notes are.
+            ConfigurationError: When the store of transcripts or notes is unknown.
             RecallError: When the vectors could not be deleted; the rest is done.
-            StoreError: When a store still has notes that it was told to delete.
+            StoreError: When a store still has notes that should have been deleted.
 
         Example:
             >>> from langchain_tokenmem import TokenMemory, TokenMemoryChatHistory, TranscriptStore
@@ -79,7 +79,7 @@ class ErasableMemory:
         transcripts, erasing, note_stores = self._stores(store, notes)
         self.finished_summaries.clear()
         if session_id is None and user_id is None:
-            raise ScopeError("Name the session_id or the user_id that is to be erased.")
+            raise ScopeError("Pass the session_id or the user_id to erase.")
         sessions = _sessions_with_notes(transcripts, session_id, user_id) if note_stores else ()
         counts: Counts = {}
         failure = None
@@ -113,27 +113,27 @@ class ErasableMemory:
         dry_run: bool = False,
         notes: Notebook | None = None,
     ) -> RemovalReceipt:
-        """Remove words for good from every store of this memory, as `TranscriptStore.redact` does.
+        """Permanently remove words from every store of this memory; see `TranscriptStore.redact`.
 
-        Notes in other stores are redacted, entries of recall's place deleted, and the finished
+        Notes in other stores are redacted, entries in the recall's index deleted, and the finished
         summaries of this process dropped.
 
         Args:
-            what: The words exactly as they are written, or a compiled pattern.
-            replacement: Stands in their place.
+            what: The exact words, or a compiled pattern.
+            replacement: Text that replaces them.
             store: The transcripts; default: the store of this memory's recall.
             session_id: The session or thread, with its sub-graphs.
-            user_id: All of the user; beside a session id its owner.
+            user_id: The user, with all sessions; with a session id, its owner.
             everywhere: All users.
             dry_run: Only count.
-            notes: Notes that this memory does not know of, as for `erase`.
+            notes: Notebook that this memory does not know, as in `erase`.
 
         Returns:
             What was found where, and what could not be reached.
 
         Raises:
             ScopeError: When no scope is named, or the session belongs to another user.
-            ConfigurationError: When the words are empty, or it is not known where they are.
+            ConfigurationError: When the words are empty, or the stores are unknown.
             RecallError: When the vectors could not be deleted; the transcripts are redacted.
             RedactionError: When the words are still found afterwards.
             StoreError: When a store still has notes with the words.
@@ -176,9 +176,9 @@ class ErasableMemory:
     def _stores(
         self, store: TranscriptStore | None, notes: Notebook | None
     ) -> tuple[Any, Any, list[Any]]:
-        """Return the transcripts' store, what erases in it, and the stores of notes.
+        """Return the transcripts' store, the object that erases in it, and the stores of notes.
 
-        A recall on the same store deletes in it, and the vectors, too.
+        A recall on the same store deletes both its contents and the vectors.
         """
         line = "memory.erase(store, user_id=...)"
         recalled = self.recall.store if self.recall is not None else None

@@ -1,13 +1,13 @@
-"""Finished summaries, applied to the state as it stands by then.
+"""Finished summaries, applied to the current state.
 
-A summary is of use as long as the conversation begins with what it covers: after a fork, an edit
-or a removal it does not, and the summary is left alone. A graph keeps the memory's state in its own
-checkpoints, where no thread of ours may write: there it waits for the thread's next call.
+A summary is usable as long as the conversation begins with what it covers; after a fork, an edit
+or a removal it is ignored. A graph keeps the memory's state in its own checkpoints, which our
+threads may not write: there a summary waits for the next call of the graph's thread.
 
 A sub-graph without a checkpointer, or a client that sends the whole conversation with every call,
-loses the memory's state. Its messages come again, perhaps with new ids. Then the summaries of the
-same messages are found again, one after the other: by their owner only, and in another thread only
-where everything else that the summarizer may have read is the same, too.
+loses the memory's state. Its messages arrive again, perhaps with new ids. Then the summaries of the
+same messages are found again, one after the other: only by their owner, and in another thread only
+if everything else that the summarizer may have read is the same, too.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from langchain_tokenmem.notes_state import ModesState, TurnMemories
 from langchain_tokenmem.state import MemoryState, SummaryEntry
 
 _MAX_KEPT = 1_024
-"""Summaries and reply times that are kept, those used last; a summary of 8,000 tokens is 32 kB."""
+"""Maximum summaries and reply times, the last used; a summary of 8,000 tokens takes 32 kB."""
 
 
 class _Key(NamedTuple):
-    """Names a summary that is found again.
+    """Key under which a summary is found again.
 
     Attributes:
         place: Scope in which it is found; see `GraphThread`.
-        entries: Ids of the log's entries that it began with.
+        entries: Ids of the log's entries before it.
         size: How many messages it covers beyond these.
         covered: Digest of their words, in order.
     """
@@ -74,7 +74,7 @@ class _FinishedSummary:
     def of(
         cls, messages: Sequence[BaseMessage], before: MemoryState, after: MemoryState
     ) -> _FinishedSummary | None:
-        """Return the summary that a compaction of `messages` made; None for none."""
+        """Return the summary made by a compaction of `messages`, or None."""
         summary = after["summary"]
         if summary is None or summary == before["summary"]:
             return None
@@ -88,9 +88,9 @@ class _FinishedSummary:
         return cls(entry_ids(before["summary"]), start, size, ids, digests, after)
 
     def applied_to(self, messages: Sequence[BaseMessage], now: MemoryState) -> MemoryState | None:
-        """Return the state with the summary and later decisions; None where it no longer fits.
+        """Return the state with the summary and later decisions; None if it no longer fits.
 
-        Cuts and memory blocks of newer messages stay: what a model has seen keeps its form.
+        Cuts and memory blocks of newer messages stay, so that what a model has seen keeps its form.
         """
         named = with_ids(messages)
         ids = tuple(message.id or "" for message in named)
@@ -119,10 +119,10 @@ class _FinishedSummary:
         }
         if "times" in now:
             merged["times"] = now["times"]
-        if "edits" not in self.state:  # it knows of none: it is compared at the next load
+        if "edits" not in self.state:  # it records none: it is compared at the next load
             merged.pop("edits", None)
         merged = with_sent(merged, now.get("sent"))  # a summary sends nothing
-        if "pins" in merged:  # what was pinned, or unpinned, beside the summary
+        if "pins" in merged:  # what was pinned or unpinned during the summary
             merged["pins"] = now.get("pins", [])
         modes = _later_modes(now, self.state, messages)
         return {**merged, "modes": modes} if modes else merged
@@ -132,11 +132,11 @@ class _FinishedSummary:
     ) -> MemoryState | None:
         """Return the state of a conversation of the same messages, under its own ids.
 
-        It gets the summary and the cuts, but no recalled text. None where earlier messages are
-        missing, so that the others are not found by their place.
+        It gets the summary and the cuts, but no recalled text. None if earlier messages are
+        missing, because the others cannot be found by position.
 
         Args:
-            named: The conversation, all of it, with ids.
+            named: The whole conversation, with ids.
             digests: Digests of the messages that its summary does not cover yet.
             now: Its state.
         """
@@ -163,7 +163,7 @@ class _FinishedSummary:
         return found
 
     def _turns(self, now: MemoryState, newer: Collection[str | None]) -> TurnMemories:
-        """Return the turn memories of messages that are still visible, the newest of each."""
+        """Return the newest turn memory of each message that is still visible."""
         made, current = self.state.get("turns", NO_TURNS), now.get("turns", NO_TURNS)
         live = {*newer, *self.state["kept"], *made["done"]}
         done = {key: memory for key, memory in current["done"].items() if key in live}
@@ -182,13 +182,13 @@ def rebase_summary(
     now: MemoryState,
     made_of: Sequence[BaseMessage],
 ) -> MemoryState | None:
-    """Apply a compaction's summary to a state that has changed since; None where it does not fit.
+    """Apply a compaction's summary to a state that has changed since; None if it does not fit.
 
     Args:
-        messages: The conversation as it stands now.
-        before: The state that the compaction began with.
-        after: The state that it gave.
-        now: The state as it stands now.
+        messages: The current conversation.
+        before: The state at the beginning of the compaction.
+        after: The state that it returned.
+        now: The current state.
         made_of: The conversation that was compacted.
     """
     finished = _FinishedSummary.of(made_of, before, after)
@@ -196,10 +196,10 @@ def rebase_summary(
 
 
 class FinishedSummaries:
-    """The finished summaries of a process that were used last.
+    """The most recently used finished summaries of a process.
 
     It also keeps the times at which replies were complete until the next call of their thread
-    stores them: the node behind the model's node must not write the memory's state, because
+    stores them: the node after the model's node must not write the memory's state, because
     another node may write it in the same step.
     """
 
@@ -208,11 +208,11 @@ class FinishedSummaries:
         self._lock = ForkSafeLock()
 
     def __len__(self) -> int:
-        """How many there are; with none, nothing needs to be looked for."""
+        """Number of summaries; if 0, there is no need to search."""
         return len(self._kept)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
         with self._lock:
             self._kept.clear()
 
@@ -226,14 +226,14 @@ class FinishedSummaries:
         places: Sequence[Hashable] = (),
         agent: Hashable = None,
     ) -> None:
-        """Keep the summary that a compaction of `messages` under `before` has given.
+        """Store the summary from a compaction of `messages` with the state `before`.
 
         Args:
             messages: The conversation, oldest first.
-            before: The state that the compaction began with.
-            after: The state that it gave.
-            key: Names the conversation whose next call takes it; None for none.
-            places: Scopes in which it is found again; none where only that call takes it.
+            before: The state at the beginning of the compaction.
+            after: The state that it returned.
+            key: Conversation whose next call takes it, or None.
+            places: Scopes in which it can be found again; empty if only that call takes it.
             agent: Thread and sub-graphs in which it was made.
         """
         finished = _FinishedSummary.of(messages, before, after)
@@ -250,7 +250,7 @@ class FinishedSummaries:
     def take(
         self, key: Hashable, messages: Sequence[BaseMessage], state: MemoryState
     ) -> MemoryState:
-        """Return the state that waits for a conversation, if it fits; the given one else."""
+        """Remove and return the state waiting for a conversation if it fits, else the given one."""
         taken = self.waiting(key, messages, state)
         if taken is None:
             return state
@@ -261,7 +261,7 @@ class FinishedSummaries:
     def waiting(
         self, key: Hashable, messages: Sequence[BaseMessage], state: MemoryState
     ) -> MemoryState | None:
-        """Return the state that waits for a conversation, if it fits; it goes on waiting."""
+        """Return the state waiting for a conversation if it fits, without removing it."""
         with self._lock:
             finished = self._kept.get(("waiting", key))
         return finished.applied_to(messages, state) if finished else None
@@ -269,13 +269,13 @@ class FinishedSummaries:
     def find(
         self, places: Sequence[Hashable], messages: Sequence[BaseMessage], now: MemoryState
     ) -> tuple[MemoryState, Hashable] | None:
-        """Return the state with all known summaries of the conversation; None for none.
+        """Return the state with all known summaries of the conversation, or None.
 
         With it, the thread and sub-graphs in which the last one was made.
 
         Args:
             places: Scopes of the conversation, the nearest first.
-            messages: The conversation, oldest first, under any ids.
+            messages: The conversation, oldest first, with any ids.
             now: Its state.
         """
         found = None
@@ -302,12 +302,12 @@ class FinishedSummaries:
             now, found = state, (state, same[1])
 
     def note_replies(self, key: Hashable, times: Mapping[str, str]) -> None:
-        """Keep the times of a conversation's newest replies: UTC in ISO 8601, by message id."""
+        """Store the times of a conversation's newest replies: UTC in ISO 8601, by message id."""
         with self._lock:
             self._kept["replies", key] = times
 
     def reply_times(self, key: Hashable) -> Mapping[str, str]:
-        """Return the times of a conversation's newest replies; none where none is known."""
+        """Return the known times of a conversation's newest replies."""
         with self._lock:
             times: Mapping[str, str] = self._kept.get(("replies", key), {})
         return times
@@ -316,9 +316,9 @@ class FinishedSummaries:
 def _later_modes(
     now: MemoryState, made: MemoryState, messages: Sequence[BaseMessage]
 ) -> ModesState | None:
-    """Return the modes of the state that has read further; None where neither has any.
+    """Return the modes of the state that has read further; None if neither has any.
 
-    The mode is that of `now`: the session may have been switched since.
+    The mode is that of `now`, because the session may have been switched since.
     """
     held, other = now.get("modes"), made.get("modes")
     if held is None or other is None:
@@ -333,7 +333,7 @@ def _later_modes(
 
 
 def _covered_by(state: MemoryState, ids: Sequence[str | None]) -> int:
-    """Return how many messages a state's summary covers; 0 where its pointer is not there."""
+    """Return how many messages a state's summary covers; 0 if its pointer is missing."""
     summary = state["summary"]
     return ids.index(summary["covers_to"]) + 1 if summary and summary["covers_to"] in ids else 0
 

@@ -1,4 +1,4 @@
-"""A conversation split into the parts of one request, and answers bound to what was sent."""
+"""A conversation split into the parts of one request, and reasoning bound to what was sent."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from langchain_tokenmem.tokens.counters import TokenCounter, request_digest
 
 @dataclass(frozen=True)
 class PreparedCall:
-    """A conversation split into the parts of one request, with what it takes to decide about it.
+    """A conversation split into the parts of one request, with what decisions about it need.
 
     Attributes:
         messages: The conversation, each message with an id.
-        before: The state as it was given.
+        before: The given state.
         options: Keywords of the call.
         context: The parts of the request under the state.
-        budget: The budget of the call, for counts as exact as these.
-        state: The state given, true to the messages' current words.
+        budget: The budget of the call, with the margin for these counts.
+        state: The given state, updated to the current words of the messages.
         counter: Counts tokens, corrected by what the provider has reported.
-        model: Name of the model that is counted for; empty where nothing names one.
-        is_called: Whether the model itself is known, and not only what the budget names.
-        ratio: The correction; None where counts are exact.
-        mode: The mode that is on; None for none.
-        provider_tokens: Tokens of the request as its provider counts them; None where it was not
+        model: Name of the model whose tokens are counted; empty if unknown.
+        is_called: Whether the model itself is known, not only the name in the budget.
+        ratio: The correction; None if counts are exact.
+        mode: The current mode, or None.
+        provider_tokens: Tokens of the request as counted by its provider; None if it was not
             asked.
-        reported: Tokens of the newest request that a reply has reported; 0 before enough have.
+        reported: Tokens of the newest request reported by a reply; 0 until enough replies have.
     """
 
     messages: NamedMessages
@@ -68,7 +68,7 @@ class PreparedCall:
         )
 
     def counted_by(self) -> str:
-        """Return how tokens are counted, in plain words."""
+        """Return a description of how tokens are counted."""
         if self.provider_tokens is not None:
             return f"the provider ({self.counter.id})"
         if self.counter.method == "exact":
@@ -78,9 +78,9 @@ class PreparedCall:
         return f"an estimate ({self.counter.id})"
 
     def is_prepared_for(self, state: MemoryState) -> bool:
-        """Return whether the request under a state is this one.
+        """Return whether a state leads to this same request.
 
-        It is where only turn memories are new: those of the context were read just now.
+        It does if only turn memories are new, because those of the context are up to date.
         """
         before: Mapping[str, object] = {**self.state}
         after: Mapping[str, object] = {**state}
@@ -88,7 +88,7 @@ class PreparedCall:
         return all(before.get(key) is after.get(key) for key in keys)
 
     def shown_ids(self) -> set[str]:
-        """Return the ids of the messages that the request shows, recalled ones too."""
+        """Return the ids of the messages that the request shows, including recalled ones."""
         sent = {message.id or "" for message in self.view().messages}
         return sent | recalled_ids(self.state, sent)
 
@@ -96,14 +96,14 @@ class PreparedCall:
 def sent_request(
     messages: Sequence[BaseMessage], tools: Sequence[Any] | None, unbound_to: str | None
 ) -> Sent:
-    """Return what the state keeps of a request.
+    """Return what the state records about a request.
 
     Args:
-        messages: Its messages, system text included.
+        messages: Its messages, including the system text.
         tools: Its tools.
         unbound_to: Id of the newest message when the prefix last changed; None before any change.
     """
-    unmarked = limit_cache_marks(messages, 0)  # such marks move from request to request
+    unmarked = limit_cache_marks(messages, 0)  # the marks move from request to request
     digest = request_digest(unmarked, tools).hex()
     return {"digest": digest, "count": len(messages), "unbound_to": unbound_to}
 
@@ -111,16 +111,16 @@ def sent_request(
 def is_continued(
     sent: Sent | None, messages: Sequence[BaseMessage], tools: Sequence[Any] | None
 ) -> bool:
-    """Return whether a request begins with the one before it, tools included."""
+    """Return whether a request begins with the previous one, including tools."""
     if sent is None or len(messages) < sent["count"]:
         return False
     return sent_request(messages[: sent["count"]], tools, None)["digest"] == sent["digest"]
 
 
 def is_untouched(context: ContextParts, state: MemoryState) -> bool:
-    """Return whether a conversation begins with bound reasoning, and nothing was decided yet.
+    """Return whether a conversation begins with bound reasoning and nothing was decided yet.
 
-    It comes from elsewhere: requests without any answer are known.
+    Such a conversation comes from elsewhere: requests before the first answer are recorded.
     """
     is_new = "sent" not in state and state["summary"] is None and not state["cuts"]
     return is_new and any(map(has_bound_reasoning, answers_in(context)[:1]))
@@ -137,7 +137,7 @@ def answers_in(context: ContextParts) -> list[AIMessage]:
 
 
 def with_sent(state: MemoryState, sent: Sent | None) -> MemoryState:
-    """Return a state with another newest request, None for none; itself if it has this one."""
+    """Return a state with this newest request, or without one; unchanged if it is the same."""
     if state.get("sent") == sent:
         return state
     state = state.copy()

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from langchain_tokenmem.notes.notebook import Notebook
 
 _MAX_HITS = 50
-"""Hits that are asked for; the recall share of the budget decides how many are shown."""
+"""Maximum hits to search for; the budget's recall share decides how many are shown."""
 
 _MAX_QUERY_CHARS = 4_000
-"""Characters of the newest human message that are searched for, from its beginning."""
+"""Maximum characters of the newest human message in a query, from its beginning."""
 
 
 class Recaller(Protocol):
@@ -52,7 +52,7 @@ class Recaller(Protocol):
 
     @property
     def store(self) -> Any:
-        """The store that holds the transcripts in which it looks."""
+        """The store of the transcripts that it searches."""
         ...
 
 
@@ -61,11 +61,11 @@ class ConversationScope:
     """A conversation whose messages may be recalled: its key, its owner, its own messages.
 
     Attributes:
-        session_id: Names the conversation.
-        user_id: Who owns it.
-        branch: Every message of this branch by its id, where a session may have several: a graph's
-            thread with forks and edits. None for all that is stored in the session.
-        pruned: Numbers of messages of this branch beside those, as ranges.
+        session_id: Id of the conversation.
+        user_id: Its owner.
+        branch: Every message of this branch by its id, if a session may have several: a graph's
+            thread with forks and edits. None for everything stored in the session.
+        pruned: Numbers of further messages of this branch, as ranges.
     """
 
     session_id: str
@@ -83,21 +83,21 @@ def with_recalled(
 ) -> MemoryState:
     """Return the state with a memory block for the newest question; `state` if none is due.
 
-    The block holds the kept notes that match, up to `shares.notes` of the limit, then what the
-    memory's recall finds, verbatim, up to `shares.recall` and as many messages as `k` of the
-    memory, else of the mode, says; nothing that the request shows already. Where a store or the
-    index fails the call goes on without.
+    The block contains the kept notes that match, up to `shares.notes` of the limit, then what the
+    memory's recall finds, verbatim, up to `shares.recall` and at most `k` messages (of the
+    memory, else of the mode), without what the request already shows. If a store or the
+    index fails, the call continues without the block.
 
     Args:
         memory: The memory, with its recall and its notes.
-        messages: The conversation, oldest first; a human message stands last.
+        messages: The conversation, oldest first, with a human message last.
         state: What was decided so far.
-        conversation: Where recall looks, and which messages are the conversation's own.
+        conversation: Where recall searches, and which messages belong to the conversation.
         options: Keywords `system`, `tools`, `budget` and others: see `RequestOptions`.
 
     Raises:
         BudgetExceededError: When the fixed parts alone exceed the limit.
-        ScopeError: When other sessions are asked for and the user is not known.
+        ScopeError: When other sessions are to be searched and the user is not known.
     """
     notebook = memory.notes_in_blocks
     if memory.recall is None and notebook is None:
@@ -128,7 +128,7 @@ def _tell(
     ids: Iterable[str],
     started: float,
 ) -> None:
-    """Tell of what was put beside a question."""
+    """Report what was added to a question."""
     tokens, took = call.counter.text(text), time.perf_counter() - started
     event = MemoryEvent(kind=kind, tokens_after=tokens, ids=tuple(ids), duration_s=took)
     memory.engine.tell("end", event)
@@ -140,7 +140,7 @@ def _recalled(
     conversation: ConversationScope,
     call: PreparedCall,
 ) -> Block | None:
-    """Return the block of what recall finds; None without a recall, and where it failed."""
+    """Return the block of what recall finds; None without a recall, or if it failed."""
     most = getattr(memory.recall, "k", None)
     if most is None and call.mode:
         most = call.mode.recall_k
@@ -159,7 +159,7 @@ def _recalled(
 def _kept_notes(
     memory: TokenMemory, notebook: Notebook, conversation: ConversationScope, call: PreparedCall
 ) -> KeptNotes | None:
-    """Return the notes that match the newest question or the two turns before it; None for none.
+    """Return the notes that match the newest question or the two turns before it, or None.
 
     Notes that a live block already shows are left out. Notes that were removed or changed after
     they were shown are listed as void. If the store fails, the call continues without notes.
@@ -195,12 +195,12 @@ def question_without_block(
         return None
     known = state["blocks"].get(named[0].id or "")
     if known is None or ("question" not in known and "entry" in known):
-        return named[0]  # there is none, or one of working notes only
+        return named[0]  # it has no block, or one of working notes only
     return None if known.get("question") in {None, _question_digest(named[0])} else named[0]
 
 
 def _question_digest(question: BaseMessage) -> str:
-    """Return what tells a question from an edited one, in short."""
+    """Return a short digest that distinguishes a question from an edited one."""
     return digest_of(question)[:16]
 
 
@@ -211,12 +211,12 @@ def _found(
     conversation: ConversationScope,
     shown: Collection[str],
 ) -> Sequence[Hit] | None:
-    """Return what matches a question, and neither is shown already nor of another branch.
+    """Return hits for a question that are neither shown already nor in another branch.
 
-    Where the search fails it is None, and a warning says why: the call goes on without.
+    If the search fails, return None and warn: the call continues without hits.
 
     Raises:
-        ScopeError: When other sessions are asked for and the user is not known.
+        ScopeError: When other sessions are to be searched and the user is not known.
     """
     scope = getattr(recall, "scope", "session")
     if scope == "user" and conversation.user_id is None:
@@ -249,7 +249,7 @@ def _found(
 
 
 def _query_of(question: BaseMessage) -> str:
-    """Return the words of a question, pictures and files left out."""
+    """Return the text of a question, without pictures and files."""
     content = question.content
     blocks = [content] if isinstance(content, str) else content
     texts = [b if isinstance(b, str) else str(b.get("text") or "") for b in blocks]
@@ -258,19 +258,19 @@ def _query_of(question: BaseMessage) -> str:
 
 def _is_in_scope(hit: Hit, conversation: ConversationScope, memory: TokenMemory) -> bool:
     if hit.session_id != conversation.session_id:
-        # What a sub-agent has said is nobody else's memory.
+        # Messages of a sub-agent are recalled only by that sub-agent.
         return hit.session_id is None or not is_subgraph_session(hit.session_id)
     if conversation.branch is None or hit.document_id is not None:
         return True
     held = conversation.branch.get(hit.message_id)
     if held is not None:
-        # What was edited since is not brought back in its old words.
+        # A message edited since is not recalled in its old wording.
         return hit.text.strip() in text_of(memory.stored_form([held])[0])
     return any(first <= hit.seq <= last for first, last in conversation.pruned)
 
 
 def add_to_ranges(ranges: Sequence[Sequence[int]], numbers: Sequence[int]) -> list[list[int]]:
-    """Return ranges (first and last number) that hold some numbers, too."""
+    """Return ranges (first and last number) extended by some numbers."""
     joined: list[list[int]] = []
     for first, last in sorted([*map(tuple, ranges), *((number, number) for number in numbers)]):
         if joined and first <= joined[-1][1] + 1:
@@ -285,11 +285,11 @@ def add_memory_block(
 ) -> MemoryState:
     """Return the state with the memory block of a question.
 
-    Blocks of messages that are not there go: a call that failed has left its question nowhere.
+    Blocks of missing messages are removed: the question of a failed call was not stored.
     """
     there = {message.id for message in with_ids(messages)}
     blocks = {key: known for key, known in state["blocks"].items() if key in there}
     key = question.id or ""
-    # Working notes that stand in front of it already stay.
+    # Existing working notes before it stay.
     asked: Block = {**blocks.get(key, block), **block, "question": _question_digest(question)}
     return {**state, "blocks": {**blocks, key: asked}}

@@ -1,4 +1,4 @@
-"""Entries of the running summary: how they are written, condensed, and traced to messages."""
+"""Entries of the running summary: written, condensed, and traced to messages."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 def messages_to_fold(
     context: ContextParts, planned: Plan, cuts_before: Mapping[str, Cut]
 ) -> list[BaseMessage]:
-    """Return the messages that the next entry is about, as they were said.
+    """Return the messages that the next entry is about, in their original form.
 
-    Those that leave the tail, and kept ones whose words are cut and stand in no entry. The first
-    request and pinned messages stay visible: where they stand whole, they are told already. A turn
-    memory that a message shows is read with it.
+    These are the ones that leave the tail, and kept ones that are cut and in no entry. The first
+    request and pinned messages stay visible: if shown whole, no entry needs them. A turn
+    memory that a message shows is included.
 
     Args:
         context: The conversation before the plan is carried out.
@@ -63,8 +63,8 @@ def cuts_after(
 ) -> dict[str, Cut]:
     """Return the cuts of the state after a plan.
 
-    A kept message that is cut where no entry with a text is written is marked: the next one tells
-    its words.
+    A kept message that is cut while no entry with a text is written is marked, so that the next
+    entry includes its words.
     """
     untold = _untold(context, planned.cuts, cuts_before)
     if not untold:
@@ -83,7 +83,7 @@ def cuts_after(
 def _untold(
     context: ContextParts, cuts: Mapping[str, Cut], cuts_before: Mapping[str, Cut]
 ) -> set[str]:
-    """Return the ids of kept messages that are cut, and whose words stand in no entry."""
+    """Return the ids of kept messages that are cut and whose words are in no entry."""
     kept = {message.id or "" for group in context.kept for message in group.source.messages}
     return {
         key
@@ -93,16 +93,16 @@ def _untold(
 
 
 CONDENSED = "condensed"
-"""Reason of an entry that was made of older ones."""
+"""Reason of an entry that was made from older ones."""
 
 NO_SUMMARY = Summary("", "none", "none")
-"""Stands for a summary that there is no room for: the entry says only what it covers."""
+"""Used if there is no room for a summary: the entry only records what it covers."""
 
 _DIGESTS: tuple[Literal["digest"], Literal["words"]] = ("digest", "words")
-"""Fields of entries that are sums, so that those of several add up."""
+"""Fields of entries that are sums, and can be added for several entries."""
 
 LAST_IDS = 8
-"""Ids by which the end of an entry is found again, where messages were removed."""
+"""Number of ids for finding the end of an entry if messages were removed."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class LogWriter:
 
     @property
     def _sections(self) -> Sequence[str]:
-        """Headings of an entry in the session's mode; empty for those of the summarizer."""
+        """Headings of an entry in the session's mode; empty to use the summarizer's."""
         return self.call.mode.summary_sections if self.call.mode else ()
 
     def request(
@@ -133,7 +133,7 @@ class LogWriter:
         max_tokens: int,
         instruction: str | None,
     ) -> SummaryRequest:
-        """Return the request for the entry about `batch`, the messages to tell of those folded."""
+        """Return the request for the entry about `batch`, the folded messages to summarize."""
         log, called = self.context.summary, self.engine.called
         prior = "\n\n".join(filter(None, (e["text"] for e in log["entries"]))) if log else None
         sent, counter = self._sent_up_to(folded), self.context.counter
@@ -152,9 +152,9 @@ class LogWriter:
         )
 
     def _sent_up_to(self, folded: Sequence[RepairedGroup]) -> list[BaseMessage]:
-        """Return the main request up to the last message that is folded; all of it without one.
+        """Return the main request up to the last folded message; all of it if there is none.
 
-        A provider's cache has this beginning, too; what is new behind it is not in the cache yet.
+        This beginning is also in a provider's cache; new messages after it are not yet.
         """
         sent = self.context.request_messages()
         last = {message.id for group in folded[-1:] for message in group.messages}
@@ -169,8 +169,8 @@ class LogWriter:
     ) -> RunningSummary:
         """Return the running summary with an entry about the groups that are folded.
 
-        Of two entries without a text that follow on each other one is made: there is nothing in
-        them that could change.
+        Two consecutive entries without a text are merged, as there is no text that could
+        change.
 
         Args:
             folded: The groups that it covers.
@@ -209,7 +209,7 @@ class LogWriter:
     def condensing_request(
         self, log: RunningSummary, count: int, max_tokens: int, instruction: str | None = None
     ) -> SummaryRequest:
-        """Return the request for one entry in the place of the oldest `count` ones."""
+        """Return the request for one entry in place of the oldest `count` ones."""
         texts = [entry["text"] for entry in log["entries"][:count] if entry["text"]]
         return SummaryRequest(
             messages=[HumanMessage(text, name=NOTES_NAME) for text in texts],
@@ -221,9 +221,9 @@ class LogWriter:
         )
 
     def condensed(self, log: RunningSummary, count: int, summary: Summary) -> RunningSummary:
-        """Return the running summary with one entry in the place of the oldest `count` ones.
+        """Return the running summary with one entry in place of the oldest `count` ones.
 
-        A text is never replaced by none: then the log stays as it is.
+        A text is never replaced by an empty one: then the log stays unchanged.
         """
         old = log["entries"][:count]
         if not summary.text.strip() and any(one["text"] for one in old):
@@ -236,7 +236,7 @@ class LogWriter:
         return {**log, "entries": [entry, *log["entries"][count:]]}
 
     def _entry(self, summary: Summary, reason: str, before: str) -> SummaryEntry:
-        """Return an entry with a summary's text, and without its place in the conversation."""
+        """Return an entry with a summary's text, but without its place in the conversation."""
         created = self.engine.now().isoformat()
         name = f"{before}\n{created}\n{summary.text}"
         return {
@@ -257,7 +257,7 @@ class LogWriter:
 
 
 def _covering_all(entry: SummaryEntry, old: Sequence[SummaryEntry]) -> SummaryEntry:
-    """Return an entry that covers what some entries cover, which follow on each other."""
+    """Return an entry that covers what some consecutive entries cover."""
     new: SummaryEntry = {
         **entry,
         "first": old[0]["first"],
@@ -277,14 +277,14 @@ def _covering_all(entry: SummaryEntry, old: Sequence[SummaryEntry]) -> SummaryEn
 
 
 def entry_ids(log: RunningSummary | None) -> tuple[str, ...]:
-    """Return the ids of a log's entries, oldest first; none without a log."""
+    """Return the ids of a log's entries, oldest first; empty without a log."""
     return tuple(entry["id"] for entry in log["entries"]) if log else ()
 
 
 def _carried_sources(old: Sequence[SummaryEntry], summary: Summary) -> list[list[str]]:
     """Return the references of the messages of each line of a condensed entry.
 
-    A line that stands as it stood has its own; another one those of the entry that it is from.
+    An unchanged line keeps its references; any other gets those of the entry that it is from.
     """
     known: dict[str, list[str]] = {}
     for entry in old:
@@ -299,29 +299,29 @@ def _carried_sources(old: Sequence[SummaryEntry], summary: Summary) -> list[list
 
 def _told_by(entry: SummaryEntry) -> list[str]:
     lines = entry.get("sources", [])
-    if not lines or not all(lines):  # of some lines it is not known
+    if not lines or not all(lines):  # unknown for some lines
         return [entry["first"], *map(reference, entry["last_ids"][:1])]
     return [*dict.fromkeys(name for line in lines for name in line)]
 
 
 def _time_of(messages: Iterable[BaseMessage], seen: Mapping[str, str]) -> str | None:
-    """Return the first time that is known among messages, as UTC in ISO 8601."""
+    """Return the first known time among messages, as UTC in ISO 8601."""
     times = (time_of(message, seen) for message in messages)
     return next((time.isoformat() for time in times if time), None)
 
 
 @dataclass(frozen=True)
 class EntrySources:
-    """Messages that an entry of the running summary is about.
+    """The messages that an entry of the running summary is about.
 
     Attributes:
         entry: Id of the entry.
         first: Reference of the first message.
         last: Reference of the last one.
         lines: Each line of the entry's text with the references of the messages that it was taken
-            from; none where the summarizer does not know them.
-        messages: The messages by their references, as far as they are at hand and known for
-            certain; empty where no messages were given.
+            from; none if the summarizer does not know them.
+        messages: The messages by reference, as far as available and unambiguous; empty if no
+            messages were given.
     """
 
     entry: str

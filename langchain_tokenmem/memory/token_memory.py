@@ -79,38 +79,38 @@ class TokenMemory(ErasableMemory, Closeable):
 
     Args:
         budget: The window and its thresholds; a number is a window, in tokens. Default: the window
-            of each model that is called; 16,384 with one warning where it is not known.
+            of each called model; if unknown, 16,384 with one warning.
         summarizer: Writes running summaries: a `Summarizer`, a chat model or its name, a
             runnable, a function `(messages, prior, instruction, max_tokens) -> text`. Default:
             the extractive one, which needs no model.
         models: `max_input_tokens` and `max_output_tokens` of called models without a profile, by
-            name or pattern: no budget goes beyond their window.
+            name or pattern: no budget exceeds their window.
         counter: Counts tokens; default: by the called model, else `budget.model`.
-        trigger: When a summary is due, as LangChain writes it: `("fraction", 0.8)`,
-            `("messages", 40)`, `{"tokens": 6_000, "messages": 10}` where both have to hold, or a
-            list of which one is enough. Default: by the budget's `summarize_at`; None for never.
+        trigger: When a summary is due, in LangChain's form: `("fraction", 0.8)`,
+            `("messages", 40)`, `{"tokens": 6_000, "messages": 10}` if both must be reached, or a
+            list, any item of which is enough. Default: the budget's `summarize_at`; None for never.
         request: Rules for the messages of every request: `RequestRules(pin_first=False)`.
-        recall: Brings old messages back that match the newest question; None for none.
-        notes: Notes that are kept on purpose.
+        recall: Recalls old messages that match the newest question; None to turn it off.
+        notes: Notebook of kept notes.
         mode: Mode of working notes, a `ModeProfile` or its name: `conversation`, `code` or
             `reasoning`. What the session is about is read from its messages and shown beside the
-            newest question. None for none; a session can be switched to another one.
-        modes: Further profiles of the application's own, to which a session can be switched.
+            newest question. None for no mode; a session can be switched to another one.
+        modes: Custom profiles to which a session can be switched.
         turn_memory: Which turns show the files that they changed and the commands that failed:
             `when_hidden`, `always`, `never`, or `TurnMemorySettings`.
-        callbacks: Are told of what the memory does: `MemoryCallbacks`.
-        background: Make summaries behind the reply, and let a call wait for one only at the hard
-            limit; a quick summarizer's in the call, but for a backlog of thousands of messages.
-            Needs a session, or a graph with a thread. `BackgroundSummaries` sets its limits.
-        max_wait_s: Seconds that a turn waits at most, for all together: a summary, recall, notes,
-            `before_store`, a locked database. It goes on without what did not come in time; only
-            messages that could not be stored are an error.
-        before_store: Changes messages before they are stored in a transcript, such as redacts them:
-            takes and returns a list, the same number of messages under the same ids.
-        now: Gives the time of a message that brings none, and of a summary, in UTC.
+        callbacks: Callbacks for what the memory does: `MemoryCallbacks`.
+        background: Make summaries after the reply, and let a call wait for one only at the hard
+            limit; a quick summarizer runs in the call, except for a backlog of thousands of
+            messages. Needs a session, or a graph with a thread. `BackgroundSummaries` sets limits.
+        max_wait_s: Maximum total seconds that a turn waits for a summary, recall, notes,
+            `before_store` and a locked database. It continues without what is not ready in time;
+            only messages that could not be stored are an error.
+        before_store: Changes messages before they are stored in a transcript, for example redacts
+            them: takes and returns a list, the same number of messages with the same ids.
+        now: Returns the time of a message without one, and of a summary, in UTC.
 
     Raises:
-        ConfigurationError: When a setting cannot work.
+        ConfigurationError: When a setting is invalid.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -196,7 +196,7 @@ class TokenMemory(ErasableMemory, Closeable):
 
     @property
     def notes_in_blocks(self) -> Notebook | None:
-        """Notes that match a question are shown from these; None where none are."""
+        """Notebook whose matching notes are shown with a question, or None."""
         return self.notes if self.notes is not None and self.notes.in_requests else None
 
     @property
@@ -221,7 +221,7 @@ class TokenMemory(ErasableMemory, Closeable):
     aclose = in_thread(close)
 
     def now(self) -> datetime:
-        """Return the time by the clock of this memory, in UTC; one without a zone is UTC."""
+        """Return the time of this memory's clock, in UTC; a time without a zone is UTC."""
         moment = self.engine.now()
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
@@ -229,7 +229,7 @@ class TokenMemory(ErasableMemory, Closeable):
         """Return messages as they are stored: changed by `before_store`, if there is one.
 
         Raises:
-            ConfigurationError: When `before_store` gives other messages back.
+            ConfigurationError: When `before_store` returns other messages.
             StoreError: When `before_store` takes longer than `max_wait_s`.
         """
         if self.before_store is None:
@@ -244,7 +244,7 @@ class TokenMemory(ErasableMemory, Closeable):
             ) from error
 
     def without_copies(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-        """Return messages without what a model has copied: times, and blocks of the memory."""
+        """Return messages without times and memory blocks that a model has copied."""
         shows_times = self.engine.rules.show_times == "all"
         return [*map(without_echo, map(without_stamp, messages) if shows_times else messages)]
 
@@ -256,11 +256,11 @@ class TokenMemory(ErasableMemory, Closeable):
     ) -> View:
         """Return the request for the next model call. Pure: no I/O, the same for equal inputs.
 
-        It fits even where `compact` has not run: then the oldest groups are left out, with one
+        It fits even if `compact` was not called: then the oldest groups are left out, with one
         marker in their place and a warning.
 
         Args:
-            messages: The conversation, oldest first; system messages may stand in it.
+            messages: The conversation, oldest first; system messages may be in it.
             state: What was decided so far; None for nothing.
             options: Keywords `system`, `tools`, `budget` and others: see `RequestOptions`.
 
@@ -275,7 +275,7 @@ class TokenMemory(ErasableMemory, Closeable):
         state: MemoryState | None = None,
         **options: Unpack[RequestOptions],
     ) -> Plan:
-        """Return what `compact` would do, without doing it. Pure; arguments as for `view`."""
+        """Return what `compact` would do, without doing it. Pure; arguments as in `view`."""
         return self.engine.plan(self._call(messages, state, options))
 
     def compact(
@@ -284,11 +284,11 @@ class TokenMemory(ErasableMemory, Closeable):
         state: MemoryState | None = None,
         **options: Unpack[CompactionOptions],
     ) -> MemoryState:
-        """Do what the plan asks for, and return the new state; `state` itself if nothing was due.
+        """Carry out the plan and return the new state; `state` itself if nothing was due.
 
-        Lines about what the newest messages name may come back: the state then has their block.
-        For a model whose reasoning is bound to its prefix the state also knows the request that is
-        sent next, so it changes with every call.
+        Lines about what the newest messages name may be recalled: the state then has their block.
+        For a model whose reasoning is bound to its prefix, the state also records the request that
+        is sent next, so it changes with every call.
 
         Args:
             messages: The conversation, oldest first.
@@ -298,7 +298,7 @@ class TokenMemory(ErasableMemory, Closeable):
 
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
-            SummaryError: When the summarizer failed and has no fallback; nothing is changed then.
+            SummaryError: When the summarizer failed and has no fallback; then nothing is changed.
         """
         return self.compact_and_view(messages, state, **options)[0]
 
@@ -317,7 +317,7 @@ class TokenMemory(ErasableMemory, Closeable):
         state: MemoryState | None = None,
         **options: Unpack[CompactionOptions],
     ) -> tuple[MemoryState, View]:
-        """Do `compact` and `view` in one go, which parses the conversation only once."""
+        """Do `compact` and `view` in one step, which parses the conversation only once."""
         return self._compacted(messages, state, options, summaries_by(self.summarizer))
 
     async def acompact_and_view(
@@ -333,7 +333,7 @@ class TokenMemory(ErasableMemory, Closeable):
     def _call(
         self, messages: Sequence[BaseMessage], state: MemoryState | None, options: RequestOptions
     ) -> PreparedCall:
-        """Return a call of an application, whose state may be anything."""
+        """Return a call by an application, whose state may be any value."""
         named = self.engine.named(messages)  # first, in case the two are swapped
         return self.engine.prepare(named, load_state(state), **options)
 
@@ -360,9 +360,9 @@ class TokenMemory(ErasableMemory, Closeable):
         return self.engine.compaction(call, summaries_by(self.summarizer))[1]
 
     def counted(self, call: PreparedCall) -> PreparedCall:
-        """Return a call with its provider's count, which is waited for where it decides something.
+        """Return a call with its provider's count, which is waited for if it matters.
 
-        Only a `ProviderCounter` asks; where no answer comes in time the call is as it was.
+        Only a `ProviderCounter` asks; if there is no answer in time, the call is unchanged.
         """
         counter = self.engine.counter
         if not isinstance(counter, ProviderCounter):
@@ -383,14 +383,14 @@ class TokenMemory(ErasableMemory, Closeable):
         return self.engine.limit_of(options)
 
     def mode_of(self, state: MemoryState | None, asked: str | None = None) -> ModeProfile | None:
-        """Return the mode that is on in a conversation; None for none.
+        """Return the current mode of a conversation, or None.
 
         Args:
             state: What was decided so far; None for nothing.
-            asked: Name of the mode that a call asks for, empty for none; None for no change.
+            asked: Name of the mode that a call asks for, empty for no mode; None for no change.
 
         Raises:
-            ConfigurationError: When there is no mode of the name that is asked for.
+            ConfigurationError: When there is no mode with that name.
         """
         return self.engine.annotations.mode_of(load_state(state).get("modes"), asked)
 
@@ -422,7 +422,7 @@ class TokenMemory(ErasableMemory, Closeable):
         Args:
             state: The state that has the entry.
             entry: The entry, or its id.
-            messages: The conversation; with it the sources hold the messages themselves.
+            messages: The conversation; if given, the sources contain the messages themselves.
 
         Raises:
             ConfigurationError: When the state has no such entry.
@@ -432,9 +432,9 @@ class TokenMemory(ErasableMemory, Closeable):
     def for_model(self, model: Any, *, budget: TokenBudget | None = None) -> TokenMemory:
         """Return this memory for calls of a model; jobs, finished summaries and caches are shared.
 
-        The model, a runnable around one, or a model's name gives what was not given: the provider's
-        rules and the counter of the vocabulary. No budget, of a call or a session, goes beyond its
-        window, the smallest of all fallbacks. `budget` takes the place of this memory's own.
+        The model, a runnable around one, or a model's name determines what was not given: the
+        provider's rules and the counter of the vocabulary. No budget of a call or a session exceeds
+        its window, the smallest of all fallbacks. `budget` replaces this memory's own.
         """
         own = copy.copy(self)
         engine = self.engine
@@ -446,25 +446,25 @@ class TokenMemory(ErasableMemory, Closeable):
         return own
 
     def following_model(self) -> TokenMemory:
-        """Return this memory with the window of each model that is called, in place of its own.
+        """Return this memory with the window of each called model instead of its own.
 
-        Where the window of a model is not known, it stays as it is, and a warning is logged once.
+        If the window of a model is unknown, the memory's own is used, and a warning is logged once.
         """
         own = copy.copy(self)
         own.engine = replace(self.engine, follows_model=True)
         return own
 
     def stats(self) -> dict[str, dict[str, float]]:
-        """Return what this memory has done since it was made, in all conversations.
+        """Return what this memory has done since it was created, in all conversations.
 
         Returns:
-            By the kind of `MemoryEvent` the number of `events`, and the sums of their numbers:
+            For each kind of `MemoryEvent`, the number of `events`, and the sums of their figures:
             tokens before and after, seconds, the summarizer's calls, tokens and cost.
         """
         return self.engine.totals.as_dict()
 
     def in_conversation(self, source: EventSource) -> TokenMemory:
-        """Return this memory with a conversation that its events are about."""
+        """Return this memory with the conversation that its events are about."""
         own = copy.copy(self)
         own.engine = replace(self.engine, source=source)
         return own
@@ -472,7 +472,7 @@ class TokenMemory(ErasableMemory, Closeable):
     def with_settings(self, settings: SessionSettings) -> TokenMemory:
         """Return this memory with the settings of a session; jobs and caches are shared.
 
-        A mode or a summarizer that cannot be had is told once, and the memory's own one is used.
+        If a mode or a summarizer is unavailable, a warning is logged once and the memory's is used.
         """
         if settings == SessionSettings():
             return self
@@ -486,4 +486,4 @@ class TokenMemory(ErasableMemory, Closeable):
 
 
 _ORDERS = CompactionOptions.__annotations__.keys() - RequestOptions.__annotations__.keys()
-"""Options of a compaction that are none of the request."""
+"""Options of a compaction that are not options of the request."""

@@ -1,8 +1,8 @@
-"""Working notes of a call: what is new is read, and the newest question gets its notes.
+"""Working notes of a call: reads new messages and adds notes to the newest question.
 
-Between two folds a request only grows at its end: a block has its notes from the moment at which
-its message is the newest one, and keeps them. Where something is folded, or the mode changes, the
-prefix changes anyway: then the newest human message gets notes as they stand by then, and the
+Between two folds a request only grows at its end: a block gets its notes when its message is the
+newest one, and keeps them. If something is folded, or the mode changes, the
+prefix changes anyway: then the newest human message gets the current notes, and the
 others lose theirs.
 """
 
@@ -37,9 +37,9 @@ class WorkingNotes:
     """Working notes for one call.
 
     Attributes:
-        settings: Tools and folders by which messages are read.
-        mode: The mode that is on; None for none.
-        asked: Name of the mode that the call asks for; None where it asks for nothing.
+        settings: Tools and folders for reading messages.
+        mode: The current mode, or None.
+        asked: Name of the mode that the call asks for, or None.
         budget: The budget of the call.
         count_text: Counts the tokens of a text.
     """
@@ -52,13 +52,13 @@ class WorkingNotes:
 
     @property
     def name(self) -> str:
-        """Name of the mode that is on; empty for none."""
+        """Name of the current mode, or an empty text."""
         return self.mode.name if self.mode else ""
 
     def added(self, context: ContextParts, state: MemoryState) -> tuple[ContextParts, MemoryState]:
-        """Return context and state with what is new read, and with notes where they are due.
+        """Return context and state with new messages read, and with notes if they are due.
 
-        Both are as they were where nothing is new.
+        Both are unchanged if nothing is new.
         """
         before = state.get("modes")
         modes = self._read(before or new_modes_state(self.name), context)
@@ -82,10 +82,10 @@ class WorkingNotes:
     def after_fold(
         self, context: ContextParts, before: MemoryState, state: MemoryState
     ) -> MemoryState:
-        """Return the state after a compaction, with new notes where it has folded something.
+        """Return the state after a compaction, with new notes if something was folded.
 
         Args:
-            context: The context before it, as `added` has returned it.
+            context: The context before it, as returned by `added`.
             before: The state before it.
             state: The state after it.
         """
@@ -101,7 +101,7 @@ class WorkingNotes:
         return _with_only_notes({**state, "blocks": blocks}, context, notes, entry)
 
     def event(self, context: ContextParts, state: MemoryState) -> MemoryEvent | None:
-        """Return the event of a switch; None where the conversation goes on in its mode.
+        """Return the event of a switch; None if the conversation stays in its mode.
 
         Args:
             context: The context of the call.
@@ -112,7 +112,7 @@ class WorkingNotes:
             return None
         said = (message for group in context.tail for message in group.messages)
         if context.summary is None and not any(role_of(message) == "ai" for message in said):
-            return None  # the conversation begins with it
+            return None  # the conversation begins in this mode
         tokens = request_tokens(context)
         return MemoryEvent(kind="mode", reason=self.name, tokens_before=tokens, tokens_after=tokens)
 
@@ -120,9 +120,9 @@ class WorkingNotes:
         return (before["mode"] if before else "") != self.name
 
     def _read(self, modes: ModesState, context: ContextParts) -> ModesState:
-        """Return the sections with what is new, and the mode that is on."""
+        """Return the sections with what is new, and the current mode."""
         read, mode = modes, self.mode or self.settings.mode or CONVERSATION
-        # With no mode on, a session that had one is read on: it may be switched back.
+        # Without a mode, reading continues if there was one: it may be switched back on.
         if self.mode or self.settings.mode or modes["read_to"]:
             groups = [group.source.messages for group in context.tail]
             read = read_groups(
@@ -143,7 +143,7 @@ class WorkingNotes:
     def _notes(
         self, modes: ModesState, context: ContextParts, live: dict[str, str] | None = None
     ) -> RenderedNotes:
-        """Return the notes for the newest human message, without what stands in its own words."""
+        """Return the notes for the newest human message, without what its own text says."""
         if self.mode is None:
             return RenderedNotes()
         key = context.newest_human or ""
@@ -181,9 +181,9 @@ def _tail_ids(context: ContextParts) -> set[str | None]:
 def _with_words(
     modes: ModesState, groups: Sequence[Sequence[BaseMessage]], context: ContextParts
 ) -> ModesState:
-    """Return the sections with digests of what they were read from, as far as it is shown whole.
+    """Return the sections with digests of their sources, as far as these are shown whole.
 
-    Messages that an entry of the log covers have their digests there.
+    Messages covered by an entry of the log have their digests there.
     """
     sources = {item["source"] for items in modes["sections"].values() for item in items}
     known = modes.get("words", {})
@@ -213,7 +213,7 @@ def _without_source(modes: ModesState, source: str) -> ModesState:
 
 
 def _live_sections(context: ContextParts, state: MemoryState) -> dict[str, str]:
-    """Return the sections that the request shows, each as it was shown last."""
+    """Return the sections that the request shows, each in its last shown form."""
     found: dict[str, str] = {}
     blocks = state["blocks"]
     shown = [m.id or "" for g in (*context.kept, *context.tail) for m in g.source.messages]
@@ -241,7 +241,7 @@ def _with_only_notes(
 
 
 MOST_READ = 2_000
-"""Covered messages that are read, the newest: some 0.3 seconds, once in a session."""
+"""Maximum covered messages that are read, the newest: about 0.3 seconds, once per session."""
 
 
 def with_covered_notes(
@@ -252,17 +252,17 @@ def with_covered_notes(
 ) -> MemoryState:
     """Return the state with what was read of the messages that its summary covers.
 
-    They are read where a mode is on in a session of which nothing was read, but much summarized.
+    They are read if a session has a mode and a summary, but nothing was read yet.
 
     Args:
-        transcript: Returns the conversation, oldest first, with the covered messages as far as they
-            are kept.
+        transcript: Returns the conversation, oldest first, with the covered messages as far as
+            available.
         state: The memory's state.
         settings: Settings of working notes.
-        asked: Name of the mode that a call asks for; None where it asks for nothing.
+        asked: Name of the mode that a call asks for, or None.
 
     Returns:
-        The state; the same object where there is nothing to read.
+        The state; the same object if there is nothing to read.
     """
     summary, known = state["summary"], state.get("modes")
     if summary is None or (known and known["read_to"]):

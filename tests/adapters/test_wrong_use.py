@@ -31,32 +31,32 @@ WRONG = {
     ),
     "store and memory swapped": (
         lambda store: with_token_memory(MODEL, store, TokenMemory()),
-        r"memory is a TranscriptStore; a TokenMemory belongs there: with_token_memory\(",
+        r"memory is a TranscriptStore; pass a TokenMemory: with_token_memory\(",
     ),
     "memory and runnable swapped": (
         lambda store: with_token_memory(TokenMemory(), MODEL, store),
-        r"runnable is a TokenMemory; a Runnable belongs there: with_token_memory\(",
+        r"runnable is a TokenMemory; pass a Runnable: with_token_memory\(",
     ),
     "a URL as store": (
         lambda _: with_token_memory(MODEL, store="postgresql://u:ZZ@h/d"),
-        r"store is a str; a TranscriptStore belongs there: with_token_memory\(",
+        r"store is a str; pass a TranscriptStore: with_token_memory\(",
     ),
     "a budget as memory of a middleware": (
         lambda _: TokenMemoryMiddleware(BUDGET),
-        r"memory is a TokenBudget; a TokenMemory belongs there: TokenMemoryMiddleware\(",
+        r"memory is a TokenBudget; pass a TokenMemory: TokenMemoryMiddleware\(",
     ),
     "a path as store of a middleware": (
         lambda _: TokenMemoryMiddleware(TokenMemory(), store="memory.db"),
-        r"store is a str; a TranscriptStore belongs there",
+        r"store is a str; pass a TranscriptStore",
     ),
     "a store of notes as notebook": (lambda store: TokenMemory(notes=store), "notes"),
     "memory and state swapped": (
         lambda _: memory_input(TokenMemory(), {"messages": [HumanMessage("hi")]}),
-        r"memory is a dict; a TokenMemory belongs there: memory_input\(state, memory\)",
+        r"memory is a dict; pass a TokenMemory: memory_input\(state, memory\)",
     ),
     "messages and state swapped": (
         lambda _: TokenMemory(BUDGET).view(TokenMemory(BUDGET).compact(["hi"]), ["hi"]),
-        "messages holds a dict",
+        "messages contains a dict",
     ),
     "one callback for a list": (
         lambda _: TokenMemory(callbacks=MemoryCallbacks()),

@@ -1,4 +1,4 @@
-"""Reading of messages: sentences and identifiers, with the vocabulary that tells them."""
+"""Reading of messages: sentences and identifiers, with the vocabulary to recognize them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TABLES: dict[str, dict[str, list[str]]] = tomllib.loads(
     files(__package__).joinpath("vocabulary.toml").read_text(encoding="utf-8")
 )
 _UNSPACED = ("zh", "ja", "signs")
-"""Lists whose words need no border: no space ends them."""
+"""Lists whose words need no border, because no space ends them."""
 
 
 def words_of(table: str, *lists: str) -> list[str]:
@@ -27,13 +27,13 @@ def words_of(table: str, *lists: str) -> list[str]:
 
 
 def any_of(table: str, *lists: str) -> str:
-    """Return an expression for any one of these words; an apostrophe is any of the two."""
+    """Return an expression for any one of these words; an apostrophe matches both forms."""
     return f"(?:{'|'.join(words_of(table, *lists))})".replace("’", "['’]")
 
 
 @cache
 def cues(table: str) -> re.Pattern[str]:
-    """Return a pattern for the words of a table, between borders where spaces end them."""
+    """Return a pattern for the words of a table, between borders if spaces end them."""
     spaced = any_of(table, *(name for name in _TABLES[table] if name not in _UNSPACED))
     unspaced = words_of(table, *_UNSPACED)
     return re.compile("|".join([rf"(?<!\w){spaced}(?!\w)", *unspaced]), re.IGNORECASE)
@@ -132,7 +132,7 @@ def prose_lines(text: str) -> list[str]:
     for line in text.splitlines():
         if line.lstrip().startswith(("```", "~~~")):
             is_fenced = not is_fenced
-            # behind the name of a language stands nothing; what is said behind a fence is prose
+            # nothing follows the name of a language; other text after a fence is prose
             line = line.lstrip()[3:] if " " in line.strip() else ""  # noqa: PLW2901
             if line and not is_fenced:
                 lines.append((line, False))
@@ -147,7 +147,7 @@ def prose_lines(text: str) -> list[str]:
 
 
 def _behind_tags(line: str) -> str:
-    """Return what is said behind the tags of a line, the line itself where nothing is."""
+    """Return the text after the tags of a line, or the line itself if there is none."""
     rest = line[line.rfind(">") + 1 :].strip() if _TAGGED.match(line) else ""
     return rest if rest.count(" ") >= _FEWEST_SPACES else line
 
@@ -187,7 +187,7 @@ def _bounded(sentence: str) -> Iterator[str]:
 
 
 def terms(text: str) -> frozenset[str]:
-    """Return what a text is about, for comparing texts: word stems, bigrams where no spaces are."""
+    """Return what a text is about, for comparing texts: word stems, or bigrams without spaces."""
     found: set[str] = set()
     for word in _WORD.findall(text.lower()):
         if word[0] >= "\u2e80":
@@ -236,7 +236,7 @@ class Identifier:
         text: The word.
         kind: `path`, `address`, `id`, `name`, `number` or `capitals`.
         start: Its offset in the text in which it was found, in characters.
-        key: The key before it, as in `"order_id": "#W1"`; empty where there is none.
+        key: The key before it, as in `"order_id": "#W1"`; empty if there is none.
     """
 
     text: str
@@ -246,7 +246,7 @@ class Identifier:
 
 
 def kind_of(word: str) -> str | None:
-    """Return the kind of a word, or `None` where it can be guessed: plain words, dates, counts.
+    """Return the kind of a word, or `None` if it can be guessed: plain words, dates, counts.
 
     Example:
         >>> [kind_of(word) for word in ("src/app.py", "order_id", "W4711", "1,250", "table")]
@@ -271,7 +271,7 @@ def kind_of(word: str) -> str | None:
 
 
 def find_identifiers(text: str) -> Iterator[Identifier]:
-    """Yield the identifiers of a text in their order, each time that they stand there."""
+    """Yield the identifiers of a text in order, with repetitions."""
     for match in _COPIED.finditer(text):
         word = match[0].rstrip(".-")
         kind = kind_of(word)
@@ -287,10 +287,10 @@ def identifiers_in(text: str) -> set[str]:
 
 
 def capitalises_nouns(text: str) -> bool:
-    """Return whether so many words inside sentences are capitalised that it says nothing.
+    """Return whether so many words inside sentences are capitalised that it means nothing.
 
     Args:
-        text: The text; its first 4,000 characters are looked at.
+        text: The text, of which the first 4,000 characters are read.
 
     Returns:
         True for German-like text, also for titles and lists of names.

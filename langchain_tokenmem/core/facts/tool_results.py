@@ -1,7 +1,7 @@
-"""Kinds of tool calls, the text of their results, and the lines in it that tell of a failure.
+"""Kinds of tool calls, the text of their results, and the lines in it that report a failure.
 
-The words of the kinds stand in `tool_kinds.toml`; a tool that no list knows is of the kind `OTHER`.
-A result is looked at by its two ends only, so a giant log costs no more than a short one.
+The words of the kinds are in `tool_kinds.toml`; a tool that no list knows is of the kind `OTHER`.
+Only the two ends of a result are read, so a huge log costs no more than a short one.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def path_of(args: Mapping[str, object], names: str = "path") -> str | None:
 
     Args:
         args: Arguments of the call.
-        names: Which ones are looked at: `path`, or `file` for those that never name a folder.
+        names: Which ones are read: `path`, or `file` for those that never name a folder.
     """
     for key in TABLES["arguments"][names]:
         value = args.get(key)
@@ -109,7 +109,7 @@ _MAX_JSON = 200_000
 
 
 def unescaped(text: str) -> str:
-    """Return a text with the escapes of JSON inside of JSON undone, however deep."""
+    """Return a text with the escapes of JSON inside JSON undone, at any depth."""
     if "\\" not in text:
         return text
     return _ESCAPED_MARK.sub(r"\1", _ESCAPED_SPACE.sub("\n", text))
@@ -132,7 +132,7 @@ def _ends(text: str, head: int, tail: int) -> str:
 
 
 def clean_line(text: str) -> str:
-    """Return the first line of a text as it can stand in a list."""
+    """Return the first line of a text as it can be in a list."""
     line = one_line(text.strip().partition("\n")[0], MAX_OUTCOME)
     return line.replace("; ", ", ").strip('"{}[] ')
 
@@ -151,7 +151,7 @@ _REPORTED = re.compile(
     re.IGNORECASE,
 )
 _BELOW = 100
-"""Characters behind an error line that ends in a colon, which are read as its end."""
+"""Characters after an error line with a final colon, which are read as its end."""
 
 _FEW_LINES = 2
 _OUTPUTS = ("stdout", "output", "stderr", "error", "message")
@@ -160,15 +160,15 @@ _FRAME = re.compile(
     r"(?:\([\w.-]{1,40}\) ?)?[\w.@~:/-]{0,80}(?:[$#]|>{1,3})"
     r"|\((?:Open file|Current directory): [^\n]{0,300}\)"
 )
-"""A line that a shell, or SWE-agent's, puts behind any output: its prompt, file and folder."""
+"""A line that a shell, or SWE-agent's, puts after any output: its prompt, file and folder."""
 
 
 def failure_of(message: ToolMessage, *, reads: bool) -> str | None:
-    """Return the line that tells of a failure, `None` where the result reports none.
+    """Return the line that reports a failure, or `None`.
 
     Args:
         message: The result.
-        reads: Whether the call only reads: text that mentions errors is then no failure.
+        reads: Whether the call only reads: text that mentions errors is then not a failure.
     """
     text = ends_of(plain_result(message))
     told = message.status == "error" or bool(_REPORTED.search(text[:600]))
@@ -191,29 +191,29 @@ def failure_of(message: ToolMessage, *, reads: bool) -> str | None:
 
 
 def error_lines(text: str) -> list[str]:
-    """Return the lines of a text that begin as an error, in their order."""
+    """Return the lines of a text that begin like an error, in order."""
     return [line for line in map(_error_text, _ERROR_LINE.finditer(text)) if line]
 
 
 def _error_text(match: re.Match[str]) -> str:
     line = match[0].strip()
-    if line.endswith(":"):  # what it was stands below
+    if line.endswith(":"):  # the error itself is below
         below = match.string[match.end() : match.end() + _BELOW].strip()
         line += " " + below.partition("\n")[0]
     return clean_line(line.removeprefix("E  "))
 
 
 def failure_of_call(result: ToolMessage, command: str | None, exit_code: int | None) -> str | None:
-    """Return the first and the last error line of a call that failed; None where it did not.
+    """Return the first and the last error line of a call that failed; None if it did not.
 
-    A command fails by its exit code; where none is told, a program that was run fails where its
-    output ends with an error line. Any other call fails by status, or where its result begins as a
+    A command fails by its exit code; if none is reported, a program that was run fails if its
+    output ends with an error line. Any other call fails by status, or if its result begins like a
     refusal.
 
     Args:
         result: Its result.
-        command: The command that it ran; None where it ran none.
-        exit_code: Exit code that was reported; None where none was.
+        command: The command that it ran; None if it ran none.
+        exit_code: Exit code that was reported; None if none was.
     """
     text = plain_result(result)
     if exit_code == 0 and result.status != "error":
@@ -221,7 +221,7 @@ def failure_of_call(result: ToolMessage, command: str | None, exit_code: int | N
     if not (result.status == "error" or exit_code or _tells_of_failure(command, result, text)):
         return None
     ends = ends_of(_output_in(text))
-    # A refusal says it at once, a traceback in the end.
+    # A refusal reports it at the beginning, a traceback at the end.
     at_end = bool(command) and (text.startswith("Traceback") or not is_refused(result))
     lines = [one for one in error_lines(ends) if not _is_frame(one)]
     lines = lines or _edge_line(ends, at_end=at_end)
@@ -245,22 +245,22 @@ def _output_in(text: str) -> str:
 
 
 def _tells_of_failure(command: str | None, result: ToolMessage, text: str) -> bool:
-    """Return whether the text of a result without an exit code tells of a failure."""
+    """Return whether the text of a result without an exit code reports a failure."""
     refused = is_refused(result)
     if not command:
         return refused
     if kind_of_command(command) in {CallKind.READ, CallKind.SEARCH}:
-        return refused and text.count("\n") < _FEW_LINES  # else it is what stands in a file
+        return refused and text.count("\n") < _FEW_LINES  # else it is the content of a file
     return refused or bool(error_lines(text[-_TAIL:]))
 
 
 def _is_frame(line: str) -> bool:
-    """Return whether a line is a prompt, or says no more than the exit code."""
+    """Return whether a line is a prompt, or contains only the exit code."""
     return bool(_FRAME.fullmatch(line.strip())) or reported_code(line) is not None
 
 
 def without_frame(text: str) -> str:
-    """Return the output of a shell without the prompt, file and folder behind it."""
+    """Return the output of a shell without the prompt, file and folder after it."""
     lines = text.splitlines()
     while lines and _FRAME.fullmatch(lines[-1].strip()):
         lines.pop()

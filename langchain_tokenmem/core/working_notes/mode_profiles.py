@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import NamedTuple
@@ -19,10 +19,10 @@ class Section(NamedTuple):
 
     Attributes:
         name: Its name.
-        limit: Items that are kept at most; None for one, or as many as a message lists.
+        limit: Maximum items that are kept; None for one, or as many as a message lists.
         title: Its title in a request; default: its name.
         is_list: Whether each item has its own line.
-        is_lasting: Whether it is shown however long ago it changed. A resolved error is no item.
+        is_lasting: Whether it is shown regardless of when it changed. A resolved error is no item.
     """
 
     name: str
@@ -51,13 +51,13 @@ SECTIONS: Mapping[str, Section] = {
         Section("assumptions", 10),
     )
 }
-"""All sections by name; those of every mode are read, whichever mode is on."""
+"""All sections by name; those of every mode are read, regardless of the current mode."""
 
 LIMITS: Mapping[str, int] = MappingProxyType(
     {name: one.limit for name, one in SECTIONS.items() if one.limit} | {"alternatives": 10}
 )
-"""Items that are kept at most, by section; `alternatives` are the rejected ones of a decision. The
-numbers of decisions go on."""
+"""Maximum items that are kept, by section; `alternatives` are the rejected ones of a decision. The
+numbers of decisions continue."""
 
 
 @dataclass(frozen=True)
@@ -65,20 +65,20 @@ class ModeProfile:
     """A mode of working notes: what is shown of a session, and how much of it is kept.
 
     Attributes:
-        name: Name of the mode; it stands in the state and in the request.
-        window: Messages that stay verbatim at least, where the budget allows.
-        sections: Names of the sections that are shown, in their order; of `SECTIONS`.
+        name: Name of the mode; it is in the state and in the request.
+        window: Minimum messages that stay verbatim, if the budget allows.
+        sections: Names of the sections that are shown, in order; from `SECTIONS`.
         summarization: Whether older messages are summarized.
-        recall_k: Messages that recall brings back at most.
-        limits: Items of a section that are kept at most, by its name; else those of `LIMITS`.
-        share: Part of the budget's `shares.notes` that the notes have at most, over 0 up to 1.
-        prefix_max_stale_turns: Turns for which a section is shown after it changed last.
-        system_text: Text of the mode behind the application's system text; empty for none.
+        recall_k: Maximum messages that recall returns.
+        limits: Maximum items of a section, by its name; else those of `LIMITS`.
+        share: Maximum part of the budget's `shares.notes` for the notes, above 0 and at most 1.
+        prefix_max_stale_turns: Turns for which a section is shown after its last change.
+        system_text: Text of the mode after the application's system text; may be empty.
         summary_sections: Headings of a summary in this mode; empty for those of the prompts.
         tools: Names of the tools that the agent is offered in this mode; empty for all.
 
     Raises:
-        ConfigurationError: When a value cannot work; the message names it.
+        ConfigurationError: When a value is invalid; the message names it.
 
     Example:
         >>> ModeProfile("support", window=20, sections=("facts", "constraints")).limits["facts"]
@@ -106,15 +106,16 @@ class ModeProfile:
         numbers = {one.name: getattr(self, one.name) for one in fields(self) if one.type == "int"}
         for name, value in {**numbers, **limits}.items():
             if type(value) is not int or value < 0:
-                raise self._refusal(f"{name}={value!r}", "a whole number from 0 on belongs there")
-        if not isinstance(self.share, int | float) or not 0 < self.share <= 1:
+                raise self._refusal(f"{name}={value!r}", "it must be a whole number, 0 or more")
+        if type(self.share) not in {int, float} or not 0 < self.share <= 1:
             raise self._refusal(
-                f"share={self.share!r}", "a fraction, over 0 up to 1, belongs there"
+                f"share={self.share!r}", "it must be a fraction above 0 and at most 1"
             )
         for texts in ("sections", "summary_sections", "tools"):
             given = getattr(self, texts)
-            if isinstance(given, str) or not all(isinstance(one, str) for one in given):
-                raise self._refusal(f"{texts}={given!r}", "a tuple of texts belongs there")
+            is_several = isinstance(given, Collection) and not isinstance(given, str)
+            if not is_several or not all(isinstance(one, str) for one in given):
+                raise self._refusal(f"{texts}={given!r}", "it must be a tuple of texts")
             object.__setattr__(self, texts, tuple(given))
         for what, names, known in (("limit", limits, LIMITS), ("section", self.sections, SECTIONS)):
             if unknown := ", ".join(repr(name) for name in names if name not in known):
@@ -132,7 +133,7 @@ CONVERSATION = ModeProfile(
     sections=("topics", "entities", "facts"),
     summary_sections=("About the user", "Preferences", "Decisions", "Open questions"),
 )
-"""Talk: topics, names, and facts about the user."""
+"""Conversation: topics, names, and facts about the user."""
 
 CODE = ModeProfile(
     "code",
@@ -162,15 +163,15 @@ REASONING = ModeProfile(
 MODES: Mapping[str, ModeProfile] = MappingProxyType(
     {profile.name: profile for profile in (CONVERSATION, CODE, REASONING)}
 )
-"""The modes that have a name of their own."""
+"""The built-in modes."""
 
 
 def mode_named(name: str, *, own: Iterable[ModeProfile] = ()) -> ModeProfile:
-    """Return the mode of that name.
+    """Return the mode with that name.
 
     Args:
         name: The name.
-        own: Profiles of the application, which are known as well.
+        own: Profiles of the application, which are also searched.
 
     Raises:
         ConfigurationError: When there is none; the message lists them.
@@ -193,7 +194,7 @@ def new_modes_state(mode: str) -> ModesState:
     """Return the state of a session of which nothing was read yet.
 
     Args:
-        mode: Name of the mode that is on; empty for none.
+        mode: Name of the current mode, or empty.
     """
     return {
         "mode": mode,
@@ -207,17 +208,17 @@ def new_modes_state(mode: str) -> ModesState:
 
 
 def mode_in(state: MemoryState) -> str:
-    """Return the name of the mode that was on at the last call; empty for none."""
+    """Return the name of the mode at the last call, or an empty text."""
     return state["modes"]["mode"] if "modes" in state else ""
 
 
 @dataclass(frozen=True)
 class AnnotationSettings:
-    """Settings of what a request tells beside the messages: turn memory and working notes.
+    """Settings of what a request shows besides the messages: turn memory and working notes.
 
     Attributes:
         turns: Which turns show their turn memory.
-        mode: What sessions are watched for; None for nothing.
+        mode: Default mode of sessions, or None.
         modes: Further profiles of the application, to which a session can be switched.
         modes_on: Whether a session may have a mode at all.
     """
@@ -232,7 +233,7 @@ class AnnotationSettings:
             checked(profile, ModeProfile, "modes", 'modes=[ModeProfile("support")]')
 
     def mode_named(self, name: str) -> ModeProfile | None:
-        """Return the mode of that name; None for an empty one.
+        """Return the mode with that name; None for an empty name.
 
         Raises:
             ConfigurationError: When there is none; the message lists them.
@@ -241,15 +242,15 @@ class AnnotationSettings:
         return None if name == "" else mode_named(name, own=own)
 
     def mode_of(self, modes: ModesState | None, asked: str | None = None) -> ModeProfile | None:
-        """Return the mode that is on in a session; None for none.
+        """Return the current mode of a session, or None.
 
         Args:
             modes: What the session's state has of modes.
-            asked: Name of the mode that a call asks for, empty for none; None where it asks for
+            asked: Name of the mode that a call asks for, empty for no mode; None if it asks for
                 nothing: then the session's own mode holds, or else that of the memory.
 
         Raises:
-            ConfigurationError: When there is no mode of the name that is asked for.
+            ConfigurationError: When there is no mode with that name.
         """
         if not self.modes_on:
             return None
@@ -260,5 +261,5 @@ class AnnotationSettings:
             return self.mode
         try:
             return self.mode_named(chosen)
-        except ConfigurationError:  # a profile of before, which the application has no more
+        except ConfigurationError:  # an earlier profile that the application no longer has
             return self.mode

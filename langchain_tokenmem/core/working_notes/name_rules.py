@@ -97,7 +97,7 @@ def topics_in(text: str) -> Iterator[str]:
 
 
 def facts_in(sentence: str) -> Iterator[tuple[str, str]]:
-    """Yield what a sentence of the user tells of the user, clause by clause, each with its key.
+    """Yield what a sentence of the user says about the user, clause by clause, each with its key.
 
     A later fact of the same key replaces it: `name` of "My name is Ada"; most have none.
 
@@ -156,7 +156,7 @@ def phase_in(text: str) -> str | None:
 
 
 def listed_under(headings: re.Pattern[str], text: str) -> Iterator[str]:
-    """Yield what stands behind a heading, or in the list below it."""
+    """Yield what is after a heading, or in the list below it."""
     for heading in headings.finditer(text):
         if heading[1].strip():
             yield from filter(None, map(as_item, heading[1].split(";")))

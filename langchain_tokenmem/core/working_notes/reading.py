@@ -55,7 +55,7 @@ from langchain_tokenmem.core.working_notes.tool_kinds import (
 from langchain_tokenmem.notes_state import ModesState, NoteItem
 
 MAX_READ_TO = 8
-"""Ids of read messages that are kept: edits and removals rarely take all of them."""
+"""Number of ids of read messages that are kept: edits and removals rarely affect all of them."""
 
 RECORD_DECISION = "record_decision"
 SET_GOAL = "set_goal"
@@ -71,20 +71,20 @@ def read_groups(
     project_root: str | None,
     limits: Mapping[str, int],
 ) -> ModesState:
-    """Return the state after the messages that it has not read yet.
+    """Return the state after reading the messages that are new to it.
 
-    The sections of all modes are read, whichever mode is on. Reading the same messages again
-    changes nothing. Of a group that was read in part, the results that came since are read.
+    The sections of all modes are read, regardless of the current mode. Reading the same messages
+    again changes nothing. Of a group that was read in part, only the new results are read.
 
     Args:
         state: The state so far; it is not changed.
         groups: Groups of the conversation, in their order; a message without an id is not read.
         tools: Which tools write files, run commands or only read.
-        project_root: Folder that paths are relative to; None where none is known.
+        project_root: Folder that paths are relative to; None if none is known.
         limits: Items of a section that are kept at most, by its name.
 
     Returns:
-        The state; the same object where no message was new.
+        The state; the same object if no message was new.
     """
     unread = _unread(state["read_to"], list(groups))
     if not unread:
@@ -107,7 +107,7 @@ def _unread(
 ) -> list[tuple[Sequence[BaseMessage], int]]:
     """Return the groups with new messages, each with the place of its first one.
 
-    They are looked for from the end, so that the work does not grow with the conversation.
+    The search begins at the end, so that the work does not grow with the conversation.
     """
     read = set(read_to)
     unread: list[tuple[Sequence[BaseMessage], int]] = []
@@ -169,9 +169,9 @@ def _read_user(draft: NotesDraft, text: str, source: str) -> None:
 
 
 _READ = 6_000
-"""Characters of a message that are read for files and errors."""
+"""Maximum characters of a message that are read for files and errors."""
 _PASTED_ERRORS = 3
-"""Errors that a user pastes and that are kept, the last ones of a message."""
+"""Maximum errors pasted by a user that are kept, the last ones of a message."""
 _REASON = re.compile(rf"{any_of('reason_heading')} ?: ?(.+)", re.IGNORECASE)
 _REJECTED = re.compile(rf"{any_of('rejected_heading')} ?: ?(.+)", re.IGNORECASE)
 
@@ -179,7 +179,7 @@ _REJECTED = re.compile(rf"{any_of('rejected_heading')} ?: ?(.+)", re.IGNORECASE)
 def _read_choices(
     draft: NotesDraft, sentences: Sequence[str], source: str, *, by_user: bool
 ) -> None:
-    """Read decisions and assumptions, whoever says them."""
+    """Read decisions and assumptions of any speaker."""
     told: Decision | None = None
     for sentence in sentences:
         may_tell = may_choose(sentence)
@@ -215,7 +215,7 @@ def _read_plan(draft: NotesDraft, text: str, source: str) -> None:
 
 
 _READ_FOR_NAMES = 4_000
-"""Characters of a message that are read for names."""
+"""Maximum characters of a message that are read for names."""
 _OFTEN = {"entities": 2, "topics": 3}
 """Messages that say a name or a phrase before it is one of the section."""
 _MOST_NAMES = 30
@@ -230,7 +230,7 @@ def _read_names(draft: NotesDraft, text: str, source: str) -> None:
     for name in list(dict.fromkeys((*names_in(text), *topics_in(text))))[:_MOST_NAMES]:
         _count(draft, name, source)
     names = draft.modes["names"]
-    while len(names) > MAX_NAMES:  # the rarest goes, of those the one said longest ago
+    while len(names) > MAX_NAMES:  # drop the rarest, of those the one mentioned longest ago
         names.pop(min(names, key=names.__getitem__))
 
 
@@ -281,9 +281,9 @@ _WRITTEN = re.compile(r"(?<![0-9&<>])>{1,2}\s*$")
 _VERBS = {CallKind.READ: "read", CallKind.SEARCH: "read", CallKind.EDIT: "changed"}
 _STRENGTH = {None: 0, "read": 1, "ran": 2, "changed": 3}
 _NAMED_FILES = 10
-"""Files that one message names in words and that are kept."""
+"""Maximum files named in the text of one message that are kept."""
 MAX_COMMAND = 120
-"""Characters of the longest command that is kept; longer ones are scripts, rarely run again."""
+"""Maximum characters of a command that is kept; longer ones are scripts, rarely run again."""
 _MAX_CALL, _MAX_KEY = 120, 200
 """Characters of a call, and of the key by which it is known."""
 
@@ -368,10 +368,10 @@ def _read_call(
 
 
 def _call_name(effect: ToolEffect) -> tuple[str, str]:
-    """Return a call on one line, and the key by which it is known when it is made again.
+    """Return a call on one line, and the key that identifies it when it is repeated.
 
-    A command is known by its first part before a pipe, a call about a file by tool and file, any
-    other by tool and arguments.
+    A command is identified by its first part before a pipe, a call about a file by tool and file,
+    any other by tool and arguments.
     """
     if effect.command:
         key = effect.command.partition(" | ")[0].replace("2>&1", "").strip()
@@ -391,7 +391,7 @@ def _add_command(draft: NotesDraft, effect: ToolEffect, source: str) -> None:
 
 
 def _resolve(draft: NotesDraft, key: str, told: str, source: str) -> None:
-    """Take off the error of a call that succeeds now; that is progress."""
+    """Remove the error of a call that succeeds now; that is progress."""
     rest = [one for one in draft.items("errors") if one.get("key") != key]
     if len(rest) < len(draft.items("errors")):
         draft.set_items("errors", rest)
@@ -427,7 +427,7 @@ def _files_of_command(command: str, root: str | None) -> Iterator[tuple[str, str
 
 
 def _add_file(draft: NotesDraft, item: NoteItem, verb: str | None) -> None:
-    """Put a file at the end; where there are too many, the oldest that was only read goes."""
+    """Put a file at the end; if there are too many, drop the oldest that was only read."""
     items = list(draft.items("files"))
     place = find(items, lambda one: one["text"] == item["text"])
     before = items.pop(place) if place is not None else None

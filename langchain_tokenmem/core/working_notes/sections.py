@@ -16,7 +16,7 @@ class NotesDraft:
 
     Args:
         state: The state so far.
-        limits: Items of a section that are kept at most, by its name.
+        limits: Maximum items of a section, by its name.
     """
 
     def __init__(self, state: ModesState, limits: Mapping[str, int]) -> None:
@@ -37,7 +37,7 @@ class NotesDraft:
         return [one["text"] for one in self.items(section)]
 
     def set_items(self, section: str, items: Iterable[NoteItem]) -> None:
-        """Give a section its items; it counts as changed where a reader sees a difference."""
+        """Give a section its items; it counts as changed if a reader sees a difference."""
         before, after = self.items(section), list(items)
         if [*map(_shown, before)] != [*map(_shown, after)]:
             self.modes["changed"][section] = max(1, self.modes["turn"])
@@ -66,7 +66,7 @@ class NotesDraft:
     def add(self, section: str, item: NoteItem) -> None:
         """Add an item; one with its key is replaced, its very text is not said twice.
 
-        Where a section has too many items, the oldest goes.
+        If a section has too many items, the oldest is dropped.
         """
         items = list(self.items(section))
         same = _place_of(item, items)
@@ -86,7 +86,7 @@ class NotesDraft:
     def add_decision(
         self, decision: Decision, source: str, by: NoteSource = "rule", key: str = ""
     ) -> None:
-        """Add a decision under the next number; one that stands there already keeps its own."""
+        """Add a decision under the next number; an existing one keeps its number."""
         item = self.item(decision.text, source, by, key)
         if decision.rationale:
             item["rationale"] = decision.rationale
@@ -103,7 +103,7 @@ class NotesDraft:
 
 
 _SHOWN = ("text", "verb", "number", "rationale", "rejected")
-"""Keys of an item that a reader sees; a section has changed where one of them has."""
+"""Keys of an item that a reader sees; a section has changed if one of them has."""
 
 
 def _shown(item: NoteItem) -> list[object]:
@@ -111,12 +111,12 @@ def _shown(item: NoteItem) -> list[object]:
 
 
 def key_of(item: NoteItem) -> str:
-    """Return what an item is known by: its key, or its words."""
+    """Return what identifies an item: its key, or its words."""
     return item.get("key") or item["text"]
 
 
 def _place_of(item: NoteItem, items: Sequence[NoteItem]) -> int | None:
-    """Return the place of the item of the same key, or, where there is none, of the same words."""
+    """Return the index of the item with the same key, or else with the same words."""
     key, text = item.get("key"), item["text"].casefold()
     if key:
         return find(items, lambda one: one.get("key") == key)
@@ -124,7 +124,7 @@ def _place_of(item: NoteItem, items: Sequence[NoteItem]) -> int | None:
 
 
 def find(items: Sequence[NoteItem], matches: Callable[[NoteItem], bool]) -> int | None:
-    """Return the place of the first item that matches; None where none does."""
+    """Return the index of the first item that matches, or None."""
     return next((place for place, one in enumerate(items) if matches(one)), None)
 
 
@@ -141,15 +141,15 @@ _VERBS = ("changed", "ran", "read", "named")
 """Actions on files, in the order in which they are shown."""
 
 _MOST_NAMED = 5
-"""Files that were only named and are shown: the latest."""
+"""Maximum files shown that were only named, the latest ones."""
 
 
 @dataclass(frozen=True)
 class RenderedNotes:
-    """Working notes as a request shows them.
+    """Working notes in the form shown by a request.
 
     Attributes:
-        text: The notes with their fences; empty for none.
+        text: The notes with their fences; empty if there are none.
         sections: The text of each section in it, by name.
     """
 
@@ -166,16 +166,16 @@ def render_notes(
 ) -> RenderedNotes:
     """Return the notes of a mode within their share; empty sections are left out.
 
-    A section is shown where it changed within `prefix_max_stale_turns`, but for those that always
-    are. Where all together are too long, the oldest items of the longest section go first, and
+    A section is shown if it changed within `prefix_max_stale_turns`, except for those always
+    shown. If all together are too long, the oldest items of the longest section go first, and
     the newest item of each section last.
 
     Args:
         modes: What was read.
-        profile: The mode that is on.
-        most: Tokens that the notes may have.
+        profile: The current mode.
+        most: Maximum tokens of the notes.
         count_text: Counts the tokens of a text.
-        live: Sections that the request shows already, by name; one that reads the same is left out.
+        live: Sections that the request already shows, by name; an identical one is left out.
     """
     shown = {
         name: list(items)
@@ -222,9 +222,9 @@ def _fenced(texts: Mapping[str, str], mode: str) -> str:
 
 
 def _leave_out(shown: dict[str, list[NoteItem]], texts: Mapping[str, str], excess: int) -> None:
-    """Take old items out of the longest section: a character for each token too many.
+    """Remove old items from the longest section: a character for each excess token.
 
-    The newest item of a section goes only where no section has more: those that always are shown
+    The newest item of a section goes only if no section has more: those that always are shown
     last of all.
     """
     several = [name for name in texts if len(shown[name]) > 1]

@@ -25,10 +25,10 @@ from langchain_tokenmem.core.facts.sentences import (
 _SALUTATION = re.compile(rf"(?:{any_of('salutation')}\s?[,!.:–-]+\s+)+(?=\S)", re.IGNORECASE)
 
 MAX_ITEM = 200
-"""Most characters of an item."""
+"""Maximum characters of an item."""
 
 _HEAD, _TAIL = 6_000, 3_000
-"""Characters at either end of a message that are read; what stands between is a pasted document."""
+"""Characters at either end of a message that are read; what is between is a pasted document."""
 _CODE = re.compile(
     r"\s{4,}|\d+[:|]|>>>|[$#%] |(?:def|class|return|import|from|if|for|while|const|let|var|print|"
     r"public|private|SELECT|INSERT|self)\b(?=.*[=;:(){}]\s*)|[\w.]+\(|[<{}\[|@]|.*(?:[;{}\\]|\)\s*:)$"
@@ -40,7 +40,7 @@ _LABELLED_NUMBER = re.compile(r"[^\W\d_]{3,20} ?[:=] ?[$€£]?\d")
 
 
 WORD_END = r"(?:(?<=['’])|(?!\w))"
-"""End of a word of the vocabulary; no border stands behind an apostrophe: `qu'il`."""
+"""End of a word of the vocabulary; no border follows an apostrophe: `qu'il`."""
 
 
 @cache
@@ -77,17 +77,17 @@ def note_sentences(text: str) -> Iterator[str]:
 
 
 def is_question(sentence: str) -> bool:
-    """Return whether a sentence ends as a question."""
+    """Return whether a sentence ends like a question."""
     return sentence.rstrip("\"')*_ ").endswith(("?", "？"))
 
 
 def needs_context(text: str) -> bool:
-    """Return whether a text points at something outside of itself."""
+    """Return whether a text refers to something outside itself."""
     return bool(pattern("needs_context").search(text))
 
 
 def speaks_to_you(text: str) -> bool:
-    """Return whether a text speaks to or of the other one."""
+    """Return whether a text addresses or mentions the other speaker."""
     return bool(pattern("your_words").search(text))
 
 
@@ -122,9 +122,9 @@ _POINTING = 2
 
 
 def request_in(sentences: Sequence[str]) -> str | None:
-    """Return the first sentence of a message that asks for something; None where none does.
+    """Return the first sentence of a message that asks for something, or None.
 
-    Assent, "continue", thanks and questions ask for nothing; "Can you add a test?" does. Where the
+    Assent, "continue", thanks and questions ask for nothing; "Can you add a test?" does. If the
     sentence that asks only points at the one before it, that one is returned.
 
     Args:
@@ -148,7 +148,7 @@ def request_in(sentences: Sequence[str]) -> str | None:
 
 
 def reported_problem(sentences: Sequence[str]) -> str | None:
-    """Return the first sentence that tells of an error; None where none does.
+    """Return the first sentence that reports an error, or None.
 
     Example:
         >>> reported_problem(["Hi.", "The login page crashes on Safari."])
@@ -161,7 +161,7 @@ def reported_problem(sentences: Sequence[str]) -> str | None:
 
 
 def objective_in(sentence: str) -> str | None:
-    """Return the goal that a sentence names as such; None where it names none.
+    """Return the goal that a sentence names as such; None if it names none.
 
     Example:
         >>> objective_in("Our goal is to halve the cost.")
@@ -207,7 +207,7 @@ def _without_salutation(sentence: str) -> str:
 _VALUE = (
     rf"(?:{any_of('limit_bound')} )*"
     rf"(?:{any_of('month')} (?=\d)|(?:early|late|mid|end of) )*"
-    # Signs behind a number belong to a date only: "am 3. März", "April 20, 2024".
+    # Signs after a number belong to a date only: "am 3. März", "April 20, 2024".
     rf"[$€£¥]? ?\d(?:[\d.,:/'’-]*\d)?(?:\.(?= {any_of('month')})|,(?= \d{{4}}\b))?"
     r"(?: \d{3}(?!\d))*\w*(?: ?[€$£%])?"
     r"(?: (?!(?:and|but|so|to|for|in|on|with|per|which|of|und|et|y|now|is|by|at|as|or)\b)[^\W_]+)"
@@ -238,7 +238,7 @@ _FEWEST = 12
 def constraints_in(sentence: str) -> Iterator[tuple[str, str]]:
     """Yield the constraints that a sentence of the user sets, each with its label.
 
-    The label tells what a limit is for, in lower case; a later limit of the same label replaces it.
+    The label says what a limit is for, in lower case; a later limit with the label replaces it.
     A rule has none.
 
     Example:
@@ -288,7 +288,7 @@ _NEXT_CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _OR = re.compile(r" (?:or|and|oder|und|ou|et|o|y) |, ")
-# With a capital, "use Go" or "flight HAT052" would be a name that nobody said.
+# With a capital, "use Go" or "flight HAT052" would be a name that no one mentioned.
 _VERB = re.compile(r"[a-zß-ÿ]+(?= [a-zß-ÿ]|$)")
 _OPTION = re.compile(any_of("bare_option"), re.IGNORECASE)
 _VERB_AT_END = re.compile(r" (?:entschieden|entschlossen)$")
@@ -317,11 +317,11 @@ _WORDS_BEFORE = 2
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A decision that somebody tells of.
+    """A decision that a speaker mentions.
 
     Attributes:
         text: What was chosen.
-        rationale: Why; empty where it is not said.
+        rationale: Why; empty if it is not said.
         rejected: What it was chosen instead of.
     """
 
@@ -331,7 +331,7 @@ class Decision:
 
 
 def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
-    """Return the decision that a sentence tells of, or `None`.
+    """Return the decision that a sentence mentions, or `None`.
 
     Args:
         sentence: The sentence.
@@ -386,7 +386,7 @@ def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
 
 
 def _rejection(told: str, rest: str) -> re.Match[str] | None:
-    """Return where the rejected begins; "over" tells of it behind a choice of things only."""
+    """Return where the rejected part begins; "over" marks it only after a choice of things."""
     return _REJECTING.search(rest) or (_OVER.search(rest) if _CHOSEN_OVER.search(told) else None)
 
 
@@ -401,7 +401,7 @@ def _says_enough(text: str, fewest: int = _FEWEST_WORDS) -> bool:
 
 
 def _capitalised(text: str) -> str:
-    """Return a text with a capital in front, where it begins with a plain word."""
+    """Return a text with a capital in front, if it begins with a plain word."""
     return f"{text[0].upper()}{text[1:]}" if _VERB.match(text) else text
 
 

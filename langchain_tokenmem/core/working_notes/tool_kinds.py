@@ -52,7 +52,7 @@ class ToolKinds:
     """Tools whose effects are kept, by name; what is given is added to the usual names.
 
     A tool is found with the prefix of an MCP server, too: `filesystem-write_file`,
-    `mcp__fs__write_file` and `WriteFile` are `write_file`. Where a call lacks the argument that is
+    `mcp__fs__write_file` and `WriteFile` are `write_file`. If a call lacks the argument that is
     named, another usual one counts: `path`, `file_path`, `filename` and such for a file.
 
     Args:
@@ -86,7 +86,7 @@ class ToolKinds:
         object.__setattr__(self, "reads", reads)
 
     def written_argument(self, tool: str) -> str | None:
-        """Return the argument that names the file which a tool writes; None where it writes none.
+        """Return the argument with the file that a tool writes, or None.
 
         Args:
             tool: Name of the tool, as calls name it.
@@ -94,7 +94,7 @@ class ToolKinds:
         return self._argument(self.writes, tool)
 
     def command_argument(self, tool: str) -> str | None:
-        """Return the argument that holds the command which a tool runs; None where it runs none.
+        """Return the argument with the command that a tool runs, or None.
 
         Args:
             tool: Name of the tool, as calls name it.
@@ -113,7 +113,7 @@ class ToolKinds:
 
 @lru_cache(maxsize=_MAX_NAMES)
 def _names_of(tool: str) -> tuple[str, ...]:
-    """Return the names under which a tool may stand in a table, the most exact first.
+    """Return the names under which a tool may be in a table, the most exact first.
 
     A prefix that ends with `_` is left out of names of several words only: `sql_execute` is not
     `execute`.
@@ -181,10 +181,10 @@ class ToolEffect:
         args: Its arguments.
         call: Id of the message that made the call.
         result: The message that holds its result.
-        changed: Files that it wrote, deleted or moved; none where its result is an error.
+        changed: Files that it wrote, deleted or moved; none if its result is an error.
         read: Files that it only looked at.
-        command: The command that it ran, on one line; None where it ran none.
-        exit_code: Exit code that was reported; None where none was.
+        command: The command that it ran, on one line; None if it ran none.
+        exit_code: Exit code that was reported; None if none was.
     """
 
     tool: str
@@ -205,7 +205,7 @@ def effects_of(
     Args:
         group: An AI message with its calls and their results, as `core.messages.groups` gives it.
         kinds: Tools that write files, run commands or only read.
-        project_root: Folder that paths are relative to; None where none is known.
+        project_root: Folder that paths are relative to; None if none is known.
 
     Example:
         >>> call = {"name": "edit_file", "args": {"path": "./b.go"}, "id": "1"}
@@ -230,7 +230,7 @@ def effects_of(
 
 
 def _own_arguments(args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the arguments of a call: those of a tool that takes one object stand in that one.
+    """Return the arguments of a call: those of a tool that takes one object are in that one.
 
     Example:
         >>> _own_arguments({"request": {"path": "b.go"}})
@@ -329,14 +329,14 @@ def _command(args: Mapping[str, Any], argument: str) -> str | None:
 
 
 def plain_path(path: str, root: str | None) -> str | None:
-    """Return a path in a form in which two names of one file are equal; None where it is none.
+    """Return a path in a form in which two names of one file are equal; None if it is none.
 
     `./b.go` is `b.go`. With a root, what lies inside of it is relative to it, and what a relative
-    path reaches outside of it is absolute. It stands on one line.
+    path reaches outside of it is absolute. It is on one line.
 
     Args:
         path: A path as a tool was given it.
-        root: Absolute path of the project; None where it is not known.
+        root: Absolute path of the project; None if it is not known.
 
     Example:
         >>> plain_path("/app/src/../b.go", "/app"), plain_path("./b.go", None)
@@ -364,7 +364,7 @@ class TurnMemorySettings:
     """Which turns show what they changed and which of their commands failed.
 
     Args:
-        shown: Assistant messages that show it: `when_hidden`, where the turn's calls are not in the
+        shown: Assistant messages that show it: `when_hidden`, if the turn's calls are not in the
             view any more; `always`; `never`.
         tools: Tools that write files, run commands or only read, beside the usual names.
         project_root: Folder that the paths of changed files are relative to.
@@ -397,7 +397,7 @@ class TurnMemorySettings:
         return {key: outcome for key, outcome in found if outcome is not None}
 
     def _outcome(self, group: Group) -> GroupOutcome | None:
-        """Return the outcome of a group; None where a turn memory has nothing to tell of it."""
+        """Return the outcome of a group; None if a turn memory has nothing to report."""
         if len(group.messages) == 1:
             explicit = explicit_memory(group.messages[0])
             if explicit is None:
