@@ -44,7 +44,7 @@ class Run:
     Attributes:
         thread: Name of the thread; None without one.
         namespace: Sub-graphs that the run is in, with ids of their tasks, so that sub-agents that
-            run side by side can be told apart; empty in the main graph.
+            run side by side can be distinguished; empty in the main graph.
         subgraph: The same without ids.
         user_id: The user's id; None if the run has none, or if threads are shared.
         asked_mode: Name of the mode that the run asks for; None if it asks for none.

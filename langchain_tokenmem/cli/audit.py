@@ -16,7 +16,7 @@ from langchain_tokenmem.cli.measures import calls_of, text_of
 
 _MARKER = re.compile(r"\[\.\.\. [^\[\]]*(?:left out|only text is shown)[^\[\]]* ?\.\.\.\]")
 _BESIDE = 12
-"""Characters beside a marker that are compared."""
+"""Characters next to a marker that are compared."""
 
 
 def audit(history: Sequence[BaseMessage], request: Sequence[BaseMessage]) -> list[str]:
@@ -46,12 +46,12 @@ def order_faults(request: Sequence[BaseMessage]) -> list[str]:
     """Return faults of roles: system messages first, then a human one."""
     body = list(dropwhile(is_system, request))
     if not body:
-        return ["the request holds no message but system ones"]
+        return ["the request has only system messages"]
     faults = []
     if not isinstance(body[0], HumanMessage):
         faults.append(f"the first message after the system ones is of type {body[0].type}")
     if any(map(is_system, body)):
-        faults.append("a system message stands after other messages")
+        faults.append("a system message comes after other messages")
     return faults
 
 

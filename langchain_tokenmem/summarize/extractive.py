@@ -168,9 +168,9 @@ class _Entry:
     changes: list[tuple[int, _Shown | None]] = field(default_factory=list)
 
     def fill(self, pieces: Sequence[Piece]) -> None:
-        """Show pieces step by step, in each step the first ones first.
+        """Show pieces step by step, in each step in the order of the pieces.
 
-        The second step adds what the first one has left.
+        The second step adds what the first one left out.
         """
         self.show(pieces, Kind.USER, Kind.ANSWER, with_names=True)
         self.show(pieces, Kind.USER, Kind.ANSWER)

@@ -61,7 +61,7 @@ def test_in_a_merged_message_words_of_its_own_stand_beside_the_marker(message):
         ([SYSTEM], "no message but system"),
         (without(FIRST), "is of type ai"),
         (without(FIRST), "first request m1 is missing"),
-        ([FIRST, SYSTEM, *HISTORY[2:]], "system message stands after"),
+        ([FIRST, SYSTEM, *HISTORY[2:]], "system message comes after"),
         (without(RESULT_A), "calls without a result: ['a']"),
         (without(LAST_RESULT), "calls without a result at the end: ['c']"),
         (without(LAST_RESULT), "newest result m8 is missing"),
