@@ -106,8 +106,8 @@ class Run:
         """
         if not isinstance(self.thread, str) or not self.thread:
             raise ScopeError(
-                "Messages are kept by thread: name it, "
-                'graph.invoke(input, {"configurable": {"thread_id": "..."}}), as a text.'
+                "Messages are kept by thread: name it by a text, "
+                'graph.invoke(input, {"configurable": {"thread_id": "..."}}).'
             )
         return thread_session(self.thread, self.namespace)
 

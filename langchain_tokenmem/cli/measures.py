@@ -87,7 +87,7 @@ _LONGEST = 60
 
 
 class ReferenceCounter:
-    """Counts what a request holds, text by text.
+    """Counts the tokens of a request, text by text.
 
     Args:
         text_tokens: Counts the tokens of one text, exactly.
@@ -136,7 +136,7 @@ def _description(schema: Mapping[str, Any]) -> str:
 
 
 def text_of(message: BaseMessage) -> str:
-    """Return every text that a message holds, reasoning included."""
+    """Return every text in a message, including reasoning."""
     if isinstance(message.content, str):
         return message.content
     return "\n".join(filter(None, map(_text_of_block, message.content)))
@@ -266,7 +266,7 @@ def _joins(character: str) -> bool:
 
 
 def holds(text: str, literal: str) -> bool:
-    """Return whether a text holds a literal as whole words.
+    """Return whether a text contains a literal as whole words.
 
     Example:
         >>> holds("see app.py:12", "app.py"), holds("see myapp.py", "app.py")
@@ -352,14 +352,14 @@ class MessageTexts:
         return sum(self.sent(message).tokens for message in messages)
 
     def holds(self, text: str, literal: str) -> bool:
-        """Return whether a text holds a literal as whole words."""
+        """Return whether a text contains a literal as whole words."""
         known = self._holds.setdefault(text, {})
         if literal not in known:
             known[literal] = holds(text, literal)
         return known[literal]
 
     def any_holds(self, texts: Iterable[str], literal: str) -> bool:
-        """Return whether one of the texts holds a literal."""
+        """Return whether one of the texts contains a literal."""
         return any(self.holds(text, literal) for text in texts)
 
     def shared(

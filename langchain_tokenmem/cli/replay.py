@@ -324,7 +324,7 @@ class _Replay:
         request: Sequence[BaseMessage],
         action: BaseMessage,
     ) -> dict[str, Any]:
-        """Return what the request holds for its answer, as fields of the report."""
+        """Return what the request contains for its answer, as fields of the report."""
         texts, window = self.texts, self.memory.budget.context_window
         needed = needed_literals(texts, history, action)
         is_over = self.counter.request(request, self.tools) > window

@@ -55,7 +55,7 @@ MIN_TOKENS = 100
 their place lower the price from 0.54 to 0.43 and lose no far literal (`benchmarks/price.py`)."""
 
 _SHORTER = 20
-"""How many times shorter than the batch its notes may be if they have few tokens."""
+"""How many times shorter than the batch notes of few tokens may be."""
 
 _TARGETS = (1.0, 0.7, 0.5)
 """Share of the token limit that each attempt asks for: models count badly, and exceed it."""

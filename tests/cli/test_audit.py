@@ -58,7 +58,7 @@ def test_in_a_merged_message_words_of_its_own_stand_beside_the_marker(message):
 @pytest.mark.parametrize(
     ("request_", "fault"),
     [
-        ([SYSTEM], "no message but system"),
+        ([SYSTEM], "only system messages"),
         (without(FIRST), "is of type ai"),
         (without(FIRST), "first request m1 is missing"),
         ([FIRST, SYSTEM, *HISTORY[2:]], "system message comes after"),

@@ -251,7 +251,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         """Switch the session to another mode of working notes; notes of other modes are kept.
 
         Args:
-            mode: Name of the mode; None for none.
+            mode: Name of the mode; None for no mode.
 
         Raises:
             ConfigurationError: When there is no such mode; the message lists them.
