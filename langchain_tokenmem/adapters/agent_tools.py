@@ -30,11 +30,11 @@ COMPACT_REQUESTS = "token_memory_orders"
 """State key of the compactions that an agent asked for, by the name of each memory at work."""
 
 REQUEST_DONE = ""
-"""Order of a memory that has none to carry out: so a tool sees which memories there are."""
+"""Request of a memory that has none to carry out: it shows a tool which memories there are."""
 
 _DEFAULT_INSTRUCTION = "Keep what the next steps need."
 _LONGEST_READ = 20_000
-"""Most characters that one reading returns: about 5,000 tokens of English."""
+"""Maximum characters that one read returns: about 5,000 tokens of English."""
 
 
 def compact_conversation_tool(name: str = "memory") -> BaseTool:
@@ -52,7 +52,7 @@ def compact_conversation_tool(name: str = "memory") -> BaseTool:
         'compact_conversation'
     """
 
-    def compact_conversation(  # noqa: D417  # what is injected is not the model's to know
+    def compact_conversation(  # noqa: D417  # the model does not know what is injected
         instruction: str = "",
         runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
     ) -> Command[Any] | str:
@@ -152,7 +152,7 @@ def read_message_tool(
     if archive is not None:
         checked(archive, TranscriptStore, "archive", "read_message_tool(archive=store)")
 
-    def read_message(  # noqa: D417  # what is injected is not the model's to know
+    def read_message(  # noqa: D417  # the model does not know what is injected
         id: Annotated[str, BeforeValidator(str)],  # noqa: A002
         state: Annotated[Any, InjectedState],
         offset: int = 0,
@@ -178,7 +178,7 @@ def read_message_tool(
 
 
 def memory_state_in(held: dict[str, Any], name: str) -> MemoryState | None:
-    """Return the state of a memory in a graph's state; an agent's only one whatever its name."""
+    """Return the state of a memory in a graph's state; an agent's only one under any name."""
     by_name = held.get("token_memory") or {}
     found = by_name.get(name) or held.get(name) or state_in_run(name)
     if found is None and len(by_name) == 1:

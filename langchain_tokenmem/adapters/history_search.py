@@ -46,7 +46,7 @@ class HistorySearch:
     Attributes:
         recall: Searches the transcript of a store; without it the messages of the graph's state
             are searched.
-        store: Has the transcript where there is no graph, and no recall.
+        store: Has the transcript if there is neither a graph nor a recall.
         messages_key: State key of the messages.
     """
 
@@ -73,7 +73,7 @@ class HistorySearch:
 
 
 def _in_store(recall: Recall, scope: ToolScope, pattern: str, by: str, most: int) -> list[str]:
-    """Return what the transcript of a store has, the newest or the best first."""
+    """Return the matches in the transcript of a store, the newest or the best first."""
     session: dict[str, Any] = {"session_id": scope.session_id, "user_id": scope.user_id}
     hits: Sequence[Hit]
     if by == "words":
@@ -91,7 +91,7 @@ def _in_store(recall: Recall, scope: ToolScope, pattern: str, by: str, most: int
 
 
 def _place(pattern: str, text: str) -> int:
-    """Return where a pattern matches in a text that is known to match; 0 where it takes long."""
+    """Return where a pattern matches in a text that is known to match; 0 if that takes too long."""
     try:
         match = regex.search(pattern, text, regex.IGNORECASE, timeout=_SECONDS / 10)
     except TimeoutError:
@@ -100,10 +100,10 @@ def _place(pattern: str, text: str) -> int:
 
 
 def _in_messages(held: Sequence[BaseMessage] | None, pattern: str, by: str, most: int) -> list[str]:
-    """Return what the messages of a graph's state have, the newest or the best first.
+    """Return the matches in the messages of a graph's state, the newest or the best first.
 
     Raises:
-        ConfigurationError: When there is no conversation to search, or the pattern is no regular
+        ConfigurationError: When there is no conversation to search, or the pattern is not a regular
             expression.
         RecallError: When it took too long.
     """

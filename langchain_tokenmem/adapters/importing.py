@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from langchain_tokenmem.storage.transcript_store import TranscriptStore
 
 MOST_BYTES = 1024 * 1024 * 1024
-"""Of a file that is one value, unpacked: a small archive may hold any number of zeros."""
+"""Maximum size of a file that is one value, unpacked: a small archive may unpack to any size."""
 
 _LONGEST_LINE = 64 * 1024 * 1024
 _TOO_LONG = (
     f"A line has more than {_LONGEST_LINE >> 20} MB, or a JSON value over several lines more than "
-    f"{MOST_BYTES >> 20:,} MB; write one message a line."
+    f"{MOST_BYTES >> 20:,} MB; write one message per line."
 )
 _GZIP_MAGIC = b"\x1f\x8b"
 _NO_OBJECT = "The recorded arguments are not a JSON object."
@@ -57,12 +57,12 @@ _TYPES = (AIMessage, ChatMessage, FunctionMessage, HumanMessage, SystemMessage, 
 
 @dataclass(frozen=True)
 class FileSession:
-    """One session of a file; it has to be read before the next one is asked for.
+    """One session of a file; it must be read before the next one is requested.
 
     Attributes:
         name: The name that the file gives it, if it does.
-        messages: Its messages as `SourceMessage`s, or its history; none where it is an export.
-        lines: Its lines with their places, where it is an export of this package.
+        messages: Its messages as `SourceMessage`s, or its history; empty if it is an export.
+        lines: Its lines with their places, if it is an export of this package.
         tools: Schemas of its tools, if the file gives them, in OpenAI's format.
     """
 
@@ -102,13 +102,13 @@ def sessions_in_file(path: Path) -> Iterator[FileSession]:
     """Yield the sessions of a file.
 
     The file, or each of its lines, is a message, a list of messages, an object with `messages` (and
-    `session_id` or `id`), or a line of an export. Messages that stand alone are one session.
+    `session_id` or `id`), or a line of an export. Separate messages are one session.
 
     Args:
-        path: JSON or JSON Lines in UTF-8; `.gz` too.
+        path: JSON or JSON Lines in UTF-8, also as `.gz`.
 
     Raises:
-        HistoryImportError: When the file holds something else; the error names file and line.
+        HistoryImportError: When the file contains something else; the error names file and line.
         OSError: When it cannot be read.
     """
     with _opened(path) as file:
@@ -135,7 +135,7 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _values(path: Path, file: IO[bytes]) -> Iterator[_Value]:
-    """Yield the values of a file: of each line, or of the one value that it is."""
+    """Yield the values of a file: one for each line, or the one value that it is."""
     lines = _lines(path, file)
     begin = next(lines, None)
     if begin is None:
@@ -154,7 +154,7 @@ def _values(path: Path, file: IO[bytes]) -> Iterator[_Value]:
 def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, str]]:
     """Yield the lines that are not blank, with their places.
 
-    Read as bytes: U+2028 and its like, at which a text would be split, may stand in a JSON string.
+    Read as bytes: a JSON string may contain U+2028 and the like, at which a text would be split.
     """
     number = 0
     try:
@@ -166,10 +166,10 @@ def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, str]]:
             if text.strip():
                 yield f"{path}, line {number}", text
     except UnicodeDecodeError as error:
-        raise HistoryImportError(f"It is no UTF-8 ({error}).", f"{path}, line {number}") from error
+        raise HistoryImportError(f"It is not UTF-8 ({error}).", f"{path}, line {number}") from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         where = f"{path}, line {number + 1}"
-        raise HistoryImportError(f"The file cannot be read on ({error}).", where) from error
+        raise HistoryImportError(f"The file's rest cannot be read ({error}).", where) from error
 
 
 def _joined(path: Path, lines: Iterable[tuple[str, str]]) -> str:
@@ -198,7 +198,7 @@ def _parsed(text: str, where: str) -> Any:
     except json.JSONDecodeError as error:
         if "\n" in text.rstrip("\n"):
             where = f"{where}, line {error.lineno}"
-        raise HistoryImportError(f"It is no JSON ({error}).", where) from error
+        raise HistoryImportError(f"It is not JSON ({error}).", where) from error
     except RecursionError as error:
         raise HistoryImportError("It is nested too deeply.", where) from error
     except ValueError as error:  # a number of more than 4,300 digits
@@ -224,7 +224,7 @@ def _session(first: _Value, rest: Iterator[_Value]) -> FileSession:
         return FileSession(None, messages=_messages(chain([first], rest)))
     fields = first.value if isinstance(first.value, dict) else {"messages": first.value}
     if not isinstance(fields["messages"], list):
-        raise HistoryImportError("Its messages are no list.", first.where)
+        raise HistoryImportError("Its messages are not a list.", first.where)
     inside = (
         _Value(f"{first.where}, message {number}", one)
         for number, one in enumerate(fields["messages"], 1)
@@ -248,15 +248,15 @@ def message_of(value: Any, where: str) -> BaseMessage:
     """Return a message of any of the forms in which LangChain and OpenAI write one.
 
     Args:
-        value: What JSON gives.
+        value: A value that was read from JSON.
         where: Its place, for the error.
 
     Raises:
-        HistoryImportError: When it is none.
+        HistoryImportError: When it is not a message.
     """
     try:
         if not isinstance(value, dict):
-            raise ConfigurationError("It is no message.")
+            raise ConfigurationError("It is not a message.")
         if "lc" in value:
             made = _reviver()(value)
         elif "data" in value and "type" in value:
@@ -264,10 +264,10 @@ def message_of(value: Any, where: str) -> BaseMessage:
         else:
             made = _from_openai(value)
     except (ValueError, TypeError, KeyError, AttributeError, NotImplementedError) as error:
-        text = f"It is no message ({type(error).__name__}: {error})"
+        text = f"It is not a message ({type(error).__name__}: {error})"
         raise HistoryImportError(f"{text[:400]}.", where) from error
     if not isinstance(made, BaseMessage):
-        raise HistoryImportError(f"It is no message, but {type(made).__name__}.", where)
+        raise HistoryImportError(f"It is not a message, but {type(made).__name__}.", where)
     return made
 
 
@@ -277,7 +277,7 @@ def _from_openai(value: dict[str, Any]) -> BaseMessage:
     except ConfigurationError:
         if not value.get("tool_calls"):
             raise
-        # Arguments that are no JSON object make an invalid call; content may be left out.
+        # Arguments that are not a JSON object make an invalid call; content may be left out.
         calls = [_call(call) for call in value["tool_calls"]]
         rest = {key: field for key, field in value.items() if key != "tool_calls"}
         (without,) = as_messages([{"content": None, **rest}])
@@ -292,7 +292,7 @@ def _from_openai(value: dict[str, Any]) -> BaseMessage:
 
 
 def _call(recorded: dict[str, Any]) -> ToolCall | InvalidToolCall:
-    """Return a tool call in OpenAI's format; an invalid one where its arguments are no object."""
+    """Return a tool call in OpenAI's format; an invalid one if its arguments are not an object."""
     function = recorded["function"]
     name, args, call_id = function.get("name") or "", function.get("arguments"), recorded.get("id")
     try:
@@ -307,7 +307,7 @@ def _call(recorded: dict[str, Any]) -> ToolCall | InvalidToolCall:
 
 @cache
 def _reviver() -> Reviver:
-    """Return what makes messages of LangChain's own serialization, and nothing else."""
+    """Return what loads messages of LangChain's own serialization, and nothing else."""
     return Reviver(allowed_objects=_TYPES, secrets_from_env=False)
 
 
@@ -315,7 +315,7 @@ MESSAGE_STORE = "message_store"
 """Name of the table unless an application has chosen another one."""
 
 SessionOf = Callable[[str], str | tuple[str, str | None]]
-"""Takes the name that a source has for a session; returns its id here, or also its user's."""
+"""Takes a source's name of a session; returns its id here, or a pair of it and the user's id."""
 
 
 def sql_histories(
@@ -323,15 +323,15 @@ def sql_histories(
 ) -> Iterator[tuple[str, BaseChatMessageHistory]]:
     """Yield each session of a `SQLChatMessageHistory`'s table with its history.
 
-    The database is only read: opening a history would make a table that is not there.
+    The database is only read: opening a history would create a missing table.
 
     Args:
-        engine: SQLAlchemy's engine of the database, as `history_engine` gives it.
+        engine: SQLAlchemy's engine of the database, as `history_engine` returns it.
         table: The table.
         session_id: Only this session.
 
     Raises:
-        ConfigurationError: When table or session is not there, or langchain-community is not
+        ConfigurationError: When the table or session does not exist, or langchain-community is not
             installed.
     """
     there = tables_in(engine)
@@ -397,8 +397,9 @@ def by_pattern(pattern: str) -> SessionOf:
             `session`, if it has one, the session's id instead of the whole name.
 
     Raises:
-        ConfigurationError: When it is no regular expression, or has no group `user`; the function
-            raises it for a name that does not match, so that no session is left without an owner.
+        ConfigurationError: When it is not a regular expression, or has no group `user`; the
+            function raises it for a name that does not match, so that no session is left without an
+            owner.
 
     Example:
         >>> by_pattern("(?P<user>.+?)--.+")("ann--chat-1")
@@ -407,7 +408,7 @@ def by_pattern(pattern: str) -> SessionOf:
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise ConfigurationError(f"{pattern!r} is no regular expression: {error}.") from error
+        raise ConfigurationError(f"{pattern!r} is not a regular expression: {error}.") from error
     if "user" not in compiled.groupindex:
         raise ConfigurationError(
             f"{pattern!r} has no group for the user; write it as (?P<user>.+?)--.+"
@@ -418,7 +419,7 @@ def by_pattern(pattern: str) -> SessionOf:
         if found is None:
             raise ConfigurationError(
                 f"Session {name!r} does not match {pattern!r}, so its owner is not known. Widen "
-                f"the pattern, and run the import again: what is imported stays as it is."
+                f"the pattern, and run the import again: what is already imported stays as it is."
             )
         own = found.groupdict()
         return own.get("session") or name, own["user"]

@@ -55,7 +55,7 @@ def memory_tools(
 
     In a graph or an agent a call's scope is that of the run: `thread_id` and `user_id` of its
     config. For chains, `session_id` and `user_id` bind it instead. No argument of a model reaches
-    beyond it. What goes wrong is an answer, never an exception.
+    beyond it. Errors are returned as answers, never raised.
 
     Args:
         notebook: Keeps the notes; default: `Notebook()`, on the store of the running graph.
@@ -70,7 +70,7 @@ def memory_tools(
         messages_key: State key of the messages.
 
     Raises:
-        ConfigurationError: When `include` names a tool that there is not.
+        ConfigurationError: When `include` names an unknown tool.
 
     Example:
         >>> from langgraph.store.memory import InMemoryStore
@@ -83,7 +83,7 @@ def memory_tools(
     unknown = sorted({*include} - MEMORY_TOOLS)
     if unknown or isinstance(include, str):
         raise ConfigurationError(
-            f"include is {include!r}; it holds some of {', '.join(sorted(MEMORY_TOOLS))}."
+            f"include is {include!r}; it must be some of {', '.join(sorted(MEMORY_TOOLS))}."
         )
     bound = BoundScope(user_id, session_id)
     beside_notes = notes.store.store if isinstance(notes.store, SqlStore) else None
@@ -93,10 +93,10 @@ def memory_tools(
 
 
 _MOST = 100
-"""Most notes of one answer."""
+"""Maximum notes of one answer."""
 
 _LONGEST_ANSWER = 20_000
-"""Most characters of one answer, about 5,000 tokens of English."""
+"""Maximum characters of one answer, about 5,000 tokens of English."""
 
 Action = Literal["add", "get", "search", "list", "remove"]
 PinAction = Literal["pin", "unpin", "list"]
@@ -104,7 +104,7 @@ PinAction = Literal["pin", "unpin", "list"]
 
 @dataclass(frozen=True)
 class _MemoryTools:
-    """The tools, a method each: its name, arguments and docstring are what a model reads.
+    """The tools, one method each: a model reads its name, arguments and docstring.
 
     Attributes:
         notebook: Keeps the notes.
@@ -120,7 +120,7 @@ class _MemoryTools:
     store: TranscriptStore | None
     name: str
 
-    def memory(  # noqa: D417  # what is injected is not the model's to know
+    def memory(  # noqa: D417  # the model does not know what is injected
         self,
         action: Action,
         key: str | None = None,
@@ -162,7 +162,7 @@ class _MemoryTools:
             return "Say what to look for: query is missing."
         return _listed(notes.search([asked], **choice), "No note matches.")
 
-    def memorize(  # noqa: D417  # what is injected is not the model's to know
+    def memorize(  # noqa: D417  # the model does not know what is injected
         self,
         content: str,
         kind: NoteKind = "fact",
@@ -180,7 +180,7 @@ class _MemoryTools:
         notes = self._notes(runtime)
         return _add(notes, content, level=level, key=key, kind=kind)
 
-    def pin_context(  # noqa: D417  # what is injected is not the model's to know
+    def pin_context(  # noqa: D417  # the model does not know what is injected
         self,
         text: str = "",
         action: PinAction = "pin",
@@ -209,7 +209,7 @@ class _MemoryTools:
             _ = pins.unpin(key) if pin is None else pins.pin(text)
         return answer
 
-    def history_search(  # noqa: D417  # what is injected is not the model's to know
+    def history_search(  # noqa: D417  # the model does not know what is injected
         self,
         pattern: str,
         by: SearchBy = "regex",

@@ -44,7 +44,7 @@ class MigrationReport:
     Attributes:
         threads: Threads that are in the target now.
         copied: Checkpoints that were written.
-        known: Checkpoints that the target had already, as they are.
+        known: Checkpoints that the target already had, unchanged.
         writes: Pending writes of the copied checkpoints.
         skipped: Ids of threads that were left out, because they cannot be threads in the target.
     """
@@ -66,12 +66,12 @@ def migrate_checkpoints(
     """Copy threads with every checkpoint, its parent, its metadata and its pending writes.
 
     Each checkpoint is read back from the target and compared with the source before the next one
-    is written. From one `TokenMemorySaver` to another the transcripts come along whole. A migration
-    that was interrupted goes on where it stopped when it is run again; nobody should write to the
+    is written. From one `TokenMemorySaver` to another whole transcripts are copied, too. An
+    interrupted migration resumes where it stopped when it is run again; no one should write to the
     threads meanwhile. The source is only read.
 
     Versions of channels that are numbers, such as those of a `TokenMemorySaver`, become texts in a
-    target that makes texts, as LangGraph's own checkpointers do.
+    target that uses texts, as LangGraph's own checkpointers do.
 
     Args:
         source: Any LangGraph checkpointer.
@@ -84,13 +84,13 @@ def migrate_checkpoints(
         How much was copied.
 
     Raises:
-        ConfigurationError: When the source has no checkpoint of a thread that is named, or holds a
-            type that its serializer is not allowed to load.
-        ScopeError: When a thread that is named cannot be one in the target, or belongs to another
-            user there.
+        ConfigurationError: When the source has no checkpoint of a named thread, or contains a type
+            that its serializer is not allowed to load.
+        ScopeError: When a named thread cannot be one in the target, or belongs to another user
+            there.
         StoreError: When the source cannot be read or the target cannot be written, or when the
-            target holds something else under the name of a checkpoint, or does not give back what
-            it was given.
+            target has something else under the name of a checkpoint, or does not return what was
+            written to it.
 
     Example:
         >>> from langgraph.checkpoint.memory import InMemorySaver
@@ -104,7 +104,7 @@ def migrate_checkpoints(
         done = _copy_thread(source, target, check_thread_id(thread), progress)
         if not done and threads is not None:
             raise ConfigurationError(
-                f"Thread {thread!r} has no checkpoints in the source; see how it is written there."
+                f"Thread {thread!r} has no checkpoints in the source; check the spelling of its id."
             )
         total.update(done)
     return MigrationReport(**total, skipped=tuple(skipped))
@@ -129,7 +129,7 @@ def _copy_thread(
     thread: str,
     progress: Progress | None,
 ) -> Counter[str]:
-    """Copy a thread, oldest checkpoint first, and return what was done; nothing for no thread."""
+    """Copy a thread, oldest checkpoint first, and return the counts; empty for no thread."""
     with _reading(f"Thread {thread!r}: its checkpoints"):
         found = source.list({"configurable": {"thread_id": thread}})
         keys = sorted((_address(one) for one in found), key=lambda key: key[::-1])
@@ -163,15 +163,15 @@ def _copy_thread(
 def _copy_transcripts(
     source: TokenMemorySaver, target: TokenMemorySaver, thread: str, namespaces: Iterable[str]
 ) -> None:
-    """Copy what the transcripts have and no checkpoint has any more, with ids, times and owner.
+    """Copy what transcripts still have and checkpoints no longer do, with ids, times and owner.
 
-    A target that encrypts gets none: nothing of it stands in clear.
+    A target that encrypts gets none: it stores nothing in clear text.
     """
     if not target.is_plain:
         return
     for name in sorted({thread_session(thread, ns) for ns in ("", *namespaces)}):
         try:
-            # Whoever owns it: the owner comes along.
+            # For any owner: the owner is copied, too.
             lines = list(export_lines(source.store.database, name, None))
         except ScopeError:  # the source has no such session
             continue
@@ -183,16 +183,16 @@ def _copy_transcripts(
 class _TextVersions:
     """Versions of channels as LangGraph's own checkpointers make them: texts that sort by number.
 
-    They cannot go on from numbers, and they keep one value for each version of a channel.
+    They cannot continue from numbers, and they keep one value for each version of a channel.
     `TokenMemorySaver` counts, so the branches of a fork have the same versions for different
-    values. Here a version is named after the checkpoint that brought it.
+    values. Here a version is named after the checkpoint that introduced it.
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str | None], dict[str, tuple[Any, Any]]] = {}
 
     def of(self, found: CheckpointTuple) -> CheckpointTuple:
-        """Return a checkpoint with its new versions. Its parent has to come before it."""
+        """Return a checkpoint with its new versions. Its parent must come before it."""
         ns, name = _address(found)
         old = found.checkpoint["channel_versions"]
         inherited = self._known.get((ns, _parent(found)), {})
@@ -226,7 +226,7 @@ def _text_version(version: Any, name: str = "") -> Any:
 
 def _put(target: BaseCheckpointSaver[Any], found: CheckpointTuple, thread: str, ns: str) -> None:
     """Put a checkpoint with its pending writes, in the order in which the source gives them."""
-    # A name that was given, not merely found at the head, says that a branch there is meant.
+    # A given name, not one found at the head, says that a branch there is intended.
     parent = _parent(found)
     config = _config(thread, ns, NamedId(parent) if parent else None)
     if isinstance(owner := found.metadata.get("user_id"), str):
@@ -238,7 +238,7 @@ def _put(target: BaseCheckpointSaver[Any], found: CheckpointTuple, thread: str, 
     tasks = groupby(found.pending_writes or (), key=lambda write: write[0])
     for number, (task, group) in enumerate(tasks):
         pairs = [(channel, value) for _, channel, value in group]
-        # Apart, so that results keep their numbers: a task that runs again skips those it has.
+        # Separately, so that results keep their numbers: a task that runs again skips those it has.
         special = [pair for pair in pairs if pair[0] in WRITES_IDX_MAP]
         results = [pair for pair in pairs if pair[0] not in WRITES_IDX_MAP]
         for batch in filter(None, (special, results)):
@@ -251,7 +251,7 @@ def _is_copied(
     """Return whether the target has a checkpoint with all of its pending writes, or more of them.
 
     Raises:
-        StoreError: When it has another one under this name, or has gone on from it.
+        StoreError: When it has another one under this name, or has continued from it.
     """
     if copy is None:
         return False
@@ -263,18 +263,18 @@ def _is_copied(
         )
     writes, others = _writes(found), _writes(copy)
     missing = {key[:2] for key in _lacking(writes, others, serde)}
-    # Errors, interrupts and resumes of the source take the place of others.
+    # Errors, interrupts and resumes of the source replace others.
     replaced = {key for key in missing if key[1] in WRITES_IDX_MAP}
     if missing and not replaced.issuperset(key[:2] for key in _lacking(others, writes, serde)):
         raise StoreError(
-            f"{where}: the target has gone on from it. Delete the thread there, or leave it out: "
+            f"{where}: the target has continued from it. Delete the thread there, or leave it out: "
             f"name the others with --thread."
         )
     return not missing
 
 
 def _parts(found: CheckpointTuple) -> dict[Any, Any]:
-    """Return what a checkpoint consists of, but for writes; an empty field is as good as none."""
+    """Return the parts of a checkpoint except writes; an empty field counts as missing."""
     fields = {f"its {name}": value for name, value in found.checkpoint.items() if value}
     fields.pop("its channel_values", None)
     values = found.checkpoint["channel_values"]
@@ -298,7 +298,7 @@ def _writes(found: CheckpointTuple) -> dict[Any, Any]:
 def _lacking(
     wanted: Mapping[Any, Any], held: Mapping[Any, Any], serde: SerializerProtocol
 ) -> list[Any]:
-    """Return the keys of values that are not held, or others are."""
+    """Return the keys of values that are missing or different."""
     return [
         key
         for key, value in wanted.items()
@@ -339,18 +339,18 @@ def _config(thread: str, ns: str, name: str | None) -> RunnableConfig:
 def _reading(where: str) -> Iterator[None]:
     """Raise errors that name the place where the source cannot be read.
 
-    LangGraph's serializer gives plain data in place of a type that is not allowed. Savers may read
-    in another thread, so what it refuses anywhere meanwhile counts.
+    LangGraph's serializer returns plain data for a type that is not allowed. Savers may read in
+    another thread, so whatever it refuses in any thread meanwhile counts.
 
     Raises:
-        ConfigurationError: When the source holds a type that is not allowed.
-        StoreError: When it fails.
+        ConfigurationError: When the source contains a type that is not allowed.
+        StoreError: When reading fails.
     """
     failure: Exception | None = None
     with refused_types(in_any_thread=True) as refused:
         try:
             yield
-        except Exception as error:  # noqa: BLE001  # somebody else's saver may raise anything
+        except Exception as error:  # noqa: BLE001  # another package's saver may raise anything
             failure = error
     if refused:
         names = sorted(refused)
@@ -376,13 +376,13 @@ def _writing(where: str) -> Iterator[None]:
     """Raise errors that name the place where the target cannot be written.
 
     Raises:
-        StoreError: When it fails.
+        StoreError: When writing fails.
     """
     try:
         yield
     except TokenMemoryError:
         raise
-    except Exception as error:  # somebody else's saver may raise anything
+    except Exception as error:  # another package's saver may raise anything
         raise StoreError(f"{where}: the target cannot store it ({error!r:.200}).") from error
 
 
@@ -394,7 +394,7 @@ def langgraph_saver(
 
     Args:
         address: The database, as SQLAlchemy's URL.
-        serde: Reads the values; a strict one, for the database may hold anything.
+        serde: Reads the values; a strict one, because the database may contain anything.
 
     Raises:
         ConfigurationError: When the saver's package is not installed.

@@ -1,4 +1,4 @@
-"""Calls of a model that were made before, as the checkpoints of a thread hold them."""
+"""Past calls of a model, read from the checkpoints of a thread."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from langchain_tokenmem.errors import ConfigurationError
 
 @dataclass(frozen=True)
 class PastReply:
-    """A reply of the model, as the checkpoints hold it.
+    """A reply of the model, read from the checkpoints.
 
     Attributes:
         number: Its number among the replies of the thread, from 1.
         found: The first checkpoint with it.
-        older: The checkpoints before that, the newest first; read as they are asked for.
-        messages: The conversation as the call had it.
+        older: The checkpoints before that, the newest first; read lazily.
+        messages: The conversation at the time of the call.
     """
 
     number: int
@@ -53,7 +53,7 @@ def past_reply(
     number = len(replies) if call is None else call
     if newest is None or not 1 <= number <= len(replies):
         raise ConfigurationError(
-            f"The thread has {len(replies)} replies of the model; call={number} is none of them."
+            f"The thread has {len(replies)} replies of the model; call={number} is not one of them."
         )
     reply, found, older = replies[number - 1], newest, []
     for snapshot in snapshots:
@@ -82,11 +82,11 @@ ASKED = "token_memory_explained"
 
 @dataclass
 class AskedExplanation:
-    """What is asked of a memory in place of a model call, and its answer.
+    """A request to a memory to explain a call instead of making it, and its answer.
 
     Attributes:
         memory: Name of the memory that is asked.
-        found: Its explanation; None until it was reached.
+        found: Its explanation; None until the memory was reached.
     """
 
     memory: str
@@ -94,10 +94,10 @@ class AskedExplanation:
 
 
 class PastModelCall:
-    """A call of an agent's model node that is made once more, to be explained.
+    """A call of an agent's model node that is repeated in order to explain it.
 
-    With all middleware the node runs once more, and the memory answers in the model's place. So
-    system text, tools and views are made by the code that made them.
+    The node runs again with all middleware, and the memory answers in the model's place. So system
+    text, tools and views are made by the same code as before.
 
     Args:
         agent: The agent.
@@ -148,7 +148,7 @@ class PastModelCall:
         name, found = self._asked.memory, self._asked.found
         if found is None:
             raise ConfigurationError(
-                f"The agent has no memory of the name {name!r}, or middleware in front of it "
+                f"The agent has no memory named {name!r}, or middleware before it "
                 f"answers without calling the model."
             )
         older = next(iter(self._made.older), None)

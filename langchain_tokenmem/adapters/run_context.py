@@ -39,16 +39,16 @@ _CALL = 4
 
 @dataclass(frozen=True)
 class Run:
-    """What the config of a LangGraph run says of the call in it.
+    """What the config of a LangGraph run says about the call in it.
 
     Attributes:
         thread: Name of the thread; None without one.
         namespace: Sub-graphs that the run is in, with ids of their tasks, so that sub-agents that
-            run side by side can be told apart; empty in the main graph.
+            run side by side can be distinguished; empty in the main graph.
         subgraph: The same without ids.
         user_id: The user's id; None if the run has none, or if threads are shared.
-        asked_mode: Name of the mode that the run asks for; None where it asks for nothing.
-        saver: Its checkpointer; None where it has none.
+        asked_mode: Name of the mode that the run asks for; None if it asks for none.
+        saver: Its checkpointer; None if it has none.
         run_id: Id of the LangChain run that the call is made in; None outside of one.
     """
 
@@ -69,12 +69,12 @@ class Run:
             shared_threads: Whether all users share the threads.
 
         Raises:
-            ScopeError: When the user's id is blank, no text, or holds a control character.
+            ScopeError: When the user's id is blank, not a text, or contains a control character.
         """
         config = ensure_config(config)
         known = config.get("configurable") or {}
         # The last part of the namespace names the node itself. A function with `@task` is in it,
-        # too, behind its caller; its path in the run's metadata ends with True.
+        # too, after its caller; its path in the run's metadata ends with True.
         parts = (known.get("checkpoint_ns") or "").split("|")
         path: Any = (config.get("metadata") or {}).get("langgraph_path") or ()
         while len(path) == _CALL and path[-1] is True:
@@ -82,7 +82,7 @@ class Run:
         user = None if shared_threads else known.get("user_id")
         if user is not None and (not isinstance(user, str) or not user.strip()):
             raise ScopeError(
-                f"user_id is {user!r}; a user is named by a text, such as "
+                f"user_id is {user!r}; it must be a text, such as "
                 f'{{"configurable": {{"user_id": "user-7"}}}}. Leave it out if there is no user.'
             )
         run_id = getattr(config.get("callbacks"), "parent_run_id", None)
@@ -106,28 +106,28 @@ class Run:
         """
         if not isinstance(self.thread, str) or not self.thread:
             raise ScopeError(
-                "Messages are kept by thread: name it, "
-                'graph.invoke(input, {"configurable": {"thread_id": "..."}}), as a text.'
+                "Messages are kept by thread: name it by a text, "
+                'graph.invoke(input, {"configurable": {"thread_id": "..."}}).'
             )
         return thread_session(self.thread, self.namespace)
 
     def mode(self, channel: str | None) -> str | None:
-        """Return the name of the mode that is asked for; None where nothing is.
+        """Return the name of the mode that is asked for; None if none is.
 
         `configurable={"memory_mode": "code"}` is for the graph that is invoked: its sub-graphs
         inherit the config, and have modes of their own.
 
         Args:
-            channel: What the graph's state holds; the config beats it.
+            channel: Mode in the graph's state; the config takes precedence.
         """
         return channel if self.asked_mode is None or self.subgraph else self.asked_mode
 
 
 def state_in_run(key: str) -> Any:
-    """Return what a channel of the graph holds whose node is running; None for nothing.
+    """Return the value of a channel of the running graph; None if there is none.
 
-    A node is given the channels of its own input schema only. The memory's channel is in the graph
-    all the same, and is read as a conditional edge reads it.
+    A node is given only the channels of its own input schema. The memory's channel is in the graph
+    anyway, and is read as a conditional edge reads it.
 
     Args:
         key: Name of the channel.
@@ -142,13 +142,13 @@ def state_in_run(key: str) -> Any:
 
 
 def has_channel(*names: str) -> bool:
-    """Return whether the graph whose node is running has a channel of one of these names.
+    """Return whether the running graph has a channel with one of these names.
 
-    An empty one counts. False where the channels cannot be read.
+    An empty one counts. False if the channels cannot be read.
     """
     read: Any = (ensure_config().get("configurable") or {}).get(_READ)
     found = []
-    # Where a channel that no graph has can be read, nothing is known.
+    # If a channel that no graph has can be read, nothing is known.
     for name in ("token_memory_no_channel", *names):
         try:
             read([name])
@@ -159,7 +159,7 @@ def has_channel(*names: str) -> bool:
 
 
 def _with_own_settings(memory: TokenMemory, run: Run, store: TranscriptStore) -> TokenMemory:
-    """Return a memory under the settings that a store keeps of a run's thread, or its user.
+    """Return a memory with the settings that a store has for a run's thread, or for its user.
 
     A sub-graph has the thread's settings, except for the mode, which is its own.
     """
@@ -176,7 +176,7 @@ def _with_own_settings(memory: TokenMemory, run: Run, store: TranscriptStore) ->
 
 
 def removed_messages(memory: TokenMemory, run: Run) -> RemovedMessages | None:
-    """Return what takes removed messages out of a memory's state; None where these are kept."""
+    """Return what takes removed messages out of a memory's state; None if these are kept."""
     saver = run.saver
     if not getattr(saver, "hides_removed", False):
         return None
@@ -196,7 +196,7 @@ def removed_messages(memory: TokenMemory, run: Run) -> RemovedMessages | None:
 
 
 def checkpointed(memory: TokenMemory, run: Run) -> Collection[str]:
-    """Return ids of messages that the run's checkpointer keeps in the recall's store, as they are.
+    """Return ids of messages that the run's checkpointer keeps unchanged in the recall's store.
 
     Args:
         memory: The memory of the run, which has a recall.
@@ -212,7 +212,7 @@ def checkpointed(memory: TokenMemory, run: Run) -> Collection[str]:
 
 
 def recall_scope(memory: TokenMemory, run: Run) -> ConversationScope | None:
-    """Return where a run's conversation is kept for recall; None where nothing is recalled."""
+    """Return where a run's conversation is kept for recall; None if nothing is recalled."""
     if memory.recall is None and not run.thread:  # notes need no thread
         return ConversationScope("", user_id=run.user_id)
     try:
@@ -240,20 +240,20 @@ def graph_thread(
         memory: Decides what is shown; the thread's own settings come on top.
         run: The run.
         name: Name of the memory: the middleware's name, or the state key of nodes.
-        messages: The conversation as the graph's state holds it.
-        state: The memory's state as the graph's state holds it; None for none yet.
-        label: Name of the conversation in the log; empty where this view is not sent.
-        store: The store of settings that the application has given.
+        messages: The conversation in the graph's state.
+        state: The memory's state in the graph's state; None if there is none yet.
+        label: Name of the conversation in the log; empty if this view is not sent.
+        store: The store of settings that the application gave.
         recalls: Whether old messages are brought back.
         pins: Pins in the graph's state.
 
     Raises:
         ScopeError: When an id of the run cannot be used.
-        CorruptStoreError: When the stored state is not one of this memory.
+        CorruptStoreError: When the stored state is not this memory's.
     """
     thread = check_characters(str(run.thread), "thread_id") if run.thread else None
     removed, owner = removed_messages(memory, run), run.user_id
-    # The application's store beats that of a `TokenMemorySaver`, and that one the recall's.
+    # In order of precedence: the application's store, a `TokenMemorySaver`'s, the recall's.
     near = (store, getattr(run.saver, "store", None), getattr(memory.recall, "store", None))
     known = next((one for one in near if isinstance(one, TranscriptStore)), None)
     if known is not None and (thread or owner):
@@ -281,8 +281,8 @@ T = TypeVar("T")
 
 
 def merge_by_name(old: dict[str, T] | None, new: dict[str, T] | None) -> dict[str, T]:
-    """Return the entries of both, by the memory's name; the newer one where both have it.
+    """Return the entries of both, by the memory's name; the newer one if both have it.
 
-    So several memories may write in one step without taking the others' place.
+    So several memories can write in one step without replacing each other's entries.
     """
     return {**(old or {}), **(new or {})}

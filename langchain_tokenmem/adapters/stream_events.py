@@ -1,4 +1,4 @@
-"""What a run tells of the memory: events in LangGraph's custom stream, metadata, its traces."""
+"""What a run reports about the memory: events in LangGraph's custom stream, metadata, traces."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def events_of(old: MemoryState | None, new: MemoryState, name: str) -> Iterator[
     """Return the changes between two states, as events for LangGraph's custom stream.
 
     Args:
-        old: The state before; None for nothing.
+        old: The state before; None if there was none.
         new: The state after.
         name: Name of the memory: the middleware's name, or the state key of nodes.
     """
@@ -127,8 +127,8 @@ def write_reply(
         writer: Writer of the stream.
         name: Name of the memory.
         messages: What the model said; its newest message has the tokens of the call.
-        duration_s: Seconds of the call; None where they are not known.
-        error: What the call failed with.
+        duration_s: Seconds of the call; None if unknown.
+        error: The error that the call failed with.
     """
     replies = [message for message in messages if isinstance(message, AIMessage)]
     usage: Any = (replies[-1].usage_metadata if replies else None) or {}
@@ -140,10 +140,10 @@ def write_reply(
 
 
 def metadata_of(result: TurnResult) -> dict[str, Any]:
-    """Return the metadata of the model call behind a turn: numbers, and no text of a message.
+    """Return the metadata of the model call after a turn: numbers, no text of a message.
 
     `tokenmem.hidden` counts messages that are summarized, shortened or left out;
-    `tokenmem.reason` is that of the newest change, and missing where nothing was changed.
+    `tokenmem.reason` is that of the newest change, and missing if nothing was changed.
     """
     state, view = result.state, result.view
     covered = state["summary"]["covered"] if state["summary"] else 0

@@ -25,7 +25,7 @@ NO_SESSION_STORE = (
     "this tool has no store of this conversation; the application gives it one by "
     "memory_tools(..., store=...)."
 )
-"""Told by a tool outside of a graph that has no transcript to read or pins to keep."""
+"""Answer of a tool outside of a graph that cannot read a transcript or keep pins."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ToolScope:
     """The scope of one tool call; a model's arguments never change it.
 
     Attributes:
-        user_id: The user; None where none is named.
+        user_id: The user; None if none is named.
         session_id: The session, or the thread with the names of its sub-graph; None without one.
         state: State of the running graph; empty outside of one.
         store: Store of the running graph; None without one.
@@ -67,7 +67,7 @@ class BoundScope:
         """
         user, session = self.user_id, self.session_id
         if user is None and session is None:
-            # Of the run itself: a chain may hand a model's arguments over, a made-up runtime too.
+            # Of the run itself: a chain may pass a model's arguments, even a made-up runtime.
             run = Run.of()
             session, user = run.session() if run.thread else None, run.user_id
         if runtime is None:
@@ -78,7 +78,7 @@ class BoundScope:
 
 
 def on_one_line(text: str) -> str:
-    r"""Return a text with `\n` in the place of its line breaks: an answer of a tool is one line."""
+    r"""Return a text with `\n` in place of its line breaks: an answer of a tool is one line."""
     return r"\n".join(text.splitlines())
 
 
@@ -101,9 +101,9 @@ def said_of_arguments(error: ValidationError | Any) -> str:
 
 
 def as_tool(call: Callable[..., Any]) -> BaseTool:
-    """Return a tool of a function: what goes wrong is an answer, and no error goes into the graph.
+    """Return a function as a tool: errors become answers, and none is raised into the graph.
 
-    Async calls run in a thread of our own.
+    Async calls run in our own thread.
 
     Args:
         call: The function; its name, arguments and docstring are the tool's.

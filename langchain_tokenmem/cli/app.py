@@ -43,7 +43,7 @@ _LONGEST = 160
 
 
 class _Commands(TyperGroup):
-    """Ends every command with one line and 2 where it was used wrongly."""
+    """Ends a command that was used wrongly with one line and exit code 2."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
@@ -82,8 +82,8 @@ def main(
 ) -> None:
     """Conversation memory by token budget: look at sessions, move them, check them.
 
-    Leaves with 0 when all is well; with 1 when a check has found something wrong, or a search
-    nothing; with 2 when the command was used wrongly or something cannot be read.
+    Exits with 0 if all is well; with 1 if a check found something wrong, or a search found
+    nothing; with 2 if the command was used wrongly or something cannot be read.
     """
 
 
@@ -102,7 +102,7 @@ def config(
     example: Annotated[
         bool, typer.Option("--example", help="Print a commented file of all settings, in YAML.")
     ] = False,
-    given: Annotated[bool, typer.Option("--given", help="Leave out what has its default.")] = False,
+    given: Annotated[bool, typer.Option("--given", help="Leave out default values.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the settings in force and where each comes from; passwords and keys are hidden.
@@ -142,7 +142,7 @@ def schema(
 def doctor(store: Store, *, allow: Allow = None, as_json: AsJson = False) -> None:
     """Read every checkpoint and every transcript, and list what is damaged.
 
-    Leaves with 1 when something is wrong: restore a backup, or delete the thread.
+    Exits with 1 if something is wrong: restore a backup, or delete the thread.
     """
     from langchain_tokenmem.cli.stored_sessions import our_saver
 
@@ -181,14 +181,14 @@ def expire(
     ] = None,
     *,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say which sessions would go.")
+        bool, typer.Option("--dry-run", help="Only list what would be deleted.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List every session.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete whole sessions that are inactive, with everything that belongs to them.
 
-    Pinned and marked ones stay. Run it again after an interruption: it goes on where it stopped.
+    Pinned and marked ones stay. Run it again after an interruption: it resumes where it stopped.
     """
     from langchain_tokenmem.cli.stored_sessions import our_saver
 
@@ -229,8 +229,8 @@ def _by_settings(url: str | None, inactive_days: float | None) -> tuple[str, tim
         url, age = url or settings.url, age or settings.inactive_for
     if age is None:
         raise ConfigurationError(
-            "It is not said which sessions are inactive: --inactive-days 30, or store.inactive_for "
-            "in the settings (TOKENMEM_STORE__INACTIVE_FOR=P30D)."
+            "Say when sessions are inactive: --inactive-days 30, or store.inactive_for in the "
+            "settings (TOKENMEM_STORE__INACTIVE_FOR=P30D)."
         )
     return url, age
 
@@ -239,7 +239,7 @@ def _by_settings(url: str | None, inactive_days: float | None) -> tuple[str, tim
 def replay(
     file: Annotated[
         Path,
-        typer.Argument(help="JSON Lines or JSON, OpenAI chat format or LangChain's; .gz too."),
+        typer.Argument(help="JSON Lines or JSON, OpenAI chat format or LangChain's; also .gz."),
     ],
     window: Annotated[
         int, typer.Option("--window", "-w", help="Context window to play against, in tokens.")
@@ -261,7 +261,7 @@ def replay(
 ) -> None:
     """Play recorded conversations through the memory and check every request from outside.
 
-    Leaves with 1 when a request was over its limit or illegal.
+    Exits with 1 if a request was over its limit or illegal.
     """
     from langchain_tokenmem import TokenBudget, TokenMemory
     from langchain_tokenmem.cli.measures import reference_counter

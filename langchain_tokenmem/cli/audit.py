@@ -16,11 +16,11 @@ from langchain_tokenmem.cli.measures import calls_of, text_of
 
 _MARKER = re.compile(r"\[\.\.\. [^\[\]]*(?:left out|only text is shown)[^\[\]]* ?\.\.\.\]")
 _BESIDE = 12
-"""Characters beside a marker that are compared."""
+"""Characters next to a marker that are compared."""
 
 
 def audit(history: Sequence[BaseMessage], request: Sequence[BaseMessage]) -> list[str]:
-    """Return what is wrong with a request; nothing when all is well.
+    """Return what is wrong with a request; empty if nothing is.
 
     Args:
         history: All messages so far, with ids.
@@ -46,12 +46,12 @@ def order_faults(request: Sequence[BaseMessage]) -> list[str]:
     """Return faults of roles: system messages first, then a human one."""
     body = list(dropwhile(is_system, request))
     if not body:
-        return ["the request holds no message but system ones"]
+        return ["the request has only system messages"]
     faults = []
     if not isinstance(body[0], HumanMessage):
         faults.append(f"the first message after the system ones is of type {body[0].type}")
     if any(map(is_system, body)):
-        faults.append("a system message stands after other messages")
+        faults.append("a system message comes after other messages")
     return faults
 
 
@@ -95,7 +95,7 @@ def presence_faults(
     history: Sequence[BaseMessage],
     request: Sequence[BaseMessage],
 ) -> list[str]:
-    """Return faults of messages that are not there, not even capped."""
+    """Return faults of messages that are missing, even in capped form."""
     recorded = {one.id for one in history}
     faults = []
     for message in required:
@@ -118,7 +118,7 @@ def newest_group_faults(
     wanted = {call_id for call_id, _, _ in calls_of(newest)}
     callers = [one for one in request if _calls(one) & wanted]
     callers += [one for one in request if one.id == newest.id and not _calls(one)]
-    # A call that was left out takes its result along; the message that made it has to say so.
+    # A call that was left out takes its result with it; the message that made it must say so.
     made = {call_id for message in callers for call_id in _calls(message)} & wanted
     faults = _missing("the message of the newest calls", newest, callers)
     for result in results:
@@ -146,7 +146,7 @@ def _original(call_id: str) -> str:
 def newest_group(
     history: Sequence[BaseMessage],
 ) -> tuple[BaseMessage | None, list[ToolMessage]]:
-    """Return the newest message with results of its calls; results without a call are none."""
+    """Return the newest message with results of its calls; results without a call do not count."""
     results: list[ToolMessage] = []
     for message in reversed(history):
         if isinstance(message, ToolMessage):
@@ -172,9 +172,9 @@ def _is_whole(message: BaseMessage, candidate: BaseMessage) -> bool:
 
 
 def _is_capped(message: BaseMessage, candidate: BaseMessage) -> bool:
-    """Return whether a marker stands in the message's own place, or one that names its id.
+    """Return whether a marker is in the message's own place, or one that names its id.
 
-    In a message that was merged with others, words of its own stand beside the marker.
+    In a message that was merged with others, some of its own text is next to the marker.
     """
     if not message.id:
         return False

@@ -1,7 +1,7 @@
 """The model calls of a session: what each request held, what it hid, and what changed before it.
 
-The states of a graph's thread stand in its checkpoints; of any other session the calls are played
-again through a memory, and the page and the commands say so.
+The states of a graph's thread are in its checkpoints; for any other session the calls are replayed
+through a memory, and the page and the commands say so.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SessionCalls:
         messages: The transcript.
         calls: The calls in order; the last one is the one that would come next.
         budget: The budget of the requests.
-        origin: How the calls are known, in words.
+        origin: Where the calls come from, as a text.
     """
 
     messages: Sequence[BaseMessage]
@@ -96,10 +96,10 @@ def session_calls(found: StoredSessions, session: str, window: int | None = None
     """Return the calls of a session.
 
     Args:
-        found: Where it is.
+        found: The sessions that it is among.
         session: Its id.
         window: Tokens of the context window; default: that of the session's budget, else that of
-            the model that has answered, else 16,384.
+            the model that answered, else 16,384.
 
     Raises:
         ScopeError: When there is no such session.
@@ -136,7 +136,7 @@ def _budget(
     state: MemoryState | None,
     messages: Sequence[BaseMessage],
 ) -> tuple[TokenBudget, str]:
-    """Return the budget of a session's requests as far as it is known, and how it is known."""
+    """Return the budget of a session's requests as far as it is known, and its source as a text."""
     if state is not None and "change" in state:
         return TokenBudget.loaded(state["change"]["budget"]), "that of its newest compaction"
     own = found.store.state(session).budget
@@ -153,16 +153,16 @@ def _budget(
 
 
 def _played(newest: MemoryState | None) -> str:
-    """Return the words for calls that are played again."""
+    """Return the origin of calls that are replayed, as a text."""
     log = newest["summary"] if newest else None
     written = {entry["model"] for entry in log["entries"]} if log else set()
     return _PLAYED_WITHOUT if written - {ExtractiveSummarizer.name} else _PLAYED
 
 
 def _with_stored_entries(state: MemoryState, newest: MemoryState | None) -> MemoryState:
-    """Return a state of a call that is played again, with the log as it was written.
+    """Return a state of a call that is replayed, with the log as it was written.
 
-    An entry is known again by the messages that it covers. One that was condensed since is not.
+    An entry is recognized by the messages that it covers. One that was condensed since is not.
     """
     log, kept = state["summary"], newest["summary"] if newest else None
     if log is None or kept is None:
@@ -201,13 +201,13 @@ class CallFacts:
     Attributes:
         number: From 1.
         tokens: Tokens of the request.
-        limit: Most tokens of it.
+        limit: Maximum tokens of it.
         whole: Tokens of all messages before it, if everything were sent.
         parts: Tokens by part: system, tools, pinned, summary, memory_block, tail.
         items: The request part by part: role, kind, text, tokens, and the place of the message
             in the transcript.
         summarized: For each entry of the summary the places of its first and last message.
-        change: What changed since the call before, in words; empty where only new came.
+        change: What changed since the call before, as a text; empty if messages were only added.
         warnings: Warnings of the view.
         is_next: Whether it is the call that would come next.
     """
@@ -263,7 +263,7 @@ class Facts:
         )
 
     def _is_cut(self, message: BaseMessage, place: int) -> bool:
-        """Return whether a message is shown in fewer words than it has."""
+        """Return whether a message is shown shortened."""
         said = text_of(self.messages[place])
         return bool(marks_of(message).get("cut")) and said not in text_of(message)
 
@@ -319,11 +319,11 @@ class Facts:
 
 
 def _pieces(text: str, own: str) -> Iterator[tuple[str, str]]:
-    """Yield a text of a request in pieces: what the memory has inserted, and the message's own.
+    """Yield a text of a request in pieces: what the memory inserted, and the message's own.
 
     Args:
         text: The text.
-        own: What the message says itself: a fence in it is its own.
+        own: The message's original text: a fence in it is its own.
     """
     if text.startswith(LOG_INTRODUCTION):
         yield "summary", text

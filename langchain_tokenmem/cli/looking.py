@@ -57,7 +57,7 @@ Window = Annotated[
     typer.Option(
         "--window",
         "-w",
-        help="Context window in tokens, where neither the store nor the model says it.",
+        help="Context window in tokens, if neither the store nor the model gives it.",
     ),
 ]
 NAMES = {"human": "user", "ai": "model", "tool": "tool", "system": "system"}
@@ -74,7 +74,7 @@ def sessions(
     size: Annotated[int, typer.Option(min=1, max=1_000, help="Sessions on a page.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List the sessions, those active last first."""
+    """List the sessions, most recently active first."""
     from langchain_tokenmem.cli.stored_sessions import opened, shown_name
 
     with opened(source) as found:
@@ -90,7 +90,7 @@ def sessions(
         line = Text(shown_name(one.session), style="bold").append(
             f"  {one.title}", style="not bold"
         )
-        # The id stays whole, so that it can be copied; the title gives way.
+        # The id stays whole, so that it can be copied; the title is cut.
         line.truncate(max(console.width, cell_len(shown_name(one.session))), overflow="ellipsis")
         numbers = f"{one.messages:>7,} messages {one.tokens:>11,} tokens"
         about = f"  {time_text(one.active_at):16} {numbers}  {printable(one.user or '')}"
@@ -150,7 +150,7 @@ def show(
 
 
 def print_messages(messages: Iterable[dict[str, Any]], *, full: bool) -> None:
-    """Print messages as a table, or one below the other where they are whole."""
+    """Print messages as a table, or one below the other if they are whole."""
     console = Console()
     number = Column("#", justify="right", style="dim", no_wrap=True)
     tokens = Column("tokens", justify="right", no_wrap=True)
@@ -181,10 +181,10 @@ def search(
         str | None, typer.Option(help="Only in this session.", callback=_typed)
     ] = None,
     user: User = None,
-    k: Annotated[int, typer.Option(min=1, max=1_000, help="Most hits.")] = 10,
+    k: Annotated[int, typer.Option(min=1, max=1_000, help="Maximum number of hits.")] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Find messages by their words, in one session or in all; leaves with 1 if there are none."""
+    """Find messages by their words, in one session or in all; exits with 1 if there are none."""
     from langchain_tokenmem.cli.stored_sessions import opened, shown_name
 
     with opened(source, session) as found:
@@ -206,7 +206,7 @@ def search(
 
 
 def stats(source: Source, *, as_json: AsJson = False) -> None:
-    """Count what there is: sessions, owners, messages, tokens, summaries."""
+    """Count sessions, owners, messages, tokens and summaries."""
     from langchain_tokenmem.cli.stored_sessions import opened
 
     with opened(source) as found:
@@ -253,7 +253,7 @@ def explain(
     window: Window = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a model call held, what was hidden from it, and what changed before it."""
+    """Print what a model call contained, what was hidden from it, and what changed before it."""
     facts, made, origin = _facts(source, session, call, window)
     told = dataclasses.replace(made.view.explain(), session=session, call=made.number)
     if as_json:
@@ -271,7 +271,7 @@ def explain(
 def _facts(
     source: str, session: str, number: int | None, window: int | None
 ) -> tuple[CallFacts, Call, str]:
-    """Return the facts of one call, the call, and how it is known."""
+    """Return the facts of one call, the call, and where it comes from."""
     from langchain_tokenmem.cli.calls import Facts, session_calls
     from langchain_tokenmem.cli.stored_sessions import opened
 

@@ -1,10 +1,10 @@
-"""What replay measures of requests: tokens, price under prompt caching, and literals they hold.
+"""What replay measures of requests: tokens, price under prompt caching, and literals in them.
 
-Nothing of the package's own counters or facts is used, but for the vocabulary (o200k_base, or the
-one that `--model` names): a check that asks the checked part proves nothing.
+Nothing of the package's own counters or facts is used, except the vocabulary (o200k_base, or the
+one that `--model` names): a check that relies on the checked part proves nothing.
 
-**Price.** A provider's prompt cache gives the beginning that a request shares with the one before.
-Of the call i: R(i) is its request, H(i) the history before it, t(.) tokens, s(i) the tokens of the
+**Price.** A provider's prompt cache serves the beginning that a request shares with the one before.
+For call i, R(i) is its request, H(i) the history before it, t(.) tokens, s(i) the tokens of the
 common beginning of R(i-1) and R(i). Then
 
 - **price** = sum[0.1 s(i) + t(R(i)) - s(i)] / sum[0.1 t(H(i-1)) + t(H(i)) - t(H(i-1))], relative to
@@ -12,16 +12,16 @@ common beginning of R(i-1) and R(i). Then
 - **sent again** = sum[t(R(i)) - s(i) - (t(H(i)) - t(H(i-1)))], each at least 0, as a share of
   sum[t(H(i)) - t(H(i-1))]: tokens at full price that are not new.
 
-A tenth for what the cache gives is the factor of Anthropic's price list.
+A tenth for cached tokens is the factor in Anthropic's price list.
 
 **Coverage.** A literal is what cannot be guessed: a path, an identifier, a number of three digits
-and more, an address, or a quoted string with a capital or a digit in it. Dates and small counts are
+or more, an address, or a quoted string with a capital or a digit in it. Dates and small counts are
 left out.
 
 - **coverage**: literals of the recorded answer that the request holds, as a share of those that the
   history holds and the application's system text does not; the mean over the calls that have such
   literals. A request over the window holds none.
-- **far**: the same of the literals that are not in the newest 0.3 x window tokens of the history.
+- **far**: the same for the literals that are not in the newest 0.3 x window tokens of the history.
 - **whole fresh results**: calls whose new tool results are all in the request, uncut, as a share of
   the calls with new tool results.
 """
@@ -87,7 +87,7 @@ _LONGEST = 60
 
 
 class ReferenceCounter:
-    """Counts what a request holds, text by text.
+    """Counts the tokens of a request, text by text.
 
     Args:
         text_tokens: Counts the tokens of one text, exactly.
@@ -136,7 +136,7 @@ def _description(schema: Mapping[str, Any]) -> str:
 
 
 def text_of(message: BaseMessage) -> str:
-    """Return every text that a message holds, reasoning included."""
+    """Return every text in a message, including reasoning."""
     if isinstance(message.content, str):
         return message.content
     return "\n".join(filter(None, map(_text_of_block, message.content)))
@@ -163,7 +163,7 @@ def calls_of(message: BaseMessage) -> list[tuple[str, str, str]]:
 
 
 def reference_counter(model: str | None = None) -> ReferenceCounter:
-    """Return an exact counter for a model, or for o200k_base where its name is not known."""
+    """Return an exact counter for a model, or for o200k_base if its name is not known."""
     name = _DEFAULT
     with suppress(KeyError):
         name = encoding_name_for_model(model or "")
@@ -182,7 +182,7 @@ def plain(text: str) -> str:
 
 
 def leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield what stands inside of arguments: key and text."""
+    """Yield the texts inside arguments, each with its key before it."""
     if isinstance(value, Mapping):
         for inner, one in value.items():
             yield from leaves(one, str(inner))
@@ -194,7 +194,7 @@ def leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
 
 
 def said(message: BaseMessage) -> str:
-    """Return the words of a message, those of its tool calls included, as plain lines."""
+    """Return the text of a message, including its tool calls, as plain lines."""
     lines = [text_of(message)]
     if isinstance(message, AIMessage):
         for call in message.tool_calls:
@@ -225,10 +225,10 @@ def find_literals(text: str) -> list[str]:
 
 
 def literals_of_action(action: BaseMessage) -> list[str]:
-    """Return the literals of the arguments of an action's tool calls, else of its words.
+    """Return the literals of the arguments of an action's tool calls, else of its text.
 
     Args:
-        action: What the model has said in the recording.
+        action: What the model said in the recording.
     """
     calls = action.tool_calls if isinstance(action, AIMessage) else []
     if not calls:
@@ -248,7 +248,7 @@ def _is_quotable(value: str) -> bool:
 
 
 def places(text: str, literal: str) -> Iterator[int]:
-    """Yield where a text holds a literal as whole words."""
+    """Yield the places where a text contains a literal as whole words."""
     start = text.find(literal)
     while start >= 0:
         end = start + len(literal)
@@ -266,7 +266,7 @@ def _joins(character: str) -> bool:
 
 
 def holds(text: str, literal: str) -> bool:
-    """Return whether a text holds a literal as whole words.
+    """Return whether a text contains a literal as whole words.
 
     Example:
         >>> holds("see app.py:12", "app.py"), holds("see myapp.py", "app.py")
@@ -306,13 +306,13 @@ def sent_again(tokens: int, shared: int, new: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """A message as a provider is sent it.
+    """A message as it is sent to a provider.
 
     Attributes:
         frame: Everything but its content: role, name, calls.
         blocks: Its content, text by text.
         tokens: Its tokens.
-        said: Its words, for the search of literals.
+        said: Its text, for the search of literals.
     """
 
     frame: str
@@ -322,7 +322,7 @@ class SentMessage:
 
 
 class MessageTexts:
-    """Texts and token counts of messages, each worked out once.
+    """Texts and token counts of messages, each computed once.
 
     Args:
         counter: Counts tokens; the same one for all recordings.
@@ -330,12 +330,12 @@ class MessageTexts:
 
     def __init__(self, counter: ReferenceCounter) -> None:
         self.counter = counter
-        # The message is kept beside its texts: an id may be given again otherwise.
+        # The message is kept with its texts: otherwise its id could be reused.
         self._sent: dict[int, tuple[BaseMessage, SentMessage]] = {}
         self._holds: dict[str, dict[str, bool]] = {}
 
     def sent(self, message: BaseMessage) -> SentMessage:
-        """Return a message as a provider is sent it."""
+        """Return a message as it is sent to a provider."""
         known = self._sent.get(id(message))
         if known is None:
             answers = message.tool_call_id if isinstance(message, ToolMessage) else None
@@ -352,14 +352,14 @@ class MessageTexts:
         return sum(self.sent(message).tokens for message in messages)
 
     def holds(self, text: str, literal: str) -> bool:
-        """Return whether a text holds a literal as whole words."""
+        """Return whether a text contains a literal as whole words."""
         known = self._holds.setdefault(text, {})
         if literal not in known:
             known[literal] = holds(text, literal)
         return known[literal]
 
     def any_holds(self, texts: Iterable[str], literal: str) -> bool:
-        """Return whether one of the texts holds a literal."""
+        """Return whether one of the texts contains a literal."""
         return any(self.holds(text, literal) for text in texts)
 
     def shared(
@@ -391,7 +391,7 @@ class MessageTexts:
         return whole, whole
 
     def newest(self, history: Sequence[BaseMessage], tokens: int) -> list[str]:
-        """Return the words of the newest messages; of the one at the border its last part.
+        """Return the texts of the newest messages; of the one at the border its last part.
 
         The border is found by that message's own characters per token.
         """
@@ -418,12 +418,12 @@ def _sent_text(block: str | dict[Any, Any]) -> str:
 def needed_literals(
     texts: MessageTexts, history: Sequence[BaseMessage], action: BaseMessage
 ) -> list[str]:
-    """Return the literals of an action that the history holds and the system text does not.
+    """Return the literals of an action that are in the history and not in the system text.
 
     Args:
         texts: Words of the messages.
         history: The messages before the action.
-        action: What the model has answered in the recording.
+        action: What the model answered in the recording.
     """
     system = [texts.sent(m).said for m in history if isinstance(m, SystemMessage)]
     others = [texts.sent(m).said for m in history if not isinstance(m, SystemMessage)]
@@ -437,7 +437,7 @@ def needed_literals(
 def far_literals(
     texts: MessageTexts, history: Sequence[BaseMessage], literals: Sequence[str], window: int
 ) -> list[str]:
-    """Return the literals that the newest part of the history does not hold.
+    """Return the literals that are not in the newest part of the history.
 
     Args:
         texts: Words of the messages.
@@ -452,13 +452,13 @@ def far_literals(
 def held_literals(
     texts: MessageTexts, request: Sequence[BaseMessage], literals: Sequence[str]
 ) -> list[str]:
-    """Return the literals that a request holds."""
+    """Return the literals that are in a request."""
     shown = [texts.sent(message).said for message in request]
     return [literal for literal in literals if texts.any_holds(shown, literal)]
 
 
 def are_whole(results: Sequence[ToolMessage], request: Sequence[BaseMessage]) -> bool:
-    """Return whether tool results all stand uncut in a request.
+    """Return whether all tool results are uncut in a request.
 
     Example:
         >>> result = ToolMessage("42", tool_call_id="1")

@@ -32,7 +32,7 @@ from langchain_tokenmem.errors import ScopeError, TokenMemoryError
 from langchain_tokenmem.storage.transcripts import TranscriptRow
 
 _ON_A_PAGE = 50
-"""Sessions of one page of the list, and most hits of a search."""
+"""Sessions on one page of the list, and maximum hits of a search."""
 
 
 def policy() -> str:
@@ -56,7 +56,7 @@ def session_page(
         found: Where the session is.
         session: Its id.
         window: Tokens of the context window; see `session_calls`.
-        home: Address of the list of sessions; empty where there is none.
+        home: Address of the list of sessions; empty if there is none.
 
     Raises:
         ScopeError: When there is no such session.
@@ -152,7 +152,7 @@ def _costs(call: dict[str, Any], before: dict[str, Any] | None, new: int) -> dic
     Args:
         call: The call.
         before: The call before it; None for the first.
-        new: Tokens behind the prefix that it shares with the call before.
+        new: Tokens after the prefix that it shares with the call before.
     """
     cached = max(0, min(call["tokens"] - new, before["tokens"])) if before else 0
     known = min(call["whole"], before["whole"]) if before else 0
@@ -167,11 +167,11 @@ def _costs(call: dict[str, Any], before: dict[str, Any] | None, new: int) -> dic
 
 
 def _as_data(value: Any) -> Markup:
-    """Return JSON that can stand in a script element: nothing in it can end the element."""
+    """Return JSON that is safe in a script element: nothing in it can end the element."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(text)  # noqa: S704  # no sign of HTML is left in it
+    return Markup(text)  # noqa: S704  # no HTML character is left in it
 
 
 def _rendered(**values: Any) -> str:
@@ -187,7 +187,7 @@ def _file(name: str) -> str:
 
 HOST = "127.0.0.1"
 _DIGITS = 8
-"""Of the number of a page."""
+"""Maximum digits of the number of a page."""
 
 
 class PageServer(ThreadingHTTPServer):
@@ -199,7 +199,7 @@ class PageServer(ThreadingHTTPServer):
         window: Tokens of the context window; see `session_calls`.
 
     Attributes:
-        address: Where the list is, the token included. Any other address is answered with 404.
+        address: Address of the list, including the token. Any other address is answered with 404.
 
     Raises:
         OSError: When the port is taken.
@@ -214,7 +214,7 @@ class PageServer(ThreadingHTTPServer):
         self.address = f"http://{HOST}:{self.server_port}/{self.token}/"
 
     def page(self, path: str, query: dict[str, str]) -> str | None:
-        """Return the page at a path behind the token; None where there is none."""
+        """Return the page at a path after the token; None if there is none."""
         if path == "session":
             return session_page(self.found, query.get("name", ""), self.window, home="./")
         if path:
@@ -235,7 +235,7 @@ class _Handler(BaseHTTPRequestHandler):
         address = urlsplit(self.path)
         _, token, path = [*address.path.split("/", 2), "", ""][:3]
         query = {key: values[0] for key, values in parse_qs(address.query).items()}
-        # A name that an attacker lets point to this machine comes with its own host.
+        # A domain that an attacker points to this machine comes with its own host.
         host = self.headers.get("Host", "")
         known_host = host in {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}
         given = hmac.compare_digest(token.encode(), self.server.token.encode())
@@ -264,4 +264,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Write nothing: the address has the token."""
+        """Write nothing: the address contains the token."""

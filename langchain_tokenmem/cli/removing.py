@@ -35,7 +35,7 @@ def redact(
     ],
     session: Session = None,
     user: User = None,
-    replacement: Annotated[str, typer.Option(help="Stands in place of the words.")] = "[redacted]",
+    replacement: Annotated[str, typer.Option(help="Text in place of the words.")] = "[redacted]",
     *,
     everywhere: Annotated[
         bool, typer.Option("--everywhere", help="All sessions and notes of the store.")
@@ -50,8 +50,8 @@ def redact(
 ) -> None:
     """Remove words for good: from messages in all wordings, states, checkpoints and notes.
 
-    Asks before it does. An argument stays in the history of the shell: `-` reads the words from
-    stdin. Run it again after an interruption.
+    Asks for confirmation first. An argument stays in the history of the shell: `-` reads the words
+    from stdin. Run it again after an interruption.
     """
     from langchain_tokenmem.cli.stored_sessions import our_saver
 
@@ -83,7 +83,7 @@ def erase(
 ) -> None:
     """Erase everything of a session, a thread with its sub-graphs, or a user.
 
-    Asks before it does.
+    Asks for confirmation first.
     """
     from langchain_tokenmem.cli.stored_sessions import our_saver
     from langchain_tokenmem.storage.redaction import RemovalReceipt
@@ -104,7 +104,7 @@ def erase(
 def _remove(
     work: Callable[..., RemovalReceipt], done: str, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
-    """Count what would go, ask whether to go on, remove it, and print the receipt."""
+    """Count what would be removed, ask for confirmation, remove it, and print the receipt."""
     found = work(dry_run=True)
     if found.counts and not dry_run:
         if not yes:

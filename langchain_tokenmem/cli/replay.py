@@ -54,13 +54,13 @@ class RecordedConversation:
 
 
 def load_conversations(path: Path) -> list[RecordedConversation]:
-    """Read every conversation of a file that `tokenmem import` reads, but an export.
+    """Read every conversation of a file that `tokenmem import` reads, except an export.
 
     Args:
         path: JSON Lines, or one JSON value.
 
     Raises:
-        HistoryImportError: When it holds something else; the error names the place.
+        HistoryImportError: When it contains something else; the error names the place.
         OSError: When it cannot be read.
 
     Example:
@@ -94,19 +94,19 @@ class CallReport:
     Attributes:
         place: Place in the recording of the answer that the call gave.
         tokens: Tokens of the request, counted outside.
-        limit: Most tokens that the memory promised.
+        limit: Maximum tokens that the memory promised.
         whole: Tokens of the request if everything had been sent.
-        cached: Tokens at the request's beginning that the former request began with, too.
+        cached: Tokens at the request's beginning that the previous request also began with.
         cacheable: The same, if everything had been sent every time.
         price: Price under prompt caching, in tokens at full price; see `cli.measures`.
         whole_price: The same, if everything had been sent every time.
-        new: Tokens of the messages since the former request.
+        new: Tokens of the messages since the previous request.
         sent_again: Tokens at full price that are not new.
         coverage: Share of the recorded answer's literals that the request holds; None without any.
             See `cli.measures`.
-        far: The same of those outside of the newest part of the window.
-        fresh_whole: Whether all new tool results stand uncut; None without any.
-        keeps_prefix: Whether the request begins with all of the former one.
+        far: The same for those outside the newest part of the window.
+        fresh_whole: Whether all new tool results are uncut; None without any.
+        keeps_prefix: Whether the request begins with all of the previous one.
         declared: Whether the memory's state says that bytes sent before have changed.
         compacted: Whether messages were shortened before this call.
         summarized: Whether the running summary was written before this call.
@@ -148,12 +148,12 @@ class ConversationReport:
         messages: How many messages the recording has.
         window: Tokens that a request may have, answer included.
         calls: Every model call, in order.
-        verbatim: Messages of the recording that the last request holds unchanged.
+        verbatim: Messages of the recording that are unchanged in the last request.
         shown: Messages of the recording before the last request.
         new_tokens: Tokens of all messages before the last request, counted once.
         allowance: Changes of the prefix that the promise allows.
         fixed_tokens: Tokens of system messages and tools, which no memory can shrink.
-        budget_exceeded: The memory's error where the fixed parts exceeded its limit.
+        budget_exceeded: The memory's error if the fixed parts exceeded its limit.
     """
 
     name: str
@@ -176,7 +176,7 @@ class ConversationReport:
 
     @property
     def prefix_changes(self) -> int:
-        """Number of requests that did not begin with all of the former one."""
+        """Number of requests that did not begin with all of the previous one."""
         return sum(not call.keeps_prefix for call in self.calls)
 
 
@@ -198,13 +198,13 @@ def replay_conversation(
     Args:
         messages: The recording, with ids, oldest first.
         memory: The memory under test.
-        counter: Counts the requests outside of the memory; give the same one again to spare it
-            texts that it has counted. Default: an exact one for the budget's model.
+        counter: Counts the requests outside of the memory; give the same one again so that no text
+            is counted twice. Default: an exact one for the budget's model.
         tools: Tool schemas in every request.
         name: Name of the conversation in the report.
 
     Returns:
-        Every call, measured. Of a conversation whose fixed parts exceed the limit, the calls
+        Every call, measured. For a conversation whose fixed parts exceed the limit, the calls
         before that and the memory's error.
     """
     budget = memory.budget
@@ -242,7 +242,7 @@ def allowance(new_tokens: int, budget: TokenBudget) -> float:
     """Return how many changes of the prefix the promise allows for so many new tokens.
 
     One, and one more for every half of the room between `target` and `summarize_at` that was
-    filled: each change has to buy at least half of what it could.
+    filled: each change must gain at least half of what it could.
     """
     room = (budget.summarize_at - budget.target) * budget.context_window
     return 1 + new_tokens / (0.5 * room)
@@ -266,7 +266,7 @@ class _Replay:
 
         Args:
             history: The messages so far.
-            action: What the model has answered in the recording.
+            action: What the model answered in the recording.
         """
         counter, tools, former = self.counter, self.tools, self.state
         options: RequestOptions = {"tools": list(tools)} if tools else {}
@@ -297,7 +297,7 @@ class _Replay:
         self.state, self.request, self.history = state, view.messages, history
 
     def _with_tools(self, tokens: int) -> int:
-        """Tool schemas stand before everything else: cached as soon as anything is."""
+        """Add the tool schemas, which come first: cached as soon as anything is."""
         return tokens + self.counter.tools(self.tools) if tokens else 0
 
     def _priced(
@@ -324,7 +324,7 @@ class _Replay:
         request: Sequence[BaseMessage],
         action: BaseMessage,
     ) -> dict[str, Any]:
-        """Return what the request holds for its answer, as fields of the report."""
+        """Return what the request contains for its answer, as fields of the report."""
         texts, window = self.texts, self.memory.budget.context_window
         needed = needed_literals(texts, history, action)
         is_over = self.counter.request(request, self.tools) > window
@@ -341,21 +341,21 @@ class _Replay:
         """Return how full the window would have been without the conversation's first summary.
 
         All messages, with the cuts that were made before. A later summary starts from an earlier
-        one, and that is not asked here.
+        one, which is not measured here.
         """
         shown = [apply_cut(one, cuts[one.id]) if one.id in cuts else one for one in history]
         return self.counter.request(shown, self.tools) / self.memory.budget.context_window
 
 
 class ReplayTotals:
-    """The numbers of many calls: of one conversation, or of all.
+    """The figures of many calls: of one conversation, or of all.
 
     Args:
         reports: The conversations that are added up.
 
     Attributes:
         conversations: Conversations played to their end.
-        refused: Conversations whose fixed parts exceed the limit; counted apart.
+        refused: Conversations whose fixed parts exceed the limit; counted separately.
         calls: Model calls.
         largest: Tokens of the largest request.
         over_window: Requests over the window.
@@ -363,13 +363,13 @@ class ReplayTotals:
         illegal: Requests in which the audit found a fault.
         compactions: Calls before which messages were shortened.
         summaries: Calls before which the running summary was written.
-        verbatim: Messages that stood unchanged in the last requests.
+        verbatim: Messages that were unchanged in the last requests.
         shown: Messages before the last requests.
         sent: Tokens of all requests.
         whole: Tokens of all requests if everything had been sent.
         pairs: Requests that followed another one without a declared change of the prefix.
-        stable: Of those, the ones that began byte for byte with the former request.
-        changes: Requests that did not begin with the former one.
+        stable: Of those, the ones that began byte for byte with the previous request.
+        changes: Requests that did not begin with the previous one.
         allowed: Changes that the promise allows, per conversation, added up.
         over_allowance: Conversations with more changes than allowed.
         cached: Tokens that a prompt cache could have given.
@@ -378,9 +378,9 @@ class ReplayTotals:
         sent_again: Tokens at full price that are not new, as a share of the new ones.
         coverage: Mean share of the literals of a recorded answer that its request held.
         covering: Calls whose answers have such literals.
-        far: The same of the literals outside of the newest part of the window.
+        far: The same for the literals outside the newest part of the window.
         having_far: Calls whose answers have those.
-        fresh_whole: Calls whose new tool results all stood uncut, of `with_results`.
+        fresh_whole: Calls whose new tool results were all uncut, of `with_results`.
         fill: Median share of the window in use when a conversation's first summary was written.
         microseconds: The memory's own time for a call, on average.
         warnings: Warnings that the memory itself gave.
@@ -425,7 +425,7 @@ class ReplayTotals:
 
     @property
     def failed(self) -> bool:
-        """True where a promise was broken: a request was over its limit, or illegal."""
+        """True if a promise was broken: a request was over its limit, or illegal."""
         return bool(self.over_window or self.over_limit or self.illegal)
 
 
@@ -522,5 +522,5 @@ def _ratio(value: float | None) -> str:
 
 
 def _zero(count: int) -> str:
-    """Return a count that has to be zero, coloured by whether it is."""
+    """Return a count that must be zero, coloured by whether it is."""
     return f"[red]{count:,}[/red]" if count else "[green]0[/green]"

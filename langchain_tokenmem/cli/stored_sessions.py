@@ -53,7 +53,7 @@ _FIRST = 8
 
 @dataclass(frozen=True)
 class SessionFacts:
-    """What a list says of one session.
+    """What a list shows of one session.
 
     Attributes:
         session: Its id.
@@ -87,10 +87,10 @@ class StoredSessions:
     def page(
         self, *, user: str | None = None, matching: str = "", limit: int = 20, offset: int = 0
     ) -> tuple[list[SessionFacts], bool]:
-        """Return some sessions, those active last first, and whether there are no more."""
+        """Return some sessions, most recently active first, and whether there are no more."""
         counter = reference_counter()
         with self.store.database.reading("The list of sessions") as connection:
-            # One more than asked for: to count them all takes longer, the more there are.
+            # One more than asked for: counting them all takes longer the more there are.
             found = page_of_sessions(
                 connection, user_id=user, matching=matching, limit=limit + 1, offset=offset
             )
@@ -155,9 +155,9 @@ class StoredSessions:
         return sorted(hits, key=lambda hit: -hit.score)[:k]
 
     def checkpoints(self, session: str) -> list[dict[str, Any]]:
-        """Return the values of a thread's checkpoints, oldest first; none where it has none.
+        """Return the values of a thread's checkpoints, oldest first; empty if it has none.
 
-        A sub-graph has many namespaces, one for each task: its calls are played again.
+        A sub-graph has many namespaces, one for each task: its calls are replayed.
         """
         return [*self._checkpoints(session)][::-1]
 
@@ -215,8 +215,8 @@ def opened(source: str, session: str | None = None) -> Iterator[StoredSessions]:
     Args:
         source: Our store, a checkpointer's database or a table of chat histories (URL or SQLite
             file), an export, or a recording.
-        session: The only session that is needed: of another checkpointer's database no other
-            thread is read.
+        session: The only session that is needed: no other thread of another checkpointer's
+            database is read.
 
     Raises:
         ConfigurationError: When it is none of these.
@@ -258,7 +258,7 @@ def sqlite_file(given: str) -> Path | None:
 
 
 def check_file(given: str) -> None:
-    """Raise if a SQLite file is not there; opening it would make one."""
+    """Raise if a SQLite file does not exist; opening it would create one."""
     file = sqlite_file(given)
     if file is not None and not file.is_file():
         raise ConfigurationError(f"There is no file {file}.")
@@ -299,13 +299,13 @@ def sessions_of(
 ) -> Iterator[tuple[str, FileSession]]:
     """Yield the sessions of a file, or of a table of histories, each with the name that it gets.
 
-    One of a file that has no name is called like the file; several of them are numbered.
+    A session without a name in a file is named after the file; several are numbered.
 
     Args:
         kind: `messages` for a file, `sql` for a table.
         source: The file, or the database.
         table: The table.
-        session: Of a file the name of the first session, of a table the only one that is read.
+        session: For a file the name of the first session, for a table the only one that is read.
     """
     if kind == "sql":
         with history_engine(address_of(source)) as engine:
@@ -356,7 +356,7 @@ def target_saver(url: str, tables: TargetTables, *, allow: Sequence[str]) -> Ite
 def source_saver(
     url: str, tables: SourceTables, *, serde: Any, allow: Sequence[str]
 ) -> Iterator[Any]:
-    """Open the saver to copy from; where both are in a database, LangGraph's own is meant."""
+    """Open the saver to copy from; if a database has both, LangGraph's own is used."""
     if tables != "tokenmem":
         check_file(url)
         # Values are read as strictly as the target reads them.

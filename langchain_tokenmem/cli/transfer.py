@@ -27,7 +27,7 @@ Allow = Annotated[
     typer.Option("--allow", help="Type that the state may hold, as module:Class."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Force = Annotated[bool, typer.Option("--force", help="Write over a file that is there.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 SourceKind = Literal["auto", "messages", "sql", "checkpoints"]
 SourceTables = Literal["auto", "langgraph", "tokenmem"]
 TargetTables = Literal["tokenmem", "langgraph"]
@@ -45,14 +45,14 @@ def export_sessions(
     out: Annotated[Path | None, typer.Option(help="File to write; default: the output.")] = None,
     form: Annotated[
         Literal["jsonl", "json"],
-        typer.Option("--format", help="One message a line, or indented JSON."),
+        typer.Option("--format", help="One message per line, or indented JSON."),
     ] = "jsonl",
     *,
     force: Force = False,
 ) -> None:
     """Export whole sessions: messages with ids, times and edits, memory state and budget.
 
-    `tokenmem import` makes the same sessions of it.
+    `tokenmem import` restores the same sessions from it.
     """
     from langchain_tokenmem import TranscriptStore
     from langchain_tokenmem.cli.stored_sessions import address_of, check_file, sqlite_file
@@ -103,12 +103,12 @@ def import_sessions(
         typer.Argument(
             metavar="FROM",
             help="File of messages (OpenAI chat format, LangChain JSON, `tokenmem export`; JSON or "
-            "JSON Lines; .gz too), or a database: SQLite file, sqlite:/// or postgresql:// URL.",
+            "JSON Lines; also .gz), or a database: SQLite file, sqlite:/// or postgresql:// URL.",
         ),
     ],
     target: Annotated[str, typer.Argument(metavar="TO", help="URL of the store to import into.")],
     kind: Annotated[
-        SourceKind, typer.Option("--from", help="What FROM is; `auto` looks into it.")
+        SourceKind, typer.Option("--from", help="What FROM is; `auto` detects it.")
     ] = "auto",
     session: Annotated[
         str | None,
@@ -194,7 +194,7 @@ def migrate(
         str, typer.Argument(metavar="TO", help="URL of the store or database to copy into.")
     ],
     tables: Annotated[
-        SourceTables, typer.Option("--from", help="Whose tables FROM has; `auto` looks into it.")
+        SourceTables, typer.Option("--from", help="Whose tables FROM has; `auto` detects it.")
     ] = "auto",
     new_tables: Annotated[
         TargetTables,
@@ -209,8 +209,8 @@ def migrate(
 ) -> None:
     """Copy checkpointed threads into a store of this package, and prove it by reading back.
 
-    History, pending writes and metadata come along; FROM is only read. Run it again after an
-    interruption: it goes on where it stopped. With --to langgraph, TO gets the tables of a
+    History, pending writes and metadata are copied; FROM is only read. Run it again after an
+    interruption: it resumes where it stopped. With --to langgraph, TO gets the tables of a
     SqliteSaver (file) or a PostgresSaver (URL).
     """
     from langchain_tokenmem.adapters.migration import migrate_checkpoints
@@ -245,13 +245,13 @@ def migrate(
 
 
 def check_output(file: Path, *, force: bool, store: Path | None = None) -> None:
-    """Raise if a file must not be written: it is there, or is the store that is read."""
+    """Raise if a file must not be written: it exists, or is the store that is read."""
     if not file.exists():
         return
     if store is not None and file.samefile(store):
         raise ConfigurationError(f"{file} is the store itself; write to another file.")
     if not force:
-        raise ConfigurationError(f"{file} is there already; --force writes over it.")
+        raise ConfigurationError(f"{file} already exists; --force overwrites it.")
 
 
 def write_json(value: Any) -> None:
@@ -264,7 +264,7 @@ def write_json(value: Any) -> None:
 
 
 def some(lines: Sequence[str], *, verbose: bool) -> list[str]:
-    """Return the lines that a command lists: the first ones, and how many there are beside them."""
+    """Return the lines that a command lists: the first ones, and how many more there are."""
     if verbose or len(lines) <= _LISTED:
         return [*lines]
     return [*lines[:_LISTED], f"... and {len(lines) - _LISTED:,} more: --verbose lists them"]
@@ -282,7 +282,7 @@ def printable(text: str) -> str:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[..., None]]:
-    """Show a bar; what it gives is called with a description, steps done, and steps if known."""
+    """Show a bar; call what it yields with a description, steps done, and all steps if known."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     console = Console(stderr=True)
     with Progress(*columns, TimeElapsedColumn(), transient=True, console=console) as progress:

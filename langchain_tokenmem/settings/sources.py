@@ -1,7 +1,7 @@
 """Sources of settings: keywords, environment and a file, and the errors that name them.
 
-pydantic-settings reads the environment and merges the sources. Here every group is written as a
-dict first, so that sources merge field by field, and what no setting has the name of is refused.
+pydantic-settings reads the environment and merges the sources. Here every group is first written as
+a dict, so that sources merge field by field, and names of no setting are refused.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ FILES = ("tokenmem.yaml", "tokenmem.toml")
 """Files of the working directory that are read without being named."""
 
 _SHORT = {"budget": "context_window", "store": "url", "mode": "name", "turn_memory": "shown"}
-"""Groups for which one value may be given, with the field that it is of."""
+"""Groups for which one value may be given, with the field that it sets."""
 
 _ON = frozenset({"true", "yes", "on"})
 _OFF = frozenset({"none", "null", "false", "no", "off"})
 
 Sources = Mapping[str, Mapping[str, Any]]
-"""What each source gives, by its name, in order of precedence."""
+"""Values of each source, by its name, in order of precedence."""
 
 
 def sources_of(model: type[BaseSettings], keywords: Mapping[str, Any]) -> Sources:
     """Return what keywords, the environment and the file give, every group as a dict.
 
-    Where a source names a mode, modes of lower sources are left out.
+    If a source names a mode, modes of lower sources are left out.
 
     Raises:
-        ConfigurationError: When the file cannot be read, or a variable would not be followed.
+        ConfigurationError: When the file cannot be read, or a variable would be ignored.
     """
     given = {"keyword": keywords, "variable": _variables(model)}
     if (file := _settings_file()) is not None:
@@ -65,7 +65,7 @@ def sources_of(model: type[BaseSettings], keywords: Mapping[str, Any]) -> Source
 
 
 def _as_group(name: str, field: FieldInfo | None, value: Any) -> Any:
-    """Return the value of a group as a dict, or None where it is switched off."""
+    """Return the value of a group as a dict, or None if it is switched off."""
     group = None if field is None else group_in(field.annotation)
     if field is None or group is None:
         return value
@@ -94,11 +94,11 @@ class _Environment(EnvSettingsSource):
             decoded = value
         name = field.alias if field is not None and field.alias else field_name
         group = _as_group(name, field, decoded)
-        return value if group is None else group  # None would be no value at all
+        return value if group is None else group  # None would mean no value at all
 
 
 def _variables(model: type[BaseSettings]) -> dict[str, Any]:
-    """Return the values of the variables; those that name no setting are among them."""
+    """Return the values of the variables; including those that name no setting."""
     found = _Environment(model)()
     for name, value in os.environ.items():
         if not name.upper().startswith(PREFIX) or name.upper() == CONFIG or not value:
@@ -110,7 +110,7 @@ def _variables(model: type[BaseSettings]) -> dict[str, Any]:
         for key in path if path[0] in fields_of(model) else ():
             if not isinstance(here, dict) or key not in here:
                 raise ConfigurationError(
-                    f"The variable {name} is covered by a shorter one: give one."
+                    f"The variable {name} is covered by a shorter one: set only one."
                 )
             here = here[key]
     return found
@@ -150,13 +150,13 @@ def _content(file: Path) -> dict[str, Any]:
         else:
             _check_unique(yaml.compose(text, yaml.SafeLoader))
             content = yaml.safe_load(text)
-            json.dumps(content, default=str)  # refuses what contains itself
+            json.dumps(content, default=str)  # refuses values that contain themselves
     except (OSError, ValueError, TypeError, yaml.YAMLError, RecursionError) as error:
         raise ConfigurationError(f"{file} cannot be read: {error}") from error
     if content is None:
         return {}
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
-        raise ConfigurationError(f"{file} holds no names with values.")
+        raise ConfigurationError(f"{file} contains no names with values.")
     return content
 
 
@@ -211,12 +211,12 @@ def variable_of(path: tuple[str, ...]) -> str:
 def configuration_error(
     model: type[BaseModel], error: ValidationError, sources: Sources
 ) -> ConfigurationError:
-    """Return the error that names every value that cannot be, and its place.
+    """Return the error that names every invalid value and its place.
 
     Args:
         model: The settings.
-        error: The faults that pydantic found.
-        sources: What was given.
+        error: The errors that pydantic found.
+        sources: The given values.
     """
     places = places_of(sources)
     lines = []
@@ -268,7 +268,7 @@ class Setting:
 
     @property
     def default(self) -> Any:
-        """The value where nothing gives one, in a group that is on."""
+        """The value if no source gives one, in a group that is on."""
         return self.field.get_default(call_default_factory=True)
 
 
@@ -288,7 +288,7 @@ def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def group_in(annotation: Any) -> type[BaseModel] | None:
-    """Return the group that a field holds; None where it holds a value."""
+    """Return the group that a field contains; None if it contains a value."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if get_origin(annotation) in {Union, types.UnionType}:

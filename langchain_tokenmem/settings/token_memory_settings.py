@@ -249,8 +249,8 @@ HIDDEN = "***"
 
 _HEAD = (
     f"# Settings of langchain-tokenmem: {FILES[0]} in the working directory, or the file that the",
-    f"# variable {CONFIG} names. What is commented out has its default; where that is none, an",
-    "# example stands there. To give one, remove `# ` in front of it, and of its group.",
+    f"# variable {CONFIG} names. Settings that are commented out have their default; without one,",
+    "# an example is shown. To set one, remove the `# ` before it, and before its group.",
     "",
 )
 
@@ -271,7 +271,7 @@ def _shown_default(setting: Setting) -> str:
 
 
 def example_file() -> str:
-    """Return a file of settings in YAML, every one commented out, with what it is for."""
+    """Return a file of settings in YAML, every one commented out, with its description."""
     return "\n".join([*_HEAD, *_example(TokenMemorySettings, "# ")]) + "\n"
 
 
@@ -318,7 +318,7 @@ def _shown(field: FieldInfo, path: tuple[str, ...], value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a value as a file in YAML has it."""
+    """Return a value as it is written in a YAML file."""
     if isinstance(value, timedelta):
         return TypeAdapter(timedelta).dump_json(value).decode().strip('"')
     if isinstance(value, dict):

@@ -18,22 +18,22 @@ class SummaryRequest:
     """Request for one entry of the running summary.
 
     The running summary is a log of entries, each written once. An entry is about `messages` alone;
-    what stands in the entries before it is not told again, only what changed since.
+    it does not repeat the entries before it, only what has changed since.
 
     Attributes:
-        messages: The messages to note, as they were said, oldest first, never empty. Where
-            `condenses`, the entries of the log to make one of: human messages named
-            `earlier_notes`, the oldest first.
-        max_tokens: Most tokens, by `count_text`, that the answer may have.
+        messages: The messages to note, as they were said, oldest first, never empty. With
+            `condenses`, the entries of the log to merge into one: human messages named
+            `earlier_notes`, oldest first.
+        max_tokens: Maximum tokens of the answer, by `count_text`.
         count_text: Counts the tokens of a text.
         prior: Text of the entries so far, oldest first: context, not to be repeated.
-        instruction: What the caller asks of this one entry.
-        sent: The main request as the model has last seen it, up to the last of `messages`, for
+        instruction: The caller's instruction for this one entry.
+        sent: The main request as the model last saw it, up to the last of `messages`, for
             summarizers that reuse its cached prefix.
         sent_tokens: Tokens of `sent` and of its tools, as the memory counts requests.
-        condenses: Whether `messages` are entries of the log, of which one shorter entry is made.
-        called: The model that the main request is for; None where it is not known.
-        tools: Tools that the main request carries, as `bind_tools` takes them.
+        condenses: Whether `messages` are entries of the log, to be made into one shorter entry.
+        called: The model that the main request is for; None if unknown.
+        tools: Tools of the main request, as `bind_tools` takes them.
         settings: Other keywords of the main call, such as `tool_choice`.
         sections: Headings of an entry in the session's mode; empty for those of the summarizer.
     """
@@ -63,10 +63,10 @@ class Summary:
         calls: Model calls that it took, failed ones included.
         input_tokens: Tokens that the model reports as read.
         output_tokens: Tokens that the model reports as written.
-        cost: What the model reports as its price; None where it reports none.
+        cost: Price that the model reports; None if it reports none.
         failures: Why attempts were refused, in order.
         sources: For each line of `text` the places in `SummaryRequest.messages` that it was taken
-            from, none for a heading; empty where the summarizer does not know.
+            from, none for a heading; empty if the summarizer does not know.
     """
 
     text: str
@@ -89,7 +89,7 @@ class Summarizer(Protocol):
 
     @property
     def is_quick(self) -> bool:
-        """True where a summary is cheap enough to be made inside a turn."""
+        """True if a summary is cheap enough to be made inside a turn."""
 
     def wants(self, messages: Sequence[BaseMessage]) -> bool:
         """Return whether a batch is worth a summary while the budget does not force one."""
@@ -98,7 +98,7 @@ class Summarizer(Protocol):
         """Return the entry for the request's messages.
 
         Raises:
-            SummaryError: When there is none, not even a fallback.
+            SummaryError: When there is no entry, not even from a fallback.
         """
 
     async def asummarize(self, request: SummaryRequest) -> Summary:
@@ -127,7 +127,7 @@ def check_answer(answer: BaseMessage, request: SummaryRequest, sections: Sequenc
     Args:
         answer: The answer of the model.
         request: The request for the summary.
-        sections: Headings of which one makes notes of any text; empty for free form.
+        sections: Headings; a text with one of them counts as notes; empty for free form.
 
     Raises:
         SummaryError: When it is blank, too short, over the limit, cut off, a tool call, or the

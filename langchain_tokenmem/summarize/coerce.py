@@ -19,8 +19,8 @@ from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 from langchain_tokenmem.summarize.model import ModelSummarizer
 
 SummaryFunction = Callable[..., str | Awaitable[str]]
-"""`f(messages, prior, instruction, max_tokens) -> text`, or any first part of these, sync or
-async. The text is the entry about `messages` alone; `prior` is what the log holds already."""
+"""`f(messages, prior, instruction, max_tokens) -> text`, or with only the first of these, sync or
+async. The text is the entry about `messages` alone; `prior` is what the log already contains."""
 
 AnySummarizer = Summarizer | Runnable[Any, Any] | SummaryFunction | str
 
@@ -50,16 +50,16 @@ def as_summarizer(given: AnySummarizer | None) -> Summarizer:
     if callable(given):
         return FunctionSummarizer(given)
     raise ConfigurationError(
-        f"{given!r} is no summarizer; give a chat model, its name, a runnable or a function."
+        f"{given!r} is not a summarizer; give a chat model, its name, a runnable or a function."
     )
 
 
 class FunctionSummarizer:
     """A function as a summarizer, sync or async; its text is checked like a model's.
 
-    The text becomes one entry of a log, beside the entries before it. A function that returns the
-    prior text with its own, as for a summary that is written anew each time, would double it.
-    Where entries are condensed into one, they are the messages: human ones named `earlier_notes`.
+    The text becomes one entry of a log, after the earlier entries. A function that returns the
+    prior text with its own, as for a summary that is rewritten each time, would duplicate it. When
+    entries are condensed into one, they are the messages: human ones named `earlier_notes`.
 
     Args:
         function: `(messages, prior, instruction, max_tokens) -> text`; it may take fewer.
@@ -86,11 +86,11 @@ class FunctionSummarizer:
         self._fallback = ExtractiveSummarizer()
 
     def wants(self, messages: Sequence[BaseMessage]) -> bool:
-        """Return True: a function decides for itself what is worth its while."""
+        """Return True: a function decides for itself what is worth summarizing."""
         return bool(messages)
 
     def summarize(self, request: SummaryRequest) -> Summary:
-        """Return the function's text, or the extractive summary where it fails."""
+        """Return the function's text, or the extractive summary if it fails."""
         return self._summary(request, _run)
 
     async def asummarize(self, request: SummaryRequest) -> Summary:
@@ -116,7 +116,7 @@ class FunctionSummarizer:
 
 
 def _run(text: Awaitable[str]) -> str:
-    """Wait for a text on a loop of its own: the caller may be inside one, as every notebook is."""
+    """Wait for a text on its own event loop: the caller may be inside one, as in a notebook."""
     return in_new_thread(lambda: asyncio.run(_awaited(text)), "tokenmem-summary").result()
 
 

@@ -1,6 +1,6 @@
 """Extractive summarizer: an index into the conversation, without a model, exact to the token.
 
-It writes whole entries, and the tool calls behind the notes of a model.
+It writes whole entries, and the tool calls after the notes of a model.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from langchain_tokenmem.summarize.log_lines import (
 from langchain_tokenmem.summarize.whole_pieces import cut_at_words
 
 HEADING = "## Tool calls"
-"""Line before the calls, behind a model's notes."""
+"""Line before the calls, after a model's notes."""
 
 _NOTHING = "Nothing to note."
 _FEWEST = 16
 """Fewer tokens are not worth a heading."""
 
 _MOST_USED, _MOST_OTHERS = 20, 12
-"""Values of one result that a call shows: those that were used later, and others."""
+"""Maximum values of one result that a call shows: those that were used later, and others."""
 
 _TIMES = re.compile(r" \(\u00d7(\d+)\)(?=: )")
 
@@ -66,7 +66,7 @@ class ExtractiveSummarizer:
         return "ExtractiveSummarizer()"
 
     def wants(self, messages: Sequence[BaseMessage]) -> bool:
-        """Return True: nothing is paid for it."""
+        """Return True: it costs nothing."""
         return bool(messages)
 
     def summarize(self, request: SummaryRequest) -> Summary:
@@ -77,7 +77,7 @@ class ExtractiveSummarizer:
 
         Returns:
             The entry with the sources of its lines; its text is never over `request.max_tokens` by
-            `request.count_text`, and empty only where not even one character fits.
+            `request.count_text`, and empty only if not even one character fits.
         """
         lines = earlier_lines(request.messages) if request.condenses else lines_of(request.messages)
         entry = written(lines, request, request.max_tokens)
@@ -86,7 +86,7 @@ class ExtractiveSummarizer:
         return Summary(text, self.name, self.prompt_version, sources=sources)
 
     async def asummarize(self, request: SummaryRequest) -> Summary:
-        """Return one entry, made on another thread.
+        """Return one entry, made in another thread.
 
         Args:
             request: See `summarize`.
@@ -103,8 +103,8 @@ def written(lines: Sequence[Line], request: SummaryRequest, most: int) -> Writte
 
     Args:
         lines: The lines.
-        request: What is asked of the entry.
-        most: Most tokens.
+        request: The request for the entry.
+        most: Maximum tokens.
     """
     entry = _Entry(lines, most, request.count_text, request.prior or "")
     pieces = [piece for line in lines for piece in line]
@@ -149,12 +149,12 @@ class _Entry:
 
     Attributes:
         lines: The lines that it could show.
-        most: Tokens that it may have.
+        most: Maximum tokens.
         count_text: Counts the tokens of a text.
-        known: Text in front of it: a value in it is not repeated.
+        known: Text before it: a value in it is not repeated.
         shown: What it shows of a piece, by the identity of the piece.
         used: Tokens of all that.
-        told: How many pieces have a line in common.
+        told: How many pieces share a line.
         changes: What was shown of a piece before each change.
     """
 
@@ -168,9 +168,9 @@ class _Entry:
     changes: list[tuple[int, _Shown | None]] = field(default_factory=list)
 
     def fill(self, pieces: Sequence[Piece]) -> None:
-        """Show pieces step by step, in each step the first ones first.
+        """Show pieces step by step, in each step in the order of the pieces.
 
-        The second step adds what the first one has left.
+        The second step adds what the first one left out.
         """
         self.show(pieces, Kind.USER, Kind.ANSWER, with_names=True)
         self.show(pieces, Kind.USER, Kind.ANSWER)
@@ -295,7 +295,7 @@ class _Entry:
                 self.shown[key] = before
 
     def _lines(self) -> Written:
-        """Return the lines; of those that read the same the last one, which counts the others."""
+        """Return the lines; of identical ones only the last, which counts the others."""
         found: dict[str, list[list[_Shown]]] = {}
         for line in self.lines:
             shown = [self.shown[id(piece)] for piece in line if id(piece) in self.shown]
@@ -322,7 +322,7 @@ def _of(pieces: Sequence[Piece], *kinds: Kind) -> list[Piece]:
 
 
 def _told_once(same: list[list[_Shown]]) -> tuple[str, tuple[int, ...]]:
-    """Return the last of some lines that read the same, which counts the others, and the places."""
+    """Return the last of some identical lines, which counts the others, and the places."""
     first, *others = same[-1]
     text = first.text
     if len(same) > 1:
@@ -335,7 +335,7 @@ def _told_once(same: list[list[_Shown]]) -> tuple[str, tuple[int, ...]]:
 
 
 def _key_of_shown(shown: _Shown) -> str:
-    """Return what pieces that read the same share; calls and short replies share nothing."""
+    """Return the key that identical pieces share; calls and short replies share none."""
     if shown.piece.tool or len(shown.text) <= SPEECH_LENGTHS[0]:
         return str(id(shown.piece))
     return _TIMES.sub("", shown.text, count=1)
@@ -354,12 +354,12 @@ def _with_reference(piece: Piece, text: str) -> str:
 class ToolExtracts:
     """Tool calls of a batch, which share an entry with a model's notes.
 
-    A model's notes keep decisions and reasons; of the files, commands, ids and values of a long run
-    of tools they leave out most. These are read from the messages, so that none can be wrong.
+    A model's notes keep decisions and reasons, but omit most of the files, commands, ids and values
+    of a long run of tools. These are read from the messages, so that none can be wrong.
 
     Attributes:
         request: The request for the entry.
-        share: Share of the entry's tokens that is kept for them.
+        share: Share of the entry's tokens that is reserved for them.
     """
 
     request: SummaryRequest
@@ -372,9 +372,9 @@ class ToolExtracts:
         return replace(self.request, max_tokens=self.request.max_tokens - size)
 
     def behind(self, summary: Summary) -> Summary:
-        """Return a summary with the calls behind its text, as far as the limit leaves room.
+        """Return a summary with the calls after its text, as far as the limit leaves room.
 
-        Values that the text holds already are not shown again.
+        Values that are already in the text are not repeated.
         """
         prior = "\n\n".join(filter(None, [self.request.prior, summary.text]))
         request, notes = replace(self.request, prior=prior), f"{summary.text}\n{HEADING}"

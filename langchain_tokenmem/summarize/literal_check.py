@@ -1,10 +1,10 @@
-"""Check of an entry's literals: paths, identifiers, numbers and quotes that nobody said.
+"""Check of an entry's literals: paths, identifiers, numbers and quotes that no one said.
 
-A model that writes notes can make up a path or a number that looks right. What neither the noted
-messages, nor the earlier notes, nor the first request hold is refused. Dates, times, counts and
-sums are left alone: a summary may say them in its own way.
+A model that writes notes can make up a path or a number that looks right. Literals that are neither
+in the noted messages, nor in the earlier notes, nor in the first request are refused. Dates, times,
+counts and sums are not checked: a summary may put them differently.
 """
-# ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
+# ruff: noqa: RUF001 - the punctuation of other scripts is intended
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _TOKEN = re.compile(r"[\w.'’-]+")
 _ELLIPSIS = re.compile(r"\.{3,}|…|\*+")
 _ENDINGS = ("s", "es", "ed", "ing", "'s")
 _UNBOUND = 8
-"""Characters from which a literal may stand inside of a longer word."""
+"""Characters from which a literal may be part of a longer word."""
 
 _THOUSAND = 3
-"""Digits behind a separator of thousands."""
+"""Digits after a thousands separator."""
 
 
 class KnownText:
@@ -61,7 +61,7 @@ class KnownText:
         self._numbers = {one for found in NUMBER.findall(text) for one in values_of(found)}
 
     def has_words(self, literal: str) -> bool:
-        """Return whether the words of a literal stand one after the other; an ellipsis parts it."""
+        """Return whether the words of a literal follow one another; an ellipsis splits it."""
         pieces = _ELLIPSIS.split(_THOUSANDS.sub("", plain(literal)))
         return all(self._has_piece(one) or self._has_piece(one.removesuffix("s")) for one in pieces)
 
@@ -75,7 +75,7 @@ class KnownText:
         return "." in parts[-1] or all(map(self.has_words, parts))
 
     def has_number(self, number: str) -> bool:
-        """Return whether a number is known, as a rounded one, too, or as a share for a percent."""
+        """Return whether a number is known, even rounded, or as a share for a percentage."""
         values = values_of(number)
         if not values.isdisjoint(self._numbers):
             return True
@@ -153,7 +153,7 @@ _ASIDE = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""What a summary may say in its own way."""
+"""What a summary may put differently."""
 
 _SUM = re.compile(
     r"\b(?:total|totals|totalling|totaling|sum|sums|altogether|combined|overall|difference|remaining"
@@ -208,14 +208,14 @@ def unknown_literals(text: str, known: KnownText) -> list[str]:
 
 
 def without_lines(text: str, is_refused: Callable[[str], bool]) -> tuple[str, list[str]]:
-    r"""Return a text without the bullets that are refused, and these.
+    r"""Return a text without the refused bullets, and the refused bullets.
 
-    A bullet goes with the lines that belong to it, of prose only the sentence; a heading goes when
-    nothing is left under it.
+    A bullet is removed with the lines that belong to it, in prose only the sentence; a heading is
+    removed when nothing is left under it.
 
     Args:
         text: The text of an entry.
-        is_refused: Tells of a bullet or sentence whether it is refused.
+        is_refused: Returns whether a bullet or sentence is refused.
 
     Example:
         >>> notes = "## Files\n- a.py is new\n## State\n- b.py is open"
@@ -228,7 +228,7 @@ def without_lines(text: str, is_refused: Callable[[str], bool]) -> tuple[str, li
     for line in text.split("\n"):
         indent = len(line) - len(line.lstrip())
         if depth is not None and line.strip() and indent > depth:
-            continue  # belongs to the bullet that went
+            continue  # belongs to the removed bullet
         depth = None
         if not _BULLET.match(line) and not _is_heading(line):
             kept = [part for part in _SENTENCE.split(line) if not is_refused(part)]
@@ -266,7 +266,7 @@ def _unknown_in(line: str, known: KnownText) -> Iterator[str]:
     line = plain(line)
     said = _MARKER.sub("", line)
     if not said.strip() or known.has_words(said):
-        return  # cited as it stands
+        return  # cited verbatim
     line = _CURRENCY.sub(r"\1 ", _GROUPED.sub(",", line))
     aside = [match.span() for match in _ASIDE.finditer(line)]
     for found in find_identifiers(line):
@@ -311,7 +311,7 @@ def _is_known_number(number: str, known: KnownText) -> bool:
 
 
 def _is_known_quote(quote: str, known: KnownText) -> bool:
-    """Return whether a quote was said, but for a few of its words, or is a word of the writer."""
+    """Return whether a quote was said, but for a few words, or is a word of the writer."""
     words = quote.split()
     is_plain = len(words) < _WORDS_OF_A_QUOTE and not _QUOTABLE.search(quote)
     if is_plain or known.has_words(quote):

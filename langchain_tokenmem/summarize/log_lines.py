@@ -35,7 +35,7 @@ from langchain_tokenmem.summarize.whole_pieces import (
 )
 
 SPEECH_LENGTHS, NOTE_LENGTHS = (45, 240, 700), (110, 260)
-"""Characters of the forms of a message, and of what an assistant says beside a call."""
+"""Characters of the forms of a message, and of what an assistant says with a call."""
 
 _SHORT_NOTE = 40
 _BEGINNING = 1_000
@@ -65,9 +65,9 @@ class Piece:
         values: Values in the result, each with whether it was used later.
         between: Separator of these values.
         size: Size of the result, shown if no value fits.
-        tool: The tool; empty where it is no call.
-        key: What equal pieces share, of which the last one stands for all; empty for a short
-            reply, which means something else each time.
+        tool: The tool; empty if it is not a call.
+        key: What equal pieces share, of which the last one represents all; empty for a short
+            reply, which means something different each time.
         repeats: How often the same was said before.
     """
 
@@ -90,12 +90,12 @@ class Piece:
 
     @cached_property
     def has_names(self) -> bool:
-        """Whether its shortest form holds an identifier, which can only be copied."""
+        """Whether its shortest form contains an identifier, which can only be copied."""
         return any(find_identifiers(self.forms[0]))
 
 
 Line = list[Piece]
-"""One line: a piece, or calls of the same tool that follow on each other."""
+"""One line: a piece, or consecutive calls of the same tool."""
 
 
 def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
@@ -152,7 +152,7 @@ def _spoken(text: str, role: str, place: int, *, has_calls: bool) -> Piece | Non
         kind, speaker = (Kind.USER, user) if role == "human" else (Kind.ANSWER, "Assistant")
         forms = [f"{speaker}: {form}" for form in forms_of(text, SPEECH_LENGTHS)]
         return Piece(kind, forms, (place,), key=_key_of(role, text))
-    # The last sentence beside a call announces it; the call says it itself.
+    # The last sentence before a call announces it, and adds nothing to the call.
     found = " ".join(sentences(without_code(text))[:-1])
     if len(found) < _SHORT_NOTE or not any(find_identifiers(found)):
         return None
@@ -204,7 +204,7 @@ def _without_references(text: str) -> str:
 
 
 def _joined(pieces: Sequence[Piece]) -> list[Line]:
-    """Return lines; neighbouring calls of the same tool share one."""
+    """Return lines; consecutive calls of the same tool share one."""
     lines: list[Line] = []
     for piece in pieces:
         if piece.tool and lines and lines[-1][-1].tool == piece.tool:
@@ -261,7 +261,7 @@ def _earlier_line(line: str, place: int) -> Line:
 
 
 def _parts_of(line: str) -> list[tuple[str, str]]:
-    """Return the pieces of a line with their references; a text of another kind has none."""
+    """Return the pieces of a line with their references; other texts have none."""
     if not _REFERENCE.match(line):
         return [("", line)]
     found = _REFERENCE.split(line)[1:]  # reference, text, reference, text ...

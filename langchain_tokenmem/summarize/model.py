@@ -55,19 +55,19 @@ MIN_TOKENS = 100
 their place lower the price from 0.54 to 0.43 and lose no far literal (`benchmarks/price.py`)."""
 
 _SHORTER = 20
-"""How much shorter than the batch notes of few tokens may be."""
+"""How many times shorter than the batch notes of few tokens may be."""
 
 _TARGETS = (1.0, 0.7, 0.5)
-"""Share of the token limit that each attempt asks for: models count badly, and run over."""
+"""Share of the token limit that each attempt asks for: models count badly, and exceed it."""
 
 _MAX_NOTES = 4
-"""Notes, old or new, take at most this part of the window: both have to stand in one request."""
+"""The window divided by this is the maximum of old or new notes: both must fit in one request."""
 
 _PART_NOTES = 8
-"""Notes on one part of a transcript take at most this part of the window."""
+"""The window divided by this is the maximum of notes on one part of a transcript."""
 
 _MOST_NAMED = 12
-"""Literals that a second order names."""
+"""Maximum literals that a second request names."""
 
 _HEADING_LINE = re.compile(r"^\s*#.*$", re.MULTILINE)
 
@@ -82,34 +82,33 @@ class ModelSummarizer:
     r"""Writes entries of the running summary with a chat model, or any runnable to a message.
 
     Every evicted character is read by exactly one call that counts, in parts that fit the model's
-    own window. Answers that are no notes are refused and asked for again, shorter; after three
-    failures the extractive summarizer writes, and the model is left alone for a while. Literals
-    that nobody said are named in one more call; bullets that still have them are left out. Behind
-    its notes stand extracts of the tool calls, which no model has to copy. The model's tokens stay
+    own window. Answers that are not notes are refused and requested again, shorter; after three
+    failures the extractive summarizer writes, and the model is not called for a while. Literals
+    that no one said are named in one more call; bullets that still have them are left out. Extracts
+    of the tool calls follow the notes, so that no model has to copy them. The model's tokens stay
     out of the user's stream.
 
     Args:
         model: The model; it is not changed.
         window: Its context window in tokens; default: from its profile, else 16,384.
-        prompts: The words of the requests.
+        prompts: Templates of the requests.
         language: Language of the notes; default: the user's.
-        min_messages: Meaningful human and AI messages from which a batch is worth a call.
-        min_characters: Or characters of them.
-        min_tokens: Room for notes, in tokens, from which the model is always asked. In less, the
+        min_messages: Number of meaningful human and AI messages that make a batch worth a call.
+        min_characters: Or number of their characters.
+        min_tokens: Room for notes, in tokens, from which the model is always called. With less, the
             fallback writes about a batch of over twenty times as many tokens: the model would read
             all of it for a sentence or two.
         reuse_prefix: Send the main request with its tools and settings, up to its last complete
-            group, with one instruction behind it: a provider's prompt cache then hits. True: where
-            it fits the model's window. None: where it is cheaper, too, and the called model is
-            known to be this one (`requests.is_cheaper_reused` has the formula). Never for
-            another model than the called one, and not where that is made to call a tool or bound to
-            a form of answer: then, and where False, the model is unbound from these and reads the
-            batch alone.
-        tool_share: Share of an entry's tokens that extracts of its tool calls have, if they need
-            so many; the model has the others. What it leaves is theirs, too. 0.0: no extracts.
-        fallback: Writes where the model fails.
-        cool_down_s: Seconds that the model is left alone after three failures.
-        clock: Gives seconds that only grow.
+            group, followed by one instruction, so that a provider's prompt cache hits. True: if it
+            fits the model's window. None: if it is also cheaper, and the called model is known to
+            be this one (`requests.is_cheaper_reused` has the formula). Never for a model other than
+            the called one, nor if that is forced to call a tool or bound to a response format:
+            then, and if False, the model is unbound from these and reads the batch alone.
+        tool_share: Share of an entry's tokens for extracts of its tool calls, if they need so many;
+            the rest is for the model. They also get what it leaves unused. 0.0: no extracts.
+        fallback: Writes if the model fails.
+        cool_down_s: Seconds for which the model is not called after three failures.
+        clock: Monotonic clock, in seconds.
 
     Example:
         >>> from langchain_core.language_models import FakeListChatModel
@@ -159,9 +158,9 @@ class ModelSummarizer:
         return f"ModelSummarizer({self.name!r})"
 
     def wants(self, messages: Sequence[BaseMessage]) -> bool:
-        """Return whether a batch holds enough words of people and models to be worth a call.
+        """Return whether a batch has enough text by people and models to be worth a call.
 
-        Tool results and tool calls do not count: an extract says of them what there is to say.
+        Tool results and tool calls do not count: an extract covers all that matters in them.
         """
         said = (message for message in messages if role_of(message) in {"human", "ai"})
         lengths = [len(text_of(message).strip()) for message in said]
@@ -169,7 +168,7 @@ class ModelSummarizer:
         return len(meaningful) >= self._min_messages or sum(meaningful) >= self._min_characters
 
     def summarize(self, request: SummaryRequest) -> Summary:
-        """Return the entry for the request's messages; the fallback's where the model fails."""
+        """Return the entry for the request's messages; the fallback's if the model fails."""
         return self._summary(request, _invoke)
 
     async def asummarize(self, request: SummaryRequest) -> Summary:
@@ -207,7 +206,7 @@ async def _ainvoke(
 
 
 class _NoNotesError(Exception):
-    """The model gave no notes; the failures say why."""
+    """The model returned no notes; the failures say why."""
 
 
 @dataclass(frozen=True)
@@ -216,13 +215,13 @@ class _EntryWriter:
 
     Attributes:
         given: The summarizing model, as the application gave it.
-        model: The same without tools and forms of answer.
+        model: The same without tools and response formats.
         name: Its name.
         builder: Writes its prompts.
-        breaker: Is told of failed calls, and stops them.
+        breaker: Counts failed calls, and stops further ones.
         reuse_prefix: See `ModelSummarizer`.
         invoke: Makes a call.
-        usage: Takes what the calls cost and why answers were refused.
+        usage: Collects what the calls cost and why answers were refused.
     """
 
     given: Runnable[Any, Any]
@@ -238,20 +237,20 @@ class _EntryWriter:
         """Return the text of the entry that a request asks for.
 
         Raises:
-            _NoNotesError: When there is none.
+            _NoNotesError: When the model returned none.
         """
         return self._without_unknown(request, *self._notes(request))
 
     def _notes(self, request: SummaryRequest) -> tuple[str, Call]:
         """Return the text of an entry, and the call that it answers."""
         if self.breaker.is_open:
-            self._failed(f"{self.name} has failed {self.breaker.attempts} times and is left alone")
+            self._failed(f"{self.name} has failed {self.breaker.attempts} times and is paused")
             raise _NoNotesError
         request = self.builder.within_window(request, self.builder.window // _MAX_NOTES)
         model = self._reused_model(request)
         if model is not None:
             try:
-                # Once only: a model that is drawn to its tools reads the batch alone next.
+                # Once only: a model that prefers its tools reads the batch alone next.
                 return self._ask(request, "reuse", "", model=model, targets=(1.0,))
             except _NoNotesError:
                 if self.breaker.is_open:
@@ -263,8 +262,8 @@ class _EntryWriter:
         return self._ask(request, "condense" if request.condenses else "update", parts[0])
 
     def _notes_on_parts(self, request: SummaryRequest, room: int) -> tuple[str, Call]:
-        """Read a long batch in parts; return the entry that their notes make."""
-        # Parts know nothing of each other, nor of the log; the last call sees both.
+        """Read a long batch in parts; return the entry made from their notes."""
+        # Parts do not see each other or the log; the last call sees both.
         part = replace(request, prior=None, max_tokens=self.builder.window // _PART_NOTES)
         part_room = self.builder.room(part)
         if part_room < part.max_tokens * 2 or room < part.max_tokens:
@@ -278,7 +277,7 @@ class _EntryWriter:
         return self._ask(request, "merge", escape_fences("\n\n".join(notes)))
 
     def _reused_model(self, request: SummaryRequest) -> Runnable[Any, Any] | None:
-        """Return the model that sends the main request again, where that is wanted."""
+        """Return the model that sends the main request again, if that is wanted."""
         wanted, called = self.reuse_prefix, request.called
         if wanted is False or request.condenses or not request.sent:
             return None
@@ -300,7 +299,7 @@ class _EntryWriter:
         model: Runnable[Any, Any] | None = None,
         targets: Sequence[float] = _TARGETS,
     ) -> tuple[str, Call]:
-        """Ask once, and again with a shorter target where the answer is refused."""
+        """Ask once, and again with a shorter target if the answer is refused."""
         for attempt, share in enumerate(targets, 1):
             target = int(share * request.max_tokens)
             messages = self.builder.prompt(request, step, transcript, target)
@@ -313,7 +312,7 @@ class _EntryWriter:
         raise _NoNotesError
 
     def _answer(self, request: SummaryRequest, call: Call) -> str | None:
-        """Return the notes that a call brings; None where the answer is refused."""
+        """Return the notes from a call; None if the answer is refused."""
         self.usage.calls += 1
         try:
             text = self._checked(request, self.invoke(*call))
@@ -329,19 +328,19 @@ class _EntryWriter:
         if isinstance(answer, str):
             answer = AIMessage(answer)
         if not isinstance(answer, BaseMessage):
-            raise SummaryError(f"the answer is a {type(answer).__name__}, no message and no text")
+            raise SummaryError(f"the answer is a {type(answer).__name__}, not a message or text")
         self.usage.add(answer)
         sections = request.sections or self.builder.prompts.sections
         return check_answer(answer, request, sections)
 
     def _without_unknown(self, request: SummaryRequest, text: str, call: Call) -> str:
-        """Return an entry without literals that nobody said; one more call names them."""
+        """Return an entry without literals that no one said; one more call names them."""
         known = known_text(request)
         unknown = unknown_literals(text, known)[:_MOST_NAMED]
         if not unknown:
             return text
         named = ", ".join(unknown)
-        self._failed(f"{self.name}: the answer has literals that nobody said: {named}")
+        self._failed(f"{self.name}: the answer has literals that no one said: {named}")
         model, messages, _ = call
         again = self.builder.corrected(messages, text, unknown)
         behind = model is not self.model
@@ -350,7 +349,7 @@ class _EntryWriter:
             text = corrected or text
         text, dropped = without_lines(text, lambda line: bool(unknown_literals(line, known)))
         if dropped:
-            self._failed(f"{self.name}: left out, as nobody said it: {dropped}")
+            self._failed(f"{self.name}: left out, as no one said it: {dropped}")
         if not re.search(r"\w", _HEADING_LINE.sub("", text)):
             raise _NoNotesError
         return text

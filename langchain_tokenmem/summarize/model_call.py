@@ -1,4 +1,4 @@
-"""Model calls that tracers see and no stream of the application does."""
+"""Model calls that tracers see, but the application's streams do not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.config import var_child_runnable_config
 
 NOSTREAM = "nostream"
-"""LangGraph's tag of a model call that is no part of `stream_mode="messages"`."""
+"""LangGraph's tag of a model call that is not part of `stream_mode="messages"`."""
 
 _TOOL_CHOICES = ("tool_choice", "function_call")
 _TOOLS = frozenset({"tools", "functions", "parallel_tool_calls", *_TOOL_CHOICES})
@@ -25,7 +25,7 @@ _ANSWER_FORMS = frozenset(
         *("response_schema", "response_mime_type", "format", "output_config"),
     }
 )
-"""Keywords that bind a model to tools or to a form of answer, as the integrations name them."""
+"""Keywords that bind a model to tools or to a response format, as the integrations name them."""
 
 _FREE_CHOICES = (None, "auto", "none")
 """Values of `tool_choice` under which a model may answer with a text."""
@@ -53,7 +53,7 @@ class JobUsage:
 
 
 def call_config(step: str, attempt: int) -> RunnableConfig:
-    """Return the config of a summarizer's call: how tracers name it, and that it is not streamed.
+    """Return the config of a summarizer's call: its name for tracers, and a tag against streaming.
 
     Args:
         step: What the call is for: `update`, `reuse`, `leaf`, `part`, `merge` or `condense`.
@@ -72,11 +72,11 @@ def call_config(step: str, attempt: int) -> RunnableConfig:
 
 @contextmanager
 def without_streaming() -> Iterator[None]:
-    """Run what is inside without the handlers that stream tokens to the application.
+    """Run the block without the handlers that stream tokens to the application.
 
-    A chat model that is called inside a run inherits the run's callbacks, and its words would
-    appear as a message of nobody in `stream_mode="messages"` and `astream_events`. LangGraph's tag
-    `nostream` does not stop the second. Tracers stay.
+    A chat model that is called inside a run inherits the run's callbacks, and its text would appear
+    as a stray message in `stream_mode="messages"` and `astream_events`. LangGraph's tag `nostream`
+    does not prevent the latter. Tracers are kept.
     """
     config = var_child_runnable_config.get(None)
     if config is None:
@@ -106,9 +106,9 @@ def _is_stream_handler(handler: Any) -> bool:
 
 
 def without_bindings(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """Return a chat model without its tools and forms of answer; the given one is not changed.
+    """Return a chat model without its tools and response formats; the given one is not changed.
 
-    Anything that holds no chat model is returned as it is.
+    Anything that contains no chat model is returned as it is.
     """
     found = _rebuilt(model, lambda chat: chat)
     return model if found is None else found
@@ -121,12 +121,12 @@ def as_main_call(
 
     Args:
         model: The summarizer's model; it is not changed.
-        tools: Tools of the main call; where there are none, those that the model is bound to.
+        tools: Tools of the main call; if there are none, those that the model is bound to.
         settings: Other keywords of the main call.
 
     Returns:
-        None where a request with these cannot be answered with notes: a tool must be called, a
-        form of answer is bound, or the model takes no tools.
+        None if a request with these cannot be answered with notes: a tool must be called, a
+        response format is bound, or the model does not accept tools.
     """
     bound = {**_bindings(model), **settings}
     forced = any(not _is_free(bound.get(key)) for key in _TOOL_CHOICES)
@@ -162,12 +162,12 @@ def _bindings(model: Runnable[Any, Any]) -> dict[str, Any]:
 def _rebuilt(
     model: Runnable[Any, Any], change: Callable[[BaseChatModel], Runnable[Any, Any]]
 ) -> Runnable[Any, Any] | None:
-    """Return the changed chat model in its bindings, without their tools and forms of answer."""
+    """Return the changed chat model in its bindings, without their tools and response formats."""
     if isinstance(model, BaseChatModel):
         return change(model)
     if isinstance(model, RunnableSequence):
-        # `with_structured_output` puts parsers behind the model; a prompt in front is a chain
-        # of the user's own, which is left alone.
+        # `with_structured_output` puts parsers after the model; a prompt before it makes a chain of
+        # the user's own, which is not changed.
         return _rebuilt(model.steps[0], change)
     if isinstance(model, RunnableBindingBase):
         inner = _rebuilt(model.bound, change)

@@ -1,4 +1,4 @@
-"""Prompts of the summarizing model, each can be replaced, and how they write messages."""
+"""Prompts of the summarizing model, each replaceable, and how they write messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FENCES = re.compile(
     re.IGNORECASE,
 )
 NOTES_NAME = "earlier_notes"
-"""Name of a human message that holds an entry of the log; see `SummaryRequest.condenses`."""
+"""Name of a human message that contains an entry of the log; see `SummaryRequest.condenses`."""
 
 MOST_MESSAGES = 100
 """Messages that one model call reads."""
@@ -62,8 +62,8 @@ def split_transcript(
     Args:
         messages: The transcript, oldest first.
         count_text: Counts the tokens of a text.
-        most_tokens: Most tokens of a part; over 0.
-        most_messages: Most messages that begin in a part.
+        most_tokens: Maximum tokens of a part; above 0.
+        most_messages: Maximum messages that begin in a part.
     """
     found: list[str] = []
     texts: list[str] = []
@@ -87,7 +87,7 @@ def split_transcript(
 
 
 def _piece(text: str, number: int) -> str:
-    """Return a piece of a message; one that goes on in the middle of a line is indented, too."""
+    """Return a piece of a message; one that continues a line is indented, too."""
     return text if number == 0 or text.startswith(" ") else f"  {text}"
 
 
@@ -196,17 +196,17 @@ class SummaryPrompts:
 
     Attributes:
         version: Name of this set; part of an entry's provenance and of the cache key. Give your
-            own set a name of its own.
+            own set its own name.
         system: Who the model is and how an entry looks. Gets `$language`, `$words`.
         update: Asks for the entry about a transcript. Gets `$prior` (the log so far),
             `$transcript`, `$instruction`, `$words`.
         condense: Makes one entry of several, or of notes on parts of a long transcript. Gets the
             same.
-        reuse: One turn behind the main request (`reuse_prefix`). Gets `$rules` (`system`),
+        reuse: One turn after the main request (`reuse_prefix`). Gets `$rules` (`system`),
             `$first` and `$last` (how the first and the last message to note begin), `$verbatim`,
             `$instruction`, `$words`.
-        verbatim: Messages that do not stand whole in the main request. Gets `$transcript`.
-        correct: Asks again where an entry has literals that nobody said. Gets `$unknown`.
+        verbatim: Messages that are not whole in the main request. Gets `$transcript`.
+        correct: Asks again if an entry has literals that no one said. Gets `$unknown`.
         sections: Headings; an entry has at least one of them, chat has none; empty for free form.
     """
 
@@ -220,10 +220,10 @@ class SummaryPrompts:
     sections: tuple[str, ...] = SECTIONS
 
     def rules(self, sections: Sequence[str] = ()) -> str:
-        """Return the template `system` with other headings, where it has its own in one piece.
+        """Return the template `system` with other headings, if it has its own in one piece.
 
         Args:
-            sections: The headings; none for those of this set.
+            sections: The headings; empty for those of this set.
         """
         if not sections:
             return self.system

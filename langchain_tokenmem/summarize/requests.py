@@ -1,7 +1,7 @@
 """Requests to a summarizing model: prompts that fit its window, and the reused main request.
 
 A provider's cache is hit by a request that begins as an earlier one did: the same tools, settings
-and messages. So the recorded request can be sent again with one instruction behind it.
+and messages. So the recorded request can be sent again with one instruction after it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _WINDOW_MARGIN = 0.05
 counter, which may not be its own."""
 
 _BEGINNING = 80
-"""Characters of a message by which the instruction behind a main request names it."""
+"""Characters of a message by which the instruction after a main request names it."""
 
 _NO_PRIOR = "none"
 
@@ -50,10 +50,10 @@ class PromptBuilder:
     """Writes the requests of a summarizer.
 
     Attributes:
-        prompts: Their words.
+        prompts: Their templates.
         language: Language of the notes.
         window: Context window of the model, in tokens.
-        profile: What the model's provider asks of a list of messages.
+        profile: What the model's provider requires of a list of messages.
     """
 
     prompts: SummaryPrompts
@@ -69,7 +69,7 @@ class PromptBuilder:
         Args:
             request: The job.
             step: `update`, `leaf`, `part`, `merge`, `condense` or `reuse`.
-            transcript: What is to be read; `reuse` reads the main request.
+            transcript: The text to read; `reuse` reads the main request.
             target: Tokens that the notes should have.
         """
         if step == "reuse":
@@ -80,9 +80,9 @@ class PromptBuilder:
         return [SystemMessage(self._rules(request, target)), HumanMessage(order)]
 
     def reused(self, request: SummaryRequest, target: int) -> list[BaseMessage]:
-        """Return the main request up to its last complete group, with one instruction behind it.
+        """Return the main request up to its last complete group, followed by one instruction.
 
-        Messages that do not stand whole in it stand verbatim in the instruction.
+        Messages that are not whole in it are quoted verbatim in the instruction.
         """
         sent = complete_groups(request.sent)
         missing = "\n\n".join(map(render_message, not_whole_in(sent, request)))
@@ -110,9 +110,9 @@ class PromptBuilder:
         return self.prompt(request, "update", transcript, request.max_tokens)
 
     def within_window(self, request: SummaryRequest, most_tokens: int) -> SummaryRequest:
-        """Return the request with earlier notes, and room for new ones, of so many tokens at most.
+        """Return the request with earlier notes, and room for new ones, of at most so many tokens.
 
-        Of longer notes the newest lines stay: they are context, and nothing of them is told again.
+        Of longer notes the newest lines are kept: they are context, and are not repeated.
         """
         request = replace(request, max_tokens=min(request.max_tokens, most_tokens))
         if not request.prior or request.count_text(request.prior) <= most_tokens:
@@ -129,9 +129,9 @@ class PromptBuilder:
 
         Args:
             request: The request for the summary.
-            messages: The messages of the call, or those behind the main request.
-            behind: Whether they stand behind the main request. The memory has counted that one for
-                this very model, so less of the window is left free.
+            messages: The messages of the call, or those after the main request.
+            behind: Whether they come after the main request. The memory has counted that one for
+                this same model, so less of the window is left free.
         """
         tokens = tokens_of(messages, request.count_text) + min(request.max_tokens, self.window)
         if behind:
@@ -141,7 +141,7 @@ class PromptBuilder:
     def corrected(
         self, messages: Sequence[BaseMessage], answer: str, unknown: Sequence[str]
     ) -> list[BaseMessage]:
-        """Return a request with its answer behind it, and an order that names unknown literals."""
+        """Return a request with its answer, and an instruction that names unknown literals."""
         named = escape_fences(", ".join(json.dumps(one, ensure_ascii=False) for one in unknown))
         order = fill_template(self.prompts.correct, unknown=named)
         return [*messages, AIMessage(answer), HumanMessage(order)]
@@ -165,7 +165,7 @@ def _words(target: int) -> int:
 
 
 def _beginning(message: BaseMessage) -> str:
-    """Return how a message begins, in quotes: a place in a request that is there already."""
+    """Return how a message begins, in quotes, to name a place in an existing request."""
     return json.dumps(render_message(message)[:_BEGINNING], ensure_ascii=False)
 
 
@@ -184,8 +184,8 @@ FRAME_TOKENS = 8
 def complete_groups(sent: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return a request up to its last complete group.
 
-    A group is complete when each of its tool calls has its result: without them no provider takes
-    a message behind it.
+    A group is complete when each of its tool calls has its result: without them no provider accepts
+    a message after it.
     """
     answered = {one.tool_call_id for one in sent if isinstance(one, ToolMessage)}
     for place, message in enumerate(sent):
@@ -197,7 +197,7 @@ def complete_groups(sent: Sequence[BaseMessage]) -> list[BaseMessage]:
 
 
 def not_whole_in(sent: Sequence[BaseMessage], request: SummaryRequest) -> list[BaseMessage]:
-    """Return the messages of a request for a summary that a main request does not hold whole."""
+    """Return the messages of a request for a summary that are not whole in a main request."""
     by_id = {message.id: message for message in sent if message.id}
     rendered = set(map(render_message, sent))
 
@@ -234,13 +234,13 @@ def is_cheaper_reused(
     """Return whether the reused request costs less than the plain one, under prompt caching.
 
     Price of the reused one: 0.1 x (tools + recorded request) + 1 x (instruction, with the messages
-    that do not stand whole in it). Price of the plain one: 1 x (rules + log + batch). What is
-    written costs the same in both. A prefix under 1,024 tokens, and one whose answers
-    report that nothing was read from or written to a cache, is priced at 1.
+    that are not whole in it). Price of the plain one: 1 x (rules + log + batch). The output costs
+    the same in both. A prefix under 1,024 tokens, and one whose answers report that nothing was
+    read from or written to a cache, is priced at 1.
 
     Args:
         request: The request for the summary.
-        reused: The recorded request with the instruction behind it.
+        reused: The recorded request with the instruction after it.
         plain: The messages of the plain request.
     """
     *prefix, order = reused
@@ -256,9 +256,9 @@ def tokens_of(messages: Sequence[BaseMessage], count_text: Callable[[str], int])
 
 
 def _reports_cache(prefix: Sequence[BaseMessage]) -> bool:
-    """Return False where answers report on caches, and none was read from or written to one.
+    """Return False if answers report on caches, and none was read from or written to one.
 
-    The first answer of a conversation is not asked: nothing was cached before it.
+    The first answer of a conversation does not count: nothing was cached before it.
     """
     answers = [message for message in prefix if isinstance(message, AIMessage)][1:]
     reports = [_cache_report(answer) for answer in answers]
@@ -267,7 +267,7 @@ def _reports_cache(prefix: Sequence[BaseMessage]) -> bool:
 
 
 def _cache_report(answer: AIMessage) -> bool | None:
-    """Return whether a call read from a cache or wrote to one; None where it does not say."""
+    """Return whether a call read from a cache or wrote to one; None if it does not say."""
     details = answer.usage_metadata and answer.usage_metadata.get("input_token_details")
     if not details or not ("cache_read" in details or "cache_creation" in details):
         return None

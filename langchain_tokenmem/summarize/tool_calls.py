@@ -36,8 +36,8 @@ LENGTHS = 4
 """Number of lengths of a call."""
 
 _ARGUMENTS = (30, 80, 80, 160)
-"""Characters of an argument that a call shows in these lengths; half as much more is whole. In the
-first one a longer argument is left out where there are others."""
+"""Characters of an argument that a call shows in these lengths; up to half as much more is shown
+whole. In the first one a longer argument is left out if there are others."""
 _MOST_ARGUMENTS = 6
 _GISTS = (40, 40, 100, 240)
 """Characters of a result in these lengths."""
@@ -76,7 +76,7 @@ class ToolCall:
         repeats: How often the same call has ended in the same way before.
         failed_before: How often the same call has failed before.
         pairs: Keys and values of a result that is JSON, or records; None for a plain text.
-        size: How much the result holds, in words.
+        size: Size of the result, as a text.
     """
 
     name: str
@@ -100,7 +100,7 @@ class ToolCall:
 
     @property
     def edits(self) -> str | None:
-        """The file that the call changes; None where it changes none."""
+        """The file that the call changes; None if it changes none."""
         return path_of(self.args) if self.kind is CallKind.EDIT else None
 
     @property
@@ -120,13 +120,13 @@ class ToolCall:
         self.pairs, self.size = _read(text)
 
     def follows(self, before: ToolCall) -> None:
-        """Count an earlier call with the same key, which has no text of its own then."""
+        """Count an earlier call with the same key, which then has no text of its own."""
         self.failed_before = before.failed_before + bool(before.failure)
         same = before.failure == self.failure and before.result == self.result
         self.repeats = before.repeats + 1 if same and not self.failure else 0
 
     def text(self, length: int) -> str:
-        """Return the call in one of its lengths, from 0 on; with how it ended, if that is text."""
+        """Return the call in one of its lengths, from 0 on; with its outcome, if that is text."""
         times = f" (\u00d7{self.repeats + 1})" if self.repeats else ""
         call = self._call(_ARGUMENTS[length], only_short=length == 0)
         return f"{call}{times}{self._ending(length)}"
@@ -162,7 +162,7 @@ class ToolCall:
     def values(self, used: Collection[str]) -> Iterator[tuple[str, bool]]:
         """Yield values of the result, each with whether it was used later.
 
-        Of JSON and records these are `key=value`; of a text the lines that hold something used.
+        For JSON and records these are `key=value`; for a text the lines with something used.
         """
         if self.failure or not self.result:
             return
@@ -216,7 +216,7 @@ def _beginning(text: str, most: int) -> str:
 
 
 def _read(text: str) -> tuple[list[tuple[str, str]] | None, str]:
-    """Return the keys and values of a result, None for a plain text; and how much it holds."""
+    """Return the keys and values of a result, None for a plain text; and its size."""
     if text[:1] in {"{", "["} and len(text) <= _MAX_JSON:
         with suppress(ValueError, RecursionError):
             value = json.loads(text)
@@ -251,7 +251,7 @@ def gist_of(text: str, most: int) -> str:
 
     Args:
         text: The result.
-        most: Characters that it may have; what does not fit is left out whole.
+        most: Maximum characters; what does not fit is left out whole.
     """
     line = _line(text)
     if len(line) <= most:

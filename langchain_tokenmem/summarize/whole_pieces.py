@@ -1,6 +1,6 @@
 """Shorter forms of a text: whole sentences and clauses, never cut inside brackets or quotes."""
 
-# ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
+# ruff: noqa: RUF001 - the punctuation of other scripts is intended
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from langchain_tokenmem.core.facts.sentences import ABBREVIATION
 
 FEWEST_WORDS = 8
-"""Words of a message that its shortest form has, or all where it has fewer."""
+"""Minimum words of the shortest form of a message, or all if it has fewer."""
 
 _END = re.compile(r"[.!?…]+[\"')\]»”*_`]*(?=\s)|[。！？]+[」』”]?|\n+")
 _CLAUSE_END = re.compile(r"[,;:](?=\s)|\s(?=[–—(-]\s?)|[，；：、]")
@@ -60,7 +60,7 @@ def _pieces(text: str, ends: re.Pattern[str]) -> Iterator[str]:
 
 
 def _goes_on(text: str, period: re.Match[str]) -> bool:
-    """Return whether a sentence goes on behind a period, as that of an abbreviation."""
+    """Return whether a sentence continues after a period, such as that of an abbreviation."""
     rest = text[period.end() : period.end() + 2].lstrip()
     before = text[max(0, period.start() - 8) : period.start()]
     return rest[:1].islower() or bool(ABBREVIATION.search(before))
@@ -75,7 +75,7 @@ def is_open(piece: str) -> bool:
 
 
 def without_code(text: str) -> str:
-    """Return a text with `[code]` in the place of each fenced block, and with short rulers."""
+    """Return a text with `[code]` in place of each fenced block, and with short rulers."""
     text = _RULER.sub(r"\1\1\1", text)
     return _CODE.sub("[code]\n", text) if "```" in text or "~~~" in text else text
 
@@ -83,9 +83,9 @@ def without_code(text: str) -> str:
 def forms_of(text: str, lengths: tuple[int, ...]) -> list[str]:
     """Return the forms of a text of at most so many characters each, the shortest first.
 
-    The whole text where it fits; else its first sentences, and its last one behind an ellipsis; for
-    the first length the beginning of it alone. A form has `FEWEST_WORDS` words at the least, and
-    ends in an ellipsis where it ends inside a sentence.
+    The whole text if it fits; else its first sentences, and its last one after an ellipsis; for the
+    first length only its beginning. A form has at least `FEWEST_WORDS` words, and ends in an
+    ellipsis if it ends inside a sentence.
     """
     parts = sentences(without_code(text))
     whole = " ".join(parts)
@@ -100,7 +100,7 @@ def forms_of(text: str, lengths: tuple[int, ...]) -> list[str]:
 
 
 def _beginning(parts: list[str], most: int) -> str:
-    """Return the first sentences, or clauses of the first; a few words more than `most` may be."""
+    """Return the first sentences, or clauses of the first; may exceed `most` by a few words."""
     head = ""
     for place, part in enumerate(parts):
         longer = f"{head} {part}".lstrip()
@@ -115,7 +115,7 @@ def _beginning(parts: list[str], most: int) -> str:
 
 
 def _first_clauses(text: str, most: int, *, is_last: bool) -> str:
-    """Return the first clauses of a text, at a word where one clause is far too long."""
+    """Return the first clauses of a text, cut at a word if one clause is far too long."""
     head = ""
     for part in clauses(text):
         longer = f"{head} {part}".lstrip()
@@ -139,7 +139,7 @@ def _announces(head: str) -> bool:
 
 
 def _ends(parts: list[str], most: int) -> str:
-    """Return the first sentences and the last one, whole; `_beginning` where these are too long."""
+    """Return the first sentences and the last one, whole; `_beginning` if these are too long."""
     last = parts[-1]
     if len(parts) < 2 or len(last) > most // 2:  # noqa: PLR2004
         last = ""

@@ -6,16 +6,16 @@ A message:
 3                                   frame (OpenAI cookbook)
 + role                              "user", "assistant", "system", "tool", ...
 + content                           text, or the parts of every block
-+ name + 1                          where the message has a name
++ name + 1                          if the message has a name
 + 3 + name + arguments + id         per tool call, arguments as compact JSON
 + tool_call_id                      of a tool message
 ```
 
 Ids are counted on purpose: some providers render them, and the promise is never to be over. What
-stands twice in a message (tool calls in `tool_calls`, in the content and in `additional_kwargs`)
+occurs twice in a message (tool calls in `tool_calls`, in the content and in `additional_kwargs`)
 is counted once. Signatures, encrypted reasoning and media are never counted as text. Media is only
-what a provider takes as such, by the type of its block and the place of the block: everything else
-is text for the model, however it begins.
+what a provider accepts as such, by the type and the place of its block: everything else is text for
+the model, whatever it begins with.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def mime_type_of(block: Mapping[str, Any]) -> str:
 
 
 def inline_data(block: Mapping[str, Any]) -> str | bytes | None:
-    """Return the inline data of a block; None where it only names a place."""
+    """Return the inline data of a block; None if it only has a reference."""
     for place in _places(block):
         for key in ("data", "base64", "bytes", "file_data", "b64_json", *_URLS):
             value = place.get(key)
@@ -107,7 +107,7 @@ _MEDIA_KEYS = (
     *("file_uri", "fileUri", "uri", "video", "path"),
 )
 _MEDIA_NAMES = ("id", "file_id", "fileId")
-# Files and sound may come as their words, which then are what is counted.
+# Files and audio may come as text, which is then what is counted.
 _WORDS = ("text", "content", "transcript")
 _IMAGES = ("image", "image_url", "input_image", "computer_screenshot")
 _PICTURES = (*_IMAGES, "video", "video_url", "input_video")
@@ -128,7 +128,7 @@ def _places(block: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def has_media(block: Mapping[str, Any]) -> bool:
-    """Return whether a block of media holds any, or names its place."""
+    """Return whether a block of media contains any, or refers to it."""
     kind = block.get("type")
     keys = _MEDIA_KEYS if kind is None else (*_MEDIA_KEYS, *_MEDIA_NAMES)
     if kind_of(block) not in _PICTURES:
@@ -150,16 +150,16 @@ def first_of(block: Mapping[str, Any], *keys: str) -> Any:
 
 
 def reported_reasoning(fields: Mapping[str, Any]) -> int | None:
-    """Return the reasoning tokens in a message's usage, None where the provider counted none."""
+    """Return the reasoning tokens in a message's usage, or None if the provider counted none."""
     details = as_mapping(as_mapping(fields.get("usage_metadata")).get("output_token_details"))
     reported = details.get("reasoning")
-    # Servers that do not count reasoning report 0 beside visible reasoning text.
+    # Servers that do not count reasoning report 0 even with visible reasoning text.
     return reported if isinstance(reported, int) and reported > 0 else None
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:
     """Return a value that is a mapping, else an empty one."""
-    # Asked for every message: `dict` and None spare the dearer test of the abstract class.
+    # Called for every message: `dict` and None avoid the costlier test of the abstract class.
     is_mapping = value is not None and isinstance(value, (dict, Mapping))
     return value if is_mapping else {}
 
@@ -173,8 +173,8 @@ def as_list(value: Any) -> list[Any]:
 MESSAGE_FRAME = 3
 NAME_FRAME = 1
 TOOL_CALL_FRAME = 3
-# Reasoning that only comes encrypted: 8 characters a token (base64 of a compressed text), at most
-# this many. The real number stands in `usage_metadata` where the provider reports it.
+# Reasoning that only comes encrypted: 8 characters per token (base64 of a compressed text), at most
+# this many. The real number is in `usage_metadata` if the provider reports it.
 HIDDEN_REASONING_CHARACTERS_PER_TOKEN = 8
 HIDDEN_REASONING_MOST = 1_024
 
@@ -267,7 +267,7 @@ class _MessageCounter:
         return 0 if self._counted_already(block) else self._call(block.get("toolUse", block))
 
     def _result(self, block: Mapping[str, Any], depth: int) -> int:
-        # What a tool answered is text for the model even where it looks like data.
+        # What a tool answered is text for the model even if it looks like data.
         block = as_mapping(block.get("toolResult")) or block
         identity = first_of(block, "tool_use_id", "tool_call_id", "call_id", "toolUseId")
         answer = first_of(block, "content", "output")
@@ -282,7 +282,7 @@ class _MessageCounter:
         return media.image_tokens(size, self._image_rule, low_detail=detail == "low")
 
     def _audio(self, block: Mapping[str, Any], depth: int) -> int:
-        # A reply's own sound comes with its words, and it is the words that are sent again.
+        # A reply's own audio comes with its transcript, and only the transcript is sent again.
         if isinstance(transcript := block.get("transcript"), str) and transcript:
             return self._block(transcript, depth + 1)
         return media.audio_tokens(inline_data(block))
@@ -310,7 +310,7 @@ class _MessageCounter:
             return tokens
         visible = self._visible_reasoning(value, depth)
         block = as_mapping(value)
-        # A signature stands beside the text it signs, ciphertext in place of more than is shown.
+        # A signature accompanies the text it signs; ciphertext replaces more than is shown.
         hidden = first_of(block, "encrypted_content", "data", "redactedContent")
         if hidden is None and not visible:
             hidden = block.get("signature")
@@ -351,7 +351,7 @@ class _MessageCounter:
         return max(self._unknown(block, depth), hidden // HIDDEN_REASONING_CHARACTERS_PER_TOKEN)
 
     def _unknown(self, value: Any, depth: int, *, has_media: bool = False) -> int:
-        """Count what no rule knows as text, with its keys; media only inside a tool's result."""
+        """Count what no rule covers as text, with its keys; media only inside a tool's result."""
         if depth > _DEEPEST or value is None:
             return 0
         if isinstance(value, bytes | bytearray):
@@ -368,7 +368,7 @@ class _MessageCounter:
         return self._text(str(value))
 
     def _nested(self, value: Any, depth: int, *, has_media: bool) -> int:
-        # Tool results hold blocks that have rules of their own.
+        # Tool results contain blocks that have their own rules.
         kind = kind_of(value) if isinstance(value, Mapping) else None
         if kind is None or (kind in self._MEDIA and not has_media):
             return self._unknown(value, depth, has_media=has_media)
@@ -410,7 +410,7 @@ FUNCTIONS_END = 12
 """Added once per request that has tools."""
 
 _DEEPEST_SCHEMA = 40
-# Keywords that hold named schemas, one schema, or a list of them.
+# Keywords that contain named schemas, one schema, or a list of them.
 _MAPS = ("properties", "$defs", "definitions")
 _NESTED = ("items", "additionalProperties")
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf", "prefixItems")
@@ -424,7 +424,7 @@ def tool_tokens(tool: Any, text: Callable[[str], int]) -> int:
 
     Args:
         tool: Whatever `bind_tools` takes: a tool, a function, a Pydantic class or a dict. A dict
-            that no rule knows (a provider's built-in tool) counts as compact JSON.
+            that no rule covers (a provider's built-in tool) counts as compact JSON.
         text: Counts the tokens of a text.
 
     Returns:
@@ -439,7 +439,7 @@ def tool_tokens(tool: Any, text: Callable[[str], int]) -> int:
 
 
 def openai_tool(tool: Any) -> Any:
-    """Return a tool in OpenAI's form; itself where LangChain cannot convert it."""
+    """Return a tool in OpenAI's form; unchanged if LangChain cannot convert it."""
     # Imported here: it pulls in Pydantic's v1 and v2 machinery, and most callers have no tools.
     from langchain_core.utils.function_calling import convert_to_openai_tool  # noqa: PLC0415
 
@@ -450,10 +450,10 @@ def openai_tool(tool: Any) -> Any:
 
 
 def compact_json(value: Any) -> str:
-    """Return JSON without blanks; what JSON does not know is written as its `str`."""
+    """Return JSON without blanks; what JSON cannot express is written as its `str`."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    except (TypeError, ValueError, RecursionError):  # keys that are no strings, cycles, depth
+    except (TypeError, ValueError, RecursionError):  # keys that are not strings, cycles, depth
         return str(value)
 
 
@@ -462,7 +462,7 @@ def _sentence(description: Any) -> str:
 
 
 def _inside(schema: Mapping[str, Any], text: Callable[[str], int], depth: int) -> int:
-    """Return what a schema holds beyond its own type and description."""
+    """Return the tokens of a schema beyond its own type and description."""
     if depth > _DEEPEST_SCHEMA:
         return text(compact_json(schema))
     nested: list[tuple[str, Any]] = [
@@ -487,15 +487,15 @@ def _property(name: str, schema: Any, text: Callable[[str], int], depth: int) ->
 
 
 _WIRE_TYPES = frozenset({"text", "json_object", "json_schema"})
-"""Values of `type` by which OpenAI's `response_format` is told from a JSON schema."""
+"""Values of `type` by which OpenAI's `response_format` is distinguished from a JSON schema."""
 
 
 def format_tokens(response_format: Any, counter: TokenCounter) -> int:
     """Return the tokens of a response format, of `create_agent` or bound to a model; 0 for none.
 
     A format in OpenAI's own form is counted as the JSON that is sent, and a schema that is offered
-    as a tool like a tool. Where it is not known yet which it will be, it is counted as a tool:
-    that is more.
+    as a tool is counted like one. If it is not known yet which it will be, it is counted as a tool,
+    which is more.
     """
     if response_format is None:
         return 0

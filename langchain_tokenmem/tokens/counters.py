@@ -116,7 +116,7 @@ _RULES = "r2"
 
 
 class TiktokenCounter:
-    """Counts with a tiktoken vocabulary: exact where it is the model's own.
+    """Counts with a tiktoken vocabulary: exact if it is the model's own.
 
     Messages are counted by the rules of `content`, and each content only once.
 
@@ -128,7 +128,7 @@ class TiktokenCounter:
 
     Attributes:
         id: Names vocabulary and rules; part of every cache key.
-        method: `exact` where the vocabulary is the model's own, else `estimate`.
+        method: `exact` if the vocabulary is the model's own, else `estimate`.
         accuracy: As given.
 
     Example:
@@ -181,7 +181,7 @@ class TiktokenCounter:
         key = _tool_key(tool)
         known: tuple[Any, int] | None = self._tools.get(key)
         if known is None:
-            # The tool itself is kept: while it lives, its identity in the key belongs to no other.
+            # Keep the tool itself: while it lives, no other one has the identity in the key.
             known = (tool, tool_tokens(tool, self.text))
             self._tools.put(key, known)
         return known[1]
@@ -203,7 +203,7 @@ class TiktokenCounter:
 
 
 def _tool_key(tool: Any) -> Hashable:
-    # Half a second of tracing clients, already there for whoever has tools.
+    # Takes half a second for tracing clients; already imported if there are tools.
     from langchain_core.tools import BaseTool  # noqa: PLC0415
 
     if isinstance(tool, dict):
@@ -223,7 +223,7 @@ class CorrectedCounter:
 
     Args:
         counter: The estimating counter.
-        ratio: Tokens that the provider has reported per estimated token.
+        ratio: Tokens that the provider reported per estimated token.
     """
 
     def __init__(self, counter: TokenCounter, ratio: float) -> None:
@@ -253,22 +253,22 @@ class CorrectedCounter:
 
 
 _LONGEST_KEPT = 64
-"""Characters from which on a text is keyed by length and hash: the cache keeps no texts alive."""
+"""Characters from which a text is keyed by length and hash: the cache keeps no texts alive."""
 
 
 class CountCache:
     """A bounded, thread-safe map from content to tokens.
 
-    Messages are mutable, so a message's identity says nothing: a key holds what is counted. For
-    plain text that costs one tuple (Python keeps the hash of a string with the string); for blocks
+    Messages are mutable, so a message's identity is no key: a key contains what is counted. For
+    plain text that costs one tuple (Python caches the hash of a string in the string); for blocks
     and tool calls one JSON dump.
 
     Two generations instead of a linked list: a hit is one or two dict look-ups without a lock,
     which is 8 times cheaper than an LRU in Python (and a view looks up thousands of messages). When
-    the young generation is full it becomes the old one, and what nobody asked for is forgotten.
+    the young generation is full it becomes the old one, and what was not used is dropped.
 
     Full of messages it takes 8 MB; with their texts, and twice the entries, it took 37 MB, most of
-    what a server grew by in its first 20,000 turns.
+    a server's growth in its first 20,000 turns.
 
     Args:
         size: Entries per generation; at most twice as many are kept, and the `size` entries used
@@ -309,7 +309,7 @@ class CountCache:
 
 
 def message_key(message: BaseMessage) -> Hashable:
-    """Return the key of a message; it can raise for what no provider would take."""
+    """Return the key of a message; it can raise for what no provider would accept."""
     fields = message.__dict__
     content = fields.get("content")
     if (
@@ -357,26 +357,26 @@ def _structured_key(fields: Mapping[str, Any]) -> Hashable:
 
 
 def to_json(value: Any) -> bytes | str:
-    """Return a value as JSON, or as its `repr` where JSON cannot hold it (surrogates, cycles)."""
+    """Return a value as JSON, or as its `repr` if JSON cannot express it (surrogates, cycles)."""
     try:
         return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS)
     except (TypeError, ValueError, RecursionError):
         return repr(value)
 
 
-# Parts of a message that no provider is sent.
+# Parts of a message that are sent to no provider.
 _NOT_SENT = {"id", "response_metadata", "usage_metadata", "artifact"}
 
 
 def request_digest(
     messages: Sequence[BaseMessage], tools: Sequence[Any] | None, *around: str
 ) -> bytes:
-    """Return the hash of a request: of everything in it that a provider may be sent.
+    """Return the hash of a request: of everything in it that may be sent to a provider.
 
     Args:
         messages: Its messages.
         tools: Its tools.
-        around: What else tells one request from another: provider, model.
+        around: What else distinguishes requests: provider, model.
     """
     sent = [
         {name: value for name, value in vars(message).items() if name not in _NOT_SENT}
@@ -398,7 +398,7 @@ class _Family:
     Attributes:
         names: What their names begin with, after provider prefixes.
         encoding: The vocabulary to count with.
-        accuracy: Relative error of a text's count; 0.0 where the vocabulary is their own.
+        accuracy: Relative error of a text's count; 0.0 if the vocabulary is their own.
         scale: Factor on every text's count.
         image_rule: Formula that counts images.
     """

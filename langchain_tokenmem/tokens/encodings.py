@@ -90,8 +90,8 @@ def _ranks(name: str) -> bytes:
     return data
 
 
-# A run of about a million blanks overruns tiktoken's regex engine (tiktoken issue 245): long runs
-# are counted in pieces: at most one token of error per cut.
+# A run of about a million blanks overruns tiktoken's regex engine (tiktoken issue 245), so long
+# runs are counted in pieces, with at most one token of error per cut.
 _LONGEST_RUN = 100_000
 _BLANKS = re.compile(rf"(?<!\s)\s{{{_LONGEST_RUN},}}")
 

@@ -1,6 +1,6 @@
 """Token counts of images, audio, video and files, by published rules.
 
-Nothing is fetched, and of inline data only the header is decoded, of a PDF the objects. Where size,
+Nothing is fetched; of inline data only the header is decoded, or the objects of a PDF. If size,
 duration or pages cannot be read, a documented default is used.
 """
 
@@ -25,33 +25,33 @@ OPENAI_IMAGE_BOX, OPENAI_IMAGE_SHORT_SIDE = 2048, 768
 # down to a longer side of 1,568 pixels.
 ANTHROPIC_PIXELS_PER_TOKEN, ANTHROPIC_IMAGE_LONG_SIDE = 750, 1568
 # https://ai.google.dev/gemini-api/docs/tokens: 258 up to 384 x 384, else 258 per tile of at most
-# 768 pixels; 32 a second of audio, 263 a second of video.
+# 768 pixels; 32 per second of audio, 263 per second of video.
 GEMINI_TILE, GEMINI_SMALL_SIDE, GEMINI_TILE_SIDE, GEMINI_LEAST_TILE_SIDE = 258, 384, 768, 256
 # An image of unknown size (a URL, a file id) counts as this one: 765 tokens by OpenAI's rule.
 UNKNOWN_IMAGE_SIZE = (1024, 1024)
 
-# Gemini's rate; OpenAI's is 10 a second (https://platform.openai.com/docs/guides/audio).
+# Gemini's rate; OpenAI's is 10 per second (https://platform.openai.com/docs/guides/audio).
 AUDIO_TOKENS_PER_SECOND = 32
 # 128 kbit/s, a usual MP3; WAV headers state their own rate.
 AUDIO_BYTES_PER_SECOND = 16_000
 UNKNOWN_AUDIO_SECONDS = 60
-# Film with its sound track: 263 + 32.
+# Video with its sound: 263 + 32.
 VIDEO_TOKENS_PER_SECOND = 295
 # 1 Mbit/s, a low rate: few bytes then still make long videos.
 VIDEO_BYTES_PER_SECOND = 125_000
 UNKNOWN_VIDEO_SECONDS = 60
-# Anthropic: 1,500 to 3,000 tokens of text a PDF page, and the page is also seen as an image
+# Anthropic: 1,500 to 3,000 tokens of text per PDF page, and the page is also seen as an image
 # (https://docs.claude.com/en/docs/build-with-claude/pdf-support).
 FILE_TOKENS_PER_PAGE = 3_000
-FILE_BYTES_PER_PAGE = 100_000  # where the pages cannot be counted
+FILE_BYTES_PER_PAGE = 100_000  # if the pages cannot be counted
 UNKNOWN_FILE_PAGES = 3
-# Text files sent as data: three bytes a token is on the safe side of prose, code and Chinese.
+# Text files sent as data: three bytes per token is on the safe side for prose, code and Chinese.
 TEXT_BYTES_PER_TOKEN = 3
 
 _HEADER_BYTES = 64
-# EXIF data may stand before a JPEG's size: 64 kB is the largest such segment.
+# EXIF data may precede a JPEG's size: 64 kB is the largest such segment.
 _JPEG_HEADER_BYTES = 98_304
-# No provider takes larger images: a header that says so is damaged.
+# No provider accepts larger images: a header that says so is damaged.
 _LONGEST_SIDE = 65_535
 
 
@@ -59,7 +59,7 @@ def image_tokens(size: tuple[int, int] | None, rule: ImageRule, *, low_detail: b
     """Return the tokens of an image.
 
     Args:
-        size: Width and height in pixels; None where unknown.
+        size: Width and height in pixels; None if unknown.
         rule: Formula to use.
         low_detail: OpenAI's `detail="low"`: the base price whatever the size.
 
@@ -103,7 +103,7 @@ def _gemini_image(width: int, height: int) -> int:
 
 
 def audio_tokens(data: str | bytes | None) -> int:
-    """Return the tokens of audio: by a WAV header's rate, else 16 kB a second; a minute if unknown.
+    """Return the tokens of audio: by a WAV header's rate, else 16 kB/s; a minute if unknown.
 
     Args:
         data: Base64 text, a data URL or raw bytes; None where only a reference is known.
@@ -121,7 +121,7 @@ def audio_tokens(data: str | bytes | None) -> int:
 
 
 def video_tokens(data: str | bytes | None) -> int:
-    """Return the tokens of video: 1 Mbit a second; a minute if unknown."""
+    """Return the tokens of video: 1 Mbit/s; a minute if unknown."""
     seconds = UNKNOWN_VIDEO_SECONDS if data is None else byte_length(data) / VIDEO_BYTES_PER_SECOND
     return math.ceil(max(1, seconds) * VIDEO_TOKENS_PER_SECOND)
 
@@ -131,7 +131,7 @@ def file_tokens(data: str | bytes | None, mime_type: str = "") -> int:
 
     Args:
         data: Base64 text, a data URL or raw bytes; None where only a reference is known.
-        mime_type: `text/*`, JSON and XML count three bytes a token instead.
+        mime_type: `text/*`, JSON and XML count three bytes per token instead.
 
     Returns:
         Tokens.
@@ -175,7 +175,7 @@ def byte_length(data: str | bytes) -> int:
 
 
 def leading_bytes(data: str | bytes, most: int = _HEADER_BYTES) -> bytes:
-    """Return the first bytes of base64 text, a data URL or raw bytes; empty where undecodable."""
+    """Return the first bytes of base64 text, a data URL or raw bytes; empty if undecodable."""
     if isinstance(data, bytes):
         return data[:most]
     start = _payload_start(data)
@@ -194,7 +194,7 @@ def _payload_start(data: str) -> int:
 
 
 def image_size(data: str | bytes) -> tuple[int, int] | None:
-    """Return width and height of an inline image, or None where its header does not say.
+    """Return width and height of an inline image, or None if its header does not say.
 
     Reads PNG, JPEG, GIF, WebP and BMP headers; pixels are never decoded.
 

@@ -1,23 +1,22 @@
 """`ProviderCounter`: asks the provider of a model how many tokens a whole request has.
 
-A question takes a request to the provider, so few are asked: none twice for the same content, three
-at once at most, in threads of their own, and none for a while after three have failed. Whoever
-waits for an answer waits two seconds at most and has the estimate then.
+A count takes a request to the provider, so few are made: never twice for the same content, at most
+three at once, in their own threads, and none for a while after three have failed. A caller waits
+for an answer at most two seconds, and then gets the estimate.
 
-LangChain's chat models reach the endpoints. None of this could be tried on a paid API. The tests
-call the integrations as they are installed from the index, against local servers that speak these
-endpoints
-(`integration_tests/test_count_endpoints.py`): what is sent is checked, and that an answer is taken
-as it comes. That the numbers are those of a later bill is what the providers say.
+LangChain's chat models call the endpoints. None of this could be tried on a paid API. The tests
+call the integrations as installed from the index, against local servers that implement these
+endpoints (`integration_tests/test_count_endpoints.py`): they check what is sent, and that an answer
+is used as it is. That the numbers match a later bill is what the providers say.
 
-| class | asked | beside it |
+| class | asked | notes |
 |---|---|---|
 | `ChatAnthropic` | `/v1/messages/count_tokens` with system text and tools | |
 | `ChatGoogleGenerativeAI` | `:countTokens`, once over the whole request | see `_ask_google` |
-| `ChatVertexAI` | `countTokens` | the class drops system text and tools: the first goes as a human message, tools are estimated |
+| `ChatVertexAI` | `countTokens` | the class drops system text and tools: the first is sent as a human message, tools are estimated |
 | `ChatBedrockConverse`, `ChatBedrock` | `/model/{id}/count-tokens` with system text, models that have it | tools are estimated |
-| `ChatAnthropicBedrock` | nobody: its SDK refuses | |
-| others | the class's own `get_num_tokens_from_messages`, if it has one | tools are estimated where it takes none |
+| `ChatAnthropicBedrock` | none: its SDK refuses | |
+| others | the class's own `get_num_tokens_from_messages`, if it has one | tools are estimated if it takes none |
 """  # noqa: E501  rows of a table
 
 from __future__ import annotations
@@ -51,10 +50,10 @@ from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.tokens.counters import Method, TokenCount, counter_for, request_digest
 
 Ask = Callable[[Sequence[BaseMessage], Sequence[Any] | None, float], int]
-"""Asks for the tokens of messages and tools; how long to try, in seconds, is a wish."""
+"""Asks for the tokens of messages and tools; the seconds to try are not guaranteed."""
 
 # The inherited method ignores tools and loads GPT-2; OpenAI's counts with tiktoken on this machine,
-# which downloads, and fetches pictures.
+# which downloads, and fetches images.
 _NOT_ASKED = ("langchain_core", "langchain_openai", "langchain_community.chat_models.openai")
 _GOOGLE, _VERTEX, _ANTHROPIC = (
     "langchain_google_genai",
@@ -68,7 +67,7 @@ MOST_TOKENS = 100_000_000
 
 PROVIDER_ACCURACY = 0.02
 """Margin of exact counts: Anthropic calls its counts estimates that "may differ by a small amount"
-(docs, "Token counting"). Not measured here: the endpoints ask for an account."""
+(docs, "Token counting"). Not measured here: the endpoints require an account."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +78,8 @@ class CountEndpoint:
         provider: Name of the provider, as LangChain's class gives it.
         model: Name of the model.
         ask: Asks it; raises whatever the integration raises.
-        counts_tools: Whether its answer has the tools in it.
-        fetches_media: Whether the integration fetches pictures that are named by URL.
+        counts_tools: Whether its answer includes the tools.
+        fetches_media: Whether the integration fetches images that are given by URL.
     """
 
     provider: str
@@ -95,7 +94,7 @@ class CountEndpoint:
         """Ask, and return the answer.
 
         Raises:
-            ValueError: When it is no count of a request; any error of the integration, too.
+            ValueError: When it is not a count of a request; also any error of the integration.
         """
         found: object = self.ask(messages, tools, seconds)
         if type(found) is not int or not 0 < found <= MOST_TOKENS:
@@ -114,7 +113,7 @@ def count_endpoint(model: Any) -> CountEndpoint | None:
         model: A chat model, or a runnable around one.
 
     Returns:
-        The endpoint; None where its class has none, or where a call may reach several models.
+        The endpoint; None if its class has none, or if a call may reach several models.
     """
     models = models_of(model)
     if len(models) != 1 or not isinstance(models[0], BaseLanguageModel):
@@ -136,7 +135,7 @@ def _own_method(
 ) -> CountEndpoint:
     """Return the endpoint behind a class's own `get_num_tokens_from_messages`.
 
-    Where such a method gives up, it calls the inherited one; the copy of the model refuses then
+    When such a method gives up, it calls the inherited one; the copy of the model then raises
     instead of loading GPT-2.
     """
     model = model.model_copy(update={"custom_get_token_ids": _refuse})
@@ -165,13 +164,13 @@ def _ask_anthropic(
 def _ask_google(
     model: Any, messages: Sequence[BaseMessage], tools: Sequence[Any] | None, seconds: float
 ) -> int:
-    """Ask Google once over the whole request.
+    """Ask Google once for the whole request.
 
-    The class's own `get_num_tokens` asks for one text, so its inherited method asks once a message.
-    The request is formatted by the class, by a method that is not public; where that has changed,
-    the estimate counts. Google's client takes system text and tools in Vertex mode only: else
-    they go as texts in front, the tools as JSON; frames may differ by a few tokens from the real
-    request.
+    The class's own `get_num_tokens` asks for one text, so its inherited method asks once per
+    message. The request is formatted by a private method of the class; if that has changed, the
+    estimate is used. Google's client takes system text and tools only in Vertex mode: otherwise
+    they are sent as texts before the messages, the tools as JSON; frames may differ by a few tokens
+    from the real request.
     """
     formatted = model._prepare_request  # noqa: SLF001
     request = formatted(list(messages), tools=list(tools or ()) or None)
@@ -235,18 +234,18 @@ MOST_REQUESTS = 3
 """Requests to a provider at once."""
 
 TIMEOUT_S = 2.0
-"""Seconds that a call takes at most, the wait for its turn included."""
+"""Maximum seconds of a call, including the wait for its turn."""
 
 WAITED = 0.95
-"""Share of them in which it waits; the rest is for the estimate."""
+"""Share of them for which it waits; the rest is for the estimate."""
 
 KEPT_ANSWERS = 1_000
 KEPT_SECONDS = 300.0
-"""Answers that are kept, the most recently used ones, and for how long."""
+"""Number of answers kept, the most recently used ones, and for how many seconds."""
 
 FAILURES = 3
 COOL_DOWN_S = 60.0
-"""After so many failures in a row nothing is asked for so many seconds."""
+"""After so many failures in a row no request is made for so many seconds."""
 
 
 class ProviderCounter:
@@ -261,7 +260,7 @@ class ProviderCounter:
 
     Args:
         model: A chat model, also inside bindings.
-        timeout_s: Seconds that a call waits, at most.
+        timeout_s: Maximum seconds that a call waits.
         clock: Monotonic clock, in seconds.
 
     Raises:
@@ -287,14 +286,14 @@ class ProviderCounter:
             )
         if not isinstance(timeout_s, (int, float)) or not timeout_s > 0:
             raise ConfigurationError(
-                f"timeout_s is {timeout_s!r}; it is a time in seconds, over 0."
+                f"timeout_s is {timeout_s!r}; it must be a number of seconds above 0."
             )
         self._local = counter_for(model)
         self._endpoint = None if self._local.method == "exact" else count_endpoint(model)
         self._wait_s = WAITED * timeout_s
         self._breaker = CircuitBreaker(FAILURES, COOL_DOWN_S, clock)
         self._runner = BackgroundRunner("tokenmem-count", MOST_REQUESTS)
-        # None stands for a request that was asked for without an answer.
+        # None marks a request that was asked for without an answer.
         self._answers: TTLCache[bytes, int | None] = TTLCache(KEPT_ANSWERS, KEPT_SECONDS, clock)
         self._lock = ForkSafeLock()
 
@@ -336,7 +335,7 @@ class ProviderCounter:
         It waits at most `timeout_s`. On an event loop it does not ask: use `acount`.
 
         Args:
-            messages: The request, its system message included.
+            messages: The request, including its system message.
             tools: Its tools.
 
         Returns:
@@ -355,17 +354,17 @@ class ProviderCounter:
     acount = in_thread(count)
 
     def ask(self, messages: Sequence[BaseMessage], tools: Sequence[Any] | None = None) -> bool:
-        """Ask for a request, and wait for the answer, which is `known` then.
+        """Ask for the count of a request, and wait for the answer, which is then `known`.
 
-        An answer that does not come in time is not asked for again.
+        A count that does not come in time is not asked for again.
 
         Args:
             messages: The request.
             tools: Its tools.
 
         Returns:
-            Whether it was asked for: not where the answer is known, did not come before, or is not
-            to be asked for now.
+            Whether it was asked for: not if the answer is known, did not come before, or may not be
+            asked for now.
         """
         until = time.monotonic() + self._wait_s
         if self._endpoint is None or not self._endpoint.can_count(messages):
@@ -413,13 +412,13 @@ class ProviderCounter:
         """Ask the provider, and keep its answer; the work of a job."""
         began = time.monotonic()
         if self._endpoint is None or began >= until or self._breaker.is_open:
-            return  # nobody waits any more, or others have failed meanwhile
+            return  # no one waits any more, or others have failed meanwhile
         with self._lock:
             if key in self._answers:
-                return  # answered between another caller's look and its start of this job
+                return  # answered between another caller's check and its start of this job
         try:
             tokens = self._endpoint.tokens(messages, tools, self._wait_s)
-        except Exception as error:  # noqa: BLE001  # libraries of providers raise anything
+        except Exception as error:  # noqa: BLE001  # providers' libraries may raise anything
             with self._lock:
                 self._answers.setdefault(key, None)
             self._fail(f"{type(error).__name__}: {error}"[:200])

@@ -79,7 +79,7 @@ WRONG = {
     "a blank name of a memory": (lambda _: MemoryNode(TokenMemory(), name=" "), r"name is ' '"),
     "the conversation's own key as name": (
         lambda _: MemoryNode(TokenMemory(), name="messages"),
-        r"The state of a memory cannot stand under 'messages'.*name=\"planner\"",
+        r"The state of a memory cannot be stored under 'messages'.*name=\"planner\"",
     ),
     "the conversation's own key for the view": (
         lambda _: MemoryNode(TokenMemory(), output_messages_key="messages"),

@@ -75,7 +75,7 @@ def test_a_broken_promise_ends_with_1(recording, monkeypatch):
     ("content", "window", "error"),
     [
         (None, "2000", "No such file"),
-        ("{", "2000", "It is no JSON"),
+        ("{", "2000", "It is not JSON"),
         ('[{"role": "user", "content": "hi"}]', "5", "window"),
     ],
 )

@@ -58,10 +58,10 @@ def test_in_a_merged_message_words_of_its_own_stand_beside_the_marker(message):
 @pytest.mark.parametrize(
     ("request_", "fault"),
     [
-        ([SYSTEM], "no message but system"),
+        ([SYSTEM], "only system messages"),
         (without(FIRST), "is of type ai"),
         (without(FIRST), "first request m1 is missing"),
-        ([FIRST, SYSTEM, *HISTORY[2:]], "system message stands after"),
+        ([FIRST, SYSTEM, *HISTORY[2:]], "system message comes after"),
         (without(RESULT_A), "calls without a result: ['a']"),
         (without(LAST_RESULT), "calls without a result at the end: ['c']"),
         (without(LAST_RESULT), "newest result m8 is missing"),

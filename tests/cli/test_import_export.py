@@ -73,7 +73,7 @@ def test_a_bad_line_leaves_with_2_and_says_file_line_and_how_far(tmp_path, targe
     file = tmp_path / "chat.jsonl"
     file.write_text('{"role": "user", "content": "hi"}\n{"role": "nobody"}\n')
     output = run("import", file, target, code=2)
-    assert "chat.jsonl, line 2: It is no message" in output
+    assert "chat.jsonl, line 2: It is not a message" in output
     assert "Nothing was imported." in output
     run("import", tmp_path / "none.json", target, code=2)
 
@@ -114,7 +114,7 @@ def test_a_session_may_be_renamed_with_its_owner(tmp_path, target):
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (("--owner-pattern", "("), "is no regular expression"),
+        (("--owner-pattern", "("), "is not a regular expression"),
         (("--owner-pattern", ".*"), "has no group for the user"),
         (("--owner-pattern", "(?P<user>.*)", "--user", "ann"), "each session has one owner"),
     ],

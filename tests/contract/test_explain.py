@@ -110,7 +110,7 @@ async def test_every_call_of_a_recorded_agent_in_a_graph_is_explained_from_its_c
     assert told.hidden.summarized
     assert 0 < changes < len(sent)
     assert len(chat.requests) == len(sent), "the model was not called"
-    with pytest.raises(ConfigurationError, match="is none of them"):
+    with pytest.raises(ConfigurationError, match="is not one of them"):
         explain_call(later.graph, chat.config, call=len(sent) + 1)
     with pytest.raises(ConfigurationError, match="'other'"):
         explain_call(later.graph, chat.config, name="other")
@@ -160,7 +160,7 @@ def test_what_other_middleware_adds_is_explained_too():
         assert [*map(message_to_dict, told.messages)] == [*map(message_to_dict, request)], number
     assert told.hidden.summarized
     assert len(model.requests) == 20
-    with pytest.raises(ConfigurationError, match="no memory of the name 'other'"):
+    with pytest.raises(ConfigurationError, match="no memory named 'other'"):
         TokenMemoryMiddleware(name="other").explain(agent, config)
 
 

@@ -60,7 +60,7 @@ def test_an_empty_variable_is_none(variable, monkeypatch):
         ("budget: {compact_at: 0.5,\n  target: 0.6}\n", "budget (tokenmem.yaml): target (0.6)"),
         ("budget: [\n", "tokenmem.yaml cannot be read"),
         ("summarize_at: 0.5\n", "Did you mean budget.summarize_at?"),
-        ("just words\n", "holds no names"),
+        ("just words\n", "contains no names"),
         ("models: {x: {max_inputs: 1}}\n", "models.x.max_inputs (tokenmem.yaml): there is no such"),
         ("budget: 9000\nmode: code\nbudget: 8000\n", "line 3: budget is given twice"),
         ("max_wait_s: yes\n", "max_wait_s (tokenmem.yaml): it is True, and needs to be a number."),

@@ -366,7 +366,7 @@ async def test_any_summarizer_is_accepted():
         failed = as_summarizer(bad).summarize(request)
         assert failed.model == "extractive"
         assert len(failed.failures) == 1
-    with pytest.raises(ConfigurationError, match="no summarizer"):
+    with pytest.raises(ConfigurationError, match="not a summarizer"):
         as_summarizer(42)
     with pytest.raises(ConfigurationError, match="takes no messages"):
         as_summarizer(lambda: "nothing")

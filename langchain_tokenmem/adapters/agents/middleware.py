@@ -92,7 +92,7 @@ class TokenMemoryAgentState(AgentState[Any]):
         token_memory_pins: Pins by their ids; see `pin_update`.
     """
 
-    # The reducer has to stand last: LangGraph looks at the last annotation only.
+    # The reducer must be last: LangGraph looks only at the last annotation.
     token_memory: NotRequired[Annotated[dict[str, MemoryState], PrivateStateAttr, merge_by_name]]
     token_memory_orders: NotRequired[Annotated[dict[str, str], PrivateStateAttr, merge_by_name]]
     memory_mode: NotRequired[Annotated[str, PrivateStateAttr]]
@@ -193,7 +193,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         while isinstance(step, Step):
             try:
                 answer = step.run()
-            except BaseException as error:  # noqa: BLE001  # it is the generator's to raise
+            except BaseException as error:  # noqa: BLE001  # left to the generator
                 step = work.throw(error)
             else:
                 step = work.send(answer)
@@ -211,7 +211,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         while isinstance(step, Step):
             try:
                 answer = await step.arun()
-            except BaseException as error:  # noqa: BLE001  # it is the generator's to raise
+            except BaseException as error:  # noqa: BLE001  # left to the generator
                 step = work.throw(error)
             else:
                 step = work.send(answer)
@@ -221,10 +221,10 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
     def explain(
         self, agent: Any, config: RunnableConfig, *, call: int | None = None, context: Any = None
     ) -> Explanation:
-        """Return what the model was sent in a call that the agent has made, and why.
+        """Return what the model was sent in a past call of the agent, and why.
 
-        It is read from the agent's checkpoints, in another process too; neither the model nor a
-        tool is called, and nothing is changed. The agent has to be built as it was.
+        It is read from the agent's checkpoints, even in another process; neither the model nor a
+        tool is called, and nothing is changed. The agent must be built as it was then.
 
         Args:
             agent: The agent that has this middleware, with its checkpointer.
@@ -269,7 +269,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
     ) -> Generator[Any, Any, None]:
         """Yield the steps of one call, and take their outcomes; the answer is last.
 
-        A request that the provider refuses as too long is made once more, tighter.
+        A request that the provider refuses as too long is sent once more, smaller.
         """
         if ASKED in request.state:
             again = yield _in_thread(self._made_again, request)
@@ -292,7 +292,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
                 result = replace(shorter, changed=result.changed or shorter.changed)
                 response = yield from self._sent(call, result, handler)
             except Exception as again:
-                # The first error is the one to act on; but another kind of trouble is news.
+                # The first error is the one to act on, unless the second is of another kind.
                 news = not is_overflow(again) and not isinstance(again, BudgetExceededError)
                 raise again if news else error from again
         thread, memory = call.thread, call.thread.memory
@@ -332,7 +332,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             self._memory_for(request.model),
             run,
             name=self._name,
-            # Messages that others cleared for this request carry what they said.
+            # Messages that others cleared for this request carry their original content.
             messages=with_said(request.messages, state.get("messages") or ())
             if _is_edited(request)
             else request.messages,
@@ -374,9 +374,9 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         )
 
     def _memory_for(self, model: BaseChatModel) -> TokenMemory:
-        """Return the memory for calls of a model; made anew only where another one is called.
+        """Return the memory for calls of a model; rebuilt only when the model changes.
 
-        Where no memory was given, it is made for the first model.
+        If no memory was given, it is made for the first model.
         """
         with self._lock:
             if self._called is None or self._called[0] is not model:
@@ -385,7 +385,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             return self._called[1]
 
     def _fitted(self, call: ModelCall, result: TurnResult) -> ModelRequest[Any]:
-        """Return the request with the view in the place of the conversation."""
+        """Return the request with the view in place of the conversation."""
         request, view = call.request, result.view
         write_view(request.runtime.stream_writer, view, self._name)
         is_decided = result.state["summary"] or result.state["cuts"]
@@ -403,7 +403,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
     def _answer(
         self, call: ModelCall, result: TurnResult, response: ModelResponse[Any]
     ) -> ExtendedModelResponse[Any]:
-        """Return the model's response, and with it what the memory decided."""
+        """Return the model's response, together with what the memory decided."""
         update: dict[str, Any] = {}
         if result.changed:
             update["token_memory"] = {self._name: result.state}
@@ -444,10 +444,10 @@ def chosen_tools(asked: AgentTools, name: str, memory: TokenMemory | None) -> li
         asked: Names of the tools. True for the tools that work on the agent's own messages and, if
             the memory has a mode, on its working notes; False for none.
         name: Name of the middleware.
-        memory: Has the notes and the recall, where it is given.
+        memory: Has the notes and the recall, if it is given.
 
     Raises:
-        ConfigurationError: When there is no tool of a name.
+        ConfigurationError: When a name is not that of a tool.
     """
     makers: dict[str, Callable[[], BaseTool]] = {
         "compact_conversation": lambda: compact_conversation_tool(name),
@@ -461,7 +461,7 @@ def chosen_tools(asked: AgentTools, name: str, memory: TokenMemory | None) -> li
     chosen = {*asked} if not isinstance(asked, bool) else usual if asked else set()
     if isinstance(asked, str) or chosen - {*names}:
         raise ConfigurationError(
-            f"agent_tools is {asked!r}; it is True, False, or holds some of {', '.join(names)}."
+            f"agent_tools is {asked!r}; it must be True, False, or some of {', '.join(names)}."
         )
     kept = [make() for tool, make in makers.items() if tool in chosen]
     wanted: set[str] = chosen & MEMORY_TOOLS

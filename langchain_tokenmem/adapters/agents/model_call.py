@@ -53,7 +53,7 @@ class ModelCall:
 
 
 class Step(NamedTuple):
-    """What a model call waits for: as a call, and as one that does not block the event loop."""
+    """What a model call waits for: a call, and its twin that does not block the event loop."""
 
     run: Callable[[], Any]
     arun: Callable[[], Awaitable[Any]]
@@ -82,7 +82,7 @@ _CHANNELS_OF_OTHERS = (
 def is_summarized_by_another(request: ModelRequest[Any]) -> bool:
     """Return whether LangChain's or deepagents' summarizer is in the agent's middleware.
 
-    Under another name it is known once it has replaced the oldest messages.
+    Under another name it is recognized once it has replaced the oldest messages.
     """
     first = request.messages[:1]
     return has_channel(*_CHANNELS_OF_OTHERS) or any(
@@ -95,7 +95,7 @@ ADDED_BEHIND = frozenset({"memory_contents", "skills_metadata"})
 
 
 def tokens_added_behind(request: ModelRequest[Any], count_text: Callable[[str], int]) -> int:
-    """Return at least the tokens that deepagents' memory and skills add behind us.
+    """Return an upper bound of the tokens that deepagents' memory and skills add after us.
 
     A text that is in the system text already counts there.
     """
@@ -116,13 +116,13 @@ def tokens_added_behind(request: ModelRequest[Any], count_text: Callable[[str], 
 
 
 def _deepagents(module: str, name: str) -> str:
-    """Return a text of deepagents' middleware; it is imported where that middleware runs."""
+    """Return a text of deepagents' middleware; it is imported if that middleware runs."""
     return str(getattr(sys.modules.get(f"deepagents.middleware.{module}"), name, ""))
 
 
 _RETRY_SHARE = 0.6
-"""Share of a refused request that the second one may have: the provider counted otherwise than
-we did, and by how much is not known."""
+"""Share of a refused request that the second one may have: the provider's count differs from ours,
+and by how much is unknown."""
 
 OVERFLOW_MESSAGES: tuple[tuple[str, str], ...] = (
     ("OpenAI, vLLM, DeepSeek, Azure", r"maximum context length"),
@@ -142,7 +142,7 @@ OVERFLOW_MESSAGES: tuple[tuple[str, str], ...] = (
     ("Together, Fireworks", r"inputs? tokens? \+ max_new_tokens must be"),
     ("OpenRouter", r"context length is only"),
 )
-"""Providers and their words for an overflow: regular expressions, in any case of letters."""
+"""Providers and their wordings of an overflow: case-insensitive regular expressions."""
 
 _RATE_LIMIT = re.compile(r"rate.?limit|tokens per (?:min|day)|quota", re.IGNORECASE)
 _OVERFLOW = re.compile(

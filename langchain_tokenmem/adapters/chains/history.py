@@ -121,7 +121,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
     aadd_messages = in_thread(add_messages)
 
     def _without_view_forms(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
-        """Return messages with a mark on those that the view has shown: they are no edits."""
+        """Return messages with a mark on those in the view's form: they are not edits."""
         given = as_messages(messages)
         if self._frozen is None:
             return given
@@ -137,7 +137,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         """Return messages with the time of a question that comes together with its reply.
 
         `RunnableWithMessageHistory` reads the history when the question is submitted, and adds both
-        at the end, where it may have read once more to find out what is new.
+        at the end, where it may first read again to find out what is new.
         """
         reads = [*self._reads]
         self._reads.clear()
@@ -171,7 +171,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
     aedit = in_thread(edit)
 
     def regenerate(self) -> list[BaseMessage]:
-        """Hide everything behind the newest question, and return it, to answer once more.
+        """Hide everything after the newest question, and return it, so as to answer again.
 
         `full_history(include_superseded=True)` still has it.
         """
@@ -251,7 +251,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         """Switch the session to another mode of working notes; notes of other modes are kept.
 
         Args:
-            mode: Name of the mode; None for none.
+            mode: Name of the mode; None for no mode.
 
         Raises:
             ConfigurationError: When there is no such mode; the message lists them.
@@ -322,6 +322,6 @@ def _hold_reply(messages: Sequence[BaseMessage]) -> bool:
 
 
 def _before_input(view: View) -> list[BaseMessage]:
-    """Return the view's messages but for a closing one: the next input comes behind the history."""
+    """Return the view's messages without a closing one: the next input follows the history."""
     is_closed = bool(view.messages) and view.messages[-1] is CONTINUE_MESSAGE
     return view.messages[:-1] if is_closed else list(view.messages)

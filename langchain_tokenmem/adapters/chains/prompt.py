@@ -37,12 +37,12 @@ from langchain_tokenmem.turns.turn import atake_turn, take_turn
 
 
 def ensure_id(message: BaseMessage) -> BaseMessage:
-    """Return the message with an id; a new one where it has none."""
+    """Return the message with an id; a new one if it has none."""
     return message if message.id else message.model_copy(update={"id": str(uuid4())})
 
 
 def to_messages(value: Any, kind: type[HumanMessage | AIMessage]) -> list[BaseMessage]:
-    """Return what was said as messages; a bare text is said by `kind`, other data as JSON.
+    """Return a value as messages; a bare text becomes one of `kind`, other data one of its JSON.
 
     An input may name its messages as LangChain does: by texts, pairs of role and text, or dicts.
     """
@@ -67,7 +67,7 @@ def _as_text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class MessageKeys:
-    """Keys of the messages in dict inputs and outputs; without a name, as LangChain guesses.
+    """Keys of the messages in dict inputs and outputs; without a name, guessed as LangChain does.
 
     Attributes:
         input: Key of the new input.
@@ -84,7 +84,7 @@ class MessageKeys:
         return self.input or _only_key(value, "input")
 
     def answer_in(self, output: Any) -> Any:
-        """Return the answer in an output; the output itself where it names none."""
+        """Return the answer in an output; the output itself if it names none."""
         if not isinstance(output, dict):
             return output
         return output.get(self.output or _only_key(output, "output"), output)
@@ -95,7 +95,7 @@ def _only_key(value: dict[str, Any], otherwise: str) -> str:
 
 
 def add_chunks(pieces: list[Any]) -> Any:
-    """Return streamed pieces as one value: their sum where they add up, else the last one."""
+    """Return streamed pieces as one value: their sum if they can be added, else the last one."""
     return reduce(_sum, pieces) if pieces else None
 
 
@@ -107,7 +107,7 @@ def _sum(whole: Any, piece: Any) -> Any:
 
 
 _HISTORY_MARK = HumanMessage("", id="tm-history")
-"""Stands in the rendered prompt where the history goes."""
+"""Marks the place of the history in the rendered prompt."""
 
 
 @dataclass(frozen=True)
@@ -195,9 +195,9 @@ class FittedPrompt(Runnable[Any, PromptValue]):
     def _turn_request(
         self, rendered: Sequence[BaseMessage]
     ) -> tuple[TurnRequest, list[BaseMessage]] | None:
-        """Return what surrounds the history, and the examples in front; None without a history.
+        """Return what surrounds the history, and the examples before it; None without a history.
 
-        Under another key the history is known by the ids of its messages.
+        Under another key the history is recognized by the ids of its messages.
         """
         call = self._call
         new = {message.id for message in call.messages}
@@ -236,9 +236,9 @@ class FittedPrompt(Runnable[Any, PromptValue]):
 
 
 def _as_stored(rendered: list[BaseMessage], said: list[BaseMessage]) -> list[BaseMessage]:
-    """Return rendered messages with ids and times under which the same words will be stored.
+    """Return rendered messages with the ids and times under which their content will be stored.
 
-    Where a prompt puts other words around the input, its last human message has the input's time.
+    If a prompt puts other text around the input, its last human message gets the input's time.
     """
     by_text = {str(message.content): message for message in said}
     by_id = {message.id: message for message in said}
@@ -284,14 +284,14 @@ def bound_model(runnable: Runnable[Any, Any], config: RunnableConfig | None = No
 
 
 def _configured_name(model: Any, config: RunnableConfig | None) -> str | None:
-    """Return the name that a call chooses of `init_chat_model`; making the model takes longer."""
+    """Return the name that a call chooses for `init_chat_model`; making the model takes longer."""
     chosen = {**model._default_config, **model._model_params(config)}  # noqa: SLF001
     name, provider = chosen.get("model"), chosen.get("model_provider")
     return f"{provider}:{name}" if name and provider else name
 
 
 def has_prompt(runnable: Runnable[Any, Any]) -> bool:
-    """Return whether a chain holds a chat prompt."""
+    """Return whether a chain contains a chat prompt."""
     return isinstance(runnable, BaseChatPromptTemplate) or any(map(has_prompt, _parts(runnable)))
 
 
@@ -299,7 +299,7 @@ def replace_prompts(
     runnable: Runnable[Any, Any],
     replacement: Callable[[BaseChatPromptTemplate], Runnable[Any, Any]],
 ) -> Runnable[Any, Any]:
-    """Return a chain with each of its chat prompts replaced; the given one where it has none."""
+    """Return a chain with each of its chat prompts replaced; the given one if it has none."""
 
     def replaced(part: Runnable[Any, Any]) -> Runnable[Any, Any]:
         if isinstance(part, BaseChatPromptTemplate):
@@ -312,7 +312,7 @@ def replace_prompts(
 def replace_model(
     runnable: Runnable[Any, Any], replacement: Callable[[Any], Runnable[Any, Any]]
 ) -> Runnable[Any, Any] | None:
-    """Return a chain with the model nearest to its end replaced; None where it has none.
+    """Return a chain with the model nearest to its end replaced; None if it has none.
 
     Fallbacks are replaced with it, and every model of parts that run side by side.
     """
@@ -339,7 +339,7 @@ def is_configurable(runnable: Any) -> bool:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """Return the fields of a composed runnable; none of a model, or of anything else."""
+    """Return the fields of a composed runnable; empty for a model or anything else."""
     is_composed = isinstance(value, RunnableSerializable)
     if not is_composed or isinstance(value, (BaseLanguageModel, BaseChatPromptTemplate)):
         return {}
@@ -347,7 +347,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _parts(runnable: Any) -> list[Runnable[Any, Any]]:
-    """Return the runnables in the fields of a composed one, that nearest to the model first."""
+    """Return the runnables in the fields of a composed one, the one nearest to the model first."""
     parts = [part for value in _fields(runnable).values() for part in _runnables(value)]
     return parts[::-1] if isinstance(runnable, RunnableSequence) else parts
 
@@ -364,7 +364,7 @@ def _runnables(value: Any) -> Iterator[Runnable[Any, Any]]:
 def _with_parts(
     runnable: Any, change: Callable[[Runnable[Any, Any]], Runnable[Any, Any]]
 ) -> Runnable[Any, Any]:
-    """Return a composed runnable with its parts changed; the given one where none is."""
+    """Return a composed runnable with its parts changed; the given one if none is."""
 
     def changed(value: Any) -> Any:
         if isinstance(value, Runnable):

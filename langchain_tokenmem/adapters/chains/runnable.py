@@ -82,7 +82,7 @@ def with_token_memory(
     Each call names its session in `config["configurable"]`: `session_id` (required), `user_id`,
     `token_budget` (a `TokenBudget` for this call, a window or a dict of fields), and `memory_mode`
     (the mode from this call on). The model of the chain determines the counter, and the window if
-    it is smaller. Input and output are stored together when the call has ended well.
+    it is smaller. Input and output are stored together when the call has succeeded.
 
     Args:
         runnable: The chain; takes a dict, or messages.
@@ -95,9 +95,9 @@ def with_token_memory(
         overhead_tokens: Tokens of the request that are in neither prompt nor input.
         limit_output: Set the model's maximum of output tokens to what the request leaves: True
             chooses the setting by the provider, a string names it.
-        on_abort: What becomes of a stream that the caller stops or that fails: "drop" stores
+        on_abort: What happens to a stream that the caller stops or that fails: "drop" stores
             nothing of it, "keep" stores the input and the text so far, which then ends with
-            "[interrupted]". Tool calls and reasoning of it are never stored.
+            "[interrupted]". Its tool calls and reasoning are never stored.
         history_factory_config: Fields of `configurable` that name the session, for an application
             with other names than `session_id` and `user_id`, as `RunnableWithMessageHistory` takes
             them.
@@ -156,7 +156,7 @@ def with_token_memory(
 def memory_for(
     runnable: Runnable[Any, Any], memory: TokenMemory, config: RunnableConfig | None = None
 ) -> TokenMemory:
-    """Return the memory for calls of the model in a chain; the given one where it has none."""
+    """Return the memory for calls of the model in a chain; the given one if it has none."""
     model = bound_model(runnable, config)
     return memory if model is None else memory.for_model(model)
 
@@ -180,17 +180,17 @@ class TokenMemoryRunnable(RunnableBindingBase[Any, Any]):
 
 @dataclass(frozen=True)
 class _ChainTurns:
-    """The turns of a chain: each call becomes a chain of its own, with its history in it.
+    """The turns of a chain: each call gets its own chain, with its history in it.
 
     Attributes:
         chain: The chain without its memory.
         memory: Decides what is shown.
         store: Keeps the transcript.
-        keys: Where in inputs and outputs the messages are.
+        keys: Keys of the messages in inputs and outputs.
         options: Tools and overhead of every call.
         limit_output: Name of the model's setting, or True to choose it by the provider; None to
             leave it.
-        on_abort: What becomes of a stream that does not end.
+        on_abort: What happens to a stream that does not end.
         fields: Where a call names its session.
     """
 
@@ -273,13 +273,13 @@ class _ChainTurns:
 
 @dataclass(frozen=True)
 class _AnswerStore:
-    """Stores a turn, input and answer together, when the chain's output has ended well."""
+    """Stores a turn, input and answer together, when the chain's output is complete."""
 
     call: ChainCall
     keys: MessageKeys
 
     def transform(self, pieces: Iterator[Any]) -> Iterator[Any]:
-        """Hand the output on as it comes, and store the turn at its end."""
+        """Pass the output on as it arrives, and store the turn at its end."""
         chunks = []
         for chunk in pieces:
             chunks.append(chunk)
@@ -301,14 +301,14 @@ class _AnswerStore:
         return [*self.call.messages, *to_messages(answer, AIMessage)]
 
     def keep(self, chunks: list[Any]) -> None:
-        """Store the input and the text so far, without tool calls: half of one is illegal."""
+        """Store the input and the text so far, without tool calls: half of one is invalid."""
         texts = [message.text for message in self._turn(chunks)[len(self.call.messages) :]]
         said = AIMessage("\n\n".join([*filter(None, texts), "[interrupted]"]))
         self.call.session.add([*self.call.messages, marked(said, interrupted=True)])
 
 
 class _KeptStream(RunnableBindingBase[Any, Any]):
-    """The chain of one call, of which what a stopped or failed stream has said is stored."""
+    """The chain of one call, which also stores the text of a stopped or failed stream."""
 
     answer: Any
 
@@ -361,7 +361,7 @@ def limited_model(
             inner, _ = model.prepare(config)
             limited = partial(limited_model, results=results, name=name)
             return (replace_model(inner, limited) or inner).bind(**kwargs)
-        # What a call chooses of `init_chat_model` is made for it.
+        # The model that a call chooses for `init_chat_model` is built for it.
         made: Any = getattr(model, "_model", None) if is_configurable(model) else None
         settled = made(config) if made else model
         return model.bind(**output_setting(settled, kwargs, results[-1].view.output_left, name))
@@ -401,7 +401,7 @@ _FIELDS = (
 
 @dataclass(frozen=True)
 class SessionFields:
-    """The fields of a chain, and how a session is named by them.
+    """The fields of a chain, and how they name a session.
 
     Attributes:
         specs: The fields; each call names those that have no default and may not be None.
@@ -428,7 +428,7 @@ class SessionFields:
         names = [spec.id for spec in specs if spec.id != _USER]
         if session_of is None and len(names) != 1:
             raise ConfigurationError(
-                f"history_factory_config has the fields {names} beside user_id; say with "
+                f"history_factory_config has the fields {names} besides user_id; say with "
                 f"session_of= which session they name: session_of=lambda **fields: ..."
             )
         if session_of is not None:

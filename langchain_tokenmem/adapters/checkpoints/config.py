@@ -25,16 +25,16 @@ _METADATA_KEYS = frozenset({"assistant_id", "graph_id", "run_id", "user_id"})
 
 
 class NamedId(str):
-    """The id of a checkpoint that a caller has named, and not merely found at the head.
+    """The id of a checkpoint that a caller named, not one that was found at the head.
 
-    LangGraph hands the id from `get_tuple` on to the `put` that follows. A run that started from a
-    named checkpoint means to make a branch; one that started from the head does not.
+    LangGraph passes the id from `get_tuple` to the `put` that follows. A run that started from a
+    named checkpoint intends a branch; one that started from the head does not.
     """
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        """Return what a plain text would: a subclass of `str` may compare in a way of its own."""
+        """Return what a plain text would: a subclass of `str` may compare differently."""
         return str(self) == other
 
     def __ne__(self, other: object) -> bool:
@@ -44,10 +44,10 @@ class NamedId(str):
 
 
 def address_of(config: RunnableConfig) -> Address:
-    """Return what a config names.
+    """Return the thread, namespace and checkpoint that a config names.
 
     Raises:
-        ScopeError: When it names no thread, or by something else than texts.
+        ScopeError: When it names no thread, or a name is not a text.
     """
     names: Mapping[str, Any] = config.get("configurable") or {}
     ns = names.get("checkpoint_ns")
@@ -60,10 +60,10 @@ def address_of(config: RunnableConfig) -> Address:
 
 
 def owner_of(config: RunnableConfig) -> str | None:
-    """Return the user of a run, to whom a new thread belongs; None where it names none.
+    """Return the user of a run, who becomes the owner of a new thread; None if it names none.
 
     Raises:
-        ScopeError: When the user's id holds a control character.
+        ScopeError: When the user's id contains a control character.
     """
     name = (config.get("configurable") or {}).get("user_id")
     if not isinstance(name, str) or not name.strip():
@@ -72,13 +72,13 @@ def owner_of(config: RunnableConfig) -> str | None:
 
 
 def text_of(value: Any, what: str) -> str:
-    """Return a name.
+    """Return a name that was checked.
 
     Raises:
-        ScopeError: When it is no text.
+        ScopeError: When it is not a text.
     """
     if not isinstance(value, str):
-        raise ScopeError(f"{what} is {value!r}; it is a text.")
+        raise ScopeError(f"{what} is {value!r}; it must be a text.")
     return value
 
 
@@ -105,7 +105,7 @@ def kept_metadata(
 ) -> dict[str, Any]:
     """Return the metadata of a checkpoint, with nothing from `configurable` that may be secret.
 
-    LangChain copies what is under `configurable` into the metadata of a run, so it is looked for
+    LangChain copies what is under `configurable` into the metadata of a run, so it is removed from
     there, too.
     """
     names: Mapping[str, Any] = config.get("configurable") or {}
@@ -121,12 +121,12 @@ def kept_metadata(
 
 
 def _as_number(value: Any) -> Any:
-    """Return the number that an enumeration stands for: no reader needs to know its type."""
+    """Return the number of an enumeration's member: no reader needs to know its type."""
     return value.value if isinstance(value, int | float) and isinstance(value, Enum) else value
 
 
 def tuple_of(found: LoadedCheckpoint, *, is_named: bool) -> CheckpointTuple:
-    """Return a checkpoint as LangGraph takes it."""
+    """Return a checkpoint in LangGraph's form."""
     address = found.address
     parent = Address(address.thread_id, address.ns, found.parent)
     return CheckpointTuple(
@@ -141,7 +141,7 @@ def tuple_of(found: LoadedCheckpoint, *, is_named: bool) -> CheckpointTuple:
 _STRATEGIES = {"keep_latest": 1, "delete": 0}
 
 _OLDEST = timedelta(days=365 * 1_000)
-"""So much can be taken from any date."""
+"""This can be subtracted from any date."""
 
 
 @dataclass(frozen=True)
@@ -150,11 +150,11 @@ class RetentionPolicy:
 
     Args:
         keep_last: Checkpoints that are kept in each namespace; None for all.
-        older_than: Age from which they go; None for never.
-        every: After how many checkpoints of a namespace.
+        older_than: Age at which they are deleted; None for never.
+        every: Number of checkpoints of a namespace after which it is applied.
 
     Raises:
-        ConfigurationError: When a number cannot be.
+        ConfigurationError: When a number is invalid.
     """
 
     keep_last: int | None
@@ -165,7 +165,7 @@ class RetentionPolicy:
         _check(self.keep_last, self.older_than)
         if type(self.every) is not int or self.every < 1:
             raise ConfigurationError(
-                f"prune_every is {self.every!r}; it is a whole number, and 1 is the least."
+                f"prune_every is {self.every!r}; it must be a whole number, at least 1."
             )
 
     @property
@@ -176,45 +176,45 @@ class RetentionPolicy:
     def is_due(self, count: int) -> bool:
         """Return whether to apply it, by the checkpoints that a namespace has.
 
-        The stored number is asked, and no counter of this process, which may end after each turn.
+        The stored number decides, not a counter of this process, which may end after each turn.
         """
         return (count - (self.keep_last or 0)) % self.every == 0 and count > (self.keep_last or 0)
 
     def rule(self, now: datetime) -> RetentionRule:
-        """Return it as of now."""
+        """Return the rule as of `now`."""
         return rule_of("keep_latest", self.keep_last, self.older_than, now)
 
 
 def rule_of(
     strategy: str, keep_last: int | None, older_than: timedelta | None, now: datetime
 ) -> RetentionRule:
-    """Return what a call of `prune` says.
+    """Return the rule that a call of `prune` asks for.
 
     Raises:
-        ConfigurationError: When the strategy is unknown or a number cannot be.
+        ConfigurationError: When the strategy is unknown or a number is invalid.
     """
     if strategy not in _STRATEGIES:
         raise ConfigurationError(
-            f"The strategy is {strategy!r}; {' or '.join(map(repr, _STRATEGIES))} is, and nothing "
+            f"strategy is {strategy!r}; it must be {' or '.join(map(repr, _STRATEGIES))}. Nothing "
             f"was deleted."
         )
     _check(keep_last, older_than)
     if keep_last is None and older_than is None:
         return RetentionRule(_STRATEGIES[strategy], None)
     if strategy == "delete":
-        raise ConfigurationError('With keep_last or older_than the strategy is "keep_latest".')
+        raise ConfigurationError('With keep_last or older_than, strategy must be "keep_latest".')
     return RetentionRule(keep_last, None if older_than is None else now - older_than)
 
 
 def _check(keep_last: int | None, older_than: timedelta | None) -> None:
     if keep_last is not None and (type(keep_last) is not int or keep_last < 1):
         raise ConfigurationError(
-            f"keep_last is {keep_last!r}; it is a whole number, and one checkpoint is the least."
+            f"keep_last is {keep_last!r}; it must be a whole number, at least 1."
         )
     if older_than is not None and not (
         isinstance(older_than, timedelta) and timedelta(0) < older_than <= _OLDEST
     ):
         raise ConfigurationError(
-            f"older_than is {older_than!r}; it is a timedelta above zero and up to "
+            f"older_than is {older_than!r}; it must be a timedelta above zero and up to "
             f"{_OLDEST.days:,} days."
         )

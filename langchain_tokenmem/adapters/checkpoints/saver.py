@@ -88,7 +88,7 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
         allowed_types: More types that the state may hold (default serializer only).
         metadata_keys: More keys of `configurable` to store in the metadata; others are not stored,
             as they may be secrets.
-        transcript_channel: The channel whose messages are the thread's transcript; None for none.
+        transcript_channel: The channel whose messages are the thread's transcript; None if none is.
         keep_last: How many of the newest checkpoints to keep in each namespace; None for all.
         older_than: Age at which checkpoints are deleted; None for never. The head always stays.
         prune_every: Number of checkpoints of a thread after which these two are applied.
@@ -220,7 +220,7 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
     aput = in_thread(put)
 
     def _prune_old(self, thread_id: str) -> None:
-        """Apply the policy; a checkpoint that is stored stays stored when that fails."""
+        """Apply the policy; if that fails, the stored checkpoint stays."""
         now = datetime.now(UTC)
         try:
             prune(self._checkpoints, thread_id, self._retention.rule(now), now=now)
@@ -252,13 +252,13 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
     def _conflict(self, what: str) -> None:
         if self._raises:
             raise ThreadConflictError(
-                f"{what} Nothing was stored; make the turn again, it will start from the head."
+                f"{what} Nothing was stored; repeat the turn, it will start from the head."
             )
         if not self._has_warned:
             self._has_warned = True
             logger.warning(
                 "%s Both branches are kept and can be read, the newest checkpoint is the head. "
-                'To have such turns refused: TokenMemorySaver(store, on_conflict="raise").',
+                'To refuse such turns: TokenMemorySaver(store, on_conflict="raise").',
                 what,
             )
 
@@ -271,7 +271,7 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
         """Read every message and every checkpoint, and report what cannot be read.
 
         Args:
-            progress: Called with the number of checkpoints read, and of all.
+            progress: Called with the number of checkpoints read, and the total.
         """
         return examine(self._checkpoints, progress)
 
@@ -421,7 +421,7 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
 
 
 def _many(given: Iterable[Any], name: str) -> Iterable[Any]:
-    """Return ids; a single one would be taken letter by letter."""
+    """Return ids; a single one would be read letter by letter."""
     if isinstance(given, str | bytes):
         raise ConfigurationError(f"{name} is {given!r}; give a list of ids, such as [{given!r}].")
     return given

@@ -1,4 +1,4 @@
-"""The memory in a LangGraph graph: its nodes in front of a model's, and calls explained later."""
+"""The memory in a LangGraph graph: nodes before a model's node, and explanations of past calls."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def memory_nodes(
     prune: bool = False,
     **keywords: Any,
 ) -> str:
-    """Put the memory in front of a model's node, and return the name of its first node.
+    """Put the memory before a model's node, and return the name of its first node.
 
-    Edges that went to the model's node go to that name; the edge from the memory to the model is
-    made here. The model's node reads `memory_input(state, memory)`. The channels that the memory
-    needs are added where the graph's state does not have them; no input can write those. Where the
-    memory makes summaries in the background, or shows times, an `AfterModelNode` stands behind the
-    model's node, beside whatever follows it.
+    Point the edges to the model's node at that name instead; the edge from the memory to the model
+    is added here. The model's node reads `memory_input(state, memory)`. The channels that the
+    memory needs are added if the graph's state does not have them; no input can write those. If the
+    memory makes summaries in the background, or shows times, an `AfterModelNode` is added after the
+    model's node, in parallel with whatever follows it.
 
     Args:
         builder: The graph, before `compile`.
@@ -68,8 +68,8 @@ def memory_nodes(
         before: Name of the model's node; it may be added later.
         name: Tells several memories of one graph apart: the names of nodes and state keys are
             derived from it. Give it to `memory_input`, too.
-        split: A node each for recall (where the memory has one), compaction and summary in place
-            of one; the views are the same.
+        split: Add a node each for recall (if the memory has one), compaction and summary instead of
+            one node; the views are the same.
         archive: Where `CompactNode` keeps what it removes, with `split`.
         prune: Let `CompactNode` remove covered messages, with `split`.
         keywords: Those of `MemoryNode`: `model`, `system`, `tools`, `overhead_tokens`,
@@ -92,7 +92,7 @@ def memory_nodes(
     checked(memory, TokenMemory, "memory", "memory_nodes(builder, memory)")
     if (prune or archive is not None) and not split:
         raise ConfigurationError(
-            "archive= and prune= are for CompactNode, which stands in the graph with split=True."
+            "archive= and prune= are for CompactNode, which is in the graph only with split=True."
         )
     keywords["name"] = name
     keywords["store"] = keywords.get("store") or archive
@@ -122,7 +122,7 @@ def memory_nodes(
 
 
 def _take_mode_from_input(builder: StateGraph[Any, Any, Any, Any], mode: str) -> None:
-    """Add the mode of a memory to a graph's input where that is its whole state."""
+    """Add the mode of a memory to a graph's input if that is its whole state."""
     schema = builder.input_schema
     channels = builder.schemas[schema]
     known = {*builder.schemas[builder.state_schema]} <= {*channels}
@@ -137,10 +137,10 @@ def _take_mode_from_input(builder: StateGraph[Any, Any, Any, Any], mode: str) ->
 def explain_call(
     graph: Any, config: RunnableConfig, *, call: int | None = None, name: str = DEFAULT_NAME
 ) -> Explanation:
-    """Return what the model was sent in a call of a graph with our nodes, and why.
+    """Return what the model was sent in a past call of a graph with our nodes, and why.
 
-    It is read from the checkpoints, in another process too; no model, tool or node is run. The
-    memory's nodes have to be as they were, and the model's node has to send what `memory_input`
+    It is read from the checkpoints, even in another process; no model, tool or node is run. The
+    memory's nodes must be as they were then, and the model's node must send what `memory_input`
     returns.
 
     Args:
@@ -181,7 +181,7 @@ async def aexplain_call(
 
 
 def _nodes_of(graph: Any, name: str) -> dict[str, TurnNode]:
-    """Return the nodes of a memory in front of a model, by their names in the graph."""
+    """Return the nodes of a memory before a model, by their names in the graph."""
     bound = {key: node.bound for key, node in graph.nodes.items()}
     found = {
         key: node
@@ -192,7 +192,7 @@ def _nodes_of(graph: Any, name: str) -> dict[str, TurnNode]:
     }
     if not any(node.is_last for node in found.values()):
         raise ConfigurationError(
-            f"The graph has no node of a memory of the name {name!r} in front of a model."
+            f"The graph has no node of a memory named {name!r} before a model."
         )
     return found
 
@@ -221,7 +221,7 @@ def _explained(
 def _state_before(
     older: Iterable[StateSnapshot], nodes: dict[str, TurnNode], key: str
 ) -> MemoryState | None:
-    """Return the memory's state before its nodes ran for a call; None for none."""
+    """Return the memory's state before its nodes ran for a call; None if it had none."""
     before = None
     for snapshot in older:
         is_next = not nodes.keys().isdisjoint(snapshot.next)

@@ -57,10 +57,10 @@ def archive_covered(
     messages: Sequence[BaseMessage],
     state: MemoryState,
 ) -> list[TranscriptRow]:
-    """Keep everything up to the summary's pointer, and return what may leave the graph's state.
+    """Archive everything up to the summary's pointer; return what may leave the graph's state.
 
-    That is what was read back as it was written, and neither a system message nor a pinned one
-    nor one that the view shows; the pointer's own message stays as well, because the pointer is
+    These are messages that were read back as written, except system messages, pinned ones and
+    those that the view shows; the pointer's own message stays as well, because the pointer is
     found by it.
     """
     summary = state["summary"]
@@ -124,7 +124,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         def call(node: Any, state: Any, config: RunnableConfig | None = None) -> Any:
             return node.invoke(state, config)
 
-        # Beats the method of the class, whose hints would name no keys.
+        # Overrides the method of the class, whose hints would name no keys.
         call.__annotations__ = {"state": self.keys.input_schema()}
         vars(self)["__call__"] = MethodType(call, self)
 
@@ -165,7 +165,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         return await in_own_thread(self._update, input, config, thread, result)
 
     def turn_of(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
-        """Return the thread in a state, and what is asked of its memory."""
+        """Return the thread in a state, and the request to its memory."""
         run = Run.of(config, shared_threads=self._shared_threads)
         thread = graph_thread(
             self.memory,
@@ -190,7 +190,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
     def _removals(
         self, thread: GraphThread, result: TurnResult, config: RunnableConfig | None
     ) -> Sequence[TranscriptRow]:
-        """Keep what is covered in the archive; return what goes out of the graph's messages."""
+        """Archive what is covered; return what is to be removed from the graph's messages."""
         if self._archive is None:
             return ()
         run = Run.of(config, shared_threads=self._shared_threads)
@@ -262,7 +262,7 @@ class MemoryNode(TurnNode):
         tools: Tool schemas that the model node sends.
         overhead_tokens: Other tokens of the request.
         input_messages_key: State key of the messages.
-        output_messages_key: State key of the view; default: by the name.
+        output_messages_key: State key of the view; default: derived from the name.
         state_key: State key of the memory's state; default: the name.
         shared_threads: Threads are shared by several users: they have no owner, and recall
             searches the thread only.
@@ -313,7 +313,7 @@ class AfterModelNode(TurnNode):
     notes when the reply was complete. It writes the `reply` event of the custom stream.
 
     Args:
-        memory: The memory of the node in front of the model's.
+        memory: The memory of the node before the model's.
         keywords: Those of `MemoryNode`, as given to that node.
 
     Example:
@@ -329,7 +329,7 @@ class AfterModelNode(TurnNode):
     _aturn = staticmethod(aafter_reply)
 
     def turn_of(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
-        """Note when the reply was complete, tell the stream of it, and return the next turn."""
+        """Note when the reply was complete, write it to the stream, and return the next turn."""
         thread, request = super().turn_of(state, config)
         write_reply(stream_writer(), self.keys.state, thread.messages[-1:])
         thread.note_reply()

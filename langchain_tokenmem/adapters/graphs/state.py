@@ -30,7 +30,7 @@ VIEW_KEY = "llm_input_messages"
 STAMP_KEY = "llm_input_stamp"
 
 DEFAULT_NAME = "memory"
-"""Name of a graph's memory where the application gives none."""
+"""Name of a graph's memory if the application gives none."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,14 @@ class StateKeys:
 
     @classmethod
     def of(cls, name: str, messages: str, view: str | None, state: str | None) -> Self:
-        """Return the keys of a memory, derived from its name where none is given.
+        """Return the keys of a memory, derived from its name if none are given.
 
         Raises:
-            ConfigurationError: When the name is none, or the view would replace the conversation.
+            ConfigurationError: When the name is invalid, or the view would replace the
+                conversation.
         """
         if not isinstance(name, str) or not name.strip():
-            raise ConfigurationError(f"name is {name!r}; a memory is named by a text.")
+            raise ConfigurationError(f"name is {name!r}; it must be a text.")
         prefix = "" if name == DEFAULT_NAME else f"{name}_"
         keys = cls(
             messages,
@@ -75,7 +76,7 @@ class StateKeys:
             )
         if keys.state in {keys.messages, keys.view, keys.stamp, COMPACT_REQUESTS, PINS_CHANNEL}:
             raise ConfigurationError(
-                f"The state of a memory cannot stand under {keys.state!r}, which holds something "
+                f"The state of a memory cannot be stored under {keys.state!r}, which has something "
                 'else. Give the memory another name, name="planner", or state_key=.'
             )
         return keys
@@ -86,7 +87,7 @@ class StateKeys:
         return {self.view, self.stamp, self.state, COMPACT_REQUESTS, PINS_CHANNEL}
 
     def _kept_channels(self) -> dict[str, Any]:
-        """Return the channels that stand in the checkpoints."""
+        """Return the channels that are kept in the checkpoints."""
         return {
             self.messages: list[AnyMessage],
             self.state: MemoryState,
@@ -102,15 +103,15 @@ class StateKeys:
     def graph_schema(self, builder: StateGraph[Any, Any, Any, Any]) -> type[Any]:
         """Return the schema of the memory's nodes in a graph, whose own channels stay as they are.
 
-        Beside the memory's state it adds the channels of one run, unless the graph's state is a
-        dataclass or a model: LangGraph's streams of `version="v2"` refuse more keys than it has.
+        Besides the memory's state it adds the channels of one run, unless the graph's state is a
+        dataclass or a model: LangGraph's `version="v2"` streams refuse keys that it does not have.
         """
         channels: dict[str, Any] = {self.messages: list[AnyMessage], self.state: MemoryState}
         if is_typeddict(builder.state_schema):
             channels = {
                 **self._kept_channels(),
                 self.view: Annotated[list[AnyMessage], UntrackedValue],
-                # Two memories may write in one step: whose stamp it is not, makes its view anew.
+                # Two memories may write in one step; whoever finds another stamp rebuilds its view.
                 self.stamp: Annotated[str, UntrackedValue(str, guard=False)],
             }
         own = {COMPACT_REQUESTS, PINS_CHANNEL, TODOS_KEY, *channels} & builder.channels.keys()
@@ -123,7 +124,7 @@ def schema_of(channels: dict[str, Any], name: str = "MemoryNodeState") -> type[A
 
 
 class StateUpdate(dict[str, Any]):
-    """An update of a graph's state whose view is nobody's message.
+    """An update of a graph's state whose view is not streamed as messages.
 
     LangGraph's `stream_mode="messages"` shows each new message among the `values()` of what a node
     returns, and would show the system message of the view as if it were an answer. The state is
@@ -166,7 +167,7 @@ class MemoryAgentState(MemoryMessagesState):
     Attributes:
         llm_input_messages: The view for the next model call, of this run only.
         llm_input_stamp: What the view was made from.
-        remaining_steps: How many supersteps are left, which that agent needs.
+        remaining_steps: How many supersteps are left; that agent needs it.
     """
 
     llm_input_messages: NotRequired[Annotated[list[AnyMessage], UntrackedValue]]
@@ -180,10 +181,10 @@ def value_of(state: Any, key: str) -> Any:
 
 
 def kept_state(value: Any, key: str) -> Any:
-    """Return the memory's state out of its channel.
+    """Return the memory's state from its channel.
 
     Raises:
-        ConfigurationError: When the channel is one of the application's.
+        ConfigurationError: When the channel belongs to the application.
     """
     if value is None or isinstance(value, Mapping):
         return value
@@ -195,13 +196,13 @@ def kept_state(value: Any, key: str) -> Any:
 
 
 def channel_of(state: Any, key: str) -> Any:
-    """Return a value of a graph's state, also where the node's input does not have its channel."""
+    """Return a value of a graph's state, even if the node's input does not have its channel."""
     value = value_of(state, key)
     return state_in_run(key) if value is None else value
 
 
 def stamp_of(messages: Sequence[BaseMessage], state: MemoryState | None) -> str:
-    """Return what a view depends on, in short: how many messages, the last one, the state.
+    """Return a short form of what a view depends on: number of messages, the last one, the state.
 
     Args:
         messages: The conversation.
@@ -245,7 +246,7 @@ def memory_input(
         tools: Tool schemas, as given to the memory's node.
         overhead_tokens: Tokens around the conversation, as given to the memory's node.
         input_messages_key: State key of the messages.
-        output_messages_key: State key of the view; default: by the name.
+        output_messages_key: State key of the view; default: derived from the name.
         state_key: State key of the memory's state; default: the name.
 
     Raises:

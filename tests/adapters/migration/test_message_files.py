@@ -106,16 +106,16 @@ GOOD = '{"role": "user", "content": "hi"}\n'
     ("text", "error"),
     [
         ("", "bad.jsonl: The file is empty"),
-        (GOOD + '{"role": "user"', "bad.jsonl, line 2: It is no JSON"),
-        ('{\n"messages": [\n}', "bad.jsonl, line 3: It is no JSON"),
-        (GOOD * 2 + '{"role": "nobody", "content": "x"}\n', "bad.jsonl, line 3: It is no message"),
-        (GOOD + "7\n", "bad.jsonl, line 2: It is no message"),
-        (GOOD + '{"type": "os", "data": {}}\n', "line 2: It is no message"),
-        (GOOD + '{"type": "human", "data": {"content": 7}}\n', "line 2: It is no message"),
-        ('{"messages": 7}', "line 1: Its messages are no list"),
+        (GOOD + '{"role": "user"', "bad.jsonl, line 2: It is not JSON"),
+        ('{\n"messages": [\n}', "bad.jsonl, line 3: It is not JSON"),
+        (GOOD * 2 + '{"role": "nobody", "content": "x"}\n', "line 3: It is not a message"),
+        (GOOD + "7\n", "bad.jsonl, line 2: It is not a message"),
+        (GOOD + '{"type": "os", "data": {}}\n', "line 2: It is not a message"),
+        (GOOD + '{"type": "human", "data": {"content": 7}}\n', "line 2: It is not a message"),
+        ('{"messages": 7}', "line 1: Its messages are not a list"),
         ("[" * 100_000, "nested too deeply"),
-        (GOOD.encode() + b"\xff\xfe\n", "bad.jsonl, line 2: It is no UTF-8"),
-        (gzip.compress(GOOD.encode() * 1_000)[:-20], "bad.jsonl, line .*cannot be read on"),
+        (GOOD.encode() + b"\xff\xfe\n", "bad.jsonl, line 2: It is not UTF-8"),
+        (gzip.compress(GOOD.encode() * 1_000)[:-20], "bad.jsonl, line .*rest cannot be read"),
     ],
 )
 def test_a_bad_file_is_named_with_its_line(tmp_path, text, error):
@@ -136,5 +136,5 @@ def test_a_bad_file_is_named_with_its_line(tmp_path, text, error):
 def test_nothing_but_messages_is_ever_made_of_a_file(tmp_path, foreign):
     file = tmp_path / "bad.json"
     file.write_text(json.dumps([{"lc": 1, "kwargs": {}, **foreign}]))
-    with pytest.raises(HistoryImportError, match="message 1: It is no message"):
+    with pytest.raises(HistoryImportError, match="message 1: It is not a message"):
         read(file)

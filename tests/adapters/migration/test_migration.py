@@ -87,7 +87,7 @@ def test_a_target_that_went_on_is_left_as_it_is(store):
     assert target.get_tuple(at(checkpoint_id="1")) == before
 
     source.put_writes(asked, [("n", 2)], "task")
-    with pytest.raises(StoreError, match="the target has gone on from it"):
+    with pytest.raises(StoreError, match="the target has continued from it"):
         migrate_checkpoints(source, target)
     assert target.get_tuple(at(checkpoint_id="1")) == before
 
