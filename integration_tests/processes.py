@@ -18,7 +18,7 @@ PACKAGE = Path(langchain_tokenmem.__file__).parents[1]
 
 
 def start(script: str, *arguments: object) -> subprocess.Popen[str]:
-    """Start a script in an interpreter of its own."""
+    """Start a script in its own interpreter."""
     return subprocess.Popen(
         [sys.executable, script, *map(str, arguments)],
         stdin=subprocess.PIPE,

@@ -82,7 +82,7 @@ class Run:
         user = None if shared_threads else known.get("user_id")
         if user is not None and (not isinstance(user, str) or not user.strip()):
             raise ScopeError(
-                f"user_id is {user!r}; it must be a text, such as "
+                f"user_id is {user!r}; it must be a string, such as "
                 f'{{"configurable": {{"user_id": "user-7"}}}}. Leave it out if there is no user.'
             )
         run_id = getattr(config.get("callbacks"), "parent_run_id", None)
@@ -112,7 +112,7 @@ class Run:
         return thread_session(self.thread, self.namespace)
 
     def mode(self, channel: str | None) -> str | None:
-        """Return the name of the mode that is asked for; None if none is.
+        """Return the name of the requested mode, or None.
 
         `configurable={"memory_mode": "code"}` is for the graph that is invoked: its sub-graphs
         inherit the config, and have modes of their own.
@@ -124,9 +124,9 @@ class Run:
 
 
 def state_in_run(key: str) -> Any:
-    """Return the value of a channel of the running graph; None if there is none.
+    """Return the value of a channel of the running graph, or None if it is not there.
 
-    A node is given only the channels of its own input schema. The memory's channel is in the graph
+    A node receives only the channels of its own input schema. The memory's channel is in the graph
     anyway, and is read as a conditional edge reads it.
 
     Args:

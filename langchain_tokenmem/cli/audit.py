@@ -174,7 +174,7 @@ def _is_whole(message: BaseMessage, candidate: BaseMessage) -> bool:
 def _is_capped(message: BaseMessage, candidate: BaseMessage) -> bool:
     """Return whether a marker is in the message's own place, or one that names its id.
 
-    In a message that was merged with others, some of its own text is next to the marker.
+    If the message was merged with others, the marker is next to some of its own text.
     """
     if not message.id:
         return False

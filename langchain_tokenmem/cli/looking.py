@@ -184,7 +184,7 @@ def search(
     k: Annotated[int, typer.Option(min=1, max=1_000, help="Maximum number of hits.")] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Find messages by their words, in one session or in all; exits with 1 if there are none."""
+    """Find messages by their words, in one session or in all; exits with 1 if nothing is found."""
     from langchain_tokenmem.cli.stored_sessions import opened, shown_name
 
     with opened(source, session) as found:

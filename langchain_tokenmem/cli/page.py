@@ -56,7 +56,7 @@ def session_page(
         found: Where the session is.
         session: Its id.
         window: Tokens of the context window; see `session_calls`.
-        home: Address of the list of sessions; empty if there is none.
+        home: Address of the list of sessions; empty if the page stands alone.
 
     Raises:
         ScopeError: When there is no such session.
@@ -214,7 +214,7 @@ class PageServer(ThreadingHTTPServer):
         self.address = f"http://{HOST}:{self.server_port}/{self.token}/"
 
     def page(self, path: str, query: dict[str, str]) -> str | None:
-        """Return the page at a path after the token; None if there is none."""
+        """Return the page at a path after the token, or None if the path is unknown."""
         if path == "session":
             return session_page(self.found, query.get("name", ""), self.window, home="./")
         if path:

@@ -44,7 +44,7 @@ def new_pin(text: Any, *, by: Author = "application", source: str = "") -> Pin:
     given = text if isinstance(text, str) else ""
     plain = given.replace("\0", "").encode("utf-8", "replace").decode().strip()
     if not plain:
-        raise ConfigurationError("A pin must be a text that is not blank.")
+        raise ConfigurationError("A pin must be a string that is not blank.")
     if len(plain) > MAX_PIN:
         raise ConfigurationError(
             f"The text has {len(plain):,} characters; a pin has at most {MAX_PIN:,}, because it is "

@@ -46,7 +46,7 @@ def thread_session(thread_id: Any, checkpoint_ns: Any = "") -> str:
     """
     thread = check_thread_id(thread_id)
     if not isinstance(checkpoint_ns, str):
-        raise ScopeError(f"checkpoint_ns is {checkpoint_ns!r}; it is a text.")
+        raise ScopeError(f"checkpoint_ns is {checkpoint_ns!r}; it must be a string.")
     if not checkpoint_ns:
         return thread
     names = [part.split(":", 1)[0] for part in checkpoint_ns.split("|")]
@@ -67,7 +67,7 @@ def check_thread_id(thread_id: Any) -> str:
     """
     if not isinstance(thread_id, str) or not thread_id.strip():
         raise ScopeError(
-            f"thread_id is {thread_id!r}; every thread needs a text that names it, such as "
+            f"thread_id is {thread_id!r}; every thread needs a string that names it, such as "
             f'{{"configurable": {{"thread_id": "user-7/chat-1"}}}}.'
         )
     return check_characters(thread_id, "thread_id")

@@ -156,7 +156,7 @@ def _ranked(hidden: Sequence[BaseMessage], names: frozenset[str]) -> list[_Line]
         before, last_named = 0.0, frozenset[str]()
         for number, line in enumerate(_lines(message)):
             named = line.names & names
-            own = sum(weights[name] for name in named)
+            own = math.fsum(weights[name] for name in named)  # a set has no order to sum in
             last_named = named or last_named
             score = factor * (own + _BEHIND * before)
             if score >= _LEAST_SCORE:

@@ -56,7 +56,7 @@ def erase_notes(
     """
     for name, what in ((user_id, "user_id"), (session_id, "session_id")):
         if name is not None and (not isinstance(name, str) or not name.strip()):
-            raise ScopeError(f"{what} is {name!r}; it must be a text that is not blank.")
+            raise ScopeError(f"{what} is {name!r}; it must be a string that is not blank.")
     if user_id is None and session_id is None:
         raise ScopeError("Name the session_id or the user_id whose notes are to be erased.")
     path = _path(user_id, session_id)

@@ -211,7 +211,7 @@ def checked_content(content: Any) -> str:
     """
     text = clean(content) if isinstance(content, str) else ""
     if not text:
-        raise ConfigurationError("The content of a note must be a text that is not blank.")
+        raise ConfigurationError("The content of a note must be a string that is not blank.")
     if len(text) > MAX_CONTENT:
         raise ConfigurationError(
             f"The content has {len(text):,} characters; a note has at most {MAX_CONTENT:,}. "
@@ -255,7 +255,7 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """
     given = [tags] if isinstance(tags, str) else list(tags)
     if not all(isinstance(tag, str) for tag in given):
-        raise ConfigurationError("tags is a list of texts.")
+        raise ConfigurationError("tags must be a list of strings.")
     found = dict.fromkeys(" ".join(clean(tag).split())[:_MAX_TAG] for tag in given)
     return tuple(tag for tag in found if tag)[:_MAX_TAGS]
 

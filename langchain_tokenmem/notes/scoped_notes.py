@@ -103,7 +103,7 @@ class ScopedNotes:
             if name is None:
                 continue
             if not isinstance(name, str) or not name.strip():
-                raise ScopeError(f"{what} is {name!r}; it must be a text that is not blank.")
+                raise ScopeError(f"{what} is {name!r}; it must be a string that is not blank.")
             if what == "user_id":  # a sub-graph's session has a control character of ours
                 check_characters(name, what)
 

@@ -168,7 +168,7 @@ def score(
         strongest,
         np.bincount(found.at[own], minlength=number).astype(np.float64),
         lengths,
-        known=1 - sum(shares[name] for name in unknown) / whole,
+        known=1 - math.fsum(shares[name] for name in unknown) / whole,
         scope=units,
         unknown=unknown,
         having={

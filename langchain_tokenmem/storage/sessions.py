@@ -105,7 +105,7 @@ def checked_id(name: Any, what: str = "session_id") -> str:
     """
     if not isinstance(name, str) or not name.strip():
         raise ScopeError(
-            f"{what} is {name!r}; every conversation needs a text that names it, "
+            f"{what} is {name!r}; every conversation needs a string that names it, "
             f'such as "user-7/chat-1".'
         )
     for part in name.split(NAMESPACE_SEPARATOR):

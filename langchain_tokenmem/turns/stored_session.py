@@ -96,7 +96,7 @@ class SessionPins:
             text, source = f"{speaker}: {text_of(message)}", reference(message.id)
         else:
             raise ConfigurationError(
-                f"{described(what)} cannot be pinned; a pin is a text or the number of a message."
+                f"{described(what)} cannot be pinned; a pin is a string or the number of a message."
             )
 
         def pinned(state: MemoryState) -> tuple[MemoryState, Pin]:

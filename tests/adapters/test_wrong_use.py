@@ -74,7 +74,7 @@ WRONG = {
     ),
     "a message as pin": (
         lambda store: TokenMemoryChatHistory("s1", store=store).pin(HumanMessage("hi")),
-        r"a HumanMessage cannot be pinned; a pin is a text or the number of a message",
+        r"a HumanMessage cannot be pinned; a pin is a string or the number of a message",
     ),
     "a blank name of a memory": (lambda _: MemoryNode(TokenMemory(), name=" "), r"name is ' '"),
     "the conversation's own key as name": (

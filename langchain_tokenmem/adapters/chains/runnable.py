@@ -452,7 +452,7 @@ class SessionFields:
         about = (
             ""
             if session_id is None
-            else f"{self.label} is {session_id!r}; it must be a text that is not empty. "
+            else f"{self.label} is {session_id!r}; it must be a string that is not empty. "
         )
         names = ", ".join(f'"{name}": "..."' for name in needed)
         raise ScopeError(

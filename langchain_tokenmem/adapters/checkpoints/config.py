@@ -78,7 +78,7 @@ def text_of(value: Any, what: str) -> str:
         ScopeError: When it is not a text.
     """
     if not isinstance(value, str):
-        raise ScopeError(f"{what} is {value!r}; it must be a text.")
+        raise ScopeError(f"{what} is {value!r}; it must be a string.")
     return value
 
 

@@ -124,7 +124,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         def call(node: Any, state: Any, config: RunnableConfig | None = None) -> Any:
             return node.invoke(state, config)
 
-        # Overrides the method of the class, whose hints would name no keys.
+        # Overrides the class's method, whose type hints cannot name the keys.
         call.__annotations__ = {"state": self.keys.input_schema()}
         vars(self)["__call__"] = MethodType(call, self)
 

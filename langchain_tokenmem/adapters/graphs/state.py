@@ -60,7 +60,7 @@ class StateKeys:
                 conversation.
         """
         if not isinstance(name, str) or not name.strip():
-            raise ConfigurationError(f"name is {name!r}; it must be a text.")
+            raise ConfigurationError(f"name is {name!r}; it must be a string.")
         prefix = "" if name == DEFAULT_NAME else f"{name}_"
         keys = cls(
             messages,
@@ -124,7 +124,7 @@ def schema_of(channels: dict[str, Any], name: str = "MemoryNodeState") -> type[A
 
 
 class StateUpdate(dict[str, Any]):
-    """An update of a graph's state whose view is not streamed as messages.
+    """A state update whose view LangGraph does not stream as new messages.
 
     LangGraph's `stream_mode="messages"` shows each new message among the `values()` of what a node
     returns, and would show the system message of the view as if it were an answer. The state is

@@ -115,7 +115,7 @@ class ModeProfile:
             given = getattr(self, texts)
             is_several = isinstance(given, Collection) and not isinstance(given, str)
             if not is_several or not all(isinstance(one, str) for one in given):
-                raise self._refusal(f"{texts}={given!r}", "it must be a tuple of texts")
+                raise self._refusal(f"{texts}={given!r}", "it must be a tuple of strings")
             object.__setattr__(self, texts, tuple(given))
         for what, names, known in (("limit", limits, LIMITS), ("section", self.sections, SECTIONS)):
             if unknown := ", ".join(repr(name) for name in names if name not in known):

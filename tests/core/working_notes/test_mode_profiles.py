@@ -24,7 +24,7 @@ def test_the_modes_show_every_section_once() -> None:
         ({"limits": {"colours": 3}}, "no limit 'colours'"),
         ({"recall_k": True}, "recall_k=True"),
         ({"share": True}, "share=True"),
-        ({"sections": "facts"}, "a tuple of texts"),
+        ({"sections": "facts"}, "a tuple of strings"),
         ({"sections": None}, "sections=None"),
         ({"sections": ("facts", "mood")}, "no section 'mood'"),
         ({"tools": (1,)}, "tools="),
