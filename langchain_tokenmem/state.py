@@ -44,8 +44,6 @@ class SummaryEntry(TypedDict):
         created_at: When it was made, as UTC in ISO 8601.
         failures: Why attempts were rejected; not empty if the fallback wrote it.
         condensed: Ids of the entries that it was made from; missing if it was made from messages.
-        sources: For each line of the text, references of the messages that it was taken from;
-            missing if the summarizer does not know them.
         digest: Digest of the ids of the messages that it covers, to find them reliably. Missing in
             an imported entry.
         words: Digest of the words of these messages, to detect edits. Missing if their words cannot
@@ -68,7 +66,6 @@ class SummaryEntry(TypedDict):
     created_at: str
     failures: list[str]
     condensed: NotRequired[list[str]]
-    sources: NotRequired[list[list[str]]]
     digest: NotRequired[str]
     words: NotRequired[str]
     todos: NotRequired[str]

@@ -49,7 +49,6 @@ def filled() -> MemoryState:
         "created_at": "2026-01-01T00:00:00+00:00",
         "failures": [],
         "condensed": ["e0"],
-        "sources": [["743116"]],
     }
     return {
         **new_state(),

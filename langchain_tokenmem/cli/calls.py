@@ -20,7 +20,7 @@ from langchain_tokenmem.cli.measures import reference_counter
 from langchain_tokenmem.cli.replay import lengths_at_calls
 from langchain_tokenmem.cli.stored_sessions import StoredSessions, state_in
 from langchain_tokenmem.core.block_types import blocks_of
-from langchain_tokenmem.core.explained_request import change_between, lines_of
+from langchain_tokenmem.core.explained_request import change_between
 from langchain_tokenmem.core.inserted_text import FENCES, LOG_INTRODUCTION, SUMMARY_FENCE
 from langchain_tokenmem.core.messages import block_text, marks_of, reference, role_of, text_of
 from langchain_tokenmem.core.request_options import RequestOptions
@@ -277,8 +277,6 @@ class Facts:
         return found
 
     def _items(self, view: View, state: MemoryState) -> Iterator[dict[str, Any]]:
-        entries = state["summary"]["entries"] if state["summary"] else []
-        sources = {line: names for entry in entries for line, names in lines_of(entry)}
         for message in view.messages:
             place = self.by_id.get(message.id)
             is_cut = place is not None and self._is_cut(message, place)
@@ -294,7 +292,7 @@ class Facts:
                     "tokens": self.tokens_of(text),
                     "place": place if kind == "message" else None,
                     "is_cut": is_cut and kind == "message",
-                    "lines": self._lines(text, sources) if kind == "summary" else [],
+                    "lines": self._lines(text) if kind == "summary" else [],
                     "from": self._from(block) if kind == "memory" else [],
                 }
             for text in calls:
@@ -309,13 +307,22 @@ class Facts:
         own = [key for key in block["ids"] if key in self.by_id]
         return sorted((self.by_id[key], scores.get(key)) for key in own)
 
-    def _lines(self, text: str, sources: Mapping[str, Sequence[str]]) -> list[list[Any]]:
-        """Return the lines of a summary with the places of the messages they were taken from."""
+    def _lines(self, text: str) -> list[list[Any]]:
+        """Return the lines of a summary with the places of the messages that they name."""
         found = []
         for line in text.split("\n"):
-            names = sources.get(line) or _REFERENCE.findall(line)
-            found.append([line, [self.places[name] for name in names if name in self.places]])
+            named = [self.places[name] for name in _REFERENCE.findall(line) if name in self.places]
+            about = [at for place in dict.fromkeys(named) for at in self._with_results(place)]
+            found.append([line, about])
         return found
+
+    def _with_results(self, place: int) -> Iterator[int]:
+        """Yield the place of a message, and those of the results that follow it."""
+        yield place
+        for after in range(place + 1, len(self.messages)):
+            if role_of(self.messages[after]) != "tool":
+                break
+            yield after
 
 
 def _pieces(text: str, own: str) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ from langchain_tokenmem.core.explanation import (
     SummarizedMessages,
 )
 from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
-from langchain_tokenmem.core.messages import reference, role_of, speaker_of
+from langchain_tokenmem.core.messages import REFERENCES, reference, role_of, speaker_of
 from langchain_tokenmem.core.shortening import apply_cut, apply_cuts
 from langchain_tokenmem.state import ChangeMade, MemoryState, SummaryEntry
 
@@ -203,11 +203,9 @@ def _summarized(context: ContextParts, state: MemoryState) -> tuple[SummarizedMe
 
 
 def lines_of(entry: SummaryEntry) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the lines of an entry with the references of the messages that each describes."""
-    texts = entry["text"].splitlines()
-    names = [*map(tuple, entry.get("sources", []))][: len(texts)]
-    names += [()] * (len(texts) - len(names))
-    return tuple(zip(texts, names, strict=True))
+    """Return the lines of an entry with the references of messages that each of them names."""
+    lines = entry["text"].splitlines()
+    return tuple((line, tuple(REFERENCES.findall(line))) for line in lines)
 
 
 def _shortened(context: ContextParts) -> tuple[ShortenedMessage, ...]:

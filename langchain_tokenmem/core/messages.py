@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -393,6 +394,10 @@ READ_MESSAGE = "read_message"
 """Name of the tool that opens a message by its reference."""
 
 _SHORT = 6
+
+
+REFERENCES = re.compile(r"(?:^|(?<=; ))\[([0-9a-f]{6,})\] ")
+"""References at the beginning of a line of the log, and of each of its parts."""
 
 
 def reference(key: str | None, digits: int = _SHORT) -> str:

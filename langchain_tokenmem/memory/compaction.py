@@ -270,7 +270,7 @@ class Compaction:
             request = writer.request(folded, batch, most, self.instruction)
             summary = self._written(request) if most else NO_SUMMARY
             made.append(summary)
-            log = writer.appended(folded, batch, summary)
+            log = writer.appended(folded, summary)
         if self.instruction is not None and log is not None and context.summary is not None:
             count, tokens = len(log["entries"]), sum(entry["tokens"] for entry in log["entries"])
             request = writer.condensing_request(log, count, tokens, self.instruction)

@@ -296,7 +296,6 @@ class _Correction:
                 [*map(as_said, batch)], entry["tokens"], self.count_text, prior=prior or None
             )
         )
-        names = [reference(message.id) for message in batch]
         name = f"{entry['id']}\n{words}\n{summary.text}"
         return {
             **new,
@@ -306,7 +305,6 @@ class _Correction:
             "model": summary.model,
             "prompt_version": summary.prompt_version,
             "reason": EDITED if is_edited else REMOVED,
-            "sources": [[names[place] for place in line] for line in summary.sources],
         }
 
 

@@ -164,7 +164,6 @@ class LogWriter:
     def appended(
         self,
         folded: Sequence[RepairedGroup],
-        batch: Sequence[BaseMessage],
         summary: Summary,
     ) -> RunningSummary:
         """Return the running summary with an entry about the groups that are folded.
@@ -174,7 +173,6 @@ class LogWriter:
 
         Args:
             folded: The groups that it covers.
-            batch: The messages that the summarizer was shown.
             summary: What it wrote.
         """
         log = self.context.summary
@@ -193,10 +191,6 @@ class LogWriter:
         todos = self.context.todos_after_fold(len(folded))
         if todos is not None and todos != self.context.todos:
             entry["todos"] = todos
-        if summary.sources:
-            entry["sources"] = [
-                [reference(batch[place].id) for place in line] for line in summary.sources
-            ]
         entries = [*(log["entries"] if log else ())]
         if entries and not entries[-1]["text"] and not entry["text"]:
             entry = _covering_all(entry, [entries.pop(), entry])
@@ -231,8 +225,6 @@ class LogWriter:
         entry = self._entry(summary, CONDENSED, old[-1]["id"])
         entry = _covering_all(entry, old)
         entry["condensed"] = [one["id"] for one in old]
-        if sources := _carried_sources(old, summary):
-            entry["sources"] = sources
         return {**log, "entries": [entry, *log["entries"][count:]]}
 
     def _entry(self, summary: Summary, reason: str, before: str) -> SummaryEntry:
@@ -281,29 +273,6 @@ def entry_ids(log: RunningSummary | None) -> tuple[str, ...]:
     return tuple(entry["id"] for entry in log["entries"]) if log else ()
 
 
-def _carried_sources(old: Sequence[SummaryEntry], summary: Summary) -> list[list[str]]:
-    """Return the references of the messages of each line of a condensed entry.
-
-    An unchanged line keeps its references; any other gets those of the entry that it is from.
-    """
-    known: dict[str, list[str]] = {}
-    for entry in old:
-        known.update(zip(entry["text"].splitlines(), entry.get("sources", []), strict=False))
-    texts = [entry for entry in old if entry["text"]]
-    lines = summary.text.splitlines() if summary.sources else []
-    return [
-        known.get(line) or [name for place in places for name in _told_by(texts[place])]
-        for line, places in zip(lines, summary.sources, strict=False)
-    ]
-
-
-def _told_by(entry: SummaryEntry) -> list[str]:
-    lines = entry.get("sources", [])
-    if not lines or not all(lines):  # unknown for some lines
-        return [entry["first"], *map(reference, entry["last_ids"][:1])]
-    return [*dict.fromkeys(name for line in lines for name in line)]
-
-
 def _time_of(messages: Iterable[BaseMessage], seen: Mapping[str, str]) -> str | None:
     """Return the first known time among messages, as UTC in ISO 8601."""
     times = (time_of(message, seen) for message in messages)
@@ -318,8 +287,8 @@ class EntrySources:
         entry: Id of the entry.
         first: Reference of the first message.
         last: Reference of the last one.
-        lines: Each line of the entry's text with the references of the messages that it was taken
-            from; none if the summarizer does not know them.
+        lines: Each line of the entry's text with the references that it begins with, one for each
+            part of it; none in what a model wrote.
         messages: The messages by reference, as far as available and unambiguous; empty if no
             messages were given.
     """

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from langchain_tokenmem.core.block_types import REASONING
 from langchain_tokenmem.core.covered import without_words_of
-from langchain_tokenmem.core.messages import reference
+from langchain_tokenmem.core.messages import REFERENCES, reference
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import MemoryState, SummaryEntry
 from langchain_tokenmem.storage.codec import LOOKED_INTO, mapped
@@ -209,17 +209,9 @@ class Redactor:
             return entry
         if mine:
             new.pop("todos", None)
-            lines, sources = new["text"].split("\n"), entry.get("sources", [])
-            refs = set(map(reference, mine))
-            kept = [
-                (line, names)
-                for line, names in zip(lines, sources, strict=False)
-                if len(lines) == len(sources) and refs.isdisjoint(names)
-            ]
-            new["text"] = "\n".join(line for line, _ in kept) or self._replacement
-            new["sources"] = [names for _, names in kept]
-            if not kept:
-                del new["sources"]
+            new["text"] = (
+                _without_lines(new["text"], set(map(reference, mine))) or self._replacement
+            )
         if "words" in entry or mine:
             new["words"] = ""  # so that the next call writes it again
         return new if new != entry else entry
@@ -255,3 +247,14 @@ class Redactor:
 
 def _is_state(value: Any) -> bool:
     return type(value) is dict and value.keys() >= _STATE_KEYS
+
+
+def _without_lines(text: str, names: set[str]) -> str:
+    """Return the text of an entry without the lines that name some messages by their references.
+
+    Nothing is left if one of them is not named, such as a result: any line may tell of it.
+    """
+    lines = {line: {*REFERENCES.findall(line)} for line in text.split("\n")}
+    if not names <= set().union(*lines.values()):
+        return ""
+    return "\n".join(line for line, named in lines.items() if names.isdisjoint(named))

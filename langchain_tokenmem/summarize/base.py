@@ -65,8 +65,6 @@ class Summary:
         output_tokens: Tokens that the model reports as written.
         cost: Price that the model reports; None if it reports none.
         failures: Why attempts were refused, in order.
-        sources: For each line of `text` the places in `SummaryRequest.messages` that it was taken
-            from, none for a heading; empty if the summarizer does not know.
     """
 
     text: str
@@ -77,7 +75,6 @@ class Summary:
     output_tokens: int = 0
     cost: float | None = None
     failures: tuple[str, ...] = ()
-    sources: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", well_formed(self.text))

@@ -76,14 +76,12 @@ class ExtractiveSummarizer:
             request: What to note, and the limit in tokens.
 
         Returns:
-            The entry with the sources of its lines; its text is never over `request.max_tokens` by
-            `request.count_text`, and empty only if not even one character fits.
+            The entry; its text is never over `request.max_tokens` by `request.count_text`, and
+            empty only if not even one character fits.
         """
         lines = earlier_lines(request.messages) if request.condenses else lines_of(request.messages)
-        entry = written(lines, request, request.max_tokens)
-        text = "\n".join(text for text, _ in entry)
-        sources = tuple(places for _, places in entry)
-        return Summary(text, self.name, self.prompt_version, sources=sources)
+        text = written(lines, request, request.max_tokens)
+        return Summary(text, self.name, self.prompt_version)
 
     async def asummarize(self, request: SummaryRequest) -> Summary:
         """Return one entry, made in another thread.
@@ -94,12 +92,8 @@ class ExtractiveSummarizer:
         return await in_own_thread(self.summarize, request)
 
 
-Written = list[tuple[str, tuple[int, ...]]]
-"""Lines of an entry, each with the places of its messages."""
-
-
-def written(lines: Sequence[Line], request: SummaryRequest, most: int) -> Written:
-    """Return the lines that fit, in their order.
+def written(lines: Sequence[Line], request: SummaryRequest, most: int) -> str:
+    """Return the text of the lines that fit, in their order.
 
     Args:
         lines: The lines.
@@ -110,12 +104,12 @@ def written(lines: Sequence[Line], request: SummaryRequest, most: int) -> Writte
     pieces = [piece for line in lines for piece in line]
     if request.condenses:
         entry.shorten(pieces)
-        return entry.lines_within()
+        return entry.text_within()
     wanted = terms(request.instruction or "")
     asked_first = pieces[::-1]
     asked_first.sort(key=lambda piece: terms(piece.forms[-1]).isdisjoint(wanted))
     entry.fill(asked_first)
-    return entry.lines_within()
+    return entry.text_within()
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,13 +273,12 @@ class _Entry:
     def _size(self, shown: _Shown) -> int:
         return self.count_text(_with_reference(shown.piece, shown.text) + "\n")
 
-    def lines_within(self) -> Written:
-        """Return the lines; undo the last changes if the counts of parts do not add up."""
+    def text_within(self) -> str:
+        """Return the text; undo the last changes if the counts of parts do not add up."""
         while True:
-            lines = self._lines()
-            text = "\n".join(text for text, _ in lines)
+            text = "\n".join(self._lines())
             if text and self.count_text(text) <= self.most:
-                return lines
+                return text
             if not self.changes:
                 return self._smallest()
             key, before = self.changes.pop()
@@ -294,7 +287,7 @@ class _Entry:
             else:
                 self.shown[key] = before
 
-    def _lines(self) -> Written:
+    def _lines(self) -> list[str]:
         """Return the lines; of identical ones only the last, which counts the others."""
         found: dict[str, list[list[_Shown]]] = {}
         for line in self.lines:
@@ -304,34 +297,33 @@ class _Entry:
                 found[key] = [*found.pop(key, []), shown]
         return [*map(_told_once, found.values())]
 
-    def _smallest(self) -> Written:
+    def _smallest(self) -> str:
         """Return as much of the most important piece as fits, even a single character."""
         pieces = [piece for line in self.lines for piece in line]
         if not pieces:
-            return [(_NOTHING, ())] if self.count_text(_NOTHING) <= self.most else []
+            return _NOTHING if self.count_text(_NOTHING) <= self.most else ""
         first = min(pieces, key=lambda piece: piece.kind)
         text = _with_reference(first, first.forms[0])
         while text and self.count_text(text) > self.most:
             text = cut_at_words(text.removesuffix(" …"), len(text) * 3 // 4)
             text = f"{text} …" if self.most > _FEWEST else text
-        return [(text, first.places)] if text else []
+        return text
 
 
 def _of(pieces: Sequence[Piece], *kinds: Kind) -> list[Piece]:
     return [piece for piece in pieces if piece.kind in kinds]
 
 
-def _told_once(same: list[list[_Shown]]) -> tuple[str, tuple[int, ...]]:
-    """Return the last of some identical lines, which counts the others, and the places."""
+def _told_once(same: list[list[_Shown]]) -> str:
+    """Return the last of some identical lines, which counts the others."""
     first, *others = same[-1]
     text = first.text
     if len(same) > 1:
         times = sum(_times(shown.text) for shown, *_ in same)
         text = _TIMES.sub("", text, count=1).replace(": ", f" (\u00d7{times}): ", 1)
     texts = [text, *(one.text.removeprefix(one.piece.tool).lstrip() for one in others)]
-    told = [_with_reference(one.piece, text) for one, text in zip(same[-1], texts, strict=True)]
-    places = (place for line in same for shown in line for place in shown.piece.places)
-    return "; ".join(told), tuple(dict.fromkeys(places))
+    told = (_with_reference(one.piece, text) for one, text in zip(same[-1], texts, strict=True))
+    return "; ".join(told)
 
 
 def _key_of_shown(shown: _Shown) -> str:
@@ -368,7 +360,7 @@ class ToolExtracts:
     def for_model(self) -> SummaryRequest:
         """Return the request to the model: without the tokens that the calls need."""
         most = int(self.share * self.request.max_tokens)
-        size = self._size("\n".join(text for text, _ in self._written(self.request, most)))
+        size = self._size(self._written(self.request, most))
         return replace(self.request, max_tokens=self.request.max_tokens - size)
 
     def behind(self, summary: Summary) -> Summary:
@@ -379,20 +371,19 @@ class ToolExtracts:
         prior = "\n\n".join(filter(None, [self.request.prior, summary.text]))
         request, notes = replace(self.request, prior=prior), f"{summary.text}\n{HEADING}"
         room = request.max_tokens - request.count_text(f"{notes}\n") - 1
-        while room >= _FEWEST and (lines := self._written(request, room)):
-            text = "\n".join([notes, *(text for text, _ in lines)])
+        while room >= _FEWEST and (calls := self._written(request, room)):
+            text = f"{notes}\n{calls}"
             over = request.count_text(text) - request.max_tokens
             if over <= 0:
-                own = [()] * len(notes.splitlines())
-                return replace(summary, text=text, sources=(*own, *(places for _, places in lines)))
+                return replace(summary, text=text)
             room -= over  # counts of parts need not add up to the count of the whole
         return summary
 
-    def _written(self, request: SummaryRequest, most: int) -> Written:
+    def _written(self, request: SummaryRequest, most: int) -> str:
         if self.share <= 0 or request.condenses or most < _FEWEST:
-            return []
+            return ""
         lines = [line for line in lines_of(request.messages) if line[0].tool]
-        return written(lines, request, most) if lines else []
+        return written(lines, request, most) if lines else ""
 
     def _size(self, text: str) -> int:
         return self.request.count_text(f"\n{HEADING}\n{text}") + 1 if text else 0

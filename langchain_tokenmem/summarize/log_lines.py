@@ -24,7 +24,14 @@ from langchain_tokenmem.core.facts.sentences import (
     prose,
 )
 from langchain_tokenmem.core.facts.tool_results import CallKind, kind_of_tool
-from langchain_tokenmem.core.messages import call_ids, reference, result_id, role_of, text_of
+from langchain_tokenmem.core.messages import (
+    REFERENCES,
+    call_ids,
+    reference,
+    result_id,
+    role_of,
+    text_of,
+)
 from langchain_tokenmem.core.todos import todos_in
 from langchain_tokenmem.summarize.tool_calls import LENGTHS, MOST_READ, ToolCall, words_passed
 from langchain_tokenmem.summarize.whole_pieces import (
@@ -60,8 +67,7 @@ class Piece:
     Attributes:
         kind: What it is.
         forms: Its texts, the shortest first.
-        places: Places of its messages.
-        reference: Reference of the first of them; empty for a message without an id.
+        reference: Reference of the message, or of the call's; empty for a message without an id.
         values: Values in the result, each with whether it was used later.
         between: Separator of these values.
         size: Size of the result, shown if no value fits.
@@ -73,8 +79,7 @@ class Piece:
 
     kind: Kind
     forms: list[str]
-    places: tuple[int, ...]
-    reference: str = ""
+    reference: str
     values: list[tuple[str, bool]] = field(default_factory=list)
     between: str = ", "
     size: str = ""
@@ -107,13 +112,14 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
     pieces: list[Piece | ToolCall] = []
     open_calls: dict[str, ToolCall] = {}
     used: set[str] = set()
-    for place, message in enumerate(messages):
+    for message in messages:
         role = role_of(message)
         if role in {"human", "ai"}:
+            name = reference(message.id) if message.id else ""
             text = prose(message_text(message))
             used |= identifiers_in(text[:MOST_READ])
-            calls = _calls_of(message, place) if isinstance(message, AIMessage) else []
-            if piece := _spoken(text, role, place, has_calls=bool(calls)):
+            calls = _calls_of(message, name) if isinstance(message, AIMessage) else []
+            if piece := _spoken(text, role, name, has_calls=bool(calls)):
                 pieces.append(piece)
             for key, call in calls:
                 used |= words_passed(call.args)
@@ -123,41 +129,39 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
         elif isinstance(message, ToolMessage):
             key = result_id(message) or ""
             if key in open_calls:
-                open_calls.pop(key).ended(message, place)
+                open_calls.pop(key).ended(message)
     shown = [
         one if isinstance(one, Piece) else _piece_of(one, used) for one in _last_of_each(pieces)
     ]
     for piece in shown:
         piece.forms = [*map(_without_references, piece.forms)]
         piece.values = [(_without_references(value), is_used) for value, is_used in piece.values]
-        if name := messages[piece.places[0]].id:
-            piece.reference = reference(name)
     return _joined(shown)
 
 
-def _calls_of(message: AIMessage, place: int) -> list[tuple[str, ToolCall]]:
+def _calls_of(message: AIMessage, name: str) -> list[tuple[str, ToolCall]]:
     valid = [(call["name"], call["args"]) for call in message.tool_calls]
     invalid = [(call["name"], {"": call["args"]}) for call in message.invalid_tool_calls]
     return [
-        (key, ToolCall(without_line_breaks(str(name))[:60] or "tool", args, (place,)))
-        for (name, args), key in zip([*valid, *invalid], call_ids(message), strict=False)
+        (key, ToolCall(without_line_breaks(str(tool))[:60] or "tool", args, name))
+        for (tool, args), key in zip([*valid, *invalid], call_ids(message), strict=False)
     ]
 
 
-def _spoken(text: str, role: str, place: int, *, has_calls: bool) -> Piece | None:
+def _spoken(text: str, role: str, name: str, *, has_calls: bool) -> Piece | None:
     if not without_line_breaks(text):
         return None
     if role == "human" or not has_calls:
         user = "User (correction)" if role == "human" and _corrects(text) else "User"
         kind, speaker = (Kind.USER, user) if role == "human" else (Kind.ANSWER, "Assistant")
         forms = [f"{speaker}: {form}" for form in forms_of(text, SPEECH_LENGTHS)]
-        return Piece(kind, forms, (place,), key=_key_of(role, text))
+        return Piece(kind, forms, name, key=_key_of(role, text))
     # The last sentence before a call announces it, and adds nothing to the call.
     found = " ".join(sentences(without_code(text))[:-1])
     if len(found) < _SHORT_NOTE or not any(find_identifiers(found)):
         return None
     forms = [f"Assistant: {form}" for form in forms_of(found, NOTE_LENGTHS)]
-    return Piece(Kind.NOTE, forms, (place,))
+    return Piece(Kind.NOTE, forms, name)
 
 
 def _corrects(text: str) -> bool:
@@ -190,7 +194,7 @@ def _piece_of(call: ToolCall, used: set[str]) -> Piece:
     return Piece(
         Kind.FAILURE if call.failure or call.failed_before else kind,
         forms,
-        call.places,
+        call.reference,
         values=list(call.values(used)),
         between=" | " if call.pairs is None else ", ",
         size=call.size,
@@ -217,7 +221,6 @@ def _joined(pieces: Sequence[Piece]) -> list[Line]:
 # --- lines of earlier entries
 
 _SPOKEN = re.compile(r"(User|Assistant)(?: \((?:correction|\u00d7\d+)\))*: ")
-_REFERENCE = re.compile(r"(?:^|(?<=; ))\[([0-9a-f]{6,})\] ")
 _TOOL = re.compile(r"[^\s(]*")
 _PATH = re.compile(r"[\w@.~-]*[/.][\w@./~-]*\w")
 _CONDENSED_LENGTHS = (45, 120, 240)
@@ -230,8 +233,8 @@ def earlier_lines(entries: Sequence[BaseMessage]) -> list[Line]:
     Of equal pieces, of the same call, and of changes of the same file only the last one is kept.
     """
     lines = [
-        _earlier_line(line, place)
-        for place, entry in enumerate(entries)
+        _earlier_line(line)
+        for entry in entries
         for line in text_of(entry).splitlines()
         if line.strip()
     ]
@@ -240,37 +243,37 @@ def earlier_lines(entries: Sequence[BaseMessage]) -> list[Line]:
     return [line for line in kept if line]
 
 
-def _earlier_line(line: str, place: int) -> Line:
+def _earlier_line(line: str) -> Line:
     """Return a line of an earlier entry with its pieces."""
     pieces: Line = []
-    for reference_, text in _parts_of(line):
+    for name, text in _parts_of(line):
         if match := _SPOKEN.match(text):
             kind = Kind.USER if match[1] == "User" else Kind.ANSWER
             forms = forms_of(text[match.end() :], _CONDENSED_LENGTHS)
             forms = _growing([*(match[0] + form for form in forms), text])
-            pieces.append(Piece(kind, forms, (place,), reference_, key=text))
+            pieces.append(Piece(kind, forms, name, key=text))
             continue
-        tool = _TOOL.match(text) if reference_ else None
+        tool = _TOOL.match(text) if name else None
         if tool is None:
-            pieces.append(Piece(Kind.NOTE, [text], (place,), reference_, key=text))
+            pieces.append(Piece(Kind.NOTE, [text], name, key=text))
             continue
-        name = pieces[0].tool if pieces else tool[0]
-        whole = text if not pieces else f"{name}{text}" if text[:1] == "(" else f"{name} {text}"
-        pieces.append(_earlier_call(whole, name, place, reference_))
+        called = pieces[0].tool if pieces else tool[0]
+        whole = text if not pieces else f"{called}{text}" if text[:1] == "(" else f"{called} {text}"
+        pieces.append(_earlier_call(whole, called, name))
     return pieces
 
 
 def _parts_of(line: str) -> list[tuple[str, str]]:
     """Return the pieces of a line with their references; other texts have none."""
-    if not _REFERENCE.match(line):
+    if not REFERENCES.match(line):
         return [("", line)]
-    found = _REFERENCE.split(line)[1:]  # reference, text, reference, text ...
+    found = REFERENCES.split(line)[1:]  # reference, text, reference, text ...
     return [
         (name, text.removesuffix("; ")) for name, text in zip(found[::2], found[1::2], strict=True)
     ]
 
 
-def _earlier_call(text: str, tool: str, place: int, reference_: str) -> Piece:
+def _earlier_call(text: str, tool: str, name: str) -> Piece:
     head, _, result = text.partition(" → ")
     failed = result.startswith("failed")
     path = _changed_file(head, tool)
@@ -279,7 +282,7 @@ def _earlier_call(text: str, tool: str, place: int, reference_: str) -> Piece:
     forms = _growing([f"{least}{ending}", *([] if failed else [head]), text])
     kind = Kind.FAILURE if failed else Kind.EDIT if path else Kind.CALL
     key = f"{tool} {path or head.removeprefix(tool)}"
-    return Piece(kind, forms, (place,), reference_, tool=tool, key=key)
+    return Piece(kind, forms, name, tool=tool, key=key)
 
 
 def _changed_file(call: str, tool: str) -> str | None:

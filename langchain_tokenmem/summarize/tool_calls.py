@@ -70,7 +70,7 @@ class ToolCall:
     Attributes:
         name: The tool.
         args: Its arguments.
-        places: Places of the call's message and of its result's.
+        reference: Reference of the message that makes it; empty for one without an id.
         result: Text of the result; None while there is none.
         failure: The error line; empty if the call did not fail.
         repeats: How often the same call has ended in the same way before.
@@ -81,7 +81,7 @@ class ToolCall:
 
     name: str
     args: Mapping[str, Any]
-    places: tuple[int, ...]
+    reference: str
     result: str | None = None
     failure: str = ""
     repeats: int = 0
@@ -108,7 +108,7 @@ class ToolCall:
         """Two calls with the same key are one call made twice, or two changes of one file."""
         return f"{self.name} {self.edits or _compact(self.args)}"
 
-    def ended(self, message: ToolMessage, place: int) -> None:
+    def ended(self, message: ToolMessage) -> None:
         """Take the result of the call."""
         reads = self.kind in (CallKind.READ, CallKind.SEARCH)
         self.failure = failure_of(message, reads=reads) or ""
@@ -116,7 +116,6 @@ class ToolCall:
         if self.failure:
             self.failure = _whole_line(self.failure, without_line_breaks(text))
         self.result = ends_of(text)
-        self.places = (*self.places, place)
         self.pairs, self.size = _read(text)
 
     def follows(self, before: ToolCall) -> None:

@@ -18,7 +18,7 @@ READER = {"name": "read_message"}
 
 
 class IdSummarizer:
-    """Writes the id of each message on a line, and says from which message each is."""
+    """Writes a line with the reference and the id of each message."""
 
     is_quick = True
 
@@ -26,11 +26,10 @@ class IdSummarizer:
         return True
 
     def summarize(self, request) -> Summary:
-        keys = [str(m.id) for m in request.messages]
-        while request.count_text("\n".join(keys)) > request.max_tokens:
-            keys.pop()
-        sources = tuple((place,) for place in range(len(keys)))
-        return Summary("\n".join(keys) or ".", "ids", "ids-1", sources=sources)
+        lines = [f"[{reference(m.id)}] {m.id}" for m in request.messages]
+        while request.count_text("\n".join(lines)) > request.max_tokens:
+            lines.pop()
+        return Summary("\n".join(lines) or ".", "ids", "ids-1")
 
     async def asummarize(self, request) -> Summary:
         return self.summarize(request)
@@ -90,7 +89,9 @@ def test_the_sources_of_an_entry_name_its_messages():
     assert [line for line, _ in sources.lines] == entry["text"].splitlines()
     assert sources.messages == {}
     held = memory.sources(state, entry, said)
-    assert [key for key, _ in held.lines] == [held.messages[n].id for _, (n,) in held.lines]
+    assert [line.split()[1] for line, _ in held.lines] == [
+        held.messages[name].id for _, (name,) in held.lines
+    ]
     assert held.messages[held.last].id == state["summary"]["covers_to"]
     assert held.messages[held.first].id == "h0"
     with pytest.raises(ConfigurationError, match=f"no entry 'x'; it has: {entry['id']}"):

@@ -306,13 +306,8 @@ def test_an_entry_is_never_over_its_limit_and_each_line_names_its_message(
     messages = named(said)
     summary = ExtractiveSummarizer().summarize(SummaryRequest(messages, limit, count))
     assert count(summary.text) <= limit
-    told = [
-        line
-        for line, places in zip(summary.text.splitlines(), summary.sources, strict=False)
-        if places
-    ]
-    if limit >= 40:
-        assert all(map(_LINE.match, told))
+    if limit >= 40 and summary.text != "Nothing to note.":
+        assert all(map(_LINE.match, summary.text.splitlines()))
     again = condensed(summary.text, max_tokens=max(1, limit // 2)) if summary.text else ""
     assert count(again) <= max(1, limit // 2)
 

@@ -122,7 +122,7 @@ def test_an_entry_of_the_fallback_and_one_under_an_instruction_have_no_extracts_
 
 
 @pytest.mark.parametrize("share", [TOOL_SHARE, 0.0])
-def test_each_line_of_the_extracts_knows_its_messages_and_a_share_of_0_is_the_notes_alone(share):
+def test_each_line_of_the_extracts_names_its_message_and_a_share_of_0_is_the_notes_alone(share):
     model = Scripted(answer=lambda _messages: NOTES)
     memory = TokenMemory(
         TokenBudget(context_window=4_000, shares=Shares(recent=0.01)),
@@ -134,7 +134,6 @@ def test_each_line_of_the_extracts_knows_its_messages_and_a_share_of_0_is_the_no
     state = memory.compact(messages, force=True)
     (entry,) = state["summary"]["entries"]
     lines = dict(memory.sources(state, entry, messages).lines)
-    steps = [reference(message.id) for message in messages[1:7]]
     found = [names for line, names in lines.items() if "find_order " in line]
-    assert found == ([tuple(steps[4:])] if share else [])
+    assert found == ([(reference(messages[5].id),)] if share else [])
     assert lines["- The assistant mends the totals."] == ()
