@@ -58,7 +58,7 @@ class Case:
     Attributes:
         notes: `json` for files, `sql` for the transcripts' database.
         vectors: `chroma` for an embedded folder, `table` for the transcripts' database.
-        redacts: The part of a `Place` that redacts: `memory`, `recall` or `store`.
+        redacts: The part of a `Place` that redacts: `memory` (and with it recall) or `store`.
         scope: Keywords of the redaction.
     """
 
@@ -71,9 +71,7 @@ class Case:
 
 CASES = {
     "sqlite-json-chroma": Case("sqlite", "json", "chroma", "memory", {"user_id": USER}),
-    "sqlite-sql-table": Case("sqlite", "sql", "table", "store", {"everywhere": True}),
-    "postgresql-json-table": Case("postgresql", "json", "table", "memory", {"everywhere": True}),
-    "postgresql-sql-chroma": Case("postgresql", "sql", "chroma", "recall", {"user_id": USER}),
+    "postgresql-sql-table": Case("postgresql", "sql", "table", "store", {"everywhere": True}),
 }
 
 

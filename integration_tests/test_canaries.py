@@ -1,4 +1,4 @@
-"""10,000 canaries are planted through every integration and redacted: not one is found again."""
+"""Canaries are planted through every integration and redacted: not one is found again."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def requests_of(place: Place) -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_ten_thousand_canaries_are_redacted(
+def test_no_canary_of_thousands_is_found_after_a_redaction(
     name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     case: Case = CASES[name]
@@ -162,7 +162,7 @@ def test_ten_thousand_canaries_are_redacted(
     take_turns(place, TURNS - KILLED_TURNS)
     place.recall.index()
     planted += place.planted
-    assert len(set(planted)) == EACH == 10_000 / len(CASES)
+    assert len(set(planted)) == EACH
     assert {*planted} <= found_in(cells_of(url)) | found_in(files_of(folder)), "planted and found"
     assert found_in(iter(requests_of(place)))
 

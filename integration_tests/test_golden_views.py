@@ -77,7 +77,7 @@ def test_the_memory_by_hand_meets_every_recorded_call():
 @pytest.mark.parametrize("adapter", CHATS)
 @pytest.mark.parametrize("window", WINDOWS)
 async def test_each_integration_sends_what_it_sent_before(golden, window, adapter, variant):
-    chosen = sample(window, 6 if window == 32_000 else 12)
+    chosen = sample(window, 6 if window == 32_000 else 12)[::2]
     played = {one.name: await play(one, adapter, window, variant) for one in chosen}
     golden.check(f"{window} {adapter} {variant}", played)
 

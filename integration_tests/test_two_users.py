@@ -11,13 +11,11 @@ from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import ScopeError, StoreError
 from tests.storage.test_users import CALLS, USERS, fill, texts_of
 
-SESSIONS, CALLS_MADE = 200, 10_000
+SESSIONS, CALLS_MADE = 200, 5_000
 
 
 @pytest.mark.parametrize("rule", [{}, {"require_user": True}], ids=["default", "require_user"])
-def test_no_call_of_10_000_gives_or_changes_a_word_of_the_other_user(
-    rule: dict[str, bool], tmp_path: Path
-):
+def test_no_call_gives_or_changes_a_word_of_the_other_user(rule: dict[str, bool], tmp_path: Path):
     draw = random.Random(35)
     names = [name for name in CALLS if name not in {"erase", "redact"}]
     outcomes = {"answered": 0, "refused": 0}

@@ -120,8 +120,11 @@ def session_calls(found: StoredSessions, session: str, window: int | None = None
         origin, state = _played(newest), new_state()
         for place in lengths_at_calls(messages):
             history = messages[:place]
-            state = _with_stored_entries(memory.compact(history, state, **options), newest)
-            made.append(Call(len(made) + 1, history, state, memory.view(history, state, **options)))
+            played, view = memory.compact_and_view(history, state, **options)
+            state = _with_stored_entries(played, newest)
+            if state != played:
+                view = memory.view(history, state, **options)
+            made.append(Call(len(made) + 1, history, state, view))
     state = newest or (made[-1].state if made else new_state())
     if messages:
         view = memory.view(messages, state, **options)
