@@ -42,7 +42,7 @@ lowest: ## Run every test with the lowest versions that pyproject.toml allows
 
 integration_tests: $(TESTS_ENV) ## Run the tests with real data, processes, databases
 	@if ls integration_tests/test_*.py >/dev/null 2>&1; then \
-		$(BIN)/python -m pytest integration_tests --numprocesses auto --dist loadfile $(ARGS); \
+		$(BIN)/python -m pytest integration_tests --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS); \
 	else echo "no integration tests yet"; fi
 
 nightly: $(TESTS_ENV) ## Plant faults for the contract tests; run the peers' suites, 20,000 odd requests

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,17 @@ if TYPE_CHECKING:
 
 _MAX_HITS = 50
 """Maximum hits to search for; the budget's recall share decides how many are shown."""
+
+_WEAK = 0.3
+"""Fraction of the best score below which a hit by words is left out."""
+
+_MATCHED = 0.2
+"""Share of a message's weight (IDF) that a hit by words must match, unless it is a question."""
+
+_QUESTION_MARK = re.compile("[?\uff1f\u061f]")
+_LONGEST_QUESTION = 300
+"""Characters up to which a message with a question mark is a question. The questions of LoCoMo,
+REALTALK and BEAM are shorter; most messages to BEAM's assistant are longer, with code."""
 
 _MAX_QUERY_CHARS = 4_000
 """Maximum characters of the newest human message in a query, from its beginning."""
@@ -149,11 +161,29 @@ def _recalled(
     found = _found(memory, memory.recall, question, conversation, call.shown_ids())
     if found is None:
         return None
-    block = block_of(found[:most], call.budget.recall_tokens, call.counter.text)
+    worth = _worth_their_tokens(_query_of(question), found[:most])
+    block = block_of(worth, call.budget.recall_tokens, call.counter.text)
     branch = conversation.branch or {}
     held = {key: digest_of_words([branch[key]]) for key in block["ids"] if key in branch}
     words = {key: digest for key, digest in held.items() if digest}
     return {**block, "words": words} if words else block
+
+
+def _worth_their_tokens(query: str, hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits that are worth their tokens; the others would fill the block all the same.
+
+    By words nearly every message of a user finds something. Hits with cosines, or of a search that
+    does not say what matched, are all returned (benchmarks/recall_price.py).
+
+    Args:
+        query: The message for which they were found.
+        hits: The hits, best first.
+    """
+    if any(hit.cosine is not None or not hit.lexical for hit in hits):
+        return [*hits]
+    asks = len(query) <= _LONGEST_QUESTION and _QUESTION_MARK.search(query)
+    least = 0.0 if asks else _MATCHED
+    return [hit for hit in hits if hit.score >= _WEAK * hits[0].score and hit.lexical >= least]
 
 
 def _kept_notes(

@@ -1,0 +1,113 @@
+"""What recall adds to the price of a conversation.
+
+Each dialogue is played through `with_token_memory`, turn by turn: the first speaker asks, the
+second is the scripted model. Most of these turns need nothing from earlier ones, so this is the
+price of recall where it helps least. Per turn: tokens of the request; its price, where what the
+request before began with costs a tenth (a provider's cache); tokens of recalled blocks in it; and
+how many requests changed the beginning of the one before (a fold).
+
+Neither the data (see `_talks.py`) nor the model is part of this project.
+
+Run: python benchmarks/recall_price.py DATA ... [--windows 8000,32000] [--dialogues 2]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from _talks import Dialogue, read_dialogues
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.prompt_values import PromptValue
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.runnables import RunnableLambda
+
+from langchain_tokenmem import Recall, TokenMemory, TranscriptStore, with_token_memory
+from langchain_tokenmem.cli.measures import reference_counter
+from langchain_tokenmem.core.messages import text_of
+
+CACHED = 0.1
+"""Price of a token that a provider's cache holds, beside one that it reads."""
+
+
+def turns_of(dialogue: Dialogue) -> Iterator[tuple[str, str]]:
+    """Yield what the first speaker says, and what the second answers."""
+    said: list[list[str]] = [[], []]
+    for line in dialogue.lines:
+        who = int(line.speaker != dialogue.speakers[0])
+        if who == 0 and said[1]:
+            yield "\n".join(said[0]), "\n".join(said[1])
+            said = [[], []]
+        if who == 0 or said[0]:
+            said[who].append(line.text)
+
+
+def requests_of(dialogue: Dialogue, window: int, *, recalls: bool) -> list[list[BaseMessage]]:
+    """Return the requests of a whole dialogue."""
+    turns, requests = [*turns_of(dialogue)], []
+
+    def answer(prompted: PromptValue) -> AIMessage:
+        requests.append(prompted.to_messages())
+        return AIMessage(turns[len(requests) - 1][1])
+
+    prompt = ChatPromptTemplate.from_messages(
+        [MessagesPlaceholder("history"), ("human", "{input}")]
+    )
+    model = RunnableLambda(answer)
+    with TranscriptStore("sqlite://", shared=True) as store:
+        memory = TokenMemory(window, recall=Recall(store) if recalls else None)
+        chain = with_token_memory(
+            prompt | model,
+            memory,
+            store,
+            input_messages_key="input",
+            history_messages_key="history",
+        )
+        for said, _ in turns:
+            chain.invoke({"input": said}, {"configurable": {"session_id": dialogue.name}})
+    return requests
+
+
+def measured(requests: Sequence[Sequence[BaseMessage]]) -> list[float]:
+    """Return tokens, price and recalled tokens of a request on average, and the changes."""
+    counter = reference_counter()
+    rows: list[tuple[int, float, int]] = []
+    before: list[str] = []
+    changes = 0
+    for request in requests:
+        texts = [f"{message.type} {text_of(message)}" for message in request]
+        sizes = [counter.message(message) for message in request]
+        pairs = enumerate(zip(before, texts, strict=False))
+        same = next((at for at, (one, two) in pairs if one != two), min(len(before), len(texts)))
+        changes += same < len(before)
+        blocks = (text for text in texts if "<recalled_messages" in text)
+        price = sum(sizes) - (1 - CACHED) * sum(sizes[:same])
+        rows.append((sum(sizes), price, sum(map(counter.text, blocks))))
+        before = texts
+    return [*(fmean(column) for column in zip(*rows, strict=True)), changes]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", nargs="*", type=Path, help="talks, .json or .json.gz")
+    parser.add_argument("--windows", default="8000,32000")
+    parser.add_argument("--dialogues", type=int, default=2)
+    options = parser.parse_args()
+    if not options.data:
+        print("It needs DATA, talks with questions: none are given, none are read.")
+        return
+    print(f"{'':28}{'window':>7} {'recall':>6} {'tokens':>7} {'price':>7} {'recalled':>8} changes")
+    for path in options.data:
+        for dialogue in read_dialogues(path)[: options.dialogues]:
+            for window in map(int, options.windows.split(",")):
+                for recalls in (False, True):
+                    found = measured(requests_of(dialogue, window, recalls=recalls))
+                    row = f"{dialogue.name:28}{window:7} {'on' if recalls else 'off':>6} "
+                    print(row + "{:7.0f} {:7.0f} {:8.0f} {:7}".format(*found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

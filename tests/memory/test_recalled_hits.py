@@ -1,0 +1,62 @@
+"""Which hits a memory block shows: those that are worth their tokens."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from langchain_tokenmem import TokenMemory
+from langchain_tokenmem.core.search_units import Hit
+from langchain_tokenmem.memory.recalled_blocks import ConversationScope, with_recalled
+from langchain_tokenmem.state import new_state
+
+QUESTION = "What did we say about the price?"
+STATEMENT = "I think we should talk about the price again, and then about the rest of it."
+
+
+def hit(name: str, score: float, lexical: float) -> Hit:
+    said = datetime(2026, 5, 8, tzinfo=UTC)
+    return Hit(name, "s", f"words of {name}", score, "human", None, said, 1, lexical=lexical)
+
+
+FOUND = [hit("best", 1.0, 0.5), hit("some", 0.5, 0.1), hit("weak", 0.29, 0.3)]
+
+
+class Found:
+    """A recall that finds the same for every question."""
+
+    scope, k, store = "session", None, None
+
+    def __init__(self, hits: list[Hit]) -> None:
+        self.hits = hits
+
+    def search(self, query: str, **options) -> list[Hit]:
+        return self.hits
+
+
+def shown_for(said: str, hits: list[Hit]) -> set[str]:
+    memory = TokenMemory(8_000, recall=Found(hits))
+    messages = [HumanMessage(said, id="q")]
+    state = with_recalled(memory, messages, new_state(), ConversationScope("s"))
+    return {*state["blocks"]["q"]["ids"]}
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (QUESTION, {"best", "some"}),
+        ("价格是多少？", {"best", "some"}),  # noqa: RUF001  # a question mark of Chinese
+        (STATEMENT, {"best"}),
+        (f"{STATEMENT * 5} {QUESTION}", {"best"}),
+    ],
+    ids=["question", "chinese", "statement", "long"],
+)
+def test_weak_hits_are_left_out_and_a_statement_recalls_what_matches_a_fifth_of_it(said, shown):
+    assert shown_for(said, FOUND) == shown
+
+
+@pytest.mark.parametrize("change", [{"cosine": 0.4}, {"lexical": 0.0}], ids=["meaning", "unknown"])
+def test_hits_by_meaning_or_of_a_search_that_does_not_say_what_matched_are_all_shown(change):
+    hits = [replace(FOUND[0], **change), *FOUND[1:]]
+    assert shown_for(STATEMENT, hits) == {"best", "some", "weak"}
