@@ -37,7 +37,8 @@ _MAX_HITS = 50
 """Maximum hits to search for; the budget's recall share decides how many are shown."""
 
 _WEAK = 0.3
-"""Fraction of the best score below which a hit by words is left out."""
+"""Fraction of the best score below which a hit by words is left out, unless it matches half of what
+the best match does: parts of long answers have low scores."""
 
 _MATCHED = 0.2
 """Share of a message's weight (IDF) that a hit by words must match, unless it is a question."""
@@ -183,7 +184,10 @@ def _worth_their_tokens(query: str, hits: Sequence[Hit]) -> list[Hit]:
         return [*hits]
     asks = len(query) <= _LONGEST_QUESTION and _QUESTION_MARK.search(query)
     least = 0.0 if asks else _MATCHED
-    return [hit for hit in hits if hit.score >= _WEAK * hits[0].score and hit.lexical >= least]
+    score = max((hit.score for hit in hits), default=0.0)
+    matched = max((hit.lexical for hit in hits), default=0.0)
+    strong = (h for h in hits if h.score >= _WEAK * score or h.lexical >= matched / 2)
+    return [hit for hit in strong if hit.lexical >= least]
 
 
 def _kept_notes(

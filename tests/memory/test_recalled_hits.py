@@ -20,7 +20,12 @@ def hit(name: str, score: float, lexical: float) -> Hit:
     return Hit(name, "s", f"words of {name}", score, "human", None, said, 1, lexical=lexical)
 
 
-FOUND = [hit("best", 1.0, 0.5), hit("some", 0.5, 0.1), hit("weak", 0.29, 0.3)]
+FOUND = [
+    hit("best", 1.0, 0.5),
+    hit("some", 0.5, 0.1),
+    hit("long", 0.1, 0.25),
+    hit("weak", 0.29, 0.24),
+]
 
 
 class Found:
@@ -45,10 +50,10 @@ def shown_for(said: str, hits: list[Hit]) -> set[str]:
 @pytest.mark.parametrize(
     ("said", "shown"),
     [
-        (QUESTION, {"best", "some"}),
-        ("价格是多少？", {"best", "some"}),  # noqa: RUF001  # a question mark of Chinese
-        (STATEMENT, {"best"}),
-        (f"{STATEMENT * 5} {QUESTION}", {"best"}),
+        (QUESTION, {"best", "some", "long"}),
+        ("价格是多少？", {"best", "some", "long"}),  # noqa: RUF001  # a question mark of Chinese
+        (STATEMENT, {"best", "long"}),
+        (f"{STATEMENT * 5} {QUESTION}", {"best", "long"}),
     ],
     ids=["question", "chinese", "statement", "long"],
 )
@@ -59,4 +64,4 @@ def test_weak_hits_are_left_out_and_a_statement_recalls_what_matches_a_fifth_of_
 @pytest.mark.parametrize("change", [{"cosine": 0.4}, {"lexical": 0.0}], ids=["meaning", "unknown"])
 def test_hits_by_meaning_or_of_a_search_that_does_not_say_what_matched_are_all_shown(change):
     hits = [replace(FOUND[0], **change), *FOUND[1:]]
-    assert shown_for(STATEMENT, hits) == {"best", "some", "weak"}
+    assert shown_for(STATEMENT, hits) == {"best", "some", "long", "weak"}
