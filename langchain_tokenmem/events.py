@@ -151,7 +151,7 @@ class TraceCallbacks(MemoryCallbacks):
             return
         run = self._runs.pop() if event.kind in _WITH_START else self._begun(event)
         if run is not None:
-            run.on_chain_end(_told(event))
+            run.on_chain_end(_fields(event))
 
     def on_memory_error(self, event: MemoryEvent) -> None:
         """End the run, unless a fallback wrote instead: then `on_memory_end` follows."""
@@ -170,15 +170,15 @@ class TraceCallbacks(MemoryCallbacks):
         manager = parent.get_child() if parent else get_callback_manager_for_config(ensure_config())
         if manager.parent_run_id is None:
             return None
-        told = _told(event)
-        manager.add_metadata({f"tokenmem.{key}": value for key, value in told.items()}, False)
-        return manager.on_chain_start(None, told, name=f"tokenmem.{event.kind}")
+        fields = _fields(event)
+        manager.add_metadata({f"tokenmem.{key}": value for key, value in fields.items()}, False)
+        return manager.on_chain_start(None, fields, name=f"tokenmem.{event.kind}")
 
 
 _WITH_START = frozenset({"shorten", "fold", "summary"})
 
 
-def _told(event: MemoryEvent) -> dict[str, object]:
+def _fields(event: MemoryEvent) -> dict[str, object]:
     """Return the fields of an event that are set."""
     return {key: value for key, value in asdict(event).items() if value not in (None, "", 0, ())}
 

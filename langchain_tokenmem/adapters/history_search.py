@@ -134,5 +134,5 @@ def _line(key: str | None, time: datetime | None, speaker: str, text: str, start
     moment = f"{time:%Y-%m-%d %H:%M} " if time else ""
     first = max(0, start - _EXCERPT // 3)
     shown = " ".join(text[first : first + _EXCERPT].split())
-    before, behind = "... " * (first > 0), " ..." * (first + _EXCERPT < len(text))
-    return f"{reference(key)} {moment}{speaker}: {before}{shown}{behind}"
+    before, after = "... " * (first > 0), " ..." * (first + _EXCERPT < len(text))
+    return f"{reference(key)} {moment}{speaker}: {before}{shown}{after}"

@@ -255,12 +255,12 @@ def explain(
 ) -> None:
     """Print what a model call contained, what was hidden from it, and what changed before it."""
     facts, made, origin = _facts(source, session, call, window)
-    told = dataclasses.replace(made.view.explain(), session=session, call=made.number)
+    explanation = dataclasses.replace(made.view.explain(), session=session, call=made.number)
     if as_json:
-        write_json({"origin": origin, "is_next": made.is_next, **told.as_dict()})
+        write_json({"origin": origin, "is_next": made.is_next, **explanation.as_dict()})
         return
     console = Console()
-    console.print(Text(printable_lines(str(told))))
+    console.print(Text(printable_lines(str(explanation))))
     if facts.whole > facts.tokens:
         console.print(Text(f"Everything would be {facts.whole:,} tokens."))
     console.print(Text(f"Changed before this call: {facts.change or 'nothing'}."))

@@ -240,17 +240,17 @@ class ContextParts:
         result comes after it.
         """
         message = self.turns.inserted(message)
-        behind = message.id == self.first_request or role_of(message) == "tool"
+        at_end = message.id == self.first_request or role_of(message) == "tool"
         held = self.blocks.get(message.id or "")
         block = text_of_block(held) if held else ""
-        if block and not behind:
+        if block and not at_end:
             message = with_block(message, block)
         if texts:
             one_text = self.profile.one_text
-            message = with_log(message, texts, behind=behind, one_text=one_text)
+            message = with_log(message, texts, at_end=at_end, one_text=one_text)
             if self.summary and self.rules.summary_role != "system":
                 message = marked(message, summary=True)
-        return with_block(message, block, behind=True) if block and behind else message
+        return with_block(message, block, at_end=True) if block and at_end else message
 
     def added_tokens(self, texts: Sequence[str]) -> int:
         """Return the tokens that texts of the running summary add to the request."""

@@ -128,7 +128,7 @@ class _Parser:
         if profile.fits:
             shown = [_fit_group(group, profile, self.adapted) for group in shown]
         if self.show_times:
-            times = TimePrefixes(self.show_times, self.seen, tells_answers=not are_kept)
+            times = TimePrefixes(self.show_times, self.seen, shows_answers=not are_kept)
             shown = times.shown_on(shown)
         return tuple(shown)
 

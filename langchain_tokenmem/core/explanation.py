@@ -211,29 +211,30 @@ def _within_width(line: str) -> str:
     return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3].rstrip()}..."
 
 
-def _report(told: Explanation) -> Iterator[str]:
-    name = f"call {told.call}" if told.call is not None else "the request"
-    name += f" of {shorten(told.session, 24, placeholder='...')}" if told.session else ""
-    used = f"{told.tokens:,} of {told.limit:,} tokens"
-    yield f"{name[0].upper()}{name[1:]}: {used}, {_many(len(told.messages), 'message')}"
-    yield f"Window {told.window:,}; a summary is due at {told.threshold:,}"
-    yield f"Counted by: {told.counted_by}"
+def _report(explanation: Explanation) -> Iterator[str]:
+    name = f"call {explanation.call}" if explanation.call is not None else "the request"
+    if explanation.session:
+        name += f" of {shorten(explanation.session, 24, placeholder='...')}"
+    used = f"{explanation.tokens:,} of {explanation.limit:,} tokens"
+    yield f"{name[0].upper()}{name[1:]}: {used}, {_many(len(explanation.messages), 'message')}"
+    yield f"Window {explanation.window:,}; a summary is due at {explanation.threshold:,}"
+    yield f"Counted by: {explanation.counted_by}"
     yield ""
-    for part in filter(lambda part: part.tokens, told.parts.children):
-        yield _bar(part, told.tokens)
+    for part in filter(lambda part: part.tokens, explanation.parts.children):
+        yield _bar(part, explanation.tokens)
         if len(part.children) > 1:
-            yield from (_bar(child, told.tokens, indent=2) for child in part.children)
+            yield from (_bar(child, explanation.tokens, indent=2) for child in part.children)
     yield ""
-    yield from _hidden_lines(told.hidden)
-    if told.change is not None:
-        change = told.change
+    yield from _hidden_lines(explanation.hidden)
+    if explanation.change is not None:
+        change = explanation.change
         yield f"Last change: {replace(change, before=None)}"
         if change.before is not None:
             yield f"  from {change.before:,} to at most {change.after:,} tokens"
-        yield f"  because {_REASONS.get(told.change.reason, told.change.reason)}"
-    if told.planned is not None:
-        yield f"Next: {told.planned}"
-    for block in told.recalled:
+        yield f"  because {_REASONS.get(explanation.change.reason, explanation.change.reason)}"
+    if explanation.planned is not None:
+        yield f"Next: {explanation.planned}"
+    for block in explanation.recalled:
         what = "lines of {}" if block.named else "{} recalled"
         brought = [what.format(_many(len(block.messages), "message"))] if block.messages else []
         if block.scores:
@@ -244,7 +245,7 @@ def _report(told: Explanation) -> Iterator[str]:
         yield f"Beside message {block.beside}: {what}, {block.tokens:,} tokens"
         if block.named:
             yield f"  because the newest messages named {', '.join(block.named)}"
-    yield from (f"Warning: {warning}" for warning in told.warnings)
+    yield from (f"Warning: {warning}" for warning in explanation.warnings)
 
 
 def _bar(part: Part, whole: int, *, indent: int = 0) -> str:

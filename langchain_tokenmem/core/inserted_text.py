@@ -113,34 +113,34 @@ def with_text(system: BaseMessage | None, added: str | list[Any]) -> BaseMessage
     return _view_form(system, content)
 
 
-def with_block(message: BaseMessage, text: str, *, behind: bool = False) -> BaseMessage:
+def with_block(message: BaseMessage, text: str, *, at_end: bool = False) -> BaseMessage:
     """Return a message with the memory block before or after its own text."""
     content: Any = message.content
     if isinstance(content, str):
-        content = f"{content}\n\n{text}" if behind else f"{text}\n\n{content}"
+        content = f"{content}\n\n{text}" if at_end else f"{text}\n\n{content}"
     else:
-        content = [*content, text_block(text)] if behind else [text_block(text), *content]
+        content = [*content, text_block(text)] if at_end else [text_block(text), *content]
     return _view_form(message, content)
 
 
 def with_log(
-    message: BaseMessage, texts: Sequence[str], *, behind: bool, one_text: bool
+    message: BaseMessage, texts: Sequence[str], *, at_end: bool, one_text: bool
 ) -> BaseMessage:
     """Return a human message with the texts of the running summary in it.
 
     Args:
         message: The first human message of a request.
         texts: Texts about earlier messages, oldest first.
-        behind: Whether they come after its own text; else before it.
+        at_end: Whether they come after its own text; else before it.
         one_text: Whether they are joined with its text; else each is a separate block, so that
             a cache that works by blocks keeps the earlier ones.
     """
     own: Any = message.content
     if one_text and isinstance(own, str):
-        parts = [own, *texts] if behind else [*texts, own]
+        parts = [own, *texts] if at_end else [*texts, own]
         return _view_form(message, "\n\n".join(filter(None, parts)))
     words, blocks = blocks_of(own), [*map(text_block, texts)]
-    content = [*words, *blocks] if behind else [*blocks, *words]
+    content = [*words, *blocks] if at_end else [*blocks, *words]
     return _view_form(message, content)
 
 

@@ -39,13 +39,13 @@ class TimePrefixes:
     Attributes:
         shown: Whose messages show it.
         seen: First sights of messages without a time, as UTC in ISO 8601, by id.
-        tells_answers: Whether a human message shows when the answer before it was complete; False
+        shows_answers: Whether a human message shows when the answer before it was complete; False
             if that answer may be missing from the messages.
     """
 
     shown: ShownTimes
     seen: Mapping[str, str] = field(default_factory=dict)
-    tells_answers: bool = True
+    shows_answers: bool = True
 
     def shown_on(self, groups: Sequence[RepairedGroup]) -> list[RepairedGroup]:
         """Return groups, in order, whose messages show their times, in the provider's form."""
@@ -77,12 +77,12 @@ class TimePrefixes:
             says_text = any(map(block_text, blocks_of(bare.content)))
             can_be_shown = says_text and not _is_signed(bare)
             return _with_prefix(bare, f"[{_written(moment)}]") if can_be_shown else message
-        told = ""
-        if self.shown == "human" and self.tells_answers and answered and answered <= moment:
+        answer = ""
+        if self.shown == "human" and self.shows_answers and answered and answered <= moment:
             same_day = answered.date() == moment.date()
             when = _written(answered)
-            told = f", previous answer {when[11:] if same_day else when}"
-        return _with_prefix(message, f"[{_written(moment)}{told}]")
+            answer = f", previous answer {when[11:] if same_day else when}"
+        return _with_prefix(message, f"[{_written(moment)}{answer}]")
 
 
 def time_of(message: BaseMessage, seen: Mapping[str, str]) -> datetime | None:

@@ -94,7 +94,7 @@ def fit_blocks(
     taken = {"human": types.human, "ai": types.ai, "tool": types.tool}.get(role, frozenset(TEXT))
     whole = _whole_server_calls(content)
     fitted: list[Any] = []
-    told: list[str] = []
+    as_texts: list[str] = []
     for block in content:
         kind = block.get("type") if isinstance(block, dict) else "text"
         is_open = kind in _SERVER_PAIRS and _pair_key(block) not in whole
@@ -109,12 +109,12 @@ def fit_blocks(
             fitted.append(block)  # a kind that is newer than this list
         else:
             form = _adapted(block, taken) if kind in MEDIA and not is_others else None
-            told += [] if form or kind in TEXT or kind is None else [str(kind)]
+            as_texts += [] if form or kind in TEXT or kind is None else [str(kind)]
             fitted.append(form or text_block(block_as_text(block)))
     if content and fitted == content:
         return message, []
     shown = [block for block in fitted if not is_blank_block(block)]
-    return message.model_copy(update={"content": shown or ""}), told
+    return message.model_copy(update={"content": shown or ""}), as_texts
 
 
 def _form_of(block: Mapping[str, Any]) -> Any:

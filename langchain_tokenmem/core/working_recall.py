@@ -185,13 +185,13 @@ def _chosen(
 
 def _text(chosen: Sequence[_Line], *, with_references: bool) -> str:
     """Return the lines in their fence, grouped under references if a tool can open messages."""
-    told = []
+    shown = []
     for _, lines in groupby(chosen, key=lambda line: line.place[0]):
         own = [*lines]
         said = "\n".join(line.read.text for line in own)
         name = f"[{reference(own[0].source.id)}] "
-        told.append(as_one_message(f"{name}{said}") if with_references else said)
-    body = without_fences("\n".join(told))
+        shown.append(as_one_message(f"{name}{said}") if with_references else said)
+    body = without_fences("\n".join(shown))
     return f"<{LINES_FENCE}>\n{_ABOUT}\n{body}\n</{LINES_FENCE}>"
 
 
@@ -219,8 +219,8 @@ def _read(said: str) -> tuple[_Read, ...]:
     The cache saves 16 of 22 ms per call (8 recorded agents at 8,000): most texts are read again.
     """
     pieces = (piece for line in said.splitlines() for piece in _pieces(line.strip()))
-    told = (piece for piece in pieces if not _MARKUP.fullmatch(piece))
-    read = ((piece, frozenset(identifiers_in(piece))) for piece in told)
+    texts = (piece for piece in pieces if not _MARKUP.fullmatch(piece))
+    read = ((piece, frozenset(identifiers_in(piece))) for piece in texts)
     return tuple(_Read(piece, words, _names(words)) for piece, words in read if words)
 
 

@@ -148,7 +148,7 @@ class _Entry:
         known: Text before it: a value in it is not repeated.
         shown: What it shows of a piece, by the identity of the piece.
         used: Tokens of all that.
-        told: How many pieces share a line.
+        sharing: How many pieces share a line.
         changes: What was shown of a piece before each change.
     """
 
@@ -158,7 +158,7 @@ class _Entry:
     known: str
     shown: dict[int, _Shown] = field(default_factory=dict)
     used: int = 0
-    told: Counter[str] = field(default_factory=Counter)
+    sharing: Counter[str] = field(default_factory=Counter)
     changes: list[tuple[int, _Shown | None]] = field(default_factory=list)
 
     def fill(self, pieces: Sequence[Piece]) -> None:
@@ -234,8 +234,8 @@ class _Entry:
         if shown is None:
             return 0
         key = _key_of_shown(shown)
-        self.told[key] += by
-        has_own_line = self.told[key] == max(0, by)
+        self.sharing[key] += by
+        has_own_line = self.sharing[key] == max(0, by)
         return by * self._size(shown) if has_own_line else 0
 
     def shorten(self, pieces: Sequence[Piece]) -> None:
@@ -295,7 +295,7 @@ class _Entry:
             if shown:
                 key = _key_of_shown(shown[0])
                 found[key] = [*found.pop(key, []), shown]
-        return [*map(_told_once, found.values())]
+        return [*map(_merged, found.values())]
 
     def _smallest(self) -> str:
         """Return as much of the most important piece as fits, even a single character."""
@@ -314,7 +314,7 @@ def _of(pieces: Sequence[Piece], *kinds: Kind) -> list[Piece]:
     return [piece for piece in pieces if piece.kind in kinds]
 
 
-def _told_once(same: list[list[_Shown]]) -> str:
+def _merged(same: list[list[_Shown]]) -> str:
     """Return the last of some identical lines, which counts the others."""
     first, *others = same[-1]
     text = first.text
@@ -322,8 +322,8 @@ def _told_once(same: list[list[_Shown]]) -> str:
         times = sum(_times(shown.text) for shown, *_ in same)
         text = _TIMES.sub("", text, count=1).replace(": ", f" (\u00d7{times}): ", 1)
     texts = [text, *(one.text.removeprefix(one.piece.tool).lstrip() for one in others)]
-    told = (_with_reference(one.piece, text) for one, text in zip(same[-1], texts, strict=True))
-    return "; ".join(told)
+    parts = (_with_reference(one.piece, text) for one, text in zip(same[-1], texts, strict=True))
+    return "; ".join(parts)
 
 
 def _key_of_shown(shown: _Shown) -> str:
@@ -363,7 +363,7 @@ class ToolExtracts:
         size = self._size(self._written(self.request, most))
         return replace(self.request, max_tokens=self.request.max_tokens - size)
 
-    def behind(self, summary: Summary) -> Summary:
+    def added_to(self, summary: Summary) -> Summary:
         """Return a summary with the calls after its text, as far as the limit leaves room.
 
         Values that are already in the text are not repeated.

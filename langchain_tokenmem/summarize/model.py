@@ -192,7 +192,7 @@ class ModelSummarizer:
         except _NoNotesError:
             return replace(self._fallback.summarize(request), **vars(writer.usage))
         summary = Summary(text, self.name, self.prompts.version, **vars(writer.usage))
-        return extracts.behind(summary)
+        return extracts.added_to(summary)
 
 
 def _invoke(model: Runnable[Any, Any], messages: list[BaseMessage], config: RunnableConfig) -> Any:
@@ -285,7 +285,7 @@ class _EntryWriter:
             return None
         model = as_main_call(self.given, request.tools, request.settings)
         reused = self.builder.reused(request, request.max_tokens)
-        if model is None or not self.builder.fits(request, reused[-1:], behind=True):
+        if model is None or not self.builder.fits(request, reused[-1:], reuses=True):
             return None
         plain = self.builder.whole(request)
         return model if wanted or is_cheaper_reused(request, reused, plain) else None
@@ -343,8 +343,8 @@ class _EntryWriter:
         self._failed(f"{self.name}: the answer has literals that nobody said: {named}")
         model, messages, _ = call
         again = self.builder.corrected(messages, text, unknown)
-        behind = model is not self.model
-        if self.builder.fits(request, again[-3:] if behind else again, behind=behind):
+        reuses = model is not self.model
+        if self.builder.fits(request, again[-3:] if reuses else again, reuses=reuses):
             corrected = self._answer(request, (model, again, call_config("correct", 1)))
             text = corrected or text
         text, dropped = without_lines(text, lambda line: bool(unknown_literals(line, known)))

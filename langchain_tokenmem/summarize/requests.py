@@ -123,18 +123,18 @@ class PromptBuilder:
         return replace(request, prior="\n".join(lines) or None)
 
     def fits(
-        self, request: SummaryRequest, messages: Sequence[BaseMessage], *, behind: bool = False
+        self, request: SummaryRequest, messages: Sequence[BaseMessage], *, reuses: bool = False
     ) -> bool:
         """Return whether messages and the answer to them fit the model's window.
 
         Args:
             request: The request for the summary.
             messages: The messages of the call, or those after the main request.
-            behind: Whether they come after the main request. The memory has counted that one for
+            reuses: Whether they come after the main request. The memory has counted that one for
                 this same model, so less of the window is left free.
         """
         tokens = tokens_of(messages, request.count_text) + min(request.max_tokens, self.window)
-        if behind:
+        if reuses:
             return request.sent_tokens + tokens <= self.window * (1 - EXACT_MARGIN)
         return tokens <= self.window * (1 - _WINDOW_MARGIN)
 
@@ -262,8 +262,8 @@ def _reports_cache(prefix: Sequence[BaseMessage]) -> bool:
     """
     answers = [message for message in prefix if isinstance(message, AIMessage)][1:]
     reports = [_cache_report(answer) for answer in answers]
-    told = [report for report in reports if report is not None]
-    return any(told) or not told
+    known = [report for report in reports if report is not None]
+    return any(known) or not known
 
 
 def _cache_report(answer: AIMessage) -> bool | None:

@@ -176,7 +176,7 @@ TOOL_CALL_FRAME = 3
 # Reasoning that only comes encrypted: 8 characters per token (base64 of a compressed text), at most
 # this many. The real number is in `usage_metadata` if the provider reports it.
 HIDDEN_REASONING_CHARACTERS_PER_TOKEN = 8
-HIDDEN_REASONING_MOST = 1_024
+MAX_HIDDEN_REASONING = 1_024
 
 _ROLES = {"human": "user", "ai": "assistant", "remove": ""}
 _DEEPEST = 24
@@ -315,7 +315,7 @@ class _MessageCounter:
         if hidden is None and not visible:
             hidden = block.get("signature")
         length = len(hidden) if isinstance(hidden, str | bytes) else 0
-        guess = min(HIDDEN_REASONING_MOST, length // HIDDEN_REASONING_CHARACTERS_PER_TOKEN)
+        guess = min(MAX_HIDDEN_REASONING, length // HIDDEN_REASONING_CHARACTERS_PER_TOKEN)
         return max(visible, guess)
 
     def _visible_reasoning(self, value: Any, depth: int) -> int:

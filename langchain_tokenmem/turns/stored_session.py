@@ -274,8 +274,8 @@ class StoredSession:
         """
         current = [message for message in messages if "superseded" not in marks_of(message)]
         reading = self.memory.engine.annotations.turns
-        told = {message.id: message for message in with_turn_memories(current, reading)}
-        return [m if "superseded" in marks_of(m) else told[m.id] for m in messages]
+        reporting = {message.id: message for message in with_turn_memories(current, reading)}
+        return [m if "superseded" in marks_of(m) else reporting[m.id] for m in messages]
 
     def _with_current_words(self, state: MemoryState, edits: str) -> MemoryState:
         """Return a state with the current words of the transcript.

@@ -32,14 +32,14 @@ from langchain_tokenmem.adapters.agent_tools import (
     set_goal_tool,
 )
 from langchain_tokenmem.adapters.agents.model_call import (
-    ADDED_BEHIND,
     ANOTHER_SUMMARIZER,
     KEPT_BY_PROVIDER,
+    STATE_ADDED_LATER,
     ModelCall,
     Step,
     is_overflow,
     is_summarized_by_another,
-    tokens_added_behind,
+    tokens_of_later_text,
 )
 from langchain_tokenmem.adapters.memory_tools import MEMORY_TOOLS, memory_tools
 from langchain_tokenmem.adapters.past_calls import ASKED, PastModelCall
@@ -350,11 +350,11 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             names = mode.tools
             offered = [t for t in request.tools if any(offers_tool([t], name) for name in names)]
             request = request.override(tools=offered)
-        overhead, is_longer = 0, not ADDED_BEHIND.isdisjoint(state)
+        overhead, is_longer = 0, not STATE_ADDED_LATER.isdisjoint(state)
         if request.response_format is not None or is_longer:
             counter = memory.engine.counter_of(memory.budget)
             overhead = format_tokens(request.response_format, counter)
-            overhead += tokens_added_behind(request, counter.text)
+            overhead += tokens_of_later_text(request, counter.text)
         options: RequestOptions = {
             "system": request.system_message or "",
             "tools": request.tools,

@@ -90,11 +90,11 @@ def is_summarized_by_another(request: ModelRequest[Any]) -> bool:
     )
 
 
-ADDED_BEHIND = frozenset({"memory_contents", "skills_metadata"})
+STATE_ADDED_LATER = frozenset({"memory_contents", "skills_metadata"})
 """Keys of an agent's state from which deepagents' memory and skills add to the system text."""
 
 
-def tokens_added_behind(request: ModelRequest[Any], count_text: Callable[[str], int]) -> int:
+def tokens_of_later_text(request: ModelRequest[Any], count_text: Callable[[str], int]) -> int:
     """Return an upper bound of the tokens that deepagents' memory and skills add after us.
 
     A text that is in the system text already counts there.

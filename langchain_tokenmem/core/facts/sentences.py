@@ -137,7 +137,7 @@ def prose_lines(text: str) -> list[str]:
             if line and not is_fenced:
                 lines.append((line, False))
         elif line.strip():
-            lines.append((_behind_tags(line), is_fenced))
+            lines.append((_after_tags(line), is_fenced))
     is_code = sum(fenced for _, fenced in lines) > _SHORT_FENCE
     return [
         line
@@ -146,7 +146,7 @@ def prose_lines(text: str) -> list[str]:
     ]
 
 
-def _behind_tags(line: str) -> str:
+def _after_tags(line: str) -> str:
     """Return the text after the tags of a line, or the line itself if there is none."""
     rest = line[line.rfind(">") + 1 :].strip() if _TAGGED.match(line) else ""
     return rest if rest.count(" ") >= _FEWEST_SPACES else line

@@ -171,10 +171,10 @@ def failure_of(message: ToolMessage, *, reads: bool) -> str | None:
         reads: Whether the call only reads: text that mentions errors is then not a failure.
     """
     text = ends_of(plain_result(message))
-    told = message.status == "error" or bool(_REPORTED.search(text[:600]))
+    is_reported = message.status == "error" or bool(_REPORTED.search(text[:600]))
     short = len(text) <= 3 * MAX_OUTCOME and bool(_ANY_ERROR.search(text))
     begins = bool(_ERROR_LINE.match(text.lstrip()))
-    if not (told or begins or short or (reports_error if reads else is_error)(message)):
+    if not (is_reported or begins or short or (reports_error if reads else is_error)(message)):
         return None
     whole = plain_result(message)
     if (said := _output_in(whole)) != whole:
@@ -218,7 +218,7 @@ def failure_of_call(result: ToolMessage, command: str | None, exit_code: int | N
     text = plain_result(result)
     if exit_code == 0 and result.status != "error":
         return None
-    if not (result.status == "error" or exit_code or _tells_of_failure(command, result, text)):
+    if not (result.status == "error" or exit_code or _reports_failure(command, result, text)):
         return None
     ends = ends_of(_output_in(text))
     # A refusal reports it at the beginning, a traceback at the end.
@@ -244,7 +244,7 @@ def _output_in(text: str) -> str:
     return text
 
 
-def _tells_of_failure(command: str | None, result: ToolMessage, text: str) -> bool:
+def _reports_failure(command: str | None, result: ToolMessage, text: str) -> bool:
     """Return whether the text of a result without an exit code reports a failure."""
     refused = is_refused(result)
     if not command:

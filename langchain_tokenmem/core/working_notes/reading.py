@@ -180,26 +180,26 @@ def _read_choices(
     draft: NotesDraft, sentences: Sequence[str], source: str, *, by_user: bool
 ) -> None:
     """Read decisions and assumptions of any speaker."""
-    told: Decision | None = None
+    decision: Decision | None = None
     for sentence in sentences:
-        may_tell = may_choose(sentence)
-        if may_tell and (text := assumption_in(sentence)):
+        is_choice = may_choose(sentence)
+        if is_choice and (text := assumption_in(sentence)):
             draft.add("assumptions", draft.item(text, source))
-        more = told and _with_addition(told, sentence)
-        if more is None and (may_tell or by_user):
+        more = decision and _with_addition(decision, sentence)
+        if more is None and (is_choice or by_user):
             more = decision_in(sentence, by_user=by_user)
         if more is not None:
-            told = more
-            draft.add_decision(told, source)
+            decision = more
+            draft.add_decision(decision, source)
 
 
-def _with_addition(told: Decision, sentence: str) -> Decision | None:
+def _with_addition(decision: Decision, sentence: str) -> Decision | None:
     """Return a decision with the reason, or the alternatives, that the next line gives for it."""
     if reason := _REASON.match(sentence):
-        return replace(told, rationale=as_item(reason[1]))
+        return replace(decision, rationale=as_item(reason[1]))
     if rejected := _REJECTED.match(sentence):
         parts = map(as_item, re.split(r"[;,]", rejected[1]))
-        return replace(told, rejected=tuple(filter(None, parts)))
+        return replace(decision, rejected=tuple(filter(None, parts)))
     return None
 
 

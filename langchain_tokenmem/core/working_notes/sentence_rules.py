@@ -167,10 +167,10 @@ def objective_in(sentence: str) -> str | None:
         >>> objective_in("Our goal is to halve the cost.")
         'halve the cost'
     """
-    told = pattern("objective").search(sentence)
-    if not told or is_question(sentence):
+    match = pattern("objective").search(sentence)
+    if not match or is_question(sentence):
         return None
-    rest = sentence[told.end() :].strip(" :,.!*")
+    rest = sentence[match.end() :].strip(" :,.!*")
     return one_line(rest, MAX_TASK) if len(terms(rest)) > 1 else None
 
 
@@ -338,35 +338,35 @@ def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
         by_user: Whether the user said it; an assistant says "Let's use" of each of its steps.
 
     Example:
-        >>> told = "We decided to use Go instead of Java because it starts fast."
-        >>> decision_in(told, by_user=True)
+        >>> said = "We decided to use Go instead of Java because it starts fast."
+        >>> decision_in(said, by_user=True)
         Decision(text='use Go', rationale='it starts fast', rejected=('Java',))
     """
     if is_question(sentence) or sentence.endswith(":"):
         return None
-    told = pattern("decided").search(sentence) or (
+    match = pattern("decided").search(sentence) or (
         _USER_DECIDED.match(sentence) if by_user else None
     )
-    is_weak = told is None
-    told = told or pattern("picked").search(sentence)
-    if told is None or pattern("undecided").search(sentence[: told.start()]):
+    is_weak = match is None
+    match = match or pattern("picked").search(sentence)
+    if match is None or pattern("undecided").search(sentence[: match.start()]):
         return None
-    front, rest = sentence[: told.start()], sentence[told.end() :]
+    front, rest = sentence[: match.start()], sentence[match.end() :]
     rejected: list[str] = []
     if before := _REJECTING.match(front):  # "Instead of Java, we decided to use Go"
         rejected.append(front[before.end() :])
     parts = _BECAUSE.split(rest, maxsplit=1)
     rest, reason = parts[0], parts[1] if len(parts) > 1 else ""
-    if over := _rejection(told[0], rest):
+    if over := _rejection(match[0], rest):
         rejected.append(rest[over.end() :])
         rest = rest[: over.start()]
     if reason and (over := _REJECTING.search(reason)):
         rejected.append(reason[over.end() :])
         reason = reason[: over.start()]
     chosen = as_item(_first_clause(rest))
-    if against := _AGAINST.search(told[0]):
+    if against := _AGAINST.search(match[0]):
         chosen = f"{against[1]} {chosen}"
-    if told[0].lower().endswith(" use"):
+    if match[0].lower().endswith(" use"):
         chosen = f"use {chosen}"
     chosen = _VERB_AT_END.sub("", chosen)
     is_named = not is_weak and _NAME.fullmatch(chosen)
@@ -385,9 +385,9 @@ def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
     )
 
 
-def _rejection(told: str, rest: str) -> re.Match[str] | None:
+def _rejection(decided: str, rest: str) -> re.Match[str] | None:
     """Return where the rejected part begins; "over" marks it only after a choice of things."""
-    return _REJECTING.search(rest) or (_OVER.search(rest) if _CHOSEN_OVER.search(told) else None)
+    return _REJECTING.search(rest) or (_OVER.search(rest) if _CHOSEN_OVER.search(decided) else None)
 
 
 def _first_clause(text: str) -> str:
@@ -412,18 +412,18 @@ def assumption_in(sentence: str) -> str | None:
         >>> assumption_in("Assuming that the API is stable, we can ship in May.")
         'the API is stable'
     """
-    told = pattern("assuming").search(sentence)
-    if not told or is_question(sentence) or sentence.endswith(":"):
+    match = pattern("assuming").search(sentence)
+    if not match or is_question(sentence) or sentence.endswith(":"):
         return None
-    if pattern("not_assumed").search(" ".join(sentence[: told.start()].split()[-_WORDS_BEFORE:])):
+    if pattern("not_assumed").search(" ".join(sentence[: match.start()].split()[-_WORDS_BEFORE:])):
         return None
-    rest = sentence[told.end() :].lstrip(" ,:")
-    is_english = "assum" in told[0].lower()
-    leads = told.start() == 0 and not _LISTING.search(rest)  # "Assuming it is so, we go on"
+    rest = sentence[match.end() :].lstrip(" ,:")
+    is_english = "assum" in match[0].lower()
+    leads = match.start() == 0 and not _LISTING.search(rest)  # "Assuming it is so, we go on"
     end = (_AFTER_ASSUMPTION if is_english and not leads else _COMMA).search(rest)
     text = as_item(rest[: end.start()] if end else rest)
     if not _says_enough(text, _FEWEST_WORDS + 1) or _FORMULA.search(text) or _NOT_TAKEN.match(text):
         return None
-    if _EXAMPLE.match(told[0]) and _HAVING.match(text):
+    if _EXAMPLE.match(match[0]) and _HAVING.match(text):
         return None
     return text

@@ -392,8 +392,8 @@ class TurnMemorySettings:
     def outcomes(self, groups: Sequence[Group]) -> Mapping[str, GroupOutcome]:
         """Return the outcomes of groups, by the id of each one's last message; none for nothing."""
         # Of one message alone, as most are, only its metadata can have a turn memory.
-        told = (g for g in groups if len(g.messages) > 1 or g.messages[0].response_metadata)
-        found = ((group.last_id, self._outcome(group)) for group in told)
+        candidates = (g for g in groups if len(g.messages) > 1 or g.messages[0].response_metadata)
+        found = ((group.last_id, self._outcome(group)) for group in candidates)
         return {key: outcome for key, outcome in found if outcome is not None}
 
     def _outcome(self, group: Group) -> GroupOutcome | None:
@@ -409,10 +409,10 @@ class TurnMemorySettings:
         }
         for effect in effects_of(group.messages, self.tools, self.project_root):
             result = effect.result.id or ""
-            told = [_memory_of(effect), *filter(None, [nested.pop(result, None)])]
-            if not all(map(is_empty, told)):
+            memories = [_memory_of(effect), *filter(None, [nested.pop(result, None)])]
+            if not all(map(is_empty, memories)):
                 results.append(result)
-                for one in told:
+                for one in memories:
                     memory = joined(memory, one)
         return None if is_empty(memory) else GroupOutcome(memory, tuple(results))
 
