@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -41,7 +42,11 @@ _WEAK = 0.3
 the best match does: parts of long answers have low scores."""
 
 _MATCHED = 0.2
-"""Share of a message's weight (IDF) that a hit by words must match, unless it is a question."""
+"""Share of a message's weight (IDF) that a hit must match if it is not near in meaning, unless the
+message is a question."""
+
+_NEAR = 0.8
+"""Fraction of the best cosine from which a hit is near in meaning."""
 
 _QUESTION_MARK = re.compile("[?\uff1f\u061f]")
 _LONGEST_QUESTION = 300
@@ -173,21 +178,25 @@ def _recalled(
 def _worth_their_tokens(query: str, hits: Sequence[Hit]) -> list[Hit]:
     """Return the hits that are worth their tokens; the others would fill the block all the same.
 
-    By words nearly every message of a user finds something. Hits with cosines, or of a search that
-    does not say what matched, are all returned (benchmarks/recall_price.py).
+    Nearly every message of a user finds something. Hits of a search that does not say what matched
+    are all returned. The numbers were chosen with benchmarks/recall_price.py and recall_talks.py.
 
     Args:
         query: The message for which they were found.
         hits: The hits, best first.
     """
-    if any(hit.cosine is not None or not hit.lexical for hit in hits):
+    cosines = [hit.cosine for hit in hits if hit.cosine is not None]
+    if not cosines and not all(hit.lexical for hit in hits):
         return [*hits]
-    asks = len(query) <= _LONGEST_QUESTION and _QUESTION_MARK.search(query)
-    least = 0.0 if asks else _MATCHED
+    kept = hits
+    if len(query) > _LONGEST_QUESTION or not _QUESTION_MARK.search(query):
+        near = _NEAR * max(cosines, default=math.inf)
+        kept = [h for h in hits if h.lexical >= _MATCHED or (h.cosine or 0.0) >= near]
+    if cosines:  # a fused score is low for what only meaning or only words have found
+        return [*kept]
     score = max((hit.score for hit in hits), default=0.0)
     matched = max((hit.lexical for hit in hits), default=0.0)
-    strong = (h for h in hits if h.score >= _WEAK * score or h.lexical >= matched / 2)
-    return [hit for hit in strong if hit.lexical >= least]
+    return [h for h in kept if h.score >= _WEAK * score or h.lexical >= matched / 2]
 
 
 def _kept_notes(

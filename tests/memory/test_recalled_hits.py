@@ -61,7 +61,22 @@ def test_weak_hits_are_left_out_and_a_statement_recalls_what_matches_a_fifth_of_
     assert shown_for(said, FOUND) == shown
 
 
-@pytest.mark.parametrize("change", [{"cosine": 0.4}, {"lexical": 0.0}], ids=["meaning", "unknown"])
-def test_hits_by_meaning_or_of_a_search_that_does_not_say_what_matched_are_all_shown(change):
-    hits = [replace(FOUND[0], **change), *FOUND[1:]]
-    assert shown_for(STATEMENT, hits) == {"best", "some", "long", "weak"}
+def near(name: str, lexical: float, cosine: float) -> Hit:
+    return replace(hit(name, 0.1, lexical), cosine=cosine)
+
+
+BY_MEANING = [near("best", 0.1, 0.5), near("near", 0.1, 0.4), near("far", 0.1, 0.39)]
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [(QUESTION, {"best", "near", "far", "named"}), (STATEMENT, {"best", "near", "named"})],
+    ids=["question", "statement"],
+)
+def test_a_statement_also_recalls_what_is_near_in_meaning_and_a_question_everything(said, shown):
+    assert shown_for(said, [*BY_MEANING, hit("named", 0.1, 0.2)]) == shown
+
+
+def test_hits_of_a_search_that_does_not_say_what_matched_are_all_shown():
+    hits = [hit("best", 1.0, 0.0), hit("weak", 0.1, 0.0)]
+    assert shown_for(STATEMENT, hits) == {"best", "weak"}
