@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from langchain_tokenmem.memory.token_memory import TokenMemory
     from langchain_tokenmem.notes.notebook import Notebook
 
-_MAX_HITS = 50
+MAX_HITS = 50
 """Maximum hits to search for; the budget's recall share decides how many are shown."""
 
 _WEAK = 0.3
@@ -167,7 +167,7 @@ def _recalled(
     found = _found(memory, memory.recall, question, conversation, call.shown_ids())
     if found is None:
         return None
-    worth = _worth_their_tokens(_query_of(question), found[:most])
+    worth = worth_their_tokens(_query_of(question), found[:most])
     block = block_of(worth, call.budget.recall_tokens, call.counter.text)
     branch = conversation.branch or {}
     held = {key: digest_of_words([branch[key]]) for key in block["ids"] if key in branch}
@@ -175,11 +175,11 @@ def _recalled(
     return {**block, "words": words} if words else block
 
 
-def _worth_their_tokens(query: str, hits: Sequence[Hit]) -> list[Hit]:
+def worth_their_tokens(query: str, hits: Sequence[Hit]) -> list[Hit]:
     """Return the hits that are worth their tokens; the others would fill the block all the same.
 
     Nearly every message of a user finds something. Hits of a search that does not say what matched
-    are all returned. The numbers were chosen with benchmarks/recall_price.py and recall_talks.py.
+    are all returned. benchmarks/recall_price.py prints what this saves, and the evidence it costs.
 
     Args:
         query: The message for which they were found.
@@ -276,7 +276,7 @@ def _found(
         session_id=conversation.session_id,
         user_id=conversation.user_id,
         scope=scope,
-        k=_MAX_HITS,
+        k=MAX_HITS,
         exclude=frozenset({*shown, question.id or ""}),
     )
     try:
