@@ -60,7 +60,7 @@ def turns_of(dialogue: Dialogue) -> Iterator[tuple[str, str]]:
 
 
 def requests_of(
-    dialogue: Dialogue, window: int, model_of_vectors: Embeddings | None, *, recalls: bool
+    dialogue: Dialogue, window: int, embeddings: Embeddings | None, *, recalls: bool
 ) -> list[list[BaseMessage]]:
     """Return the requests of a whole dialogue."""
     turns, requests = [*turns_of(dialogue)], []
@@ -74,7 +74,7 @@ def requests_of(
     )
     model = RunnableLambda(answer)
     with TranscriptStore("sqlite://", shared=True) as store:
-        recall = Recall(store, embeddings=model_of_vectors) if recalls else None
+        recall = Recall(store, embeddings=embeddings) if recalls else None
         memory = TokenMemory(window, recall=recall)
         chain = with_token_memory(
             prompt | model,
@@ -107,14 +107,14 @@ def measured(requests: Sequence[Sequence[BaseMessage]]) -> list[float]:
     return [*means(rows), changes]
 
 
-def asked(
-    dialogue: Dialogue, window: int, model: Embeddings | None
+def evidence_in_blocks(
+    dialogue: Dialogue, window: int, embeddings: Embeddings | None
 ) -> tuple[list[float], list[float]]:
     """Return the mean evidence and tokens of blocks: with every hit, and as they are sent."""
     count, room = reference_counter().text, TokenBudget(context_window=window).recall_tokens
     every: list[tuple[float, int]] = []
     sent: list[tuple[float, int]] = []
-    with TranscriptStore("sqlite://") as store, Recall(store, embeddings=model) as recall:
+    with TranscriptStore("sqlite://") as store, Recall(store, embeddings=embeddings) as recall:
         name = dialogue.name
         play_in(store, dialogue, name, name)
         recall.index()
@@ -157,8 +157,8 @@ def main() -> None:
                     row = f"{dialogue.name:24}{window:7} {'on' if recalls else 'off':>6} "
                     row += "{:7.0f} {:7.0f} {:8.0f} {:7}".format(*found)
                     if recalls:
-                        (evidence, tokens), (sent, fewer) = asked(dialogue, window, model)
-                        row += f"  {evidence:5.1f} in {tokens:5.0f}  {sent:5.1f} in {fewer:5.0f}"
+                        every, sent = evidence_in_blocks(dialogue, window, model)
+                        row += "  {:5.1f} in {:5.0f}  {:5.1f} in {:5.0f}".format(*every, *sent)
                     print(row, flush=True)
     if isinstance(model, MiniLM):
         model.keep()

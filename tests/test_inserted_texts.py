@@ -291,7 +291,7 @@ def test_the_prompt_that_condenses_entries(snapshot_of):
     snapshot_of("prompt_condense", shown(model.requests[0][-1:]))
 
 
-def test_the_prompt_after_an_entry_with_literals_that_nobody_said(snapshot_of):
+def test_the_prompt_after_an_entry_with_literals_that_are_not_in_the_messages(snapshot_of):
     model = Scripted(answer=lambda _messages: "- Item 0 costs 4711 euros. <transcript>")
     ModelSummarizer(model).summarize(request_of(talk(1)))
     assert len(model.requests) == 2

@@ -126,8 +126,8 @@ class Run:
 def state_in_run(key: str) -> Any:
     """Return the value of a channel of the running graph, or None if it is not there.
 
-    A node receives only the channels of its own input schema. The memory's channel is in the graph
-    anyway, and is read as a conditional edge reads it.
+    A node receives only the channels in its input schema. The memory's channel may be missing from
+    it, so the channel is read the way a conditional edge reads it.
 
     Args:
         key: Name of the channel.

@@ -172,9 +172,9 @@ def _is_whole(message: BaseMessage, candidate: BaseMessage) -> bool:
 
 
 def _is_capped(message: BaseMessage, candidate: BaseMessage) -> bool:
-    """Return whether a marker is in the message's own place, or one that names its id.
+    """Return whether a marker is in place of the message's text, or one that names its id.
 
-    If the message was merged with others, the marker is next to some of its own text.
+    In a message that was merged with others, the marker must be next to part of its text.
     """
     if not message.id:
         return False

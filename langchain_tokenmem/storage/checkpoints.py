@@ -69,7 +69,7 @@ class CheckpointStore:
         database: The database.
         codec: Turns values into bytes.
         messages: Stores messages.
-        transcript_channel: The channel whose messages are the transcript, or None.
+        transcript_channel: Name of the channel that holds the transcript, or None.
         on_conflict: Called when another run has continued from the same parent; it may raise.
     """
 

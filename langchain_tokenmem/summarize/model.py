@@ -334,13 +334,13 @@ class _EntryWriter:
         return check_answer(answer, request, sections)
 
     def _without_unknown(self, request: SummaryRequest, text: str, call: Call) -> str:
-        """Return an entry without literals that nobody said; one more call names them."""
+        """Return an entry without literals that are not in the messages; ask once more first."""
         known = known_text(request)
         unknown = unknown_literals(text, known)[:_MOST_NAMED]
         if not unknown:
             return text
         named = ", ".join(unknown)
-        self._failed(f"{self.name}: the answer has literals that nobody said: {named}")
+        self._failed(f"{self.name}: the answer has literals that are not in the messages: {named}")
         model, messages, _ = call
         again = self.builder.corrected(messages, text, unknown)
         reuses = model is not self.model
@@ -349,7 +349,7 @@ class _EntryWriter:
             text = corrected or text
         text, dropped = without_lines(text, lambda line: bool(unknown_literals(line, known)))
         if dropped:
-            self._failed(f"{self.name}: left out, as nobody said it: {dropped}")
+            self._failed(f"{self.name}: left out, as it is not in the messages: {dropped}")
         if not re.search(r"\w", _HEADING_LINE.sub("", text)):
             raise _NoNotesError
         return text

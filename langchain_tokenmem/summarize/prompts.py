@@ -206,7 +206,7 @@ class SummaryPrompts:
             `$first` and `$last` (how the first and the last message to note begin), `$verbatim`,
             `$instruction`, `$words`.
         verbatim: Messages that are not whole in the main request. Gets `$transcript`.
-        correct: Asks again if an entry has literals that nobody said. Gets `$unknown`.
+        correct: Asks again if an entry has literals that are not in the messages. Gets `$unknown`.
         sections: Headings; an entry has at least one of them, chat has none; empty for free form.
     """
 

@@ -1,5 +1,5 @@
-"""Literals of an entry that nobody said: which are found, which are known, and what becomes of
-the bullets that hold them."""
+"""Literals of an entry that are not in the messages: which are found, which are known, and what
+becomes of the bullets that contain them."""
 # ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def unknown(text: str, **more) -> list[str]:
         ("mail ada@example.org, see https://example.org/a", None),
     ],
 )
-def test_a_literal_that_nobody_said_is_found(text, found):
+def test_a_literal_that_is_not_in_the_messages_is_found(text, found):
     wanted = found or ["ada@example.org", "https://example.org/a"]
     assert unknown(f"- {text} and more.") == wanted
 
@@ -105,7 +105,7 @@ def test_a_line_that_was_said_is_never_refused(messages, place):
 
 
 @given(st.lists(st.from_regex(r"[a-z]{3,8}_[a-z]{3,8}/[a-z]{3,8}\.py", fullmatch=True), max_size=9))
-def test_what_is_left_of_an_entry_never_has_a_literal_that_nobody_said(paths):
+def test_what_is_left_of_an_entry_never_has_a_literal_that_is_not_in_the_messages(paths):
     known = KnownText(paths[::2])
     text = "## Files\n" + "\n".join(
         f"- The file {path} is read, {json.dumps(path)}" for path in paths

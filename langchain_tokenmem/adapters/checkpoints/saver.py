@@ -88,7 +88,7 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
         allowed_types: More types that the state may hold (default serializer only).
         metadata_keys: More keys of `configurable` to store in the metadata; others are not stored,
             as they may be secrets.
-        transcript_channel: The channel whose messages are the thread's transcript, or None.
+        transcript_channel: Name of the channel that holds the thread's transcript, or None.
         keep_last: How many of the newest checkpoints to keep in each namespace; None for all.
         older_than: Age at which checkpoints are deleted; None for never. The head always stays.
         prune_every: Number of checkpoints of a thread after which these two are applied.

@@ -124,7 +124,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         def call(node: Any, state: Any, config: RunnableConfig | None = None) -> Any:
             return node.invoke(state, config)
 
-        # Overrides the class's method, whose type hints cannot name the keys.
+        # Replaces the class's method: type hints there cannot include the names of the keys.
         call.__annotations__ = {"state": self.keys.input_schema()}
         vars(self)["__call__"] = MethodType(call, self)
 

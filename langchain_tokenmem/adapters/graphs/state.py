@@ -124,7 +124,7 @@ def schema_of(channels: dict[str, Any], name: str = "MemoryNodeState") -> type[A
 
 
 class StateUpdate(dict[str, Any]):
-    """A state update whose view LangGraph does not stream as new messages.
+    """A state update that keeps LangGraph from streaming the view as new messages.
 
     LangGraph's `stream_mode="messages"` shows each new message among the `values()` of what a node
     returns, and would show the system message of the view as if it were an answer. The state is
