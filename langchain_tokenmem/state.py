@@ -128,7 +128,7 @@ class Cut(TypedDict):
 
 
 class Block(TypedDict):
-    """The memory block of one human message: made once, the same bytes until the next summary.
+    """The memory block of one human message: the same bytes until the next summary.
 
     Attributes:
         text: The block with its fences; empty if nothing matched.
@@ -136,7 +136,8 @@ class Block(TypedDict):
         notes: The working notes before them, with their fences; missing if there are none.
         sections: Sections of these notes by name, as shown.
         entry: Id of the summary's newest entry when the notes were made; empty without a summary.
-        question: Digest of the message that it was made for: an edited one gets another block.
+        question: Digest of the message that it was made for, and id of the summary's newest entry
+            then: another block is made after an edit, and after a fold.
         kept: The kept notes that `text` begins with, with their fences; missing if there are none.
         kept_ids: Levels of these notes, by id.
         void: Ids of notes that it declares void.

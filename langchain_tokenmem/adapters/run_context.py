@@ -244,7 +244,8 @@ def graph_thread(
         state: The memory's state in the graph's state; None if there is none yet.
         label: Name of the conversation in the log; empty if this view is not sent.
         store: The store of settings that the application gave.
-        recalls: Whether old messages are brought back.
+        recalls: Whether a new question gets a memory block; one that has a block gets another if
+            messages are folded.
         pins: Pins in the graph's state.
 
     Raises:
@@ -258,13 +259,15 @@ def graph_thread(
     known = next((one for one in near if isinstance(one, TranscriptStore)), None)
     if known is not None and (thread or owner):
         memory = _with_own_settings(memory, run, known)
+    held, named = load_state(state), memory.engine.named(messages)
+    recalls = recalls or any("question" in held["blocks"].get(m.id or "", {}) for m in named[-1:])
     recalls = recalls and (memory.recall is not None or memory.notes_in_blocks is not None)
     session = thread_session(thread, run.subgraph) if thread else None
     source = EventSource(session=session, thread=thread, user=owner, run_id=run.run_id)
     return GraphThread(
         memory=memory.in_conversation(source),
-        messages=memory.engine.named(messages),
-        state=load_state(state),
+        messages=named,
+        state=held,
         key=(owner, thread, run.namespace, name) if thread else None,
         scope=recall_scope(memory, run) if recalls else None,
         label=label,

@@ -31,6 +31,11 @@ POINTER_IS_LOST = (
 )
 
 
+def newest_entry(summary: RunningSummary | None) -> str:
+    """Return the id of a summary's newest entry; empty without a summary."""
+    return summary["entries"][-1]["id"] if summary else ""
+
+
 def covered_end(messages: Sequence[BaseMessage], summary: RunningSummary) -> int:
     """Return the index after the last message that a summary covers; 0 if unknown.
 

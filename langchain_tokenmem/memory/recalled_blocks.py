@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.covered import digest_of_words
+from langchain_tokenmem.core.covered import digest_of_words, newest_entry
 from langchain_tokenmem.core.inserted_text import block_of
 from langchain_tokenmem.core.messages import digest_of, role_of, text_of, with_ids
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.search_units import Hit
+from langchain_tokenmem.core.size_caps import request_tokens
 from langchain_tokenmem.core.thread_names import is_subgraph_session
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.events import MemoryEvent
@@ -104,7 +105,8 @@ def with_recalled(
     The block contains the kept notes that match, up to `shares.notes` of the limit, then what the
     memory's recall finds, verbatim, up to `shares.recall` and at most `k` messages (of the
     memory, else of the mode), without what the request already shows. If a store or the
-    index fails, the call continues without the block.
+    index fails, the call continues without the block. A fold hides messages that the question's
+    block leaves out because they were shown: then the block is made again.
 
     Args:
         memory: The memory, with its recall and its notes.
@@ -123,7 +125,7 @@ def with_recalled(
     question = question_without_block(messages, state)
     if question is None:
         return state
-    call = memory.engine.prepare(messages, state, **options)
+    call = memory.engine.prepare(messages, _without_block(state, question), **options)
     started = time.perf_counter()
     block = _recalled(memory, question, conversation, call)
     if block is not None and block["ids"]:
@@ -136,6 +138,34 @@ def with_recalled(
         return state
     block = with_notes_in_front(block or {"text": "", "ids": []}, notes)
     return add_memory_block(state, messages, question, block)
+
+
+def with_folded_recalled(
+    memory: TokenMemory,
+    call: PreparedCall,
+    state: MemoryState,
+    conversation: ConversationScope,
+) -> tuple[PreparedCall, MemoryState]:
+    """Return a call and the state after its compaction; after a fold, with the block made again.
+
+    Both are unchanged if nothing was folded, or if the request with the new block exceeds the
+    limit.
+
+    Args:
+        memory: The memory, with its recall and its notes.
+        call: The call before the compaction, with the question's first block.
+        state: The state after it.
+        conversation: Where recall searches, and which messages belong to the conversation.
+    """
+    newest = call.messages[-1].id if call.messages else None
+    if "question" not in call.state["blocks"].get(newest or "", {}):
+        return call, state
+    again = with_recalled(memory, call.messages, state, conversation, **call.options)
+    if again is state:
+        return call, state
+    longer = memory.engine.prepare_again(call, again)
+    is_over = request_tokens(longer.context) > longer.budget.limit
+    return (call, state) if is_over else (longer, again)
 
 
 def _tell(
@@ -231,7 +261,8 @@ def question_without_block(
 ) -> BaseMessage | None:
     """Return the human message that asks for a memory block; None if none does.
 
-    A block is made once for each human message, before the model's first word on it.
+    A block is made for each human message before the model's first word on it, and again if
+    messages are folded before that word.
     """
     named = with_ids(messages[-1:])
     if not named or role_of(named[0]) != "human":
@@ -239,12 +270,24 @@ def question_without_block(
     known = state["blocks"].get(named[0].id or "")
     if known is None or ("question" not in known and "entry" in known):
         return named[0]  # it has no block, or one of working notes only
-    return None if known.get("question") in {None, _question_digest(named[0])} else named[0]
+    return None if known.get("question") in {None, _made_for(named[0], state)} else named[0]
 
 
-def _question_digest(question: BaseMessage) -> str:
-    """Return a short digest that distinguishes a question from an edited one."""
-    return digest_of(question)[:16]
+def _made_for(question: BaseMessage, state: MemoryState) -> str:
+    """Return what distinguishes a question from an edited one, and from itself after a fold."""
+    return f"{digest_of(question)[:16]} {newest_entry(state['summary'])}"
+
+
+def _without_block(state: MemoryState, question: BaseMessage) -> MemoryState:
+    """Return the state without the block of a question; its working notes stay."""
+    key = question.id or ""
+    others = {name: block for name, block in state["blocks"].items() if name != key}
+    known = state["blocks"].get(key)
+    if known is not None and "entry" in known:
+        others[key] = {"text": "", "ids": [], "entry": known["entry"]}
+        if "notes" in known:
+            others[key] |= {"notes": known["notes"], "sections": known["sections"]}
+    return {**state, "blocks": others}
 
 
 def _found(
@@ -331,8 +374,8 @@ def add_memory_block(
     Blocks of missing messages are removed: the question of a failed call was not stored.
     """
     there = {message.id for message in with_ids(messages)}
-    blocks = {key: known for key, known in state["blocks"].items() if key in there}
+    others = _without_block(state, question)["blocks"]
+    blocks = {key: known for key, known in others.items() if key in there}
     key = question.id or ""
-    # Existing working notes before it stay.
-    asked: Block = {**blocks.get(key, block), **block, "question": _question_digest(question)}
+    asked: Block = {**blocks.get(key, block), **block, "question": _made_for(question, state)}
     return {**state, "blocks": {**blocks, key: asked}}

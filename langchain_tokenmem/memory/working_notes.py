@@ -15,7 +15,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.covered import covered_end, digest_of_words
+from langchain_tokenmem.core.covered import covered_end, digest_of_words, newest_entry
 from langchain_tokenmem.core.inserted_text import without_notes
 from langchain_tokenmem.core.messages import groups, reference, role_of, spoken_messages
 from langchain_tokenmem.core.size_caps import request_tokens
@@ -29,7 +29,7 @@ from langchain_tokenmem.core.working_notes.reading import read_groups
 from langchain_tokenmem.core.working_notes.sections import RenderedNotes, render_notes
 from langchain_tokenmem.events import MemoryEvent
 from langchain_tokenmem.notes_state import ModesState
-from langchain_tokenmem.state import Block, MemoryState, RunningSummary
+from langchain_tokenmem.state import Block, MemoryState
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class WorkingNotes:
         modes = self._read(before or new_modes_state(self.name), context)
         if modes is not before:
             state = {**state, "modes": modes}
-        key, entry = context.newest_human, _newest_entry(context.summary)
+        key, entry = context.newest_human, newest_entry(context.summary)
         if key is None:
             return context, state
         block = state["blocks"].get(key)
@@ -89,10 +89,10 @@ class WorkingNotes:
             before: The state before it.
             state: The state after it.
         """
-        modes, entry = state.get("modes"), _newest_entry(state["summary"])
+        modes, entry = state.get("modes"), newest_entry(state["summary"])
         if not (self.mode and modes and context.newest_human):
             return state
-        if entry == _newest_entry(before["summary"]):
+        if entry == newest_entry(before["summary"]):
             return state
         blocks = {**state["blocks"]}
         if context.newest_human in before["blocks"]:
@@ -161,11 +161,6 @@ class WorkingNotes:
         if notes.text and request_tokens(renewed) > self.budget.limit:
             notes, renewed = RenderedNotes(), context.with_notes("")
         return renewed, _with_only_notes(state, context, notes, entry)
-
-
-def _newest_entry(log: RunningSummary | None) -> str:
-    """Return the id of the log's newest entry; empty without a log."""
-    return log["entries"][-1]["id"] if log else ""
 
 
 def _newest_id(context: ContextParts) -> str | None:

@@ -24,7 +24,7 @@ from langchain_tokenmem.memory.current_words import (
     noted_ids,
     with_current_words,
 )
-from langchain_tokenmem.memory.recalled_blocks import ConversationScope, question_without_block
+from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.state import MemoryState
@@ -169,7 +169,7 @@ class GraphThread:
             )
             return snapshot
         snapshot = replace(snapshot, state=state)
-        if question_without_block(self.messages, state) is None:
+        if role_of(self.messages[-1]) != "human":
             return snapshot
         branch = {message.id or "": message for message in self.messages}
         return replace(snapshot, scope=replace(scope, branch=branch, pruned=state["pruned"]))

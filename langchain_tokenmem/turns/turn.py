@@ -2,7 +2,8 @@
 
     load (with a finished summary) -> recall -> ask the provider for its count
         -> at the hard limit start the summary that is due, and wait for it
-        -> compact and view -> commit -> start the summary that is due soon
+        -> compact, recall again if it hid messages, and view
+        -> commit -> start the summary that is due soon
     the model's reply -> start the summary that the next call needs
 
 A turn waits at most twice: for the provider's count and for a summary. The async versions run the
@@ -24,7 +25,7 @@ from langchain_tokenmem.events import MemoryEvent
 from langchain_tokenmem.memory.background import run_in_background
 from langchain_tokenmem.memory.compaction import Summarize, summaries_by, with_async_summaries
 from langchain_tokenmem.memory.prepared_call import with_sent
-from langchain_tokenmem.memory.recalled_blocks import with_recalled
+from langchain_tokenmem.memory.recalled_blocks import with_folded_recalled, with_recalled
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.turns.backlog import newest_messages
 from langchain_tokenmem.turns.conversation import (
@@ -261,6 +262,8 @@ class Turn:
             steps = "all"
         order: Any = {"force": asked is not None, "instruction": asked, "steps": steps}
         made = engine.compaction(snapshot.call, summarize, **order)
+        if snapshot.scope is not None:
+            made = with_folded_recalled(self.conversation.memory, *made, snapshot.scope)
         state, view = engine.request(*made)
         if not self.request.is_sent:
             state = with_sent(state, snapshot.state.get("sent"))

@@ -24,6 +24,7 @@ from langchain_tokenmem import (
     memory_nodes,
     with_token_memory,
 )
+from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from tests.adapters.integrations import (
     DOORS,
     agent_of,
@@ -36,6 +37,7 @@ from tests.adapters.integrations import (
     thread,
     turns,
 )
+from tests.fakes import ListSummarizer
 from tests.legality import problems
 from tests.summarize.models import Scripted, raising
 
@@ -248,3 +250,29 @@ def test_what_a_checkpointer_keeps_in_the_same_store_is_written_once_it_is_hidde
         agent.invoke({"messages": [HumanMessage("Once more?", id="second")]}, thread())
         assert "second" not in added[before:]
         assert [m.id for m in store.messages("t")].count("second") == 1
+
+
+class Terse(ListSummarizer):
+    """Writes nothing about the messages that are folded."""
+
+    def __init__(self, *, is_quick: bool) -> None:
+        super().__init__()
+        self.is_quick = is_quick
+
+    def summarize(self, request: SummaryRequest) -> Summary:
+        return Summary("Earlier messages.", "terse", "terse-1")
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+@pytest.mark.parametrize("is_quick", [True, False], ids=["quick", "slow"])
+def test_a_question_also_recalls_what_a_fold_before_its_request_hides(door, is_quick, recall):
+    model, graph = door(memory_of(recall=recall, summarizer=Terse(is_quick=is_quick)))
+    folded = 0
+    for count in range(16, 36):
+        talk = [*turns(1), *fact("ZEBRA"), *turns(count, 1)]
+        asked = HumanMessage(QUESTION, id="ask")
+        graph.invoke({"messages": [*talk, asked]}, thread(f"t{count}"))
+        shown, block = contents(model.requests[-1]), str(model.requests[-1][-1].content)
+        assert shown.count("The code is ZEBRA today.") == 1, count
+        folded += "The code is ZEBRA today." in block
+    assert folded > 3
