@@ -98,14 +98,6 @@ def stream_writer() -> StreamWriter:
         return lambda _event: None
 
 
-def write_events(
-    writer: StreamWriter, old: MemoryState | None, result: TurnResult, name: str
-) -> None:
-    """Write the changes that a turn made into the graph's custom stream."""
-    for event in events_of(old, result.state, name) if result.changed else ():
-        writer(event)
-
-
 def write_view(writer: StreamWriter, view: View, name: str) -> None:
     """Write the size of a request that is about to be sent into the graph's custom stream."""
     usage = view.usage

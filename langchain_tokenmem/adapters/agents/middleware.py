@@ -46,10 +46,10 @@ from langchain_tokenmem.adapters.past_calls import ASKED, PastModelCall
 from langchain_tokenmem.adapters.run_context import MODE_KEY, Run, graph_thread, merge_by_name
 from langchain_tokenmem.adapters.stream_events import (
     TokenMemoryTransformer,
+    events_of,
     metadata_of,
     runs_with,
     without_payload,
-    write_events,
     write_reply,
     write_view,
 )
@@ -407,11 +407,11 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         update: dict[str, Any] = {}
         if result.changed:
             update["token_memory"] = {self._name: result.state}
+            for event in events_of(call.thread.state, result.state, self._name):
+                call.request.runtime.stream_writer(event)
         orders: Any = call.request.state.get("token_memory_orders")
         if orders is not None and orders.get(self._name) != REQUEST_DONE:
             update["token_memory_orders"] = {self._name: REQUEST_DONE}
-        writer = call.request.runtime.stream_writer
-        write_events(writer, call.thread.state, result, self._name)
         command: Command[Any] | None = Command(update=update) if update else None
         return ExtendedModelResponse(model_response=response, command=command)
 

@@ -21,8 +21,8 @@ from langchain_tokenmem.adapters.graphs.state import (
 )
 from langchain_tokenmem.adapters.run_context import Run, graph_thread
 from langchain_tokenmem.adapters.stream_events import (
+    events_of,
     stream_writer,
-    write_events,
     write_reply,
     write_view,
 )
@@ -210,18 +210,19 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         if removed:
             pruned = add_to_ranges(result.state["pruned"], [row.seq for row in removed])
             result = replace(result, state={**result.state, "pruned": pruned}, changed=True)
-        write_events(stream_writer(), thread.state, result, self.keys.state)
-        update = StateUpdate(self.keys.view)
+        update, writer = StateUpdate(self.keys.view), stream_writer()
+        if result.changed:
+            update[self.keys.state] = result.state
+            for event in events_of(thread.state, result.state, self.keys.state):
+                writer(event)
         if self.is_last:
-            write_view(stream_writer(), result.view, self.keys.state)
+            write_view(writer, result.view, self.keys.state)
             gone = {row.message.id for row in removed}
             left = [message for message in thread.messages if message.id not in gone]
             update[self.keys.view] = list(messages_to_send(result.view, self.get_name()))
             update[self.keys.stamp] = stamp_of(
                 left, result.state if result.changed else thread.state
             )
-        if result.changed:
-            update[self.keys.state] = result.state
         if removed:
             removals = [RemoveMessage(id=row.message.id or "") for row in removed]
             update[self.keys.messages] = removals
