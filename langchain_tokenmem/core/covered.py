@@ -142,12 +142,12 @@ def with_said(
         messages: Messages of the request.
         originals: The original messages of the conversation.
     """
-    if same_objects(messages, originals) or not any(map(_is_cleared, messages)):
+    if same_objects(messages, originals) or not any(map(is_cleared, messages)):
         return [*messages]
     known = {message.id: message for message in originals if message.id}
     return [
         marked(message, said=_Said(_said_by(known[message.id])))
-        if _is_cleared(message) and message.id in known
+        if is_cleared(message) and message.id in known
         else message
         for message in messages
     ]
@@ -169,7 +169,8 @@ def _said_by(message: BaseMessage) -> dict[str, Any]:
     return said | ({"tool_calls": message.tool_calls} if isinstance(message, AIMessage) else {})
 
 
-def _is_cleared(message: BaseMessage) -> bool:
+def is_cleared(message: BaseMessage) -> bool:
+    """Return whether the content of a message was cleared for this request only."""
     metadata = message.response_metadata  # a node may have set it to anything
     return isinstance(metadata, dict) and "context_editing" in metadata
 
@@ -182,7 +183,7 @@ def _words_of(message: BaseMessage) -> str:
         ValueError: When its content refers to itself, or was cleared for a request and is unknown.
     """
     message = as_said(message)
-    if _is_cleared(message):
+    if is_cleared(message):
         raise ValueError(message.id)
     said = [role_of(message), message.content, getattr(message, "tool_calls", None)]
     return json.dumps(said, sort_keys=True)

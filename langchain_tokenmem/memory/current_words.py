@@ -28,6 +28,7 @@ from langchain_tokenmem.core.covered import (
     covered_end,
     digest_of_ids,
     digest_of_words,
+    is_cleared,
     is_whole,
     spans_of,
     without_words_of,
@@ -62,16 +63,15 @@ class CheckedMessages:
     """Messages of one conversation that already got ids and were compared with its summary.
 
     The same objects do not get ids again: with 10,000 messages in an agent's state, of which the
-    window holds 12, a model call takes 3 ms instead of 33. Unchanged words are not digested again.
-    A change inside such an object is detected, because its words are stored with it.
+    window holds 12, a model call takes 3 ms instead of 33. Unchanged words are not digested again,
+    even in the new objects that a checkpointer returns. A change inside an object is detected,
+    because its words are stored with it.
     """
 
     def __init__(self) -> None:
         self._named = with_ids(())
-        self._messages: Sequence[BaseMessage] = ()
-        self._said: list[Any] = []
-        self._summary: RunningSummary | None = None
-        self._hides = False
+        # One value: threads may work on conversations that begin with the same id.
+        self._current: tuple[RunningSummary, Sequence[BaseMessage], list[Any], bool] | None = None
 
     def named(self, messages: Any) -> NamedMessages:
         """Return the messages, each with an id, without copies of what the memory inserts.
@@ -93,22 +93,35 @@ class CheckedMessages:
     def are_current(
         self, summary: RunningSummary, covered: Sequence[BaseMessage], *, hides: bool
     ) -> bool:
-        """Return whether a summary was compared with these same objects and found current."""
-        return (
-            self._summary == summary
-            and (self._hides or not hides)
-            and same_objects(self._messages, covered)
-            and self._said == _said(covered)
-        )
+        """Return whether a summary was compared with the same messages and found current."""
+        if self._current is None:
+            return False
+        known, messages, said, had_hidden = self._current
+        try:
+            return (
+                known == summary
+                and (had_hidden or not hides)
+                and len(messages) == len(covered)
+                and all(map(_are_alike, messages, covered))
+                and said == _said(covered)
+            )
+        except (ValueError, RecursionError):  # content that cannot be compared
+            return False
 
     def note(self, summary: RunningSummary, covered: Sequence[BaseMessage], *, hides: bool) -> None:
         """Remember that a summary is current."""
         try:
-            self._said = _copied(_said(covered))
+            self._current = summary, covered, _copied(_said(covered)), hides
         except RecursionError:  # content that refers to itself is compared at each call
-            self._summary = None
-            return
-        self._messages, self._summary, self._hides = covered, summary, hides
+            self._current = None
+
+
+def _are_alike(one: BaseMessage, other: BaseMessage) -> bool:
+    """Return whether two messages are the same, apart from their words."""
+    if one is other:
+        return True
+    is_same = type(one) is type(other) and one.id == other.id
+    return is_same and not is_cleared(one) and not is_cleared(other)
 
 
 def _said(messages: Sequence[BaseMessage]) -> list[Any]:
@@ -130,7 +143,12 @@ def checked_messages() -> Callable[[Any], CheckedMessages]:
     A conversation is identified by its first message: if two share it, this costs only time.
     """
     of_first = lru_cache(maxsize=_MOST_CONVERSATIONS)(lambda _key: CheckedMessages())
-    return lambda messages: of_first(id(next(iter(messages), None)))
+
+    def of(messages: Any) -> CheckedMessages:
+        first = next(iter(messages), None)
+        return of_first(getattr(first, "id", None) or id(first))
+
+    return of
 
 
 def with_current_words(

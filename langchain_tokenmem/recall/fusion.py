@@ -196,16 +196,20 @@ class DuplicateFilter:
 
     def __init__(self, harmless: Iterable[str] = ()) -> None:
         self._harmless = frozenset(harmless)
-        self._seen: dict[frozenset[str], list[frozenset[tuple[str, ...]]]] = {}
+        self._seen: dict[frozenset[str], list[Sequence[str]]] = {}
 
     def is_new(self, words: Sequence[str]) -> bool:
         """Return whether a text is not a near-duplicate of an earlier one, and remember it."""
         alike = self._seen.setdefault(frozenset(words) - self._harmless, [])
-        own = _shingles(words)
-        if any(len(own & theirs) / len(own | theirs) >= _ALIKE for theirs in alike):
+        if any(_likeness(words, theirs) >= _ALIKE for theirs in alike):
             return False
-        alike.append(own)
+        alike.append(words)
         return True
+
+
+def _likeness(words: Sequence[str], others: Sequence[str]) -> float:
+    own, theirs = _shingles(words), _shingles(others)
+    return len(own & theirs) / len(own | theirs)
 
 
 def _shingles(words: Sequence[str]) -> frozenset[tuple[str, ...]]:

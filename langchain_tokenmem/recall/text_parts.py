@@ -55,7 +55,7 @@ def parts_of(text: str) -> list[str]:
     A part has about `PART_TOKENS` tokens and ends at a paragraph, line or sentence if there is one
     in its second half. Texts of over 800,000 tokens have longer parts.
     """
-    if len(text) <= PART_TOKENS:  # characters: no text has more tokens than that
+    if len(text) <= PART_TOKENS + OVERLAP_TOKENS:  # no text has more tokens than characters
         return [text]
     ends = [match.end() for match in _PIECES.finditer(text)]
     if len(ends) <= PART_TOKENS + OVERLAP_TOKENS:

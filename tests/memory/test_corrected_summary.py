@@ -17,6 +17,8 @@ from langchain_core.messages import (
 )
 
 from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.core.covered import digest_of_words
+from langchain_tokenmem.memory import current_words
 from langchain_tokenmem.memory.current_words import CheckedMessages, with_current_words
 from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text
 
@@ -170,6 +172,22 @@ def test_content_that_refers_to_itself_is_no_edit():
     messages[0].content = [block]
     for _ in range(2):
         assert with_current_words(messages, state, len, checked) is state
+
+
+def test_new_objects_with_the_same_words_are_not_digested_again_and_edits_in_them_are_seen(
+    monkeypatch,
+):
+    memory, messages = memory_of(), talk(12, secret=1)
+    state = memory.compact(messages)
+    memory.view(copied(messages), state)
+    digested = []
+    known = digest_of_words
+    monkeypatch.setattr(current_words, "digest_of_words", lambda m: digested.append(m) or known(m))
+    assert OLD in shown(memory, copied(messages), state)
+    assert not digested
+    assert OLD not in shown(memory, edited(copied(messages), "h1"), state)
+    assert digested
+    assert OLD not in shown(memory, edited(copied(messages), "h1"), state)
 
 
 @pytest.mark.slow
