@@ -337,8 +337,8 @@ def sql_histories(
     there = tables_in(engine)
     if table not in there:
         raise ConfigurationError(
-            f"The database has no table {table!r}; name the one of its histories with --table. "
-            f"There are: {', '.join(sorted(there)) or 'none'}."
+            f"The database has no table {table!r}; name the one of its histories with "
+            f"table= or --table. There are: {', '.join(sorted(there)) or 'none'}."
         )
     found = sessions_in(engine, table)
     if session_id is not None and session_id not in found:

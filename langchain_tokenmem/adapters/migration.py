@@ -268,7 +268,7 @@ def _is_copied(
     if missing and not replaced.issuperset(key[:2] for key in _lacking(others, writes, serde)):
         raise StoreError(
             f"{where}: the target has continued from it. Delete the thread there, or leave it out: "
-            f"name the others with --thread."
+            f"name the others with threads=[...] or --thread."
         )
     return not missing
 
@@ -356,15 +356,16 @@ def _reading(where: str) -> Iterator[None]:
         names = sorted(refused)
         raise ConfigurationError(
             f"{where}: the source holds {', '.join(names)}, which is not allowed to be loaded. If "
-            f"you trust it: {' '.join(f'--allow {name}' for name in names)}, or in Python "
-            f"allowed_types of TokenMemorySaver and the serializer of the source."
+            f"you trust it: allowed_types of TokenMemorySaver and of the source's serializer, or "
+            f"{' '.join(f'--allow {name}' for name in names)}."
         ) from failure
     if isinstance(failure, TokenMemoryError):
         raise failure
     if failure is not None:
         raise StoreError(
             f"{where}: the source cannot read it ({failure!r:.200}). Name the threads that can be "
-            f"read with --thread, or call migrate_checkpoints in Python with a saver that reads it."
+            f"read with threads=[...] or --thread, or pass migrate_checkpoints a saver that reads "
+            f"it."
         ) from failure
 
 

@@ -99,7 +99,7 @@ def test_what_the_source_cannot_read_is_an_error(store):
 
     source = InMemorySaver(serde=Pickling())
     put(source, at(), "1", {"n": 1})
-    with pytest.raises(StoreError, match=r"'t'.*with a saver that reads it"):
+    with pytest.raises(StoreError, match=r"'t'.*a saver that reads it"):
         migrate_checkpoints(source, TokenMemorySaver(store), threads=["t"])
 
 
