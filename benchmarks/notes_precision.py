@@ -33,7 +33,7 @@ from langchain_tokenmem.core.messages import groups, reference
 from langchain_tokenmem.core.working_notes.mode_profiles import LIMITS, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import read_groups
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
-from langchain_tokenmem.notes_state import NoteItem
+from langchain_tokenmem.state import NoteItem
 
 SHEET = Path(__file__).with_name("notes_precision.csv")
 DIALOGUES = ("locomo_dev", "realtalk_dev", "beam_dev")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from langchain_tokenmem.core.turn_memory import format_message_for_provider
 from langchain_tokenmem.core.working_notes.mode_profiles import ModeProfile
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds, TurnMemorySettings
-from langchain_tokenmem.notes_state import TurnMemory
+from langchain_tokenmem.state import TurnMemory
 
 __all__ = [
     "ModeProfile",

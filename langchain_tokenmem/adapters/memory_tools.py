@@ -29,9 +29,8 @@ from langchain_tokenmem.notes.note import Note, NoteKind, NoteLevel
 from langchain_tokenmem.notes.notebook import Notebook
 from langchain_tokenmem.notes.scoped_notes import NoteAddition, ScopedNotes
 from langchain_tokenmem.notes.sql_store import SqlStore
-from langchain_tokenmem.notes_state import Pin
 from langchain_tokenmem.recall.recall import Recall
-from langchain_tokenmem.state import new_state
+from langchain_tokenmem.state import Pin, new_state
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.turns.stored_session import SessionPins
 

@@ -17,8 +17,7 @@ from langchain_tokenmem.errors import ScopeError, StoreError, TokenMemoryError
 from langchain_tokenmem.events import EventSource
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
-from langchain_tokenmem.notes_state import Pin
-from langchain_tokenmem.state import load_state
+from langchain_tokenmem.state import Pin, load_state
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.storage.transcripts import TranscriptRow
 from langchain_tokenmem.turns.graph_thread import GraphThread, RemovedMessages

@@ -23,8 +23,7 @@ from langchain_tokenmem.core.messages import (
     unmarked,
 )
 from langchain_tokenmem.core.working_notes.mode_profiles import new_modes_state
-from langchain_tokenmem.notes_state import ModesState
-from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry
+from langchain_tokenmem.state import MemoryState, ModesState, RunningSummary, SummaryEntry
 
 POINTER_IS_LOST = (
     "The messages that the running summary ends with are no longer here: all messages are shown."

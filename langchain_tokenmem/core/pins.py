@@ -12,8 +12,7 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.inserted_text import PINS_FENCE, without_fences
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.notes_state import Author, Pin
-from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.state import Author, MemoryState, Pin
 
 PINS_CHANNEL = "token_memory_pins"
 """State key of the pins of a graph or an agent, by their ids."""

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from langchain_tokenmem.core.inserted_text import FENCES, without_fences
 from langchain_tokenmem.core.messages import call_ids, marked, marks_of, role_of
-from langchain_tokenmem.notes_state import FailedCommand, TurnMemory
+from langchain_tokenmem.state import FailedCommand, TurnMemory
 
 MARK = "turn_memory"
 """Name of the mark with a message's turn memory."""

@@ -28,7 +28,7 @@ from langchain_tokenmem.core.turn_memory import (
     with_turn_text,
 )
 from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
-from langchain_tokenmem.notes_state import TurnMemories, TurnMemory
+from langchain_tokenmem.state import TurnMemories, TurnMemory
 
 NO_TURNS: TurnMemories = {
     "done": {},

@@ -27,8 +27,7 @@ from langchain_tokenmem.core.turns import NO_TURNS
 from langchain_tokenmem.memory.call_counts import in_force_from
 from langchain_tokenmem.memory.prepared_call import with_sent
 from langchain_tokenmem.memory.summary_log import LAST_IDS, entry_ids
-from langchain_tokenmem.notes_state import ModesState, TurnMemories
-from langchain_tokenmem.state import MemoryState, SummaryEntry
+from langchain_tokenmem.state import MemoryState, ModesState, SummaryEntry, TurnMemories
 
 _MAX_KEPT = 1_024
 """Maximum summaries and reply times, the last used; a summary of 8,000 tokens takes 32 kB."""

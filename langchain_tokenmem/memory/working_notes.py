@@ -28,8 +28,7 @@ from langchain_tokenmem.core.working_notes.mode_profiles import (
 from langchain_tokenmem.core.working_notes.reading import read_groups
 from langchain_tokenmem.core.working_notes.sections import RenderedNotes, render_notes
 from langchain_tokenmem.events import MemoryEvent
-from langchain_tokenmem.notes_state import ModesState
-from langchain_tokenmem.state import Block, MemoryState
+from langchain_tokenmem.state import Block, MemoryState, ModesState
 
 
 @dataclass(frozen=True)

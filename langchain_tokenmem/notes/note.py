@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from langchain_tokenmem.core.argument_checks import checked_choice
 from langchain_tokenmem.core.facts.sentences import any_of
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.notes_state import Author
+from langchain_tokenmem.state import Author
 
 _NAMED = {
     "function": ("function", "method", "def", "func", "fn"),

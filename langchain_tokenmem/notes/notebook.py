@@ -19,8 +19,8 @@ from langchain_tokenmem.notes.erasing import erase_notes
 from langchain_tokenmem.notes.note import Note, NoteKind, NoteLevel, Project
 from langchain_tokenmem.notes.scoped_notes import Batch, ScopedNotes
 from langchain_tokenmem.notes.search import NoteRanker
-from langchain_tokenmem.notes_state import Author
 from langchain_tokenmem.recall.analysis import TextAnalyser
+from langchain_tokenmem.state import Author
 
 logger = logging.getLogger(__name__)
 

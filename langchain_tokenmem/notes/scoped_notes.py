@@ -37,7 +37,7 @@ from langchain_tokenmem.notes.note import (
     value_of,
 )
 from langchain_tokenmem.notes.search import NoteRanker
-from langchain_tokenmem.notes_state import Author
+from langchain_tokenmem.state import Author
 
 OptionalText = TypeVar("OptionalText", str, str | None)
 

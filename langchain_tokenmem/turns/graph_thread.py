@@ -26,8 +26,7 @@ from langchain_tokenmem.memory.current_words import (
 )
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
-from langchain_tokenmem.notes_state import Pin
-from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.state import MemoryState, Pin
 from langchain_tokenmem.storage.transcripts import TranscriptRow
 from langchain_tokenmem.tokens.counters import request_digest
 from langchain_tokenmem.turns.backlog import beginnings

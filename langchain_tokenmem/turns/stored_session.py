@@ -51,8 +51,7 @@ from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.memory.working_notes import with_covered_notes
-from langchain_tokenmem.notes_state import Author, Pin
-from langchain_tokenmem.state import MemoryState, new_state
+from langchain_tokenmem.state import Author, MemoryState, Pin, new_state
 from langchain_tokenmem.turns.backlog import beginnings
 from langchain_tokenmem.turns.conversation import ATTEMPTS, Snapshot, TurnRequest
 

@@ -68,8 +68,7 @@ from langchain_tokenmem.core.view import messages_to_send
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes.notebook import Notebook
-from langchain_tokenmem.notes_state import Pin
-from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.state import MemoryState, Pin
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.tokens.content import format_tokens
 from langchain_tokenmem.turns.conversation import Snapshot, TurnRequest, TurnResult

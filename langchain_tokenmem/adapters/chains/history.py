@@ -20,8 +20,7 @@ from langchain_tokenmem.core.provider_format import CONTINUE_MESSAGE
 from langchain_tokenmem.core.view import TokenUsage, View
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.memory.token_memory import TokenMemory
-from langchain_tokenmem.notes_state import Pin
-from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.state import MemoryState, Pin
 from langchain_tokenmem.storage.sessions import checked_id
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.turns.conversation import TurnRequest

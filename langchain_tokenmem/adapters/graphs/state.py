@@ -23,8 +23,7 @@ from langchain_tokenmem.core.todos import TODOS_KEY
 from langchain_tokenmem.core.view import messages_to_send
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
-from langchain_tokenmem.notes_state import Pin
-from langchain_tokenmem.state import MemoryState, load_state, new_state
+from langchain_tokenmem.state import MemoryState, Pin, load_state, new_state
 
 VIEW_KEY = "llm_input_messages"
 STAMP_KEY = "llm_input_stamp"

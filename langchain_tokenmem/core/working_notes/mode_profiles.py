@@ -10,8 +10,7 @@ from typing import NamedTuple
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.notes_state import ModesState
-from langchain_tokenmem.state import MemoryState
+from langchain_tokenmem.state import MemoryState, ModesState
 
 
 class Section(NamedTuple):

@@ -52,7 +52,7 @@ from langchain_tokenmem.core.working_notes.tool_kinds import (
     effects_of,
     plain_path,
 )
-from langchain_tokenmem.notes_state import ModesState, NoteItem
+from langchain_tokenmem.state import ModesState, NoteItem
 
 MAX_READ_TO = 8
 """Number of ids of read messages that are kept: edits and removals rarely affect all of them."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from langchain_tokenmem.core.inserted_text import NOTES_FENCE, fenced
 from langchain_tokenmem.core.working_notes.mode_profiles import SECTIONS, ModeProfile
 from langchain_tokenmem.core.working_notes.sentence_rules import Decision
-from langchain_tokenmem.notes_state import ModesState, NoteItem, NoteSource
+from langchain_tokenmem.state import ModesState, NoteItem, NoteSource
 
 
 class NotesDraft:

@@ -35,7 +35,7 @@ from langchain_tokenmem.core.turn_memory import (
     on_one_line,
 )
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.notes_state import FailedCommand, TurnMemory
+from langchain_tokenmem.state import FailedCommand, TurnMemory
 
 _SEPARATORS = re.compile(r"__|[-.:/ ]")
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

@@ -12,7 +12,7 @@ from langchain_tokenmem.core.messages import groups
 from langchain_tokenmem.core.working_notes.mode_profiles import CODE, ModeProfile, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import read_groups
 from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
-from langchain_tokenmem.notes_state import ModesState, NoteItem
+from langchain_tokenmem.state import ModesState, NoteItem
 
 _IDS = count(1)
 

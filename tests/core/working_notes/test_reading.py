@@ -15,7 +15,7 @@ from langchain_tokenmem.core.facts.sentences import identifiers_in
 from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.core.working_notes.mode_profiles import SECTIONS, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import MAX_READ_TO
-from langchain_tokenmem.notes_state import ModesState, NoteItem
+from langchain_tokenmem.state import ModesState, NoteItem
 from tests.core.working_notes.notes_reading import assistant, call, items, read, texts, user
 
 _SAID = (
