@@ -18,16 +18,10 @@ from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.argument_checks import checked_parts
 from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.core.chat_models import NAME_START, model_name, models_of
-from langchain_tokenmem.tokens.content import (
-    FUNCTIONS_END,
-    as_mapping,
-    message_tokens,
-    openai_tool,
-    reported_reasoning,
-    tool_tokens,
-)
+from langchain_tokenmem.tokens.content import as_mapping, message_tokens, reported_reasoning
 from langchain_tokenmem.tokens.encodings import count_tokens, find_encoding
 from langchain_tokenmem.tokens.media import ImageRule
+from langchain_tokenmem.tokens.tool_schemas import FUNCTIONS_END, openai_tool, tool_tokens
 
 if TYPE_CHECKING:
     import tiktoken

@@ -13,7 +13,7 @@ import pytest
 from langchain_tokenmem.core.thread_names import notes_of_user
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.notes import JsonStore
-from langchain_tokenmem.notes.json_store import JsonFolder
+from langchain_tokenmem.notes.json_folder import JsonFolder
 
 ANN = notes_of_user("ann")
 GLOBAL = (*ANN, "global")
@@ -157,7 +157,7 @@ def test_a_write_that_fails_half_way_leaves_the_file_as_it_was(folder, monkeypat
         raise OSError("disk full")
 
     with monkeypatch.context() as patched:
-        patched.setattr("langchain_tokenmem.notes.json_store.os.fsync", fail)
+        patched.setattr("langchain_tokenmem.notes.json_folder.os.fsync", fail)
         store.put(PROJECT, "k", {"x": 2})
         with pytest.raises(StoreError, match="disk full"):
             store.flush()

@@ -70,7 +70,7 @@ from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes.notebook import Notebook
 from langchain_tokenmem.state import MemoryState, Pin
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
-from langchain_tokenmem.tokens.content import format_tokens
+from langchain_tokenmem.tokens.tool_schemas import format_tokens
 from langchain_tokenmem.turns.conversation import Snapshot, TurnRequest, TurnResult
 from langchain_tokenmem.turns.turn import (
     Turn,

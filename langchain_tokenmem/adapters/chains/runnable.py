@@ -51,7 +51,7 @@ from langchain_tokenmem.core.view import View, messages_to_send
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
-from langchain_tokenmem.tokens.content import format_tokens
+from langchain_tokenmem.tokens.tool_schemas import format_tokens
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.stored_session import StoredSession
 from langchain_tokenmem.turns.turn import aafter_reply, after_reply, atake_turn, take_turn
