@@ -10,10 +10,10 @@ from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.measures import reference_counter
 from langchain_tokenmem.cli.replay import (
     RecordedConversation,
-    ReplayTotals,
     load_conversations,
     replay_conversation,
 )
+from langchain_tokenmem.cli.replay_totals import ReplayTotals
 from tests.golden.recordings import SHARED
 
 FILE = SHARED / "transcripts_dev.jsonl.gz"

@@ -265,12 +265,11 @@ def replay(
     """
     from langchain_tokenmem import TokenBudget, TokenMemory
     from langchain_tokenmem.cli.measures import reference_counter
-    from langchain_tokenmem.cli.replay import (
+    from langchain_tokenmem.cli.replay import load_conversations, replay_conversation
+    from langchain_tokenmem.cli.replay_totals import (
         ReplayTotals,
         as_json,
         conversation_table,
-        load_conversations,
-        replay_conversation,
         summary_table,
     )
 

@@ -10,7 +10,8 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem.cli.measures import ReferenceCounter
-from langchain_tokenmem.cli.replay import ReplayTotals, load_conversations, replay_conversation
+from langchain_tokenmem.cli.replay import load_conversations, replay_conversation
+from langchain_tokenmem.cli.replay_totals import ReplayTotals
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import BudgetExceededError, TokenMemoryError
 from langchain_tokenmem.state import new_state
