@@ -38,7 +38,7 @@ test_all: $(TESTS_ENV) ## Run every test, as CI does
 lowest: ## Run every test with the lowest versions that pyproject.toml allows
 	$(PYTHON) .ci/lowest.py > .lowest.txt
 	PIP_CONSTRAINT=$(CURDIR)/.lowest.txt $(MAKE) --no-print-directory test_all \
-		VENV=.venv-lowest EXTRA=dev
+		VENV=.venv-lowest EXTRA=tests
 
 integration_tests: $(TESTS_ENV) ## Run the tests with real data, processes, databases
 	@if ls integration_tests/test_*.py >/dev/null 2>&1; then \

@@ -121,7 +121,7 @@ def main(options: Sequence[str]) -> None:
         bare = environment(folder / "bare", wheel)
         print("the wheel alone:", run(bare, "-c", USE, cwd=folder, printed=False).strip())
 
-        python = environment(folder / "tests", f"{wheel}[dev]")
+        python = environment(folder / "tests", f"{wheel}[tests]")
         with tarfile.open(sdist) as archive:
             archive.extractall(folder, filter="data")
         (unpacked,) = folder.glob("langchain_tokenmem-*")

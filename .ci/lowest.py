@@ -2,7 +2,7 @@
 
 Usage:
     python .ci/lowest.py > lowest.txt
-    pip install --constraint lowest.txt --editable '.[dev]'
+    pip install --constraint lowest.txt --editable '.[tests]'
 
 Tools of development are not pinned: users do not install them.
 """
