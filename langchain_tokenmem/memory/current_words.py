@@ -101,8 +101,7 @@ class CheckedMessages:
             return (
                 known == summary
                 and (had_hidden or not hides)
-                and len(messages) == len(covered)
-                and all(map(_are_alike, messages, covered))
+                and (same_objects(messages, covered) or _are_alike(messages, covered))
                 and said == _said(covered)
             )
         except (ValueError, RecursionError):  # content that cannot be compared
@@ -116,12 +115,13 @@ class CheckedMessages:
             self._current = None
 
 
-def _are_alike(one: BaseMessage, other: BaseMessage) -> bool:
-    """Return whether two messages are the same, apart from their words."""
-    if one is other:
-        return True
-    is_same = type(one) is type(other) and one.id == other.id
-    return is_same and not is_cleared(one) and not is_cleared(other)
+_kind_and_id = attrgetter("__class__", "id")
+
+
+def _are_alike(some: Sequence[BaseMessage], others: Sequence[BaseMessage]) -> bool:
+    """Return whether messages are the same, apart from their words, and none was cleared."""
+    is_same = [*map(_kind_and_id, some)] == [*map(_kind_and_id, others)]
+    return is_same and not any(map(is_cleared, (*some, *others)))
 
 
 def _said(messages: Sequence[BaseMessage]) -> list[Any]:
