@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -59,6 +59,24 @@ _MOST_CONVERSATIONS = 16
 """Maximum conversations whose comparisons a memory remembers, the most recently used ones."""
 
 
+class _Compared(NamedTuple):
+    """A summary with the messages with which it was compared.
+
+    Attributes:
+        summary: The summary.
+        messages: Its messages.
+        answers: Those of them that the model wrote.
+        said: Copies of their words.
+        hides: Whether missing messages were looked for.
+    """
+
+    summary: RunningSummary
+    messages: Sequence[BaseMessage]
+    answers: Sequence[AIMessage]
+    said: list[Any]
+    hides: bool
+
+
 class CheckedMessages:
     """Messages of one conversation that already got ids and were compared with its summary.
 
@@ -71,7 +89,7 @@ class CheckedMessages:
     def __init__(self) -> None:
         self._named = with_ids(())
         # One value: threads may work on conversations that begin with the same id.
-        self._current: tuple[RunningSummary, Sequence[BaseMessage], list[Any], bool] | None = None
+        self._current: _Compared | None = None
 
     def named(self, messages: Any) -> NamedMessages:
         """Return the messages, each with an id, without copies of what the memory inserts.
@@ -94,25 +112,28 @@ class CheckedMessages:
         self, summary: RunningSummary, covered: Sequence[BaseMessage], *, hides: bool
     ) -> bool:
         """Return whether a summary was compared with the same messages and found current."""
-        if self._current is None:
+        known = self._current
+        if known is None or known.summary != summary or (hides and not known.hides):
             return False
-        known, messages, said, had_hidden = self._current
+        answers = known.answers
+        if not same_objects(known.messages, covered):
+            if not _are_alike(known.messages, covered):
+                return False
+            answers = _answers(covered)
         try:
-            return (
-                known == summary
-                and (had_hidden or not hides)
-                and (same_objects(messages, covered) or _are_alike(messages, covered))
-                and said == _said(covered)
-            )
+            return known.said == _said(covered, answers)
         except (ValueError, RecursionError):  # content that cannot be compared
             return False
 
     def note(self, summary: RunningSummary, covered: Sequence[BaseMessage], *, hides: bool) -> None:
         """Remember that a summary is current."""
+        answers = _answers(covered)
         try:
-            self._current = summary, covered, _copied(_said(covered)), hides
+            said = _copied(_said(covered, answers))
         except RecursionError:  # content that refers to itself is compared at each call
             self._current = None
+            return
+        self._current = _Compared(summary, covered, answers, said, hides)
 
 
 _kind_and_id = attrgetter("__class__", "id")
@@ -124,10 +145,13 @@ def _are_alike(some: Sequence[BaseMessage], others: Sequence[BaseMessage]) -> bo
     return is_same and not any(map(is_cleared, (*some, *others)))
 
 
-def _said(messages: Sequence[BaseMessage]) -> list[Any]:
+def _answers(messages: Sequence[BaseMessage]) -> list[AIMessage]:
+    return [message for message in messages if isinstance(message, AIMessage)]
+
+
+def _said(messages: Sequence[BaseMessage], answers: Sequence[AIMessage]) -> list[Any]:
     """Return the parts of messages that can be modified in place."""
-    calls = [message.tool_calls for message in messages if isinstance(message, AIMessage)]
-    return [*map(attrgetter("content"), messages), *calls]
+    return [*map(attrgetter("content"), messages), *map(attrgetter("tool_calls"), answers)]
 
 
 def _copied(value: Any) -> Any:
