@@ -167,12 +167,9 @@ def checked_messages() -> Callable[[Any], CheckedMessages]:
     A conversation is identified by its first message: if two share it, this costs only time.
     """
     of_first = lru_cache(maxsize=_MOST_CONVERSATIONS)(lambda _key: CheckedMessages())
-
-    def of(messages: Any) -> CheckedMessages:
-        first = next(iter(messages), None)
-        return of_first(getattr(first, "id", None) or id(first))
-
-    return of
+    return lambda messages: of_first(
+        next((getattr(first, "id", None) or id(first) for first in messages[:1]), None)
+    )
 
 
 def with_current_words(
