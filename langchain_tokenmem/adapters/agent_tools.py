@@ -74,7 +74,7 @@ def compact_conversation_tool(name: str = "memory") -> BaseTool:
             }
         )
 
-    return StructuredTool.from_function(compact_conversation)
+    return StructuredTool.from_function(compact_conversation, parse_docstring=True)
 
 
 def record_decision_tool() -> BaseTool:
@@ -102,7 +102,7 @@ def record_decision_tool() -> BaseTool:
         """
         return "Noted."
 
-    return StructuredTool.from_function(record_decision, name=RECORD_DECISION)
+    return StructuredTool.from_function(record_decision, name=RECORD_DECISION, parse_docstring=True)
 
 
 def set_goal_tool() -> BaseTool:
@@ -123,7 +123,7 @@ def set_goal_tool() -> BaseTool:
         """
         return "Noted."
 
-    return StructuredTool.from_function(set_goal, name=SET_GOAL)
+    return StructuredTool.from_function(set_goal, name=SET_GOAL, parse_docstring=True)
 
 
 def read_message_tool(
@@ -174,7 +174,7 @@ def read_message_tool(
             messages = with_pruned(messages, memory, rows)
         return _read(messages, id.strip(), offset, limit)
 
-    return StructuredTool.from_function(read_message)
+    return StructuredTool.from_function(read_message, parse_docstring=True)
 
 
 def memory_state_in(held: dict[str, Any], name: str) -> MemoryState | None:
