@@ -55,7 +55,7 @@ lint: $(TESTS_ENV) ## Check style, formatting and layers
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 
-format: $(TESTS_ENV) ## Format, and mend what ruff can mend
+format: $(TESTS_ENV) ## Format, and fix what ruff can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
