@@ -270,8 +270,8 @@ class TurnMemories(TypedDict):
     """Turn memories of a conversation.
 
     Attributes:
-        done: Those of turns whose last message is not covered yet, by its id; that of the running
-            turn by the id of its human message.
+        done: Those of turns with a last message that is not covered yet, by its id; that of the
+            running turn by the id of its human message.
         running: That of the covered part of the turn in which the summary ends.
         calls: Ids of the uncovered results in each of `done`, to detect that some were removed.
     """
@@ -325,7 +325,7 @@ class ModesState(TypedDict):
         names: Names and phrases that were mentioned, each with its number of messages: those
             mentioned often enough are topics and entities.
         words: Digests of the words that items and names were read from, by the id of a message that
-            was not covered then, to detect edits. Missing if there are none.
+            was not covered then, to detect edits; missing if empty.
     """
 
     mode: str

@@ -15,7 +15,7 @@ from langchain_tokenmem.background import waiting_at_most
 from langchain_tokenmem.core.thread_names import check_characters, thread_session
 from langchain_tokenmem.errors import ScopeError, StoreError, TokenMemoryError
 from langchain_tokenmem.events import EventSource
-from langchain_tokenmem.memory.recalled_blocks import ConversationScope
+from langchain_tokenmem.memory.recalled_blocks import ConversationScope, is_recalled_for
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import Pin, load_state
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
@@ -259,7 +259,7 @@ def graph_thread(
     if known is not None and (thread or owner):
         memory = _with_own_settings(memory, run, known)
     held, named = load_state(state), memory.engine.named(messages)
-    recalls = recalls or any("question" in held["blocks"].get(m.id or "", {}) for m in named[-1:])
+    recalls = recalls or is_recalled_for(named, held)
     recalls = recalls and (memory.recall is not None or memory.notes_in_blocks is not None)
     session = thread_session(thread, run.subgraph) if thread else None
     source = EventSource(session=session, thread=thread, user=owner, run_id=run.run_id)

@@ -21,7 +21,7 @@ class ReplayTotals:
 
     Attributes:
         conversations: Conversations played to their end.
-        refused: Conversations whose fixed parts exceed the limit; counted separately.
+        refused: Conversations that were not played: their fixed parts exceed the limit.
         calls: Model calls.
         largest: Tokens of the largest request.
         over_window: Requests over the window.
@@ -43,10 +43,10 @@ class ReplayTotals:
         price: Price of all requests under prompt caching, relative to sending everything.
         sent_again: Tokens at full price that are not new, as a share of the new ones.
         coverage: Mean share of the literals of a recorded answer that its request held.
-        covering: Calls whose answers have such literals.
+        covering: Number of calls with a coverage.
         far: The same for the literals outside the newest part of the window.
-        having_far: Calls whose answers have those.
-        fresh_whole: Calls whose new tool results were all uncut, of `with_results`.
+        having_far: Number of calls with a far coverage.
+        fresh_whole: Calls with all new tool results uncut, out of `with_results`.
         fill: Median share of the window in use when a conversation's first summary was written.
         microseconds: The memory's own time for a call, on average.
         warnings: Warnings that the memory itself gave.

@@ -157,8 +157,7 @@ def with_folded_recalled(
         state: The state after it.
         conversation: Where recall searches, and which messages belong to the conversation.
     """
-    newest = call.messages[-1].id if call.messages else None
-    if "question" not in call.state["blocks"].get(newest or "", {}):
+    if not is_recalled_for(call.messages, call.state):
         return call, state
     again = with_recalled(memory, call.messages, state, conversation, **call.options)
     if again is state:
@@ -271,6 +270,12 @@ def question_without_block(
     if known is None or ("question" not in known and "entry" in known):
         return named[0]  # it has no block, or one of working notes only
     return None if known.get("question") in {None, _made_for(named[0], state)} else named[0]
+
+
+def is_recalled_for(messages: Sequence[BaseMessage], state: MemoryState) -> bool:
+    """Return whether recall has made a block for the newest message."""
+    newest = messages[-1].id if messages else None
+    return "question" in state["blocks"].get(newest or "", {})
 
 
 def _made_for(question: BaseMessage, state: MemoryState) -> str:
