@@ -49,6 +49,7 @@ from langchain_tokenmem.adapters.stream_events import (
     events_of,
     metadata_of,
     runs_with,
+    stream_writer,
     without_payload,
     write_reply,
     write_view,
@@ -309,7 +310,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         self, call: ModelCall, result: TurnResult, handler: Callable[[ModelRequest[Any]], Any]
     ) -> Generator[Any, Any, Any]:
         """Yield the model request of a turn, and return the response."""
-        request, writer = self._fitted(call, result), call.request.runtime.stream_writer
+        request, writer = self._fitted(call, result), stream_writer()
         send = partial(handler, request)
         started = time.monotonic()
         try:
@@ -386,7 +387,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
     def _fitted(self, call: ModelCall, result: TurnResult) -> ModelRequest[Any]:
         """Return the request with the view in place of the conversation."""
         request, view = call.request, result.view
-        write_view(request.runtime.stream_writer, view, self._name)
+        write_view(stream_writer(), view, self._name)
         is_decided = result.state["summary"] or result.state["cuts"]
         if is_decided and getattr(unwrap_model(request.model), "use_previous_response_id", False):
             call.thread.memory.warn_once(f"{self._name}: {KEPT_BY_PROVIDER}")
@@ -406,8 +407,9 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         update: dict[str, Any] = {}
         if result.changed:
             update["token_memory"] = {self._name: result.state}
+            writer = stream_writer()
             for event in events_of(call.thread.state, result.state, self._name):
-                call.request.runtime.stream_writer(event)
+                writer(event)
         orders: Any = call.request.state.get("token_memory_orders")
         if orders is not None and orders.get(self._name) != REQUEST_DONE:
             update["token_memory_orders"] = {self._name: REQUEST_DONE}
