@@ -51,14 +51,14 @@ class Bm25:
         neighbours: Maximum number of neighbours on each side.
         neighbour_weight: Weight of a neighbour's word at zero distance; an own word has 1.
         reach: Terms between two messages over which that weight falls to 1/e: in chats of short
-            messages five neighbours count, with long messages hardly one.
+            messages ten neighbours count, with long messages hardly one.
         elaboration: Factor of the score of every part of a long answer. A question
             about what was said usually means what the user stated, not the assistant's pages on it.
     """
 
     k1: float = 0.9
     b: float = 0.5
-    neighbours: int = 5
+    neighbours: int = 10
     neighbour_weight: float = 0.6
     reach: float = 60.0
     elaboration: float = 0.5

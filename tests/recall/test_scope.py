@@ -158,7 +158,7 @@ def test_a_search_over_many_sessions_asks_the_database_as_often_as_over_few(stor
             statements: list[str] = []
             listener = ("before_cursor_execute", lambda *a, to=statements: to.append(a[2]))
             event.listen(Engine, *listener)
-            hits = recall.search("What does the kayak cost?", user_id="u", scope="user", k=300)
+            hits = recall.search("What does the kayak cost?", user_id="u", scope="user", k=900)
             event.remove(Engine, *listener)
             assert len({hit.session_id for hit in hits}) == number + 1
             asked.append(len(statements))

@@ -215,7 +215,8 @@ def test_a_rebuild_shows_its_progress_and_stops_when_the_recall_is_closed(
 def test_of_equal_hits_the_newest_is_first(store, recall):
     words = ("alpha", "beta", "gamma", "delta")
     for number, word in enumerate(words):
-        store.add("s", talk(*[f"{word} {text}" for text in FILLER], start=100 * number))
+        far = [f"{word} {text}" for text in FILLER * 3]  # further than a neighbour's words reach
+        store.add("s", talk(*far, start=100 * number))
         store.add("s", [HumanMessage(f"secret {word}", id=word)])
     found = [hit.message_id for hit in recall.search("secret", session_id="s", k=4)]
     assert found == ["delta", "gamma", "beta", "alpha"]
