@@ -182,7 +182,7 @@ class Hit:
         share = f"{self.lexical:.0%}".replace("%", " %")
         found = f"has {own}, {share} of the question" if own else ""
         if not own and self.lexical:
-            found = f"stands beside {share} of the question"
+            found = f"its neighbours have {share} of the question"
         near = "" if self.cosine is None else f"meaning {self.cosine:.2f}"
         return "; ".join(filter(None, (found, near)))
 

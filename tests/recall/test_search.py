@@ -452,7 +452,7 @@ def test_a_hit_says_why_it_was_found(store):
         question, answer = by_words.search("cost of the licence", session_id="s")
     assert question.terms == ("cost", "licenc")
     assert question.why == 'has "cost", "licenc", 100 % of the question'
-    assert answer.why.startswith("stands beside ")
+    assert answer.why.startswith("its neighbours have ")
     with Recall(store, embeddings=HashingEmbeddings(64)) as by_meaning:
         by_meaning.index()
         first = by_meaning.search("cost of the licence", session_id="s")[0]
