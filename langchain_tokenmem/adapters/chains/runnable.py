@@ -245,12 +245,17 @@ class _ChainTurns:
         def fitted(prompt: BaseChatPromptTemplate) -> Runnable[Any, Any]:
             return FittedPrompt(prompt, call, place, is_history=bool(self.keys.history))
 
+        def described(_config: RunnableConfig) -> RunnableConfig:
+            return {"metadata": metadata_of(call.results[-1])}
+
+        def called(model: Any) -> Runnable[Any, Any]:
+            if self.limit_output is not None:
+                model = limited_model(model, results=call.results, name=self.limit_output)
+            return RunnableBinding(bound=model, config_factories=[described])
+
         chain = replace_prompts(self.chain, fitted)
         call.results.append(result)
-        if self.limit_output is not None:
-            limited = partial(limited_model, results=call.results, name=self.limit_output)
-            chain = replace_model(chain, limited) or chain
-        chain = replace_model(chain, partial(described_model, results=call.results)) or chain
+        chain = replace_model(chain, called) or chain
         given = self._input(value, call, view)
         answer = _AnswerStore(call, self.keys)
         whole: Runnable[Any, Any] = RunnableSequence(
@@ -370,22 +375,6 @@ def limited_model(
         return chosen(value, config, **kwargs)
 
     return RunnableLambda(chosen, afunc=achosen, name="limit_output")
-
-
-def described_model(
-    model: Runnable[Any, Any], *, results: Sequence[TurnResult]
-) -> Runnable[Any, Any]:
-    """Return a model whose run has the metadata of the newest turn; it adds no run.
-
-    Args:
-        model: A chat model, or one that the call's config chooses.
-        results: The turns of the call, in order; they grow as prompts are rendered.
-    """
-
-    def described(_config: RunnableConfig) -> RunnableConfig:
-        return {"metadata": metadata_of(results[-1])}
-
-    return RunnableBinding(bound=model, config_factories=[described])
 
 
 SessionOf = Callable[..., str | tuple[str, str | None]]
