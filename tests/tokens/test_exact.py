@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.tokens import encodings
-from langchain_tokenmem.tokens.counters import CountCache, TiktokenCounter, counter_for
+from langchain_tokenmem.tokens.counters import CountCache, Family, TiktokenCounter, counter_for
 from langchain_tokenmem.tokens.encodings import count_tokens, find_encoding
 from tests.strategies import conversations, texts
 
@@ -124,7 +124,7 @@ def test_a_count_is_the_sum_of_its_messages(messages):
     counter = counter_for("gpt-4o")
     whole = counter.count(messages).tokens
     assert whole == 3 + sum(counter.message(m) for m in messages)
-    uncached = TiktokenCounter(O200K, image_rule="openai")
+    uncached = TiktokenCounter(O200K, Family("", image_rule="openai"))
     assert whole == 3 + sum(map(uncached.message, messages))
 
 
