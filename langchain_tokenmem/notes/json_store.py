@@ -146,12 +146,8 @@ class JsonStore(ItemStore, Closeable):
         """
         with self._writes:
             changes = self._changes()
-            if not changes:
-                if self._folder.has_unfinished():
-                    with self._folder.locked():
-                        self._folder.delete_unfinished()
-                return
-            self._folder.merge(changes)
+            if changes or self._folder.has_unfinished():
+                self._folder.merge(changes)
             with self._lock:
                 self._first = time.monotonic()
                 for item_id, change in changes.items():

@@ -134,15 +134,10 @@ class BudgetSettings(MadeSettings):
             model: The chat model or its name, which tells what is not given.
             models: Limits of models without a profile.
         """
-        fields = self.given()
-        if fields.get("reserve_output") is None:
-            fields.pop("reserve_output", None)
+        given = self.given().items()
+        fields = {name: one for name, one in given if one is not None or name == "cache_ttl_s"}
         if model is None:
-            if fields.get("context_window") is None:
-                fields["context_window"] = DEFAULT_CONTEXT_WINDOW
-            return TokenBudget(**fields)
-        if fields.get("context_window") is None:
-            fields.pop("context_window", None)
+            return TokenBudget(**{"context_window": DEFAULT_CONTEXT_WINDOW, **fields})
         counted = fields.pop("model", None)
         budget = TokenBudget.for_model(model, models=models, **fields)
         return budget if counted is None else replace(budget, model=counted)
