@@ -15,8 +15,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.cli.measures import calls_of as tool_calls_of
-from langchain_tokenmem.cli.measures import reference_counter
+from langchain_tokenmem.cli.measures import reference_counter, written_calls
 from langchain_tokenmem.cli.replay import lengths_at_calls
 from langchain_tokenmem.cli.stored_sessions import StoredSessions, state_in
 from langchain_tokenmem.core.block_types import blocks_of
@@ -285,22 +284,20 @@ class Facts:
             is_cut = place is not None and self._is_cut(message, place)
             own = "" if place is None else text_of(self.messages[place])
             block = state["blocks"].get(message.id or "")
-            calls = [f"{name}({args})" for _, name, args in tool_calls_of(message)]
             texts = map(block_text, blocks_of(message.content))
-            for kind, text in chain.from_iterable(_pieces(text, own) for text in texts):
+            pieces = chain.from_iterable(_pieces(text, own) for text in texts)
+            calls = (("call", text) for text in written_calls(message))
+            for kind, text in chain(pieces, calls):
                 yield {
                     "role": role_of(message),
                     "kind": kind,
                     "text": text,
                     "tokens": self.tokens_of(text),
-                    "place": place if kind == "message" else None,
+                    "place": place if kind in {"message", "call"} else None,
                     "is_cut": is_cut and kind == "message",
                     "lines": self._lines(text) if kind == "summary" else [],
                     "from": self._from(block) if kind == "memory" else [],
                 }
-            for text in calls:
-                call = {"role": "ai", "kind": "call", "text": text, "tokens": self.tokens_of(text)}
-                yield {**call, "place": place, "is_cut": False, "lines": [], "from": []}
 
     def _from(self, block: Block | None) -> list[tuple[int, float | None]]:
         """Return the places of the messages that a memory block shows, with their scores."""

@@ -307,11 +307,10 @@ def serve(
 
 def said(message: BaseMessage) -> str:
     """Return the text of a message with its tool calls."""
-    from langchain_tokenmem.cli.measures import calls_of
+    from langchain_tokenmem.cli.measures import written_calls
     from langchain_tokenmem.core.messages import text_of
 
-    calls = [f"{name}({args})" for _, name, args in calls_of(message)]
-    return "\n".join(filter(None, [text_of(message), *calls]))
+    return "\n".join(filter(None, [text_of(message), *written_calls(message)]))
 
 
 def _at_work() -> Status:

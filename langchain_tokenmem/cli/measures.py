@@ -162,6 +162,11 @@ def calls_of(message: BaseMessage) -> list[tuple[str, str, str]]:
     return valid + invalid
 
 
+def written_calls(message: BaseMessage) -> list[str]:
+    """Return the tool calls of a message as they are shown to a user."""
+    return [f"{name}({args})" for _, name, args in calls_of(message)]
+
+
 def reference_counter(model: str | None = None) -> ReferenceCounter:
     """Return an exact counter for a model, or for o200k_base if its name is not known."""
     name = _DEFAULT
@@ -326,13 +331,16 @@ class MessageTexts:
 
     Args:
         counter: Counts tokens; the same one for all recordings.
+
+    Attributes:
+        holds: Returns whether a text contains a literal as whole words.
     """
 
     def __init__(self, counter: ReferenceCounter) -> None:
         self.counter = counter
         # The message is kept with its texts: otherwise its id could be reused.
         self._sent: dict[int, tuple[BaseMessage, SentMessage]] = {}
-        self._holds: dict[str, dict[str, bool]] = {}
+        self.holds = cache(holds)
 
     def sent(self, message: BaseMessage) -> SentMessage:
         """Return a message as it is sent to a provider."""
@@ -350,13 +358,6 @@ class MessageTexts:
     def tokens(self, messages: Iterable[BaseMessage]) -> int:
         """Return the tokens of messages."""
         return sum(self.sent(message).tokens for message in messages)
-
-    def holds(self, text: str, literal: str) -> bool:
-        """Return whether a text contains a literal as whole words."""
-        known = self._holds.setdefault(text, {})
-        if literal not in known:
-            known[literal] = holds(text, literal)
-        return known[literal]
 
     def any_holds(self, texts: Iterable[str], literal: str) -> bool:
         """Return whether one of the texts contains a literal."""
