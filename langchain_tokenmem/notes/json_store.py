@@ -88,9 +88,7 @@ class JsonStore(ItemStore, Closeable):
 
     def _find(self, item_id: ItemId) -> StoredItem | None:
         changes, stored = self._changes(), self._folder.read(self._folder.file_of(item_id[0]))
-        if item_id in changes:
-            stored = with_changes(stored, {item_id: changes[item_id]})
-        return stored.get(item_id)
+        return with_changes(stored, changes).get(item_id)
 
     def _items_under(self, prefix: Namespace, most: int | None) -> list[StoredItem]:
         changes = {k: item for k, item in self._changes().items() if starts_with(k[0], prefix)}

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 import orjson
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.argument_checks import checked_parts
 from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.core.chat_models import NAME_START, model_name, models_of
@@ -159,7 +158,7 @@ class TiktokenCounter:
         self._encoding = encoding
         self._family = family
         self._messages = CountCache()
-        self._tools = CountCache(512)
+        self._tools = CountCache(1_024)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.method}>"
@@ -261,23 +260,21 @@ _LONGEST_KEPT = 64
 """Characters from which a text is keyed by length and hash: the cache keeps no texts alive."""
 
 
-class CountCache:
-    """A bounded, thread-safe map from content to tokens.
+class CountCache(dict[Hashable, Any]):
+    """A map from content to tokens, shared by threads, that is emptied when it is full.
 
     Messages are mutable, so a message's identity is no key: a key contains what is counted. For
     plain text that costs one tuple (Python caches the hash of a string in the string); for blocks
     and tool calls one JSON dump.
 
-    Two generations instead of a linked list: a hit is one or two dict look-ups without a lock,
-    which is 8 times cheaper than an LRU in Python (and a view looks up thousands of messages). When
-    the young generation is full it becomes the old one, and what was not used is dropped.
+    A view looks up thousands of messages: a hit is one look-up in a dict, 8 times cheaper than in
+    an LRU in Python, and needs no lock. Once in 32,768 new messages those in use are counted again.
 
     Full of messages it takes 8 MB; with their texts, and twice the entries, it took 37 MB, most of
     a server's growth in its first 20,000 turns.
 
     Args:
-        size: Entries per generation; at most twice as many are kept, and the `size` entries used
-            last are always among them.
+        most: Maximum number of entries.
 
     Example:
         >>> cache = CountCache(1_000)
@@ -286,31 +283,15 @@ class CountCache:
         5
     """
 
-    def __init__(self, size: int = 16_384) -> None:
-        self._size = size
-        self._young: dict[Hashable, Any] = {}
-        self._old: dict[Hashable, Any] = {}
-        self._turning = ForkSafeLock()
-
-    def get(self, key: Hashable) -> Any:
-        """Return the value of a key, or None."""
-        found = self._young.get(key)
-        if found is None:
-            found = self._old.get(key)
-            if found is not None:
-                self.put(key, found)
-        return found
+    def __init__(self, most: int = 32_768) -> None:
+        super().__init__()
+        self._most = most
 
     def put(self, key: Hashable, value: Any) -> None:
-        """Keep a value (not None) under a key."""
-        if len(self._young) >= self._size:
-            with self._turning:
-                if len(self._young) >= self._size:
-                    self._old, self._young = self._young, {}
-        self._young[key] = value
-
-    def __len__(self) -> int:
-        return len(self._young) + len(self._old)
+        """Keep a value under a key."""
+        if len(self) >= self._most:
+            self.clear()
+        self[key] = value
 
 
 def message_key(message: BaseMessage) -> Hashable:
