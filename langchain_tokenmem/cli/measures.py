@@ -34,13 +34,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 from tiktoken.model import encoding_name_for_model
 
-from langchain_tokenmem.tokens.encodings import PATTERNS, find_encoding
+from langchain_tokenmem.tokens.encodings import PATTERNS, count_tokens, find_encoding
 
 PER_MESSAGE = 4
 """Tokens of a message's frame: `<|im_start|>`, role, `<|im_sep|>`, `<|im_end|>`."""
@@ -173,7 +173,7 @@ def reference_counter(model: str | None = None) -> ReferenceCounter:
     with suppress(KeyError):
         name = encoding_name_for_model(model or "")
     encoding = find_encoding(name if name in PATTERNS else _DEFAULT)
-    return ReferenceCounter(lambda text: len(encoding.encode_ordinary(text)))
+    return ReferenceCounter(partial(count_tokens, encoding))
 
 
 # --- literals
