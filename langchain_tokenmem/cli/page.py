@@ -23,7 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 from jinja2 import Environment
 from markupsafe import Markup
 
-from langchain_tokenmem.cli.calls import PARTS, Call, CallFacts, Facts, session_calls
+from langchain_tokenmem.cli.calls import PARTS, Call, CallFacts, session_calls
 from langchain_tokenmem.cli.looking import NAMES, said, time_text
 from langchain_tokenmem.cli.measures import CACHED, price
 from langchain_tokenmem.cli.stored_sessions import StoredSessions
@@ -64,20 +64,18 @@ def session_page(
     """
     rows = found.rows(session)
     known = session_calls(found, session, window)
-    facts = Facts(known.messages)
     texts = [said(row.message) for row in rows]
     made: list[dict[str, Any]] = []
-    before: Call | None = None
     shown: list[Mapping[str, Any]] = []
     for call in known.calls:
-        one = facts.of(call, before)
+        one = known.facts(call)
         items = [_item(item, texts) for item in one.items]
         pairs = zip(shown, items, strict=False)
         same = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
         made.append(_call(one, call, keep=same, add=items[same:]))
         new = sum(item["tokens"] for item in items[same:])
-        made[-1] |= _costs(made[-1], made[-2] if before else None, new)
-        before, shown = call, items
+        made[-1] |= _costs(made[-1], made[-2] if len(made) > 1 else None, new)
+        shown = items
     about = f"{many(len(rows), 'message')}. Calls {known.origin}."
     if len(made) > 1:
         about += (
@@ -90,7 +88,7 @@ def session_page(
         "window": known.budget.context_window,
         "about": about,
         "parts": PARTS,
-        "messages": [*map(_message, rows, texts, facts.counts)],
+        "messages": [*map(_message, rows, texts, known.counts)],
         "calls": made,
     }
     return _rendered(title=session, data=_as_data(data), home=home)
