@@ -41,7 +41,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import PrivateAttr
 
 from langchain_tokenmem import TokenMemory, TokenMemoryMiddleware, TranscriptStore
-from langchain_tokenmem.cli.calls import Facts, session_calls
+from langchain_tokenmem.cli.calls import session_calls
 from langchain_tokenmem.cli.stored_sessions import StoredSessions
 from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent
 
@@ -190,8 +190,7 @@ def lines_opened(said: Sequence[BaseMessage], window: int) -> Counter[str]:
     with TranscriptStore("sqlite://", shared=True) as store:
         store.add("run", said)
         known = session_calls(StoredSessions(store), "run", window)
-        facts = Facts(known.messages)
-        last = facts.of(known.call(None), None)
+        last = known.facts(known.call(None))
     for item in last.items:
         for line, places in item["lines"]:
             told = words(re.sub(r"\[[0-9a-f]{6,}\]", " ", line)) - _FRAME

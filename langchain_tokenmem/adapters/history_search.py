@@ -75,18 +75,17 @@ class HistorySearch:
 def _in_store(recall: Recall, scope: ToolScope, pattern: str, by: str, most: int) -> list[str]:
     """Return the matches in the transcript of a store, the newest or the best first."""
     session: dict[str, Any] = {"session_id": scope.session_id, "user_id": scope.user_id}
+    limit = most + _MOST  # earlier answers of this tool, which are left out, count too
     hits: Sequence[Hit]
     if by == "words":
-        hits = recall.search(pattern, k=most, **session)
+        hits = recall.search(pattern, k=limit, **session)
     else:
-        found = recall.history_search(pattern, limit=most, timeout_s=_SECONDS, **session)
-        hits = found[::-1]
+        hits = recall.history_search(pattern, limit=limit, timeout_s=_SECONDS, **session)[::-1]
     lines = []
-    for hit in hits:
-        if hit.name != _NAME:
-            speaker = speaker_of(hit.role, hit.name)
-            start = _place(pattern, hit.text) if by == "regex" else 0
-            lines.append(_line(hit.message_id, hit.created_at, speaker, hit.text, start))
+    for hit in [hit for hit in hits if hit.name != _NAME][:most]:
+        speaker = speaker_of(hit.role, hit.name)
+        start = _place(pattern, hit.text) if by == "regex" else 0
+        lines.append(_line(hit.message_id, hit.created_at, speaker, hit.text, start))
     return lines
 
 

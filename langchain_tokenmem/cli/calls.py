@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.cli.measures import calls_of as tool_calls_of
-from langchain_tokenmem.cli.measures import reference_counter
+from langchain_tokenmem.cli.measures import ReferenceCounter, reference_counter, written_calls
 from langchain_tokenmem.cli.replay import lengths_at_calls
 from langchain_tokenmem.cli.stored_sessions import StoredSessions, state_in
 from langchain_tokenmem.core.block_types import blocks_of
@@ -59,6 +59,36 @@ class Call:
 
 
 @dataclass(frozen=True)
+class CallFacts:
+    """What a call held and what was decided before it, as plain values.
+
+    Attributes:
+        number: From 1.
+        tokens: Tokens of the request.
+        limit: Maximum tokens of it.
+        whole: Tokens of all messages before it, if everything were sent.
+        parts: Tokens by part: system, tools, pinned, summary, memory_block, tail.
+        items: The request part by part: role, kind, text, tokens, and the place of the message
+            in the transcript.
+        summarized: For each entry of the summary the places of its first and last message.
+        change: What changed since the call before, as a text; empty if messages were only added.
+        warnings: Warnings of the view.
+        is_next: Whether it is the call that would come next.
+    """
+
+    number: int
+    tokens: int
+    limit: int
+    whole: int
+    parts: Mapping[str, int]
+    items: Sequence[Mapping[str, Any]]
+    summarized: Sequence[Mapping[str, int]]
+    change: str
+    warnings: Sequence[str]
+    is_next: bool
+
+
+@dataclass(frozen=True)
 class SessionCalls:
     """The calls of one session.
 
@@ -67,12 +97,14 @@ class SessionCalls:
         calls: The calls in order; the last one is the one that would come next.
         budget: The budget of the requests.
         origin: Where the calls come from, as a text.
+        counter: Counts texts and messages, each once.
     """
 
     messages: Sequence[BaseMessage]
     calls: Sequence[Call]
     budget: TokenBudget
     origin: str
+    counter: ReferenceCounter = field(default_factory=reference_counter)
 
     def call(self, number: int | None) -> Call:
         """Return a call by its number; None for the one that would come next.
@@ -90,6 +122,100 @@ class SessionCalls:
                 f"There is no call {number}; there are 1 to {last}, where {last} would come next."
             )
         return self.calls[number - 1]
+
+    @cached_property
+    def counts(self) -> list[int]:
+        """Tokens of each message of the transcript."""
+        return [*map(self.counter.message, self.messages)]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {reference(m.id): place for place, m in enumerate(self.messages)}
+
+    @cached_property
+    def _by_id(self) -> dict[str | None, int]:
+        return {m.id: place for place, m in enumerate(self.messages)}
+
+    def facts(self, call: Call) -> CallFacts:
+        """Return what a call held and what was decided before it."""
+        usage, state = call.view.usage, call.state
+        before = self.calls[call.number - 2].state if call.number > 1 else new_state()
+        entries = state["summary"]["entries"] if state["summary"] else []
+        whole = sum(self.counts[self._by_id[m.id]] for m in call.history if m.id in self._by_id)
+        return CallFacts(
+            number=call.number,
+            tokens=usage.input_tokens,
+            limit=usage.max_tokens,
+            whole=whole + usage.parts["tools"],
+            parts={name: usage.parts.get(name, 0) for name in PARTS},
+            items=[*self._items(call.view, state)],
+            summarized=self._summarized(entries),
+            change=str(change_between(before, state) or ""),
+            warnings=call.view.warnings,
+            is_next=call.is_next,
+        )
+
+    def _is_cut(self, message: BaseMessage, place: int) -> bool:
+        """Return whether a message is shown shortened."""
+        said = text_of(self.messages[place])
+        return bool(marks_of(message).get("cut")) and said not in text_of(message)
+
+    def _summarized(self, entries: Sequence[SummaryEntry]) -> list[dict[str, int]]:
+        start, found = 0, []
+        for entry in entries:
+            ends = [self._by_id[key] + 1 for key in entry["last_ids"] if key in self._by_id]
+            end = max(ends, default=start)
+            found.append({"first": start, "last": end - 1})
+            start = max(start, end)
+        return found
+
+    def _items(self, view: View, state: MemoryState) -> Iterator[dict[str, Any]]:
+        for message in view.messages:
+            place = self._by_id.get(message.id)
+            is_cut = place is not None and self._is_cut(message, place)
+            own = "" if place is None else text_of(self.messages[place])
+            block = state["blocks"].get(message.id or "")
+            texts = map(block_text, blocks_of(message.content))
+            pieces = chain.from_iterable(_pieces(text, own) for text in texts)
+            calls = (("call", text) for text in written_calls(message))
+            for kind, text in chain(pieces, calls):
+                yield {
+                    "role": role_of(message),
+                    "kind": kind,
+                    "text": text,
+                    "tokens": self.counter.text(text),
+                    "place": place if kind in {"message", "call"} else None,
+                    "is_cut": is_cut and kind == "message",
+                    "lines": self._lines(text) if kind == "summary" else [],
+                    "from": self._from(block) if kind == "memory" else [],
+                }
+
+    def _from(self, block: Block | None) -> list[tuple[int, float | None]]:
+        """Return the places of the messages that a memory block shows, with their scores."""
+        if block is None:
+            return []
+        scores = block.get("scores", {})
+        own = [key for key in block["ids"] if key in self._by_id]
+        return sorted((self._by_id[key], scores.get(key)) for key in own)
+
+    def _lines(self, text: str) -> list[list[Any]]:
+        """Return the lines of a summary with the places of the messages that they name."""
+        found = []
+        for line in text.split("\n"):
+            named = [
+                self._places[name] for name in _REFERENCE.findall(line) if name in self._places
+            ]
+            about = [at for place in dict.fromkeys(named) for at in self._with_results(place)]
+            found.append([line, about])
+        return found
+
+    def _with_results(self, place: int) -> Iterator[int]:
+        """Yield the place of a message, and those of the results that follow it."""
+        yield place
+        for after in range(place + 1, len(self.messages)):
+            if role_of(self.messages[after]) != "tool":
+                break
+            yield after
 
 
 def session_calls(found: StoredSessions, session: str, window: int | None = None) -> SessionCalls:
@@ -192,140 +318,6 @@ def _calls_in_checkpoints(
                 used, history = state or new_state(), messages[:place]
                 view = memory.view(history, used, **options)
                 yield Call(len(answered), history, used, view)
-
-
-# --- one call in facts
-
-
-@dataclass(frozen=True)
-class CallFacts:
-    """What a call held and what was decided before it, as plain values.
-
-    Attributes:
-        number: From 1.
-        tokens: Tokens of the request.
-        limit: Maximum tokens of it.
-        whole: Tokens of all messages before it, if everything were sent.
-        parts: Tokens by part: system, tools, pinned, summary, memory_block, tail.
-        items: The request part by part: role, kind, text, tokens, and the place of the message
-            in the transcript.
-        summarized: For each entry of the summary the places of its first and last message.
-        change: What changed since the call before, as a text; empty if messages were only added.
-        warnings: Warnings of the view.
-        is_next: Whether it is the call that would come next.
-    """
-
-    number: int
-    tokens: int
-    limit: int
-    whole: int
-    parts: Mapping[str, int]
-    items: Sequence[Mapping[str, Any]]
-    summarized: Sequence[Mapping[str, int]]
-    change: str
-    warnings: Sequence[str]
-    is_next: bool
-
-
-@dataclass
-class Facts:
-    """Makes the facts of the calls of one session, each text counted once."""
-
-    messages: Sequence[BaseMessage]
-    places: dict[str, int] = field(init=False)
-    by_id: dict[str | None, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.places = {reference(m.id): place for place, m in enumerate(self.messages)}
-        self.by_id = {m.id: place for place, m in enumerate(self.messages)}
-        counter = reference_counter()
-        self.tokens_of = counter.text
-        self.counts = [counter.message(one) for one in self.messages]
-
-    def of(self, call: Call, before: Call | None) -> CallFacts:
-        """Return the facts of a call.
-
-        Args:
-            call: The call.
-            before: The call before it; None for the first.
-        """
-        usage, state = call.view.usage, call.state
-        entries = state["summary"]["entries"] if state["summary"] else []
-        whole = sum(self.counts[self.by_id[m.id]] for m in call.history if m.id in self.by_id)
-        return CallFacts(
-            number=call.number,
-            tokens=usage.input_tokens,
-            limit=usage.max_tokens,
-            whole=whole + usage.parts["tools"],
-            parts={name: usage.parts.get(name, 0) for name in PARTS},
-            items=[*self._items(call.view, state)],
-            summarized=self._summarized(entries),
-            change=str(change_between(before.state if before else new_state(), state) or ""),
-            warnings=call.view.warnings,
-            is_next=call.is_next,
-        )
-
-    def _is_cut(self, message: BaseMessage, place: int) -> bool:
-        """Return whether a message is shown shortened."""
-        said = text_of(self.messages[place])
-        return bool(marks_of(message).get("cut")) and said not in text_of(message)
-
-    def _summarized(self, entries: Sequence[SummaryEntry]) -> list[dict[str, int]]:
-        start, found = 0, []
-        for entry in entries:
-            ends = [self.by_id[key] + 1 for key in entry["last_ids"] if key in self.by_id]
-            end = max(ends, default=start)
-            found.append({"first": start, "last": end - 1})
-            start = max(start, end)
-        return found
-
-    def _items(self, view: View, state: MemoryState) -> Iterator[dict[str, Any]]:
-        for message in view.messages:
-            place = self.by_id.get(message.id)
-            is_cut = place is not None and self._is_cut(message, place)
-            own = "" if place is None else text_of(self.messages[place])
-            block = state["blocks"].get(message.id or "")
-            calls = [f"{name}({args})" for _, name, args in tool_calls_of(message)]
-            texts = map(block_text, blocks_of(message.content))
-            for kind, text in chain.from_iterable(_pieces(text, own) for text in texts):
-                yield {
-                    "role": role_of(message),
-                    "kind": kind,
-                    "text": text,
-                    "tokens": self.tokens_of(text),
-                    "place": place if kind == "message" else None,
-                    "is_cut": is_cut and kind == "message",
-                    "lines": self._lines(text) if kind == "summary" else [],
-                    "from": self._from(block) if kind == "memory" else [],
-                }
-            for text in calls:
-                call = {"role": "ai", "kind": "call", "text": text, "tokens": self.tokens_of(text)}
-                yield {**call, "place": place, "is_cut": False, "lines": [], "from": []}
-
-    def _from(self, block: Block | None) -> list[tuple[int, float | None]]:
-        """Return the places of the messages that a memory block shows, with their scores."""
-        if block is None:
-            return []
-        scores = block.get("scores", {})
-        own = [key for key in block["ids"] if key in self.by_id]
-        return sorted((self.by_id[key], scores.get(key)) for key in own)
-
-    def _lines(self, text: str) -> list[list[Any]]:
-        """Return the lines of a summary with the places of the messages that they name."""
-        found = []
-        for line in text.split("\n"):
-            named = [self.places[name] for name in _REFERENCE.findall(line) if name in self.places]
-            about = [at for place in dict.fromkeys(named) for at in self._with_results(place)]
-            found.append([line, about])
-        return found
-
-    def _with_results(self, place: int) -> Iterator[int]:
-        """Yield the place of a message, and those of the results that follow it."""
-        yield place
-        for after in range(place + 1, len(self.messages)):
-            if role_of(self.messages[after]) != "tool":
-                break
-            yield after
 
 
 def _pieces(text: str, own: str) -> Iterator[tuple[str, str]]:

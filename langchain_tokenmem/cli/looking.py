@@ -272,14 +272,13 @@ def _facts(
     source: str, session: str, number: int | None, window: int | None
 ) -> tuple[CallFacts, Call, str]:
     """Return the facts of one call, the call, and where it comes from."""
-    from langchain_tokenmem.cli.calls import Facts, session_calls
+    from langchain_tokenmem.cli.calls import session_calls
     from langchain_tokenmem.cli.stored_sessions import opened
 
     with _at_work(), opened(source, session) as found:
         known = session_calls(found, session, window)
     call = known.call(number)
-    before = known.calls[call.number - 2] if call.number > 1 else None
-    return Facts(known.messages).of(call, before), call, known.origin
+    return known.facts(call), call, known.origin
 
 
 def _name(facts: CallFacts) -> str:
@@ -307,11 +306,10 @@ def serve(
 
 def said(message: BaseMessage) -> str:
     """Return the text of a message with its tool calls."""
-    from langchain_tokenmem.cli.measures import calls_of
+    from langchain_tokenmem.cli.measures import written_calls
     from langchain_tokenmem.core.messages import text_of
 
-    calls = [f"{name}({args})" for _, name, args in calls_of(message)]
-    return "\n".join(filter(None, [text_of(message), *calls]))
+    return "\n".join(filter(None, [text_of(message), *written_calls(message)]))
 
 
 def _at_work() -> Status:

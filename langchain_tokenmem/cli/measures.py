@@ -34,13 +34,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 from tiktoken.model import encoding_name_for_model
 
-from langchain_tokenmem.tokens.encodings import PATTERNS, find_encoding
+from langchain_tokenmem.tokens.encodings import PATTERNS, count_tokens, find_encoding
 
 PER_MESSAGE = 4
 """Tokens of a message's frame: `<|im_start|>`, role, `<|im_sep|>`, `<|im_end|>`."""
@@ -162,13 +162,18 @@ def calls_of(message: BaseMessage) -> list[tuple[str, str, str]]:
     return valid + invalid
 
 
+def written_calls(message: BaseMessage) -> list[str]:
+    """Return the tool calls of a message as they are shown to a user."""
+    return [f"{name}({args})" for _, name, args in calls_of(message)]
+
+
 def reference_counter(model: str | None = None) -> ReferenceCounter:
     """Return an exact counter for a model, or for o200k_base if its name is not known."""
     name = _DEFAULT
     with suppress(KeyError):
         name = encoding_name_for_model(model or "")
     encoding = find_encoding(name if name in PATTERNS else _DEFAULT)
-    return ReferenceCounter(lambda text: len(encoding.encode_ordinary(text)))
+    return ReferenceCounter(partial(count_tokens, encoding))
 
 
 # --- literals
@@ -326,13 +331,16 @@ class MessageTexts:
 
     Args:
         counter: Counts tokens; the same one for all recordings.
+
+    Attributes:
+        holds: Returns whether a text contains a literal as whole words.
     """
 
     def __init__(self, counter: ReferenceCounter) -> None:
         self.counter = counter
         # The message is kept with its texts: otherwise its id could be reused.
         self._sent: dict[int, tuple[BaseMessage, SentMessage]] = {}
-        self._holds: dict[str, dict[str, bool]] = {}
+        self.holds = cache(holds)
 
     def sent(self, message: BaseMessage) -> SentMessage:
         """Return a message as it is sent to a provider."""
@@ -350,13 +358,6 @@ class MessageTexts:
     def tokens(self, messages: Iterable[BaseMessage]) -> int:
         """Return the tokens of messages."""
         return sum(self.sent(message).tokens for message in messages)
-
-    def holds(self, text: str, literal: str) -> bool:
-        """Return whether a text contains a literal as whole words."""
-        known = self._holds.setdefault(text, {})
-        if literal not in known:
-            known[literal] = holds(text, literal)
-        return known[literal]
 
     def any_holds(self, texts: Iterable[str], literal: str) -> bool:
         """Return whether one of the texts contains a literal."""

@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,7 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 from jinja2 import Environment
 from markupsafe import Markup
 
-from langchain_tokenmem.cli.calls import PARTS, Call, CallFacts, Facts, session_calls
+from langchain_tokenmem.cli.calls import PARTS, Call, CallFacts, session_calls
 from langchain_tokenmem.cli.looking import NAMES, said, time_text
 from langchain_tokenmem.cli.measures import CACHED, price
 from langchain_tokenmem.cli.stored_sessions import StoredSessions
@@ -64,20 +64,18 @@ def session_page(
     """
     rows = found.rows(session)
     known = session_calls(found, session, window)
-    facts = Facts(known.messages)
-    texts = _Texts([said(row.message) for row in rows])
+    texts = [said(row.message) for row in rows]
     made: list[dict[str, Any]] = []
-    before: Call | None = None
-    shown: list[dict[str, Any]] = []
+    shown: list[Mapping[str, Any]] = []
     for call in known.calls:
-        one = facts.of(call, before)
-        items = [texts.item(item) for item in one.items]
+        one = known.facts(call)
+        items = [_item(item, texts) for item in one.items]
         pairs = zip(shown, items, strict=False)
         same = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
         made.append(_call(one, call, keep=same, add=items[same:]))
         new = sum(item["tokens"] for item in items[same:])
-        made[-1] |= _costs(made[-1], made[-2] if before else None, new)
-        before, shown = call, items
+        made[-1] |= _costs(made[-1], made[-2] if len(made) > 1 else None, new)
+        shown = items
     about = f"{many(len(rows), 'message')}. Calls {known.origin}."
     if len(made) > 1:
         about += (
@@ -90,9 +88,8 @@ def session_page(
         "window": known.budget.context_window,
         "about": about,
         "parts": PARTS,
-        "messages": [_message(row, facts.counts[n]) for n, row in enumerate(rows)],
+        "messages": [*map(_message, rows, texts, known.counts)],
         "calls": made,
-        "texts": texts.pool,
     }
     return _rendered(title=session, data=_as_data(data), home=home)
 
@@ -116,27 +113,16 @@ def list_page(
     )
 
 
-class _Texts:
-    """Texts of requests, each once: a whole message has that of the transcript."""
-
-    def __init__(self, whole: Sequence[str]) -> None:
-        self.pool: list[str] = []
-        self._whole = whole
-        self._index: dict[str, int] = {}
-
-    def item(self, item: Any) -> dict[str, Any]:
-        place, text = item["place"], item["text"]
-        if place is not None and self._whole[place] == text:
-            return {**item, "text": None}
-        if text not in self._index:
-            self._index[text] = len(self.pool)
-            self.pool.append(text)
-        return {**item, "text": self._index[text]}
+def _item(item: Mapping[str, Any], texts: Sequence[str]) -> Mapping[str, Any]:
+    """Return a part of a request; the text of a whole message is in the transcript only."""
+    place = item["place"]
+    is_whole = place is not None and item["text"] == texts[place]
+    return {**item, "text": None} if is_whole else item
 
 
-def _message(row: TranscriptRow, tokens: int) -> dict[str, Any]:
+def _message(row: TranscriptRow, text: str, tokens: int) -> dict[str, Any]:
     time = time_text(row.created_at) if row.is_dated else ""
-    return {"role": row.message.type, "text": said(row.message), "tokens": tokens, "time": time}
+    return {"role": row.message.type, "text": text, "tokens": tokens, "time": time}
 
 
 def _call(facts: CallFacts, call: Call, *, keep: int, add: Sequence[Any]) -> dict[str, Any]:

@@ -281,7 +281,6 @@ class _Replay:
             whole=counter.request(history, tools),
             **self._priced(history, view.messages),
             **self._known(history, view.messages, action),
-            keeps_prefix=self.texts.shared(self.request, view.messages)[2],
             declared=summarized or any(message.id in changed_cuts for message in self.history),
             compacted=not changed_cuts.isdisjoint(new),
             summarized=summarized,
@@ -303,7 +302,8 @@ class _Replay:
         """Return what the request costs, as fields of the report."""
         texts, tools = self.texts, self.counter.tools(self.tools)
         tokens, whole = texts.tokens(request) + tools, texts.tokens(history) + tools
-        cached = self._with_tools(texts.shared(self.request, request)[0])
+        shared, _, keeps_prefix = texts.shared(self.request, request)
+        cached = self._with_tools(shared)
         cacheable = self._with_tools(texts.tokens(self.history))
         new = whole - cacheable
         return {
@@ -313,6 +313,7 @@ class _Replay:
             "whole_price": price(whole, cacheable),
             "new": new,
             "sent_again": sent_again(tokens, cached, new),
+            "keeps_prefix": keeps_prefix,
         }
 
     def _known(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
@@ -341,15 +341,13 @@ def our_saver(
         yield saver.with_allowlist(types) if types else saver
 
 
-@contextmanager
-def target_saver(url: str, tables: TargetTables, *, allow: Sequence[str]) -> Iterator[Any]:
+def target_saver(
+    url: str, tables: TargetTables, *, allow: Sequence[str]
+) -> AbstractContextManager[Any]:
     """Open the saver to copy into; its file and its tables are created if they do not exist."""
     if tables == "tokenmem":
-        with our_saver(url, allow=allow, is_new=True) as saver:
-            yield saver
-        return
-    with new_langgraph_saver(address_of(url), StateSerializer(_types(allow))) as saver:
-        yield saver
+        return our_saver(url, allow=allow, is_new=True)
+    return new_langgraph_saver(address_of(url), StateSerializer(_types(allow)))
 
 
 @contextmanager

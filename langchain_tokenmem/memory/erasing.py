@@ -94,7 +94,7 @@ class ErasableMemory:
             # Imported here: it needs LangGraph, which a memory without notes does not.
             from langchain_tokenmem.notes.erasing import erase_notes  # noqa: PLC0415
 
-            found["notes"] += erase_notes(other, other.batch, user_id, session_id, sessions)
+            found["notes"] += erase_notes(other, user_id, session_id, sessions)
         if failure is not None:
             raise failure
         return found

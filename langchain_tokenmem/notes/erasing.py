@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from collections.abc import Collection, Iterator
+from typing import Any, cast
 
 from langgraph.store.base import (
     BaseStore,
     GetOp,
+    Item,
     ListNamespacesOp,
     MatchCondition,
-    Op,
     PutOp,
-    SearchOp,
 )
 
 from langchain_tokenmem.core.stored_items import Namespace
@@ -25,7 +24,7 @@ from langchain_tokenmem.core.thread_names import (
 )
 from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.notes.item_store import ItemStore
-from langchain_tokenmem.notes.scoped_notes import Batch
+from langchain_tokenmem.notes.scoped_notes import check_scope, items_in
 from langchain_tokenmem.storage.redactor import Redactor
 
 _PAGE = 100
@@ -34,7 +33,6 @@ _ANY = "*"
 
 def erase_notes(
     store: BaseStore,
-    batch: Batch,
     user_id: str | None,
     session_id: str | None,
     sessions: Collection[str] = (),
@@ -44,7 +42,6 @@ def erase_notes(
     Args:
         store: Where they are. A store of this package deletes them for good at once, including
             pending puts and damaged files that were set aside.
-        batch: Executes the store's operations.
         user_id: The user.
         session_id: The session; without it all notes of the user are deleted.
         sessions: Further sessions whose notes are deleted: those of a thread's sub-graphs, or those
@@ -54,20 +51,18 @@ def erase_notes(
         ScopeError: When neither is given.
         StoreError: When the store still returns one of them afterwards.
     """
-    for name, what in ((user_id, "user_id"), (session_id, "session_id")):
-        if name is not None and (not isinstance(name, str) or not name.strip()):
-            raise ScopeError(f"{what} is {name!r}; it must be a string that is not blank.")
+    check_scope(user_id, session_id)
     if user_id is None and session_id is None:
         raise ScopeError("Name the session_id or the user_id whose notes are to be erased.")
     path = _path(user_id, session_id)
     is_whole = isinstance(store, ItemStore) and _ANY not in path
-    namespaces = [path] if is_whole else _namespaces(batch, path)
+    namespaces = [path] if is_whole else _namespaces(store, path)
     if sessions:
-        found = _namespaces_of(batch, sessions, None if session_id is None else path)
-        namespaces = list(dict.fromkeys([*namespaces, *found]))
+        namespaces += _namespaces_of(store, sessions, None if session_id is None else path)
+    namespaces = [*dict.fromkeys(namespaces)]
     if isinstance(store, ItemStore):
         return sum(store.erase(namespace)["items"] for namespace in namespaces)
-    return sum(_emptied(batch, namespace) for namespace in namespaces)
+    return sum(_emptied(store, namespace) for namespace in namespaces)
 
 
 def redact_notes(
@@ -96,15 +91,14 @@ def redact_notes(
     Raises:
         StoreError: When the store still contains the words afterwards.
     """
-    batch: Batch = store.batch
     whole = user_id is None and session_id is None
     path = NOTES if whole else _path(user_id, session_id)
-    namespaces = _namespaces(batch, path)
+    namespaces = _namespaces(store, path)
     if sessions and not whole:
-        namespaces += _namespaces_of(batch, sessions, None if session_id is None else path)
+        namespaces += _namespaces_of(store, sessions, None if session_id is None else path)
     count = 0
     for namespace in dict.fromkeys(namespaces):
-        for item in _items(batch, namespace):
+        for item in _items(store, namespace):
             before = redactor.found
             value = redactor.value(item.value)
             if redactor.found == before:
@@ -112,10 +106,10 @@ def redact_notes(
             count += 1
             if dry_run:
                 continue
-            batch([PutOp(namespace, item.key, value)])
-            (kept,) = batch([GetOp(namespace, item.key)])
+            store.batch([PutOp(namespace, item.key, value)])
+            (kept,) = store.batch([GetOp(namespace, item.key)])
             seen = redactor.found
-            if kept is not None and redactor.value(kept.value) and redactor.found > seen:
+            if isinstance(kept, Item) and redactor.value(kept.value) and redactor.found > seen:
                 raise StoreError(
                     f"The store still has the words in note {item.key!r} of {namespace} after it "
                     f"was stored without them. Redact again, or check the store itself."
@@ -128,12 +122,12 @@ def redact_notes(
     return count, sum(map(redactor.holds, store.damaged_texts(owner)))
 
 
-def _emptied(batch: Batch, namespace: Namespace) -> int:
+def _emptied(store: BaseStore, namespace: Namespace) -> int:
     """Delete the items of a namespace; return how many there were."""
-    keys = _keys(batch, namespace)
+    keys = _keys(store, namespace)
     for start in range(0, len(keys), _PAGE):
-        batch([PutOp(namespace, key, None) for key in keys[start:][:_PAGE]])
-    if left := _keys(batch, namespace):
+        store.batch([PutOp(namespace, key, None) for key in keys[start:][:_PAGE]])
+    if left := _keys(store, namespace):
         raise StoreError(
             f"The store still holds {len(left)} of {len(keys)} notes after it was asked to "
             f"delete them. Erase again, or check the store itself: namespace {namespace}."
@@ -150,20 +144,22 @@ def _path(user_id: str | None, session_id: str | None) -> Namespace:
     return path if user_id is not None else (*path[:own], _ANY, *path[own + 1 :])
 
 
-def _namespaces(batch: Batch, path: Namespace) -> list[Namespace]:
+def _namespaces(store: BaseStore, path: Namespace) -> list[Namespace]:
     """Return the namespaces that begin with a path; all are listed before any is emptied."""
-    condition = MatchCondition(match_type="prefix", path=path)
-    found = _pages(batch, lambda offset: ListNamespacesOp((condition,), None, _PAGE, offset))
+    begins = (MatchCondition(match_type="prefix", path=path),)
+    found: list[Any] = []
+    while page := store.batch([ListNamespacesOp(begins, None, _PAGE, len(found))])[0]:
+        found += cast("list[Any]", page)
     return list(dict.fromkeys(tuple(each) for each in found if _begins(each, path)))
 
 
 def _namespaces_of(
-    batch: Batch, sessions: Collection[str], path: Namespace | None
+    store: BaseStore, sessions: Collection[str], path: Namespace | None
 ) -> list[Namespace]:
     """Return the namespaces of sessions' notes: of the owner in a path, else of no user."""
     *beginning, _ = path or notes_of_session(None, "")
     labels = set(map(namespace_label, sessions))
-    found = _namespaces(batch, tuple(beginning))
+    found = _namespaces(store, tuple(beginning))
     return [namespace for namespace in found if session_label(namespace) in labels]
 
 
@@ -173,21 +169,11 @@ def _begins(namespace: Namespace, path: Namespace) -> bool:
     return len(namespace) >= len(path) and all(wanted in {_ANY, label} for label, wanted in pairs)
 
 
-def _keys(batch: Batch, namespace: Namespace) -> list[str]:
+def _keys(store: BaseStore, namespace: Namespace) -> list[str]:
     """Return the keys of all items of a namespace."""
-    return list(dict.fromkeys(item.key for item in _items(batch, namespace)))
+    return list(dict.fromkeys(item.key for item in _items(store, namespace)))
 
 
-def _items(batch: Batch, namespace: Namespace) -> list[Any]:
-    found = _pages(batch, lambda offset: SearchOp(namespace, None, _PAGE * 10, offset))
+def _items(store: BaseStore, namespace: Namespace) -> list[Item]:
+    (found,) = items_in(store, store.batch, [namespace])
     return [item for item in found if tuple(item.namespace) == namespace]
-
-
-def _pages(batch: Batch, operation: Callable[[int], Op]) -> list[Any]:
-    """Return all results of an operation, page by page."""
-    found: list[Any] = []
-    while True:
-        (page,) = batch([operation(len(found))])
-        if not page:
-            return found
-        found += page

@@ -21,7 +21,7 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from langchain_tokenmem.background import in_own_thread
+from langchain_tokenmem.background import in_own_thread, in_thread
 from langchain_tokenmem.core.stored_items import (
     ItemId,
     Namespace,
@@ -31,7 +31,7 @@ from langchain_tokenmem.core.stored_items import (
     matches_path,
     value_as_json,
 )
-from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.errors import CorruptStoreError, StoreError
 
 
 class ItemStore(BaseStore):
@@ -57,8 +57,33 @@ class ItemStore(BaseStore):
         """Store values as JSON, all or none of them; None deletes."""
 
     @abstractmethod
+    def _erase(self, prefix: Namespace) -> dict[str, int]:
+        """Delete everything under a prefix for good, and return the counts of `erase`."""
+
     def erase(self, namespace_prefix: Sequence[str]) -> dict[str, int]:
-        """Delete everything under a prefix for good, and return how many `items` there were."""
+        """Delete everything under a prefix for good, and check that it is gone.
+
+        Args:
+            namespace_prefix: Such as `core.thread_names.notes_of_user(user_id)`.
+
+        Returns:
+            How many `items` there were. A `JsonStore` also returns in how many `files`, how many
+            renamed `damaged_files` were deleted, and how many are `damaged_files_left`: they may
+            contain items under the prefix, and the log names them.
+
+        Raises:
+            StoreError: When it fails, or something is still there, for example a concurrent put.
+        """
+        prefix = tuple(namespace_prefix)
+        counts = self._erase(prefix)
+        if left := self._items_under(prefix, 1):
+            raise StoreError(
+                f"{counts['items']} items under {prefix} were deleted, but {left[0].namespace} has "
+                f"one again: another writer stores items there. Stop it, and erase again."
+            )
+        return counts
+
+    aerase = in_thread(erase)
 
     def flush(self) -> None:
         """Write all pending puts; databases have none."""

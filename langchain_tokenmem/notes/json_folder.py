@@ -87,7 +87,7 @@ class JsonFolder:
         self._read: dict[Path, _ReadFile] = {}
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         """Create the folder, and lock out other writers in this process and in others.
 
         Raises:
@@ -111,7 +111,7 @@ class JsonFolder:
         owner, root = namespace[:_OWNER_LABELS], namespace[:_FILE_LABELS]
         return self.path / f"{_hash(owner)}-{_hash(root)}.json"
 
-    def files_under(self, prefix: Namespace) -> list[Path]:
+    def _files_under(self, prefix: Namespace) -> list[Path]:
         """Return the files that may contain items under a prefix."""
         if len(prefix) >= _FILE_LABELS:
             file = self.file_of(prefix)
@@ -126,7 +126,7 @@ class JsonFolder:
         """
         return {
             item_id: item
-            for file in self.files_under(prefix)
+            for file in self._files_under(prefix)
             for item_id, item in self.read(file).items()
             if starts_with(item.namespace, prefix)
         }
@@ -142,10 +142,10 @@ class JsonFolder:
         try:
             return self._parsed(file)
         except _DamagedFileError:
-            with self.locked():
-                return self.read_locked(file)
+            with self._locked():
+                return self._read_locked(file)
 
-    def read_locked(self, file: Path) -> Items:
+    def _read_locked(self, file: Path) -> Items:
         """Do the same as `read`; the caller holds the lock."""
         try:
             return self._parsed(file)
@@ -189,19 +189,22 @@ class JsonFolder:
     def merge(self, changes: ItemChanges) -> None:
         """Apply changes to the files as other processes left them, with one write per file.
 
+        What a killed process was writing is deleted.
+
         Raises:
             StoreError: When a file cannot be written; those before it have been.
         """
         by_file: dict[Path, dict[ItemId, StoredItem | None]] = {}
         for item_id, change in changes.items():
             by_file.setdefault(self.file_of(item_id[0]), {})[item_id] = change
-        with self.locked():
+        with self._locked():
+            for unfinished in self.path.glob(_UNFINISHED):
+                unfinished.unlink(missing_ok=True)
             for file, own in by_file.items():
-                self.write_locked(file, with_changes(self.read_locked(file), own))
+                self._write(file, with_changes(self._read_locked(file), own))
 
-    def write_locked(self, file: Path, items: Items) -> None:
+    def _write(self, file: Path, items: Items) -> None:
         """Write a whole file, or delete it if there are no items; the caller holds the lock."""
-        self.delete_unfinished()
         if items:
             root = next(iter(items))[0][:_FILE_LABELS]
             new = file.with_name(f".{file.name}.{uuid.uuid4().hex}.tmp")
@@ -216,11 +219,6 @@ class JsonFolder:
             file.unlink(missing_ok=True)
             self._read.pop(file, None)
         _sync_folder(self.path)
-
-    def delete_unfinished(self) -> None:
-        """Delete what a killed process was writing; the caller holds the lock."""
-        for left in self.path.glob(_UNFINISHED):
-            left.unlink(missing_ok=True)
 
     def has_unfinished(self) -> bool:
         """Return whether a process is writing, or was killed while it wrote."""

@@ -88,9 +88,7 @@ class JsonStore(ItemStore, Closeable):
 
     def _find(self, item_id: ItemId) -> StoredItem | None:
         changes, stored = self._changes(), self._folder.read(self._folder.file_of(item_id[0]))
-        if item_id in changes:
-            stored = with_changes(stored, {item_id: changes[item_id]})
-        return stored.get(item_id)
+        return with_changes(stored, changes).get(item_id)
 
     def _items_under(self, prefix: Namespace, most: int | None) -> list[StoredItem]:
         changes = {k: item for k, item in self._changes().items() if starts_with(k[0], prefix)}
@@ -146,12 +144,8 @@ class JsonStore(ItemStore, Closeable):
         """
         with self._writes:
             changes = self._changes()
-            if not changes:
-                if self._folder.has_unfinished():
-                    with self._folder.locked():
-                        self._folder.delete_unfinished()
-                return
-            self._folder.merge(changes)
+            if changes or self._folder.has_unfinished():
+                self._folder.merge(changes)
             with self._lock:
                 self._first = time.monotonic()
                 for item_id, change in changes.items():
@@ -175,49 +169,19 @@ class JsonStore(ItemStore, Closeable):
 
     aclose = in_thread(close)
 
-    def erase(self, namespace_prefix: Sequence[str]) -> dict[str, int]:
-        """Delete everything under a prefix from every file, and check that it is gone.
-
-        Args:
-            namespace_prefix: Such as `core.note_namespaces.notes_of_user(user_id)`.
-
-        Returns:
-            How many `items` were deleted in how many `files`, how many renamed `damaged_files` were
-            deleted, and how many are `damaged_files_left`: they may contain items under the prefix,
-            and the log names them.
-
-        Raises:
-            StoreError: When it fails, or something is still there, for example a concurrent put.
-        """
-        prefix = tuple(namespace_prefix)
-        gone = {item.item_id for item in self._items_under(prefix, None)}
-        with self._writes, self._folder.locked():
-            with self._lock:
-                own = {key for key in self._pending if starts_with(key[0], prefix)}
-                self._pending = {k: v for k, v in self._pending.items() if k not in own}
-            files = 0
-            for file in self._folder.files_under(prefix):
-                items = self._folder.read_locked(file)
-                kept = {k: v for k, v in items.items() if not starts_with(k[0], prefix)}
-                if len(kept) < len(items):
-                    self._folder.write_locked(file, kept)
-                    gone |= items.keys() - kept.keys()
-                    files += 1
-            damaged, left = self._folder.set_aside(prefix)
-            for file in damaged:
-                file.unlink()
+    def _erase(self, prefix: Namespace) -> dict[str, int]:
+        gone = [item.item_id for item in self._items_under(prefix, None)]
+        with self._lock:
+            self._pending |= dict.fromkeys(gone)
+        self.flush()
+        damaged, left = self._folder.set_aside(prefix)
+        for file in damaged:
+            file.unlink(missing_ok=True)
         for file in left:
             logger.warning("%s may contain items under %s: check it.", file, prefix)
-        if self._items_under(prefix, 1):
-            raise StoreError(
-                f"{len(gone)} items under {prefix} were deleted, but one exists again: another "
-                f"writer stores items there. Stop it, and erase again."
-            )
         return {
             "items": len(gone),
-            "files": files,
+            "files": len({self._folder.file_of(namespace) for namespace, _ in gone}),
             "damaged_files": len(damaged),
             "damaged_files_left": len(left),
         }
-
-    aerase = in_thread(erase)

@@ -6,9 +6,11 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
+
+from pydantic import TypeAdapter
 
 from langchain_tokenmem.core.argument_checks import checked_choice
 from langchain_tokenmem.core.facts.sentences import any_of
@@ -281,36 +283,16 @@ def is_expired(value: Mapping[str, Any], now: Callable[[], datetime]) -> bool:
         return True
 
 
+_NOTE = TypeAdapter(Note)
+
+
 def note_of(value: Mapping[str, Any], user_id: str | None, level: NoteLevel) -> Note | None:
     """Return the note in a value, or None if there is none or it belongs to another owner."""
     try:
         if value["user_id"] != user_id or value["type"] != level:
             return None
-        project = value["project"]
-        return Note(
-            id=_text(value["id"]),
-            content=_text(value["content"]),
-            type=level,
-            created_at=_moment(value["created_at"]),
-            updated_at=_moment(value["updated_at"]),
-            key=None if value["key"] is None else _text(value["key"]),
-            kind=checked_kind(value["kind"]),
-            tags=tuple(map(_text, value["tags"])),
-            project=project and Project(_text(project["id"]), _text(project["label"])),
-            source=value["source"],
-            by="tool" if value.get("by") == "tool" else "application",
-        )
+        note = _NOTE.validate_python(value)
     except (KeyError, TypeError, ValueError):  # an application may have stored anything there
         return None
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _moment(value: str) -> datetime:
-    moment = datetime.fromisoformat(value)
-    # Do not convert UTC times: it takes 10 ms for a thousand notes.
-    return moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    created_at, updated_at = (at.astimezone(UTC) for at in (note.created_at, note.updated_at))
+    return replace(note, created_at=created_at, updated_at=updated_at)

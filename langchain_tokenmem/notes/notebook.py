@@ -272,8 +272,7 @@ class Notebook:
             ScopeError: When neither id is given.
             StoreError: When the store still has one of them.
         """
-        store = self._found_store()
-        return erase_notes(store, self._batch_of(store), user_id, session_id)
+        return erase_notes(self._found_store(), user_id, session_id)
 
     aerase = in_thread(erase)
 

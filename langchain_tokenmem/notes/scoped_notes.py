@@ -99,13 +99,7 @@ class ScopedNotes:
     by: Author = "application"
 
     def __post_init__(self) -> None:
-        for name, what in ((self.user_id, "user_id"), (self.session_id, "session_id")):
-            if name is None:
-                continue
-            if not isinstance(name, str) or not name.strip():
-                raise ScopeError(f"{what} is {name!r}; it must be a string that is not blank.")
-            if what == "user_id":  # a sub-graph's session has a control character of ours
-                check_characters(name, what)
+        check_scope(self.user_id, self.session_id)
 
     def namespace(self, level: NoteLevel) -> Namespace:
         """Return the namespace of a level.
@@ -164,7 +158,7 @@ class ScopedNotes:
         key = checked_key(self._as_kept(checked_key(key)))
         content = checked_content(self._as_kept(checked_content(content)))
         given = checked_tags(map(self._as_kept, checked_tags(tags)))
-        items = self._items([level])[level]
+        (items,) = self._items([level])
         here = self._notes_of(items, level)
         twin = next((note for note in here if note.content == content), None)
         if twin is not None and key is None:
@@ -303,8 +297,8 @@ class ScopedNotes:
 
     def _notes(self, levels: Sequence[NoteLevel]) -> list[Note]:
         """Return all notes of some levels, without items that are not notes of this scope."""
-        items = self._items(levels)
-        return [note for level in levels for note in self._notes_of(items[level], level)]
+        pairs = zip(levels, self._items(levels), strict=True)
+        return [note for level, items in pairs for note in self._notes_of(items, level)]
 
     def _notes_of(self, items: Iterable[Item], level: NoteLevel) -> list[Note]:
         """Return the notes in items of a level, except expired ones.
@@ -321,28 +315,47 @@ class ScopedNotes:
                 found[item.key] = note
         return [*found.values()]
 
-    def _items(self, levels: Sequence[NoteLevel]) -> dict[NoteLevel, list[Item]]:
-        """Return all items of some levels, read in pages."""
-        found: dict[NoteLevel, list[Item]] = {level: [] for level in levels}
-        unread = list(levels)
-        while unread:
-            pages = self.batch(
-                [
-                    SearchOp(
-                        self.namespace(level),
-                        limit=_PAGE,
-                        offset=len(found[level]),
-                        refresh_ttl=False,
-                    )
-                    for level in unread
-                ]
-            )
-            for level, page in zip(unread, pages, strict=True):
-                found[level] += page
-            # A third-party store may return smaller pages than requested.
-            least = _PAGE if isinstance(self.store, ItemStore) else 1
-            unread = [n for n, page in zip(unread, pages, strict=True) if len(page) >= least]
-        return found
+    def _items(self, levels: Sequence[NoteLevel]) -> list[list[Item]]:
+        return items_in(self.store, self.batch, [*map(self.namespace, levels)])
+
+
+def check_scope(user_id: Any, session_id: Any) -> None:
+    """Raise if an id cannot be used.
+
+    Raises:
+        ScopeError: When an id is blank or not a text, or a user's has a control character; that of
+            a sub-graph's session has one of ours.
+    """
+    for name, what in ((user_id, "user_id"), (session_id, "session_id")):
+        if name is not None and (not isinstance(name, str) or not name.strip()):
+            raise ScopeError(f"{what} is {name!r}; it must be a string that is not blank.")
+    if user_id is not None:
+        check_characters(user_id, "user_id")
+
+
+def items_in(store: BaseStore, batch: Batch, namespaces: Sequence[Namespace]) -> list[list[Item]]:
+    """Return all items under each namespace, read in pages.
+
+    Args:
+        store: Where they are.
+        batch: Executes the store's operations.
+        namespaces: The namespaces.
+    """
+    found: list[list[Item]] = [[] for _ in namespaces]
+    # A third-party store may return smaller pages than requested.
+    least = _PAGE if isinstance(store, ItemStore) else 1
+    unread = [*zip(namespaces, found, strict=True)]
+    while unread:
+        pages = batch(
+            [
+                SearchOp(namespace, limit=_PAGE, offset=len(items), refresh_ttl=False)
+                for namespace, items in unread
+            ]
+        )
+        for (_, items), page in zip(unread, pages, strict=True):
+            items.extend(page)
+        unread = [one for one, page in zip(unread, pages, strict=True) if len(page) >= least]
+    return found
 
 
 def _with_tags(notes: Iterable[Note], tags: Iterable[str]) -> list[Note]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from langchain_tokenmem.background import in_thread
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.stored_items import ItemId, Namespace, StoredItem
-from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.notes.item_store import ItemStore
 from langchain_tokenmem.storage import items
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
@@ -60,27 +58,8 @@ class SqlStore(ItemStore):
         with self.store.database.writing(_ABOUT) as connection:
             items.put(connection, values)
 
-    def erase(self, namespace_prefix: Sequence[str]) -> dict[str, int]:
-        """Delete everything under a prefix, and check that it is gone.
-
-        Args:
-            namespace_prefix: Such as `core.note_namespaces.notes_of_user(user_id)`.
-
-        Returns:
-            How many items there were.
-
-        Raises:
-            StoreError: When something is still there, for example a concurrent put.
-        """
-        prefix = tuple(namespace_prefix)
+    def _erase(self, prefix: Namespace) -> dict[str, int]:
         with self.store.database.writing(_ABOUT) as connection:
             count = items.delete_under(connection, prefix)
         self.store.database.forget_deleted()
-        if left := self._items_under(prefix, 1):
-            raise StoreError(
-                f"{count} items under {prefix} were deleted, but {left[0].namespace} has one "
-                f"again: another writer stores items there. Stop it, and erase again."
-            )
         return {"items": count}
-
-    aerase = in_thread(erase)

@@ -57,8 +57,9 @@ class SettingsGroup(BaseModel):
         return value
 
     def given(self) -> dict[str, Any]:
-        """Return the fields that were given, by the names that the part has for them."""
-        return {name: getattr(self, name) for name in sorted(self.model_fields_set)}
+        """Return the fields that were given, by the part's own names, and groups as parts."""
+        given = ((name, getattr(self, name)) for name in sorted(self.model_fields_set))
+        return {name: one.made() if isinstance(one, MadeSettings) else one for name, one in given}
 
 
 class MadeSettings(SettingsGroup):
@@ -133,15 +134,10 @@ class BudgetSettings(MadeSettings):
             model: The chat model or its name, which tells what is not given.
             models: Limits of models without a profile.
         """
-        fields = {**self.given(), "shares": self.shares.made()}
-        if fields.get("reserve_output") is None:
-            fields.pop("reserve_output", None)
+        given = self.given().items()
+        fields = {name: one for name, one in given if one is not None or name == "cache_ttl_s"}
         if model is None:
-            if fields.get("context_window") is None:
-                fields["context_window"] = DEFAULT_CONTEXT_WINDOW
-            return TokenBudget(**fields)
-        if fields.get("context_window") is None:
-            fields.pop("context_window", None)
+            return TokenBudget(**{"context_window": DEFAULT_CONTEXT_WINDOW, **fields})
         counted = fields.pop("model", None)
         budget = TokenBudget.for_model(model, models=models, **fields)
         return budget if counted is None else replace(budget, model=counted)
@@ -240,10 +236,6 @@ class TurnMemoryGroup(MadeSettings):
     """Folder that paths are relative to."""
     include_partial: bool = False
     """Turn memory of interrupted turns too."""
-
-    def made(self) -> TurnMemorySettings:
-        """Return the settings of turn memory."""
-        return TurnMemorySettings(**{**self.given(), "tools": self.tools.made()})
 
 
 class ModeSettings(MadeSettings):

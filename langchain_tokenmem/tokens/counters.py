@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 import orjson
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.argument_checks import checked_parts
 from langchain_tokenmem.core.budget import REPLY_TOKENS
 from langchain_tokenmem.core.chat_models import NAME_START, model_name, models_of
@@ -105,6 +104,27 @@ def checked_counter(counter: TokenCounter | None) -> TokenCounter | None:
     return checked_parts(counter, ("text", "message", "tools"), "counter", line)
 
 
+@dataclass(frozen=True)
+class Family:
+    """Models that count alike.
+
+    Attributes:
+        names: What their names begin with, after provider prefixes; a regular expression.
+        encoding: The vocabulary to count with.
+        accuracy: Relative error of a text's count; 0.0 if the vocabulary is their own.
+        scale: Factor on every text's count.
+        image_rule: Formula that counts images.
+    """
+
+    names: str
+    encoding: str = "o200k_base"
+    accuracy: float = 0.0
+    scale: float = 1.0
+    image_rule: ImageRule = "largest"
+
+
+_DEFAULT = Family("")
+
 # Changes whenever a rule of content.py or media.py changes a count.
 _RULES = "r2"
 
@@ -116,14 +136,12 @@ class TiktokenCounter:
 
     Args:
         encoding: The vocabulary (see `encodings.find_encoding`).
-        accuracy: Documented relative error of a text's count as a fraction; 0.0 for exact.
-        scale: Factor on every text's count, for models whose vocabulary is coarser.
-        image_rule: Formula that counts images.
+        family: The models that it counts for.
 
     Attributes:
         id: Names vocabulary and rules; part of every cache key.
         method: `exact` if the vocabulary is the model's own, else `estimate`.
-        accuracy: As given.
+        accuracy: That of the family.
 
     Example:
         >>> counter = TiktokenCounter(find_encoding("o200k_base"))
@@ -132,23 +150,15 @@ class TiktokenCounter:
         8
     """
 
-    def __init__(
-        self,
-        encoding: tiktoken.Encoding,
-        *,
-        accuracy: float = 0.0,
-        scale: float = 1.0,
-        image_rule: ImageRule = "largest",
-    ) -> None:
-        factor = f"/x{scale:g}" if scale != 1 else ""
-        self.id: Final = f"{encoding.name}/{_RULES}/{image_rule}{factor}"
-        self.method: Final[Method] = "estimate" if accuracy else "exact"
-        self.accuracy: Final = accuracy
+    def __init__(self, encoding: tiktoken.Encoding, family: Family = _DEFAULT) -> None:
+        factor = f"/x{family.scale:g}" if family.scale != 1 else ""
+        self.id: Final = f"{encoding.name}/{_RULES}/{family.image_rule}{factor}"
+        self.method: Final[Method] = "estimate" if family.accuracy else "exact"
+        self.accuracy: Final = family.accuracy
         self._encoding = encoding
-        self._scale = scale
-        self._image_rule: ImageRule = image_rule
+        self._family = family
         self._messages = CountCache()
-        self._tools = CountCache(512)
+        self._tools = CountCache(1_024)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.method}>"
@@ -156,14 +166,14 @@ class TiktokenCounter:
     def text(self, text: str) -> int:
         """Return the tokens of a bare text."""
         tokens = count_tokens(self._encoding, text)
-        return tokens if self._scale == 1 else math.ceil(tokens * self._scale)
+        return tokens if self._family.scale == 1 else math.ceil(tokens * self._family.scale)
 
     def message(self, message: BaseMessage) -> int:
         """Return the tokens of one message with its frame."""
         key = message_key(message)
         tokens: int | None = self._messages.get(key)
         if tokens is None:
-            tokens = message_tokens(message, self.text, self._image_rule)
+            tokens = message_tokens(message, self.text, self._family.image_rule)
             self._messages.put(key, tokens)
         return tokens
 
@@ -250,23 +260,21 @@ _LONGEST_KEPT = 64
 """Characters from which a text is keyed by length and hash: the cache keeps no texts alive."""
 
 
-class CountCache:
-    """A bounded, thread-safe map from content to tokens.
+class CountCache(dict[Hashable, Any]):
+    """A map from content to tokens, shared by threads, that is emptied when it is full.
 
     Messages are mutable, so a message's identity is no key: a key contains what is counted. For
     plain text that costs one tuple (Python caches the hash of a string in the string); for blocks
     and tool calls one JSON dump.
 
-    Two generations instead of a linked list: a hit is one or two dict look-ups without a lock,
-    which is 8 times cheaper than an LRU in Python (and a view looks up thousands of messages). When
-    the young generation is full it becomes the old one, and what was not used is dropped.
+    A view looks up thousands of messages: a hit is one look-up in a dict, 8 times cheaper than in
+    an LRU in Python, and needs no lock. Once in 32,768 new messages those in use are counted again.
 
     Full of messages it takes 8 MB; with their texts, and twice the entries, it took 37 MB, most of
     a server's growth in its first 20,000 turns.
 
     Args:
-        size: Entries per generation; at most twice as many are kept, and the `size` entries used
-            last are always among them.
+        most: Maximum number of entries.
 
     Example:
         >>> cache = CountCache(1_000)
@@ -275,31 +283,15 @@ class CountCache:
         5
     """
 
-    def __init__(self, size: int = 16_384) -> None:
-        self._size = size
-        self._young: dict[Hashable, Any] = {}
-        self._old: dict[Hashable, Any] = {}
-        self._turning = ForkSafeLock()
-
-    def get(self, key: Hashable) -> Any:
-        """Return the value of a key, or None."""
-        found = self._young.get(key)
-        if found is None:
-            found = self._old.get(key)
-            if found is not None:
-                self.put(key, found)
-        return found
+    def __init__(self, most: int = 32_768) -> None:
+        super().__init__()
+        self._most = most
 
     def put(self, key: Hashable, value: Any) -> None:
-        """Keep a value (not None) under a key."""
-        if len(self._young) >= self._size:
-            with self._turning:
-                if len(self._young) >= self._size:
-                    self._old, self._young = self._young, {}
-        self._young[key] = value
-
-    def __len__(self) -> int:
-        return len(self._young) + len(self._old)
+        """Keep a value under a key."""
+        if len(self) >= self._most:
+            self.clear()
+        self[key] = value
 
 
 def message_key(message: BaseMessage) -> Hashable:
@@ -385,45 +377,25 @@ def request_digest(
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class _Family:
-    """Models that count alike.
-
-    Attributes:
-        names: What their names begin with, after provider prefixes.
-        encoding: The vocabulary to count with.
-        accuracy: Relative error of a text's count; 0.0 if the vocabulary is their own.
-        scale: Factor on every text's count.
-        image_rule: Formula that counts images.
-    """
-
-    names: str
-    encoding: str = "o200k_base"
-    accuracy: float = 0.0
-    scale: float = 1.0
-    image_rule: ImageRule = "largest"
-
-
 # First match wins. OpenAI's vocabularies: tiktoken/model.py (gpt-oss's o200k_harmony has o200k's
 # ranks, other special tokens). The factors of the others are on the safe side of published
 # comparisons: Claude has 16 % more tokens than GPT-4o for English and 30 % for Python (VentureBeat,
 # "Hidden costs in AI deployment", May 2025); Llama 3, Qwen, DeepSeek and Mistral have vocabularies
 # of 128k to 152k entries, about cl100k's, and are coarser outside English.
 _FAMILIES = (
-    _Family(r"(?:chat)?gpt-4o|gpt-4\.[15]|gpt-5|o[134]\b|codex", image_rule="openai"),
-    _Family(r"gpt-oss"),
-    _Family(r"gpt-4|gpt-3\.?5|text-embedding", "cl100k_base", image_rule="openai"),
-    _Family(r"claude", accuracy=0.25, scale=1.3, image_rule="anthropic"),
-    _Family(r"gemini|gemma", accuracy=0.20, scale=1.1, image_rule="gemini"),
-    _Family(
+    Family(r"(?:chat)?gpt-4o|gpt-4\.[15]|gpt-5|o[134]\b|codex", image_rule="openai"),
+    Family(r"gpt-oss"),
+    Family(r"gpt-4|gpt-3\.?5|text-embedding", "cl100k_base", image_rule="openai"),
+    Family(r"claude", accuracy=0.25, scale=1.3, image_rule="anthropic"),
+    Family(r"gemini|gemma", accuracy=0.20, scale=1.1, image_rule="gemini"),
+    Family(
         r"(?:meta-|codel)?llama|mistral|mixtral|ministral|magistral|codestral|devstral|pixtral|"
         r"qwen|qwq|deepseek|grok|command|glm|kimi|phi|nova",
         accuracy=0.25,
         scale=1.15,
     ),
 )
-_DEFAULT = _Family("")
-_UNKNOWN = _Family("", accuracy=0.25)
+_UNKNOWN = Family("", accuracy=0.25)
 
 
 def counter_for(
@@ -463,19 +435,19 @@ def counter_for(
     return _counter(family)
 
 
-def _family_of_model(model: Any, nameless: str | None) -> _Family:
+def _family_of_model(model: Any, nameless: str | None) -> Family:
     name = model_name(model)
     if name:
         return _family_of(name)
     return _as_estimate(_family_of(nameless)) if nameless else _UNKNOWN
 
 
-def _as_estimate(family: _Family) -> _Family:
+def _as_estimate(family: Family) -> Family:
     return replace(family, accuracy=max(family.accuracy, _UNKNOWN.accuracy))
 
 
 @functools.lru_cache(maxsize=256)
-def _family_of(name: str) -> _Family:
+def _family_of(name: str) -> Family:
     for family in _FAMILIES:
         if re.search(f"{NAME_START}(?:{family.names})", name.lower()):
             return family
@@ -488,10 +460,5 @@ def _family_of(name: str) -> _Family:
 
 
 @functools.cache
-def _counter(family: _Family) -> TokenCounter:
-    return TiktokenCounter(
-        find_encoding(family.encoding),
-        accuracy=family.accuracy,
-        scale=family.scale,
-        image_rule=family.image_rule,
-    )
+def _counter(family: Family) -> TokenCounter:
+    return TiktokenCounter(find_encoding(family.encoding), family)

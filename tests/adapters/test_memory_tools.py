@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.prebuilt import ToolNode
@@ -175,6 +175,17 @@ def test_the_history_is_searched_newest_first_by_patterns_and_by_words(talk):
     assert "assistant: Order 4711 is on its way." in found
     assert tool.invoke({"pattern": "monad transformer", "by": "words"}) == "No message matches."
     assert "not a regular expression" in tool.invoke({"pattern": "("})
+
+
+def test_earlier_answers_do_not_hide_what_they_repeat(store):
+    store.add("s1", [HumanMessage("The price is 40.")], user_id="ann")
+    tool = tool_of("history_search", recall=Recall(store))
+    for number in range(3):
+        said = tool.invoke({"pattern": "price", "limit": 1})
+        assert said.endswith("user: The price is 40.")
+        answer = ToolMessage(said, tool_call_id=f"c{number}", name="history_search")
+        asked = call(number, "history_search", pattern="price")
+        store.add("s1", [asked, answer], user_id="ann")
 
 
 def test_the_history_of_others_is_not_searched(talk):

@@ -63,6 +63,7 @@ def test_the_vocabulary_is_the_models_own():
     assert reference_counter("gpt-4").text(text) != reference_counter("gpt-4o").text(text)
     assert reference_counter("no-such-model").text(text) == reference_counter().text(text)
     assert reference_counter().text("<|endoftext|>") == 7
+    assert reference_counter().text(" " * 1_000_000) > 1_000
 
 
 def test_what_is_shared_ends_at_the_first_difference():

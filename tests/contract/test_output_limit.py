@@ -14,6 +14,7 @@ from langchain_core.runnables import (
     RunnableLambda,
     RunnableParallel,
 )
+from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore, with_token_memory
 from langchain_tokenmem.errors import ConfigurationError
@@ -93,6 +94,20 @@ def test_a_chain_without_a_prompt_is_limited_too(store):
     model = Scripted(answer=answer)
     with_token_memory(model, memory_of(), store, limit_output=True).invoke("Hi", SESSION)
     assert model.keywords == [{"max_tokens": left(model)}]
+
+
+@pytest.mark.parametrize("name", [None, True])
+def test_the_run_of_the_model_says_how_full_its_request_is(name, store):
+    runs = RunCollectorCallbackHandler()
+    chain = limited(PROMPT | Scripted(answer=answer), store, name=name)
+    chain.invoke({"input": "hi"}, {**SESSION, "callbacks": [runs]})
+    (root,), found = runs.traced_runs, []
+    parts = [root]
+    while parts:
+        run = parts.pop()
+        parts += run.child_runs
+        found += [run.metadata["tokenmem.tokens"]] if run.run_type == "llm" else []
+    assert len(found) == 1
 
 
 def test_without_the_option_nothing_is_bound(store):

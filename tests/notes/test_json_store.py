@@ -40,13 +40,13 @@ def parsed(folder: Path) -> dict[tuple[str, ...], list[dict[str, object]]]:
 def writes(monkeypatch) -> list[Path]:
     """Return the files that were written, in order."""
     made: list[Path] = []
-    write = JsonFolder.write_locked
+    write = JsonFolder._write
 
     def count(self, file, items):
         made.append(file)
         write(self, file, items)
 
-    monkeypatch.setattr(JsonFolder, "write_locked", count)
+    monkeypatch.setattr(JsonFolder, "_write", count)
     return made
 
 

@@ -101,6 +101,7 @@ def test_a_mode_is_switched_off_in_any_words(word, tmp_path, monkeypatch):
         ("TOKENMEM_CONTEXT_WINDOW", "8000", "Did you mean TOKENMEM_BUDGET__CONTEXT_WINDOW?"),
         ("TOKENMEM_BUDGET", "32k", "budget.context_window (variable TOKENMEM_BUDGET): "),
         ("TOKENMEM_BUDGET__TRAGET", "0.3", "Did you mean TOKENMEM_BUDGET__TARGET?"),
+        ("TOKENMEM_BUGDET__TARGET", "0.3", "variable TOKENMEM_BUGDET__TARGET"),
         ("TOKENMEM_BUDGET__TARGET", "0.99", "variable TOKENMEM_BUDGET__TARGET"),
         ("TOKENMEM_CONFIG", "nowhere.yaml", "variable TOKENMEM_CONFIG"),
     ],

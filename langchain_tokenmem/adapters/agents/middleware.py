@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Generator
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
-from functools import partial
 from threading import Lock
 from typing import Annotated, Any, Literal, NotRequired, cast
 
@@ -36,7 +35,8 @@ from langchain_tokenmem.adapters.agents.model_call import (
     KEPT_BY_PROVIDER,
     STATE_ADDED_LATER,
     ModelCall,
-    Step,
+    at_once,
+    completed,
     is_overflow,
     is_summarized_by_another,
     tokens_of_later_text,
@@ -75,7 +75,6 @@ from langchain_tokenmem.tokens.tool_schemas import format_tokens
 from langchain_tokenmem.turns.conversation import Snapshot, TurnRequest, TurnResult
 from langchain_tokenmem.turns.turn import (
     Turn,
-    aafter_reply,
     after_reply,
     atake_turn,
     take_turn,
@@ -188,17 +187,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelCallResult[Any]:
         """Call the model with the view of the conversation."""
-        work = self._steps(request, handler)
-        step = next(work)
-        while isinstance(step, Step):
-            try:
-                answer = step.run()
-            except BaseException as error:  # noqa: BLE001  # left to the generator
-                step = work.throw(error)
-            else:
-                step = work.send(answer)
-        answered: ModelCallResult[Any] = step
-        return answered
+        run = at_once(lambda call, *args: call(*args))
+        return completed(self._call_model(request, at_once(handler), at_once(take_turn), run))
 
     async def awrap_model_call(
         self,
@@ -206,17 +196,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelCallResult[Any]:
         """Do the same as `wrap_model_call` without blocking the event loop."""
-        work = self._steps(request, handler)
-        step = next(work)
-        while isinstance(step, Step):
-            try:
-                answer = await step.arun()
-            except BaseException as error:  # noqa: BLE001  # left to the generator
-                step = work.throw(error)
-            else:
-                step = work.send(answer)
-        answered: ModelCallResult[Any] = step
-        return answered
+        return await self._call_model(request, handler, atake_turn, in_own_thread)
 
     def explain(
         self, agent: Any, config: RunnableConfig, *, call: int | None = None, context: Any = None
@@ -264,33 +244,38 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         asked.found = replace(view.explain(), messages=[*system, *sent.messages])
         return ModelResponse(result=[AIMessage("")])
 
-    def _steps(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any]
-    ) -> Generator[Any, Any, None]:
-        """Yield the steps of one call, and take their outcomes; the answer is last.
+    async def _call_model(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+        take: Callable[..., Awaitable[TurnResult]],
+        run: Callable[..., Awaitable[Any]],
+    ) -> ModelCallResult[Any]:
+        """Call the model; a request that the provider refuses as too long is sent again, smaller.
 
-        A request that the provider refuses as too long is sent once more, smaller.
+        Args:
+            request: The agent's request.
+            handler: Calls the model.
+            take: Takes a turn.
+            run: Runs a function that may block for a while.
         """
         if ASKED in request.state:
-            again = yield _in_thread(self._made_again, request)
-            if not isinstance(again, ModelResponse):  # another memory is asked
-                send = partial(handler, again)
-                again = yield Step(send, send)
-            yield again
-            return
+            again = await run(self._made_again, request)
+            # Another memory is asked if this one has not answered.
+            return again if isinstance(again, ModelResponse) else await handler(again)
         # Counting may read a vocabulary from disk first.
-        call: ModelCall = yield _in_thread(self._call_of, request)
-        result: TurnResult = yield _take(call)
+        call: ModelCall = await run(self._call_of, request)
+        result = await take(call.thread, call.turn)
         try:
-            response = yield from self._sent(call, result, handler)
+            response = await self._sent(call, result, handler)
         except Exception as error:
             tighter = call.tighter(result) if is_overflow(error) else None
             if tighter is None:
                 raise
             try:
-                shorter: TurnResult = yield _take(tighter)
+                shorter = await take(tighter.thread, tighter.turn)
                 result = replace(shorter, changed=result.changed or shorter.changed)
-                response = yield from self._sent(call, result, handler)
+                response = await self._sent(call, result, handler)
             except Exception as again:
                 # The first error is the one to act on, unless the second is of another kind.
                 news = not is_overflow(again) and not isinstance(again, BudgetExceededError)
@@ -302,20 +287,22 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             state = thread.with_first_sights(result.state)
             result = replace(result, state=state, changed=result.changed or state != result.state)
             # The next call: the agent's tools run, or the user reads the reply.
-            following = replace(thread, state=state), replace(call.turn, instruction=None)
-            yield Step(partial(after_reply, *following), partial(aafter_reply, *following))
-        yield self._answer(call, result, replace(response, result=messages))
+            following = replace(call.turn, instruction=None)
+            await run(after_reply, replace(thread, state=state), following)
+        return self._answer(call, result, replace(response, result=messages))
 
-    def _sent(
-        self, call: ModelCall, result: TurnResult, handler: Callable[[ModelRequest[Any]], Any]
-    ) -> Generator[Any, Any, Any]:
-        """Yield the model request of a turn, and return the response."""
+    async def _sent(
+        self,
+        call: ModelCall,
+        result: TurnResult,
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ModelResponse[Any]:
+        """Send the request of a turn, and return the response."""
         request, writer = self._fitted(call, result), stream_writer()
-        send = partial(handler, request)
         started = time.monotonic()
         try:
             with runs_with(metadata_of(result)):
-                response = yield Step(send, send)
+                response = await handler(request)
         except Exception as error:
             seconds = time.monotonic() - started
             write_reply(writer, self._name, duration_s=seconds, error=error)
@@ -420,17 +407,6 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
 def _is_edited(request: ModelRequest[Any]) -> bool:
     """Return whether other middleware has changed the messages for this request only."""
     return not same_objects(request.messages, request.state.get("messages") or ())
-
-
-def _in_thread(call: Callable[..., Any], *args: Any) -> Step:
-    """Return a call as a step; it may block for a while."""
-    return Step(partial(call, *args), partial(in_own_thread, call, *args))
-
-
-def _take(call: ModelCall) -> Step:
-    """Return the turn before a call as a step."""
-    asked = call.thread, call.turn
-    return Step(partial(take_turn, *asked), partial(atake_turn, *asked))
 
 
 AgentTools = bool | Collection[str]

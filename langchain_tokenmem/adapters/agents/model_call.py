@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 from langchain.agents.middleware.types import ModelRequest
 from langchain_core.exceptions import ContextOverflowError
@@ -17,6 +17,8 @@ from langchain_tokenmem.core.chat_models import MIN_CONTEXT_WINDOW
 from langchain_tokenmem.events import MemoryEvent
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
+
+T = TypeVar("T")
 
 OVERFLOW_INSTRUCTION = (
     "The provider refused the request as too long: keep only what the next steps need."
@@ -52,11 +54,23 @@ class ModelCall:
         return replace(self, thread=replace(self.thread, state=result.state), turn=turn)
 
 
-class Step(NamedTuple):
-    """What a model call waits for: a call, and its twin that does not block the event loop."""
+def at_once(call: Callable[..., T]) -> Callable[..., Coroutine[Any, Any, T]]:
+    """Return a function as one that is awaited, but never waits."""
 
-    run: Callable[[], Any]
-    arun: Callable[[], Awaitable[Any]]
+    async def awaited(*args: Any) -> T:
+        return call(*args)
+
+    return awaited
+
+
+def completed(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine that only awaits what is done `at_once`."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    raise RuntimeError("The coroutine waits for the event loop.")
 
 
 KEPT_BY_PROVIDER = (

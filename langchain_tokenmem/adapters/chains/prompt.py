@@ -300,13 +300,9 @@ def replace_prompts(
     replacement: Callable[[BaseChatPromptTemplate], Runnable[Any, Any]],
 ) -> Runnable[Any, Any]:
     """Return a chain with each of its chat prompts replaced; the given one if it has none."""
-
-    def replaced(part: Runnable[Any, Any]) -> Runnable[Any, Any]:
-        if isinstance(part, BaseChatPromptTemplate):
-            return replacement(part)
-        return _with_parts(part, replaced)
-
-    return replaced(runnable)
+    if isinstance(runnable, BaseChatPromptTemplate):
+        return replacement(runnable)
+    return _with_parts(runnable, lambda part: replace_prompts(part, replacement))
 
 
 def replace_model(

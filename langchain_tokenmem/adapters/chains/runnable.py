@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -245,12 +245,17 @@ class _ChainTurns:
         def fitted(prompt: BaseChatPromptTemplate) -> Runnable[Any, Any]:
             return FittedPrompt(prompt, call, place, is_history=bool(self.keys.history))
 
+        def described(_config: RunnableConfig) -> RunnableConfig:
+            return {"metadata": metadata_of(call.results[-1])}
+
+        def called(model: Any) -> Runnable[Any, Any]:
+            if self.limit_output is not None:
+                model = limited_model(model, results=call.results, name=self.limit_output)
+            return RunnableBinding(bound=model, config_factories=[described])
+
         chain = replace_prompts(self.chain, fitted)
         call.results.append(result)
-        if self.limit_output is not None:
-            limited = partial(limited_model, results=call.results, name=self.limit_output)
-            chain = replace_model(chain, limited) or chain
-        chain = replace_model(chain, partial(described_model, results=call.results)) or chain
+        chain = replace_model(chain, called) or chain
         given = self._input(value, call, view)
         answer = _AnswerStore(call, self.keys)
         whole: Runnable[Any, Any] = RunnableSequence(
@@ -277,32 +282,31 @@ class _AnswerStore:
 
     call: ChainCall
     keys: MessageKeys
+    chunks: list[Any] = field(default_factory=list)
 
     def transform(self, pieces: Iterator[Any]) -> Iterator[Any]:
         """Pass the output on as it arrives, and store the turn at its end."""
-        chunks = []
         for chunk in pieces:
-            chunks.append(chunk)
+            self.chunks.append(chunk)
             yield chunk
-        self.call.session.add(self._turn(chunks))
+        self.call.session.add(self._turn())
         after_reply(self.call.session, self.call.next_request)
 
     async def atransform(self, pieces: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Do the same as `transform` without blocking the event loop."""
-        chunks = []
         async for chunk in pieces:
-            chunks.append(chunk)
+            self.chunks.append(chunk)
             yield chunk
-        await in_own_thread(self.call.session.add, self._turn(chunks))
+        await in_own_thread(self.call.session.add, self._turn())
         await aafter_reply(self.call.session, self.call.next_request)
 
-    def _turn(self, chunks: list[Any]) -> list[BaseMessage]:
-        answer = self.keys.answer_in(add_chunks(chunks))
+    def _turn(self) -> list[BaseMessage]:
+        answer = self.keys.answer_in(add_chunks(self.chunks))
         return [*self.call.messages, *to_messages(answer, AIMessage)]
 
-    def keep(self, chunks: list[Any]) -> None:
+    def keep(self) -> None:
         """Store the input and the text so far, without tool calls: half of one is invalid."""
-        texts = [message.text for message in self._turn(chunks)[len(self.call.messages) :]]
+        texts = [message.text for message in self._turn()[len(self.call.messages) :]]
         said = AIMessage("\n\n".join([*filter(None, texts), "[interrupted]"]))
         self.call.session.add([*self.call.messages, marked(said, interrupted=True)])
 
@@ -319,13 +323,10 @@ class _KeptStream(RunnableBindingBase[Any, Any]):
         **kwargs: Any | None,
     ) -> Iterator[Any]:
         """Stream the chain; a caller who closes the stream ends it with `GeneratorExit`."""
-        chunks = []
         try:
-            for chunk in super().stream(input, config, **kwargs):
-                chunks.append(chunk)
-                yield chunk
+            yield from super().stream(input, config, **kwargs)
         except BaseException:
-            self.answer.keep(chunks)
+            self.answer.keep()
             raise
 
     async def astream(
@@ -335,13 +336,11 @@ class _KeptStream(RunnableBindingBase[Any, Any]):
         **kwargs: Any | None,
     ) -> AsyncIterator[Any]:
         """Do the same as `stream`; a task that is cancelled ends it, too."""
-        chunks = []
         try:
             async for chunk in super().astream(input, config, **kwargs):
-                chunks.append(chunk)
                 yield chunk
         except BaseException:
-            await in_own_thread(self.answer.keep, chunks)
+            await in_own_thread(self.answer.keep)
             raise
 
 
@@ -370,22 +369,6 @@ def limited_model(
         return chosen(value, config, **kwargs)
 
     return RunnableLambda(chosen, afunc=achosen, name="limit_output")
-
-
-def described_model(
-    model: Runnable[Any, Any], *, results: Sequence[TurnResult]
-) -> Runnable[Any, Any]:
-    """Return a model whose run has the metadata of the newest turn; it adds no run.
-
-    Args:
-        model: A chat model, or one that the call's config chooses.
-        results: The turns of the call, in order; they grow as prompts are rendered.
-    """
-
-    def described(_config: RunnableConfig) -> RunnableConfig:
-        return {"metadata": metadata_of(results[-1])}
-
-    return RunnableBinding(bound=model, config_factories=[described])
 
 
 SessionOf = Callable[..., str | tuple[str, str | None]]

@@ -84,7 +84,7 @@ function summaryBox(item) {
 }
 
 function requestItem(item) {
-  const text = item.text === null ? data.messages[item.place].text : data.texts[item.text];
+  const text = item.text === null ? data.messages[item.place].text : item.text;
   const name = { summary: "summary", memory: "memory", call: "tool call" }[item.kind] || ROLES[item.role] || item.role;
   const head = heading(name, `${number(item.tokens)} tokens`);
   const box = made("article", { className: "message" }, head);
