@@ -161,7 +161,7 @@ class Database:
         if self.is_sqlite and not self._is_memory:
             about = "Cleaning the log"
             with self._errors(about), self._open(about).connect() as connection:
-                _driver(connection).execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def rewrite(self) -> str | None:
         """Rewrite SQLite's file and truncate its log, so that no deleted text is readable.
@@ -180,12 +180,12 @@ class Database:
             self._only_writer(about),
             self._open(about).connect() as connection,
         ):
-            driver = _driver(connection)
-            driver.execute(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
-            driver.execute("VACUUM")
+            run = connection.exec_driver_sql
+            run(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
+            run("VACUUM")
             if self._is_memory:
                 return None
-            is_busy, *_ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            is_busy, *_ = run("PRAGMA wal_checkpoint(TRUNCATE)").one()
         if is_busy:
             return (
                 "another connection is reading, so that the -wal file keeps old pages: redact again"
@@ -200,9 +200,8 @@ class Database:
     def _transaction(self, engine: Engine, begin: str) -> Iterator[Connection]:
         with engine.begin() as connection:
             if self.is_sqlite:  # a listener could do this, too, but would slow down every statement
-                driver = _driver(connection)
-                driver.execute(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
-                driver.execute(begin)
+                connection.exec_driver_sql(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
+                connection.exec_driver_sql(begin)
             try:
                 yield connection
             except BaseException:
@@ -403,11 +402,6 @@ def change_with(
     return sum(
         connection.execute(statement.where(column.in_(some))).rowcount for some in chunks(keys)
     )
-
-
-def _driver(connection: Connection) -> sqlite3.Connection:
-    driver: Any = connection.connection.dbapi_connection
-    return driver  # type: ignore[no-any-return]
 
 
 def _open_file(connection: Connection) -> tuple[str, int, int] | None:

@@ -14,7 +14,7 @@ from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import namespace_label
 from langchain_tokenmem.errors import CorruptStoreError, RedactionError, ScopeError
-from langchain_tokenmem.storage.checkpoint_rows import KEEP_VALUE, from_ranges, is_at, referenced
+from langchain_tokenmem.storage.checkpoint_rows import KEEP_VALUE, Value, is_at, referenced
 from langchain_tokenmem.storage.codec import Codec
 from langchain_tokenmem.storage.database import Database, change_with, lock_threads, rows_with
 from langchain_tokenmem.storage.message_json import (
@@ -291,7 +291,7 @@ class Redaction:
             new = {}
             for name, (refs, shape, digest, said) in entries.items():
                 # The hash of all messages would let a reader confirm a guess of the words.
-                kept = said if changed.isdisjoint(from_ranges(refs)) else None
+                kept = said if changed.isdisjoint(Value(refs).numbers) else None
                 new[name] = [refs, redactor.value(shape), moved.get(digest, digest), kept]
             return [fields, metadata, new]
 

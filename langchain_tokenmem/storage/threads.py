@@ -56,19 +56,6 @@ _Stored = Mapping[str, Sequence[StoredCheckpoint]]
 """The checkpoints of a thread by namespace, oldest first."""
 
 
-@dataclass(frozen=True)
-class RetentionRule:
-    """Rule for which checkpoints are kept.
-
-    Attributes:
-        keep_last: How many of the newest in each namespace; None for all.
-        since: The oldest time; None for any. The head is kept, however old it is.
-    """
-
-    keep_last: int | None
-    since: datetime | None
-
-
 def delete_threads(
     connection: Connection, thread_ids: Iterable[str]
 ) -> tuple[Counter[str], list[int]]:
@@ -150,18 +137,37 @@ def copy_thread(store: CheckpointStore, source: str, target: str) -> None:
     store.messages.index.tell(Change("added"))
 
 
-def prune(store: CheckpointStore, thread_id: str, rule: RetentionRule, *, now: datetime) -> None:
-    """Delete the checkpoints of a thread that a rule does not keep.
+def prune(
+    store: CheckpointStore,
+    thread_id: str,
+    keep_last: int | None,
+    older_than: timedelta | None,
+    *,
+    now: datetime,
+) -> None:
+    """Delete the old checkpoints of a thread.
 
     What a kept checkpoint builds upon (the ancestors of a delta channel back to its snapshot)
     is kept, too. The transcript is never touched.
+
+    Args:
+        store: The checkpoints.
+        thread_id: The thread.
+        keep_last: How many of the newest to keep in each namespace; None for all.
+        older_than: Delete those above this age, except the head; None for any age.
+        now: The current time.
 
     Raises:
         CorruptStoreError: When a checkpoint of the thread is damaged; nothing was deleted.
     """
     name = check_thread_id(thread_id)
+    since = None if older_than is None else now - older_than
+
+    def kept(there: _Stored) -> dict[str, set[str]]:
+        return _kept(there, keep_last, since)
+
     with store.database.writing(f"Thread {name!r}", name) as connection:
-        is_less = _thin_out(store, connection, name, lambda there: _kept(there, rule), now)
+        is_less = _thin_out(store, connection, name, kept, now)
     if is_less:
         store.database.forget_deleted()
 
@@ -254,13 +260,13 @@ def _delete_unused(store: CheckpointStore, connection: Connection, thread_id: st
         change_with(connection, delete(values).where(own), values.c.digest, held - digests)
 
 
-def _kept(there: _Stored, rule: RetentionRule) -> dict[str, set[str]]:
+def _kept(there: _Stored, keep_last: int | None, since: datetime | None) -> dict[str, set[str]]:
     """Return the ids to keep, by namespace: first the graph's own, then its sub-graphs'."""
     kept: dict[str, set[str]] = {}
     roots: set[str] = set()
     newest = ""
     for ns, stored in sorted(there.items(), key=lambda pair: bool(pair[0])):
-        stays = _by_rule(stored, rule)
+        stays = _newest(stored, keep_last, since)
         if ":" in ns:
             # One run of a sub-graph. A namespace without task ids is a sub-graph's own memory for
             # the whole thread, however long ago it ran.
@@ -272,11 +278,12 @@ def _kept(there: _Stored, rule: RetentionRule) -> dict[str, set[str]]:
     return kept
 
 
-def _by_rule(stored: Sequence[StoredCheckpoint], rule: RetentionRule) -> set[str]:
-    if rule.keep_last == 0:
+def _newest(
+    stored: Sequence[StoredCheckpoint], keep_last: int | None, since: datetime | None
+) -> set[str]:
+    if keep_last == 0:
         return set()
-    young = stored if rule.keep_last is None else stored[-rule.keep_last :]
-    since = rule.since
+    young = stored if keep_last is None else stored[-keep_last:]
     stays = {
         one.id
         for one in young
