@@ -187,9 +187,8 @@ class CheckpointStore:
                 continue
             value = prepared.get(channel) or self._prepared(channel, given[channel])
             known, more, said = self._compared(value.messages, earlier)
-            near = earlier.numbers if earlier and not known else []
             is_main = channel == self.transcript_channel
-            numbers = writer.store(more, is_main=is_main, near=near) if more else []
+            numbers = writer.store(more, is_main=is_main) if more else []
             refs = to_ranges(numbers, known)
             if value.packed is None:
                 found[channel] = Value(refs, value.shape, said=said)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -85,7 +85,10 @@ class ThreadMessages:
             CorruptStoreError: When one is damaged or missing.
         """
         found: dict[int, BaseMessage] = {}
-        for number, said, proof, exact, has_own_id in _rows(connection, session, {*numbers}):
+        names = ("number", "message", "checksum", "exact", "has_own_id")
+        query = select(*(messages.c[name] for name in names)).where(messages.c.session == session)
+        rows = rows_with(connection, query, messages.c.number, {*numbers})
+        for number, said, proof, exact, has_own_id in rows:
             if exact is not None:
                 found[number] = self.codec.unpack(exact)
                 continue
@@ -125,9 +128,7 @@ class MessageWriter:
     _seqs: dict[str, int] = field(default_factory=dict)
     _new: list[TranscriptRow] = field(default_factory=list)
 
-    def store(
-        self, given: Sequence[BaseMessage], *, is_main: bool, near: Collection[int] = ()
-    ) -> list[int]:
+    def store(self, given: Sequence[BaseMessage], *, is_main: bool) -> list[int]:
         """Return the numbers of messages in their session; insert the new ones.
 
         The k-th message without an id in the list is the k-th stored one with the same content.
@@ -135,7 +136,6 @@ class MessageWriter:
         Args:
             given: The messages.
             is_main: Whether they are the transcript.
-            near: Numbers that probably include most of them.
         """
         # Encrypted messages do not belong in a transcript in plain text.
         is_transcript = is_main and self.thread.codec.is_plain
@@ -145,7 +145,7 @@ class MessageWriter:
             (self.thread.codec.digest(message), name if name and is_id(name) else None)
             for message, name in zip(given, names, strict=True)
         ]
-        places, last = self._known(keys, near)
+        places, last = self._known(keys)
         repeats = Counter[_Key]()
         numbers: list[int] = []
         rows: list[dict[str, Any]] = []
@@ -206,23 +206,13 @@ class MessageWriter:
         self.session.edits += len(changed)
         return self.thread.index.edited(self.connection, self.session, sorted(changed))
 
-    def _known(
-        self, keys: Sequence[_Key], near: Collection[int]
-    ) -> tuple[dict[_Key, list[_Place]], int]:
-        """Return where the session has messages, oldest first.
-
-        Returns:
-            The places by key and, if a message is missing, the session's highest number.
-        """
-        own = {"of": self.session.id}
+    def _known(self, keys: Sequence[_Key]) -> tuple[dict[_Key, list[_Place]], int]:
+        """Return where the session has messages, oldest first, and its highest number."""
         rows: dict[int, Any] = {}
-        if near and keys:
-            between = own | {"first": min(near), "last": max(near)}
-            rows = {row.number: row for row in self.connection.execute(_NEAR, between)}
-        there = {(bytes(r.digest), r.message_id) for r in rows.values() if r.has_own_id and r.seq}
-        for some in chunks(set(keys) - there):
+        for some in chunks(set(keys)):
             same = {"digests": [digest for digest, _ in some], "ids": [name for _, name in some]}
-            rows |= {row.number: row for row in self.connection.execute(_SAME, own | same)}
+            found = self.connection.execute(_SAME, {"of": self.session.id, **same})
+            rows |= {row.number: row for row in found}
         places: dict[_Key, list[_Place]] = defaultdict(list)
         self._seqs = {}
         for _, row in sorted(rows.items()):
@@ -351,8 +341,8 @@ def _give_to_heads(
 # --- statements
 
 
-def _lookups() -> tuple[Select[Any], Select[Any], Select[Any]]:
-    """Return statements for messages in a range, those with the same content, and hidden ones."""
+def _lookups() -> tuple[Select[Any], Select[Any]]:
+    """Return statements for messages with the same content or id, and for hidden ones."""
     table, own = messages.c, messages.c.session == bindparam("of")
     names = ("number", "seq", "is_shown", "message_id", "has_own_id", "digest")
     query = select(*(table[name] for name in names)).where(own)
@@ -363,26 +353,11 @@ def _lookups() -> tuple[Select[Any], Select[Any], Select[Any]]:
         table.number == newest,
     )
     hidden = select(table.number, table.seq).where(table.is_shown == text("0"), own)
-    return (
-        query.where(table.number.between(bindparam("first"), bindparam("last"))),
-        query.where(same),
-        hidden.where(table.seq.is_not(None)),
-    )
+    return query.where(same), hidden.where(table.seq.is_not(None))
 
 
 # Built once: building one takes longer than executing it.
 _ADOPT = update(messages).where(
     messages.c.session == bindparam("of"), messages.c.number == bindparam("at")
 )
-_NEAR, _SAME, _HIDDEN = _lookups()
-
-
-def _rows(connection: Connection, session: int, numbers: set[int]) -> Iterable[Any]:
-    """Return number, text, checksum and exact form of messages, and whether they have an id."""
-    names = ("number", "message", "checksum", "exact", "has_own_id")
-    query = select(*(messages.c[name] for name in names)).where(messages.c.session == session)
-    if numbers and max(numbers) - min(numbers) < 2 * len(numbers):  # almost all numbers of a range
-        own = messages.c.number.between(min(numbers), max(numbers))
-        rows = connection.execute(query.where(own)).all()
-        return rows if len(rows) == len(numbers) else (r for r in rows if r[0] in numbers)
-    return rows_with(connection, query, messages.c.number, numbers)
+_SAME, _HIDDEN = _lookups()

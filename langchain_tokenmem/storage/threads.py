@@ -162,12 +162,9 @@ def prune(
     """
     name = check_thread_id(thread_id)
     since = None if older_than is None else now - older_than
-
-    def kept(there: _Stored) -> dict[str, set[str]]:
-        return _kept(there, keep_last, since)
-
     with store.database.writing(f"Thread {name!r}", name) as connection:
-        is_less = _thin_out(store, connection, name, kept, now)
+        there = _checkpoints_of(store, connection, name)
+        is_less = _thin_out(store, connection, name, there, _kept(there, keep_last, since), now)
     if is_less:
         store.database.forget_deleted()
 
@@ -179,19 +176,17 @@ def delete_for_runs(store: CheckpointStore, run_ids: Sequence[str], *, now: date
         CorruptStoreError: When a checkpoint of these threads is damaged; nothing was deleted.
     """
     names = set(run_ids)
-
-    def others(there: _Stored) -> dict[str, set[str]]:
-        return {
-            ns: {one.id for one in stored if str(one.metadata.get("run_id") or "") not in names}
-            for ns, stored in there.items()
-        }
-
     with store.database.writing("The checkpoints of runs") as connection:
         of_runs = select(checkpoints.c.thread_id).where(checkpoints.c.run_id.in_(names))
         threads = connection.execute(of_runs.distinct()).scalars().all()
         lock_threads(connection, threads)
         for thread_id in threads:
-            _thin_out(store, connection, thread_id, others, now)
+            there = _checkpoints_of(store, connection, thread_id)
+            others = {
+                ns: {one.id for one in stored if str(one.metadata.get("run_id") or "") not in names}
+                for ns, stored in there.items()
+            }
+            _thin_out(store, connection, thread_id, there, others, now)
     if threads:
         store.database.forget_deleted()
 
@@ -210,7 +205,8 @@ def _thin_out(
     store: CheckpointStore,
     connection: Connection,
     thread_id: str,
-    choose: Callable[[_Stored], Mapping[str, Collection[str]]],
+    there: _Stored,
+    kept: Mapping[str, Collection[str]],
     now: datetime,
 ) -> bool:
     """Delete checkpoints of a thread, stray writes, and what nothing refers to anymore.
@@ -219,14 +215,13 @@ def _thin_out(
         store: The checkpoints.
         connection: In a write transaction that has locked the thread.
         thread_id: The thread.
-        choose: Returns the ids to keep, by namespace.
+        there: Its checkpoints.
+        kept: The ids to keep, by namespace.
         now: The current time.
 
     Returns:
         Whether anything was deleted.
     """
-    there = _checkpoints_of(store, connection, thread_id)
-    kept = choose(there)
     removed = [one for ns, stored in there.items() for one in stored if one.id not in kept[ns]]
     for one in removed:
         for table in (checkpoints, writes):

@@ -501,5 +501,6 @@ class TranscriptStore(SessionStore):
         self, session_id: str, user_id: str | None, now: datetime, first: int | None = None
     ) -> PageWriter:
         self._check_user(session_id, user_id)
+        self.index.make_ready()
         writing = partial(self._making, session_id, user_id)
-        return PageWriter(writing, self.index, session_id, now=now, first=first)
+        return PageWriter(writing, self.index, now, first, ImportReport(session_id))

@@ -127,7 +127,7 @@ class SessionPins:
 
     def pins(self) -> list[Pin]:
         """Return the pins, oldest first."""
-        held, _rows = self.store.conversation(self.session_id, user_id=self.user_id)
+        held = self.store.state(self.session_id, user_id=self.user_id)
         return [*(held.state or new_state()).get("pins", ())]
 
     def _message(self, number: int) -> BaseMessage:
@@ -154,7 +154,7 @@ def _changed(
     """
     store, name, user = session.store, session.session_id, session.user_id
     for _ in range(ATTEMPTS):
-        held, _rows = store.conversation(name, user_id=user)
+        held = store.state(name, user_id=user)
         before = held.state or new_state()
         state, outcome = change(before)
         if state is before or store.save_state(name, state, expected=held.version, user_id=user):
