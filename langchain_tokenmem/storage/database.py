@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -374,25 +373,15 @@ def in_pairs(
     """
     wanted = sorted(set(pairs))
     if connection.dialect.name == "postgresql":
-        return _in_arrays(one, other), {
-            "firsts": [first for first, _ in wanted],
-            "seconds": [second for _, second in wanted],
-        }
-    return _in_json(one, other), {"pairs": json.dumps(wanted)}
-
-
-@cache  # building them takes longer than looking up the pairs
-def _in_arrays(one: Any, other: Any) -> ColumnElement[bool]:
-    numbers = ARRAY(BigInteger)
-    sides = (func.unnest(bindparam(side, type_=numbers)) for side in ("firsts", "seconds"))
-    return tuple_(one, other).in_(select(*sides))
-
-
-@cache
-def _in_json(one: Any, other: Any) -> ColumnElement[bool]:
-    each = func.json_each(bindparam("pairs")).table_valued("value").c.value
-    pairs = select(func.json_extract(each, "$[0]"), func.json_extract(each, "$[1]"))
-    return tuple_(one, other).in_(pairs)
+        numbers = ARRAY(BigInteger)
+        sides = [func.unnest(bindparam(side, type_=numbers)) for side in ("firsts", "seconds")]
+        firsts, seconds = [first for first, _ in wanted], [second for _, second in wanted]
+        values: dict[str, Any] = {"firsts": firsts, "seconds": seconds}
+    else:
+        each = func.json_each(bindparam("pairs")).table_valued("value").c.value
+        sides = [func.json_extract(each, place) for place in ("$[0]", "$[1]")]
+        values = {"pairs": json.dumps(wanted)}
+    return tuple_(one, other).in_(select(*sides)), values
 
 
 def change_with(
