@@ -20,7 +20,7 @@ from langchain_tokenmem.storage import items
 from langchain_tokenmem.storage.database import Database, lock_threads, rows_with
 from langchain_tokenmem.storage.message_json import from_json, to_json
 from langchain_tokenmem.storage.search_index import SearchIndex
-from langchain_tokenmem.storage.sessions import MESSAGES, OF_USER, checked_id, find, time_text
+from langchain_tokenmem.storage.sessions import MESSAGES, OF_USER, UserRule, checked_id, time_text
 from langchain_tokenmem.storage.tables import fact, messages, sessions, set_fact, user_settings
 from langchain_tokenmem.storage.threads import delete_threads
 
@@ -47,7 +47,7 @@ _LAST_RUN = "expired_at"
 
 
 def erase(
-    connection: Connection, session_id: str | None, user_id: str | None
+    connection: Connection, users: UserRule, session_id: str | None, user_id: str | None
 ) -> tuple[dict[str, int], list[int]]:
     """Delete everything of a session or a user, checkpoints of their threads and notes included.
 
@@ -59,7 +59,7 @@ def erase(
         StoreError: When the session belongs to a sub-graph: it is deleted with its thread.
     """
     if session_id is not None:
-        find(connection, session_id, user_id)  # raises if it belongs to another user
+        users.find(connection, session_id, user_id)  # raises if it belongs to another user
         if (thread := thread_of(session_id)) != session_id:
             raise StoreError(
                 f"Session {session_id!r} belongs to a sub-graph, and nothing was deleted; erase "

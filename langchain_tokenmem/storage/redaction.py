@@ -29,8 +29,8 @@ from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.sessions import (
     MESSAGES,
     Session,
+    UserRule,
     checked_id,
-    find,
     save,
     sessions_of_thread,
 )
@@ -77,6 +77,7 @@ class RedactionScope:
         ScopeError: When not exactly one of them is named; a session's owner may be named, too.
     """
 
+    users: UserRule
     session_id: str | None = None
     user_id: str | None = None
     everywhere: bool = False
@@ -89,11 +90,11 @@ class RedactionScope:
         """Return the threads in scope.
 
         Raises:
-            ScopeError: When the session belongs to another user.
+            ScopeError: When the call may not see the session.
         """
         query = select(sessions.c.thread_id).distinct().order_by(sessions.c.thread_id)
         if self.session_id is not None:
-            find(connection, self.session_id, self.user_id)
+            self.users.find(connection, self.session_id, self.user_id)
             query = query.where(sessions.c.name == self.session_id)
         elif self.user_id is not None:
             query = query.where(sessions.c.user_id == checked_id(self.user_id, "user_id"))

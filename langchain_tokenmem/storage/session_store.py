@@ -115,11 +115,6 @@ class SessionStore(Closeable):
             if session is not found:
                 save(connection, session)
 
-    def _check_user(self, session_id: str | None, user_id: str | None) -> None:
-        if session_id is not None:
-            with self._reading(session_id, user_id):
-                pass
-
     def rows(
         self, session_id: str, *, user_id: str | None = None, include_superseded: bool = False
     ) -> list[TranscriptRow]:
