@@ -242,13 +242,12 @@ class CheckpointStore:
         with self.database.writing(str(at)) as connection:
             session = find_or_make(connection, thread_session(at.thread_id, at.ns), lock=True)
             writer = MessageWriter(self.messages, connection, session, now)
-            rows: dict[int, dict[str, Any]] = {}
             for place, (channel, value) in enumerate(prepared):
                 idx = WRITES_IDX_MAP.get(channel, place)
                 copies = [self.codec.copied(message) for message in value.messages]
                 numbers = writer.store(copies, is_main=False) if copies else []
                 body = [task_path, channel, to_ranges(numbers), value.shape]
-                rows[idx] = {
+                row = {
                     **vars(at),
                     "task_id": task_id,
                     "idx": idx,
@@ -256,10 +255,8 @@ class CheckpointStore:
                     "session": session.id,
                     "value": self.codec.pack(body),
                 }
-            # A new error or interrupt replaces the old one; a task's other writes never change.
-            for statement, is_special in ((KEEP_WRITE, False), (REPLACE_WRITE, True)):
-                if some := [row for idx, row in rows.items() if (idx < 0) == is_special]:
-                    connection.execute(statement, some)
+                # A new error or interrupt replaces the old one; other writes never change.
+                connection.execute(REPLACE_WRITE if idx < 0 else KEEP_WRITE, row)
             if later(session.active_at, now - _RECENT) != session.active_at:
                 save(connection, session, active_at=later(session.active_at, now))
 
