@@ -6,7 +6,6 @@ the same summary.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -167,9 +166,6 @@ def _changed(
 
 _POLL_S = 0.1
 """Seconds between two checks for another process's summary, for a call at the hard limit."""
-
-_NEVER = threading.Event()
-"""Never set: waiting for it replaces sleeping."""
 
 
 @dataclass(frozen=True)
@@ -406,7 +402,7 @@ class StoredSession:
             )
             if time.monotonic() > end or is_committed:
                 return False
-            _NEVER.wait(_POLL_S)
+            time.sleep(_POLL_S)
         return True
 
     def _without_incoming(self, request: TurnRequest) -> TurnRequest:
