@@ -20,7 +20,6 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from langchain_tokenmem.adapters.checkpoints.config import NamedId
 from langchain_tokenmem.adapters.checkpoints.saver import TokenMemorySaver
 from langchain_tokenmem.core.thread_names import check_thread_id, thread_session
 from langchain_tokenmem.errors import (
@@ -29,6 +28,7 @@ from langchain_tokenmem.errors import (
     StoreError,
     TokenMemoryError,
 )
+from langchain_tokenmem.storage.checkpoint_rows import NamedId
 from langchain_tokenmem.storage.codec import refused_types
 from langchain_tokenmem.storage.import_sources import history_engine, tables_in
 from langchain_tokenmem.storage.session_files import export_lines

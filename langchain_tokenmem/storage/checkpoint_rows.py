@@ -4,16 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
+from langchain_core.runnables import RunnableConfig
 from sqlalchemy import Connection, Select, bindparam, exists, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.storage.codec import Codec
 from langchain_tokenmem.storage.tables import checkpoints, values, writes
+
+
+class NamedId(str):
+    """The id of a checkpoint that a caller named, not one that was found at the head.
+
+    LangGraph passes the id from `get_tuple` to the `put` that follows. A run that started from a
+    named checkpoint intends a branch; one that started from the head does not.
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        """Return what a plain text would: a subclass of `str` may compare differently."""
+        return str(self) == other
+
+    def __ne__(self, other: object) -> bool:
+        return str(self) != other
+
+    __hash__ = str.__hash__
 
 
 @dataclass(frozen=True)
@@ -24,33 +44,21 @@ class Address:
     ns: str
     checkpoint_id: str | None = None
 
-    def of(self, checkpoint_id: str | None) -> Address:
-        """Return the address of another checkpoint in the namespace."""
-        return replace(self, checkpoint_id=checkpoint_id)
+    def config(self, *, is_named: bool = False) -> RunnableConfig:
+        """Return the config of LangGraph that names the checkpoint."""
+        name = str(self.checkpoint_id)
+        return {
+            "configurable": {
+                "thread_id": self.thread_id,
+                "checkpoint_ns": self.ns,
+                "checkpoint_id": NamedId(name) if is_named else name,
+            }
+        }
 
     def __str__(self) -> str:
         within = f", namespace {self.ns!r}" if self.ns else ""
         named = f", checkpoint {self.checkpoint_id!r}" if self.checkpoint_id else ""
         return f"Thread {self.thread_id!r}{within}{named}"
-
-
-@dataclass(frozen=True)
-class LoadedCheckpoint:
-    """A checkpoint as read from the database.
-
-    Attributes:
-        address: Where it is.
-        parent: Id of its parent.
-        checkpoint: The checkpoint with the values of its channels.
-        metadata: Its metadata.
-        writes: Its pending writes as task, channel and value, in order.
-    """
-
-    address: Address
-    parent: str | None
-    checkpoint: dict[str, Any]
-    metadata: dict[str, Any]
-    writes: list[tuple[str, str, Any]]
 
 
 class Value(NamedTuple):
@@ -71,7 +79,7 @@ class Value(NamedTuple):
     @property
     def numbers(self) -> list[int]:
         """The numbers of its messages."""
-        return from_ranges(self.refs)
+        return [*chain.from_iterable(range(first, last + 1) for first, last in self.refs)]
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,7 @@ class StoredCheckpoint:
     parent: str | None
     session: int
     fields: dict[str, Any]
-    metadata: dict[str, Any]
+    metadata: Any
     channels: dict[str, Value]
 
     @property
@@ -168,7 +176,7 @@ def referenced(connection: Connection, codec: Codec, session: int) -> tuple[set[
                 digests.add(value.digest)
     pending = select(writes.c.value).where(writes.c.session == session)
     for body in connection.execute(pending).scalars():
-        numbers.update(from_ranges(codec.unpack(body)[2]))
+        numbers.update(Value(codec.unpack(body)[2]).numbers)
     return numbers, digests
 
 
@@ -211,8 +219,3 @@ def to_ranges(numbers: Iterable[int], before: Iterable[Sequence[int]] = ()) -> l
         else:
             runs.append([number, number])
     return runs
-
-
-def from_ranges(runs: Iterable[Sequence[int]]) -> list[int]:
-    """Return the numbers that `to_ranges` was given."""
-    return [*chain.from_iterable(range(first, last + 1) for first, last in runs)]

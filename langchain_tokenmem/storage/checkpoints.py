@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from langchain_core.messages import BaseMessage
-from langgraph.checkpoint.base import WRITES_IDX_MAP, DeltaChannelHistory
+from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple, DeltaChannelHistory
 from sqlalchemy import Connection, insert, select, tuple_, update
 
 from langchain_tokenmem.core.pins import PINS_CHANNEL
@@ -27,7 +27,7 @@ from langchain_tokenmem.storage.checkpoint_rows import (
     VALUE,
     WRITES,
     Address,
-    LoadedCheckpoint,
+    NamedId,
     StoredCheckpoint,
     Value,
     errors_about,
@@ -35,7 +35,7 @@ from langchain_tokenmem.storage.checkpoint_rows import (
     says,
     to_ranges,
 )
-from langchain_tokenmem.storage.codec import MARK, Codec, attach, detach, is_plain
+from langchain_tokenmem.storage.codec import MARK, Codec, MarkTakenError, attach, detach, is_plain
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.message_json import moment_of
 from langchain_tokenmem.storage.sessions import find_or_make, later, save
@@ -88,18 +88,16 @@ class CheckpointStore:
         metadata: dict[str, Any],
         new_versions: Mapping[str, Any],
         *,
-        is_fork: bool,
         user_id: str | None = None,
         counts: bool = False,
     ) -> int:
         """Store a checkpoint.
 
         Args:
-            at: Its thread and namespace, and the id of its parent.
+            at: Its thread and namespace, and the id of its parent: a `NamedId` begins a branch.
             checkpoint: The checkpoint.
             metadata: Its metadata, without secrets.
             new_versions: The channels that changed.
-            is_fork: Whether the caller named the parent, to start a new branch.
             user_id: Owner of the thread.
             counts: Whether to count the checkpoints of its namespace.
 
@@ -107,6 +105,8 @@ class CheckpointStore:
             How many there are; 0 if it was stored already, or if they are not counted.
         """
         name, given = checkpoint["id"], checkpoint["channel_values"]
+        own, main = replace(at, checkpoint_id=name), self.transcript_channel
+        is_fork = isinstance(at.checkpoint_id, NamedId) or metadata.get("source") == "fork"
         if not is_plain(metadata):
             self.codec.checked(self.codec.pack(metadata, "The metadata"), "The metadata")
         prepared = {
@@ -120,15 +120,15 @@ class CheckpointStore:
             session = find_or_make(connection, thread_session(at.thread_id, at.ns), lock=True)
             if session.user_id is None and user_id:
                 session = find_or_make(connection, session.name, user_id)
-            own = at.of(name)
             around = {**vars(own), "parent": at.checkpoint_id}
             rows = connection.execute(AROUND, around).all()
             there = {row.checkpoint_id: row for row in rows}
             head, is_new = max(there, default=None), name not in there
             if head and is_new and not is_fork and (not at.checkpoint_id or rows[0].has_child):
                 self.on_conflict(
-                    f"{at.of(None)}: checkpoint {name!r} follows {at.checkpoint_id!r}, which "
-                    f"another run has continued from; the head is {head!r}."
+                    f"{replace(at, checkpoint_id=None)}: checkpoint {name!r} follows "
+                    f"{at.checkpoint_id!r}, which another run has continued from; the head is "
+                    f"{head!r}."
                 )
             parent = self.stored(there[at.checkpoint_id]) if at.checkpoint_id in there else None
             now = moment_of(checkpoint.get("ts")) or datetime.now(UTC)
@@ -148,9 +148,13 @@ class CheckpointStore:
                 connection.execute(insert(checkpoints), row)
             else:
                 connection.execute(update(checkpoints).where(*is_at(own)).values(row))
-            if head is None or name >= head:
+            if main in channels and self.codec.is_plain and (head is None or name >= head):
                 before = self.stored(there[head]) if head and head != at.checkpoint_id else parent
-                change = self._follow(writer, before, channels, is_branch=before is not parent)
+                was = before.channels.get(main) if before else None
+                change = writer.follow(
+                    *(was.numbers if was else [], channels[main].numbers),
+                    is_branch=before is not parent,
+                )
             pins = given.get(PINS_CHANNEL)
             if isinstance(pins, dict):
                 session.is_pinned = int(any(pins.values()))
@@ -158,22 +162,6 @@ class CheckpointStore:
             count = connection.execute(COUNT, vars(at)).scalar_one() if is_new and counts else 0
         self.messages.index.tell(change or Change("added"))
         return count
-
-    def _follow(
-        self,
-        writer: MessageWriter,
-        before: StoredCheckpoint | None,
-        channels: Mapping[str, Value],
-        *,
-        is_branch: bool,
-    ) -> Change | None:
-        """Update the transcript from the new head, which replaces `before`."""
-        name = self.transcript_channel
-        if name is None or name not in channels or not self.codec.is_plain:
-            return None
-        earlier = before.channels.get(name) if before else None
-        was = earlier.numbers if earlier else []
-        return writer.follow(was, channels[name].numbers, is_branch=is_branch)
 
     def _channels(
         self,
@@ -199,9 +187,8 @@ class CheckpointStore:
                 continue
             value = prepared.get(channel) or self._prepared(channel, given[channel])
             known, more, said = self._compared(value.messages, earlier)
-            near = earlier.numbers if earlier and not known else []
             is_main = channel == self.transcript_channel
-            numbers = writer.store(more, is_main=is_main, near=near) if more else []
+            numbers = writer.store(more, is_main=is_main) if more else []
             refs = to_ranges(numbers, known)
             if value.packed is None:
                 found[channel] = Value(refs, value.shape, said=said)
@@ -213,7 +200,11 @@ class CheckpointStore:
         return found
 
     def _prepared(self, channel: str, value: Any) -> _Prepared:
-        shape, found = detach(value)
+        found: list[BaseMessage] = []
+        try:
+            shape = detach(value, found)
+        except (MarkTakenError, RecursionError):
+            shape, found = value, []
         if shape is None or (found and type(shape) is dict and shape.keys() == {MARK}):
             return _Prepared(shape, found, None)
         what = f"Channel {channel!r}"
@@ -251,13 +242,12 @@ class CheckpointStore:
         with self.database.writing(str(at)) as connection:
             session = find_or_make(connection, thread_session(at.thread_id, at.ns), lock=True)
             writer = MessageWriter(self.messages, connection, session, now)
-            rows: dict[int, dict[str, Any]] = {}
             for place, (channel, value) in enumerate(prepared):
                 idx = WRITES_IDX_MAP.get(channel, place)
                 copies = [self.codec.copied(message) for message in value.messages]
                 numbers = writer.store(copies, is_main=False) if copies else []
                 body = [task_path, channel, to_ranges(numbers), value.shape]
-                rows[idx] = {
+                row = {
                     **vars(at),
                     "task_id": task_id,
                     "idx": idx,
@@ -265,20 +255,18 @@ class CheckpointStore:
                     "session": session.id,
                     "value": self.codec.pack(body),
                 }
-            # A new error or interrupt replaces the old one; a task's other writes never change.
-            for statement, is_special in ((KEEP_WRITE, False), (REPLACE_WRITE, True)):
-                if some := [row for idx, row in rows.items() if (idx < 0) == is_special]:
-                    connection.execute(statement, some)
+                # A new error or interrupt replaces the old one; other writes never change.
+                connection.execute(REPLACE_WRITE if idx < 0 else KEEP_WRITE, row)
             if later(session.active_at, now - _RECENT) != session.active_at:
                 save(connection, session, active_at=later(session.active_at, now))
 
     # --- reading
 
-    def get(self, at: Address) -> LoadedCheckpoint | None:
+    def get(self, at: Address) -> CheckpointTuple | None:
         """Return a checkpoint; without an id, the head of its namespace."""
         with self.database.reading(str(at)) as connection:
-            found = self.find(connection, at)
-            return None if found is None else self.loaded(connection, found)
+            found, is_named = self.find(connection, at), at.checkpoint_id is not None
+            return None if found is None else self.loaded(connection, found, is_named=is_named)
 
     def listed(
         self,
@@ -288,7 +276,7 @@ class CheckpointStore:
         checkpoint_id: str | None,
         before: str | None,
         metadata: Mapping[str, Any],
-    ) -> Iterator[LoadedCheckpoint]:
+    ) -> Iterator[CheckpointTuple]:
         """Yield checkpoints, newest first.
 
         Args:
@@ -343,11 +331,11 @@ class CheckpointStore:
             # A checkpoint may have been stored again under its own descendant.
             while one and one.parent and one.parent not in visited and remaining:
                 visited.add(one.parent)
-                one = self.find(connection, at.of(one.parent))
+                one = self.find(connection, replace(at, checkpoint_id=one.parent))
                 if one is None:
                     break
                 loaded = self.loaded(connection, one, among=remaining)
-                for write in reversed(loaded.writes):
+                for write in reversed(loaded.pending_writes or ()):
                     found[write[1]]["writes"].append(write)
                 for channel, value in loaded.checkpoint["channel_values"].items():
                     found[channel]["seed"] = value
@@ -375,8 +363,13 @@ class CheckpointStore:
         connection: Connection,
         one: StoredCheckpoint,
         among: Collection[str] | None = None,
-    ) -> LoadedCheckpoint:
-        """Return a checkpoint with the values and pending writes of all or some of its channels."""
+        *,
+        is_named: bool = True,
+    ) -> CheckpointTuple:
+        """Return a checkpoint with the values and pending writes of all or some of its channels.
+
+        Its config has a `NamedId`, unless it is the head and no id was named.
+        """
         with errors_about(one.address):
             held = {
                 name: self._value(connection, one.session, value, f"channel {name!r}")
@@ -392,11 +385,13 @@ class CheckpointStore:
                 value = self._value(connection, row.session, Value(refs, shape), what)
                 pending.append(((path, row.task_id, row.idx), (row.task_id, channel, value)))
         pending.sort(key=lambda pair: pair[0])
-        return LoadedCheckpoint(
-            one.address,
-            one.parent,
-            {**one.fields, "id": one.id, "channel_values": held},
+        parent = replace(one.address, checkpoint_id=one.parent)
+        whole: Any = {**one.fields, "id": one.id, "channel_values": held}  # as it was put
+        return CheckpointTuple(
+            one.address.config(is_named=is_named),
+            whole,
             one.metadata,
+            parent.config(is_named=True) if one.parent else None,
             [write for _, write in pending],
         )
 

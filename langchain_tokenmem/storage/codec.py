@@ -232,30 +232,20 @@ LOOKED_INTO = (_DeltaSnapshot, Overwrite, Send)
 _PLAIN = frozenset({type(None), bool, int, float, str})
 
 
-class _TakenError(Exception):
+class MarkTakenError(Exception):
     """A value contains the mark itself."""
 
 
-def detach(value: Any) -> tuple[Any, list[BaseMessage]]:
-    """Return a value with marks in place of its messages, and the messages in order.
+def detach(value: Any, found: list[BaseMessage]) -> Any:
+    """Return a value with marks in place of its messages, which are added to `found` in order.
 
     Lists, tuples, dicts, `Send`, `Overwrite` and the snapshots of delta channels are searched and
     copied: a node may change its state meanwhile, and what is checked must be what is stored.
     Messages inside other objects stay there. The value itself is not changed.
+
+    Raises:
+        MarkTakenError: When it contains the mark.
     """
-    found: list[BaseMessage] = []
-    try:
-        return _detached(value, found), found
-    except (_TakenError, RecursionError):
-        return value, []
-
-
-def attach(shape: Any, messages: Sequence[BaseMessage]) -> Any:
-    """Return the value that `detach` was given; without messages, it contains no marks."""
-    return _attached(shape, messages) if messages else shape
-
-
-def _detached(value: Any, found: list[BaseMessage]) -> Any:
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -265,18 +255,21 @@ def _detached(value: Any, found: list[BaseMessage]) -> Any:
             found += items
             return {MARK: [len(found) - len(items), len(found)]}
     if kind is dict and MARK in value:
-        raise _TakenError
+        raise MarkTakenError
     if _is_message(kind):
         found.append(value)
         return {MARK: len(found) - 1}
-    return mapped(value, lambda item: _detached(item, found))
+    return mapped(value, lambda item: detach(item, found))
 
 
-def _attached(shape: Any, messages: Sequence[BaseMessage]) -> Any:
+def attach(shape: Any, messages: Sequence[BaseMessage]) -> Any:
+    """Return the value that `detach` was given; without messages, it contains no marks."""
+    if not messages:
+        return shape
     if type(shape) is dict and MARK in shape:
         mark = shape[MARK]
         return messages[mark] if isinstance(mark, int) else list(messages[mark[0] : mark[1]])
-    return mapped(shape, lambda item: _attached(item, messages))
+    return mapped(shape, lambda item: attach(item, messages))
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -161,7 +160,7 @@ class Database:
         if self.is_sqlite and not self._is_memory:
             about = "Cleaning the log"
             with self._errors(about), self._open(about).connect() as connection:
-                _driver(connection).execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def rewrite(self) -> str | None:
         """Rewrite SQLite's file and truncate its log, so that no deleted text is readable.
@@ -180,12 +179,12 @@ class Database:
             self._only_writer(about),
             self._open(about).connect() as connection,
         ):
-            driver = _driver(connection)
-            driver.execute(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
-            driver.execute("VACUUM")
+            run = connection.exec_driver_sql
+            run(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
+            run("VACUUM")
             if self._is_memory:
                 return None
-            is_busy, *_ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            is_busy, *_ = run("PRAGMA wal_checkpoint(TRUNCATE)").one()
         if is_busy:
             return (
                 "another connection is reading, so that the -wal file keeps old pages: redact again"
@@ -200,9 +199,8 @@ class Database:
     def _transaction(self, engine: Engine, begin: str) -> Iterator[Connection]:
         with engine.begin() as connection:
             if self.is_sqlite:  # a listener could do this, too, but would slow down every statement
-                driver = _driver(connection)
-                driver.execute(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
-                driver.execute(begin)
+                connection.exec_driver_sql(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
+                connection.exec_driver_sql(begin)
             try:
                 yield connection
             except BaseException:
@@ -375,25 +373,15 @@ def in_pairs(
     """
     wanted = sorted(set(pairs))
     if connection.dialect.name == "postgresql":
-        return _in_arrays(one, other), {
-            "firsts": [first for first, _ in wanted],
-            "seconds": [second for _, second in wanted],
-        }
-    return _in_json(one, other), {"pairs": json.dumps(wanted)}
-
-
-@cache  # building them takes longer than looking up the pairs
-def _in_arrays(one: Any, other: Any) -> ColumnElement[bool]:
-    numbers = ARRAY(BigInteger)
-    sides = (func.unnest(bindparam(side, type_=numbers)) for side in ("firsts", "seconds"))
-    return tuple_(one, other).in_(select(*sides))
-
-
-@cache
-def _in_json(one: Any, other: Any) -> ColumnElement[bool]:
-    each = func.json_each(bindparam("pairs")).table_valued("value").c.value
-    pairs = select(func.json_extract(each, "$[0]"), func.json_extract(each, "$[1]"))
-    return tuple_(one, other).in_(pairs)
+        numbers = ARRAY(BigInteger)
+        sides = [func.unnest(bindparam(side, type_=numbers)) for side in ("firsts", "seconds")]
+        firsts, seconds = [first for first, _ in wanted], [second for _, second in wanted]
+        values: dict[str, Any] = {"firsts": firsts, "seconds": seconds}
+    else:
+        each = func.json_each(bindparam("pairs")).table_valued("value").c.value
+        sides = [func.json_extract(each, place) for place in ("$[0]", "$[1]")]
+        values = {"pairs": json.dumps(wanted)}
+    return tuple_(one, other).in_(select(*sides)), values
 
 
 def change_with(
@@ -403,11 +391,6 @@ def change_with(
     return sum(
         connection.execute(statement.where(column.in_(some))).rowcount for some in chunks(keys)
     )
-
-
-def _driver(connection: Connection) -> sqlite3.Connection:
-    driver: Any = connection.connection.dbapi_connection
-    return driver  # type: ignore[no-any-return]
 
 
 def _open_file(connection: Connection) -> tuple[str, int, int] | None:

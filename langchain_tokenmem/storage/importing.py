@@ -33,7 +33,7 @@ from langchain_tokenmem.storage.message_json import (
     to_json,
 )
 from langchain_tokenmem.storage.search_index import SearchIndex
-from langchain_tokenmem.storage.sessions import Session, checked_id, has_checkpoints, save_state
+from langchain_tokenmem.storage.sessions import Session, has_checkpoints, save_state
 from langchain_tokenmem.storage.tables import messages
 from langchain_tokenmem.storage.transcripts import add_wordings, append, hashes_of, hide, read_named
 
@@ -91,29 +91,23 @@ class PageMessage:
         return self.row.stored.id or ""
 
 
+@dataclass
 class PageWriter:
     """Appends pages of messages to one session; existing messages are not changed.
 
-    Args:
+    Attributes:
         writing: Opens a write transaction on the session and creates the session if needed.
         index: Indexes the new messages.
-        session_id: Id of the session.
         now: Time of messages without one.
         first: Number of the first message of a new session; None for any.
+        report: What was imported so far.
     """
 
-    def __init__(
-        self,
-        writing: Callable[[], AbstractContextManager[tuple[Connection, Session]]],
-        index: SearchIndex,
-        session_id: str,
-        *,
-        now: datetime,
-        first: int | None = None,
-    ) -> None:
-        index.make_ready()
-        self._writing, self._index, self._now, self._first = writing, index, now, first
-        self.report = ImportReport(checked_id(session_id))
+    writing: Callable[[], AbstractContextManager[tuple[Connection, Session]]]
+    index: SearchIndex
+    now: datetime
+    first: int | None
+    report: ImportReport
 
     def store(self, page: Sequence[PageMessage]) -> list[PageMessage]:
         """Store a page in one transaction; return those of its messages that the session has now.
@@ -122,21 +116,21 @@ class PageWriter:
             ScopeError: When the session belongs to another user.
             StoreError: When it is a thread with checkpoints.
         """
-        with self._writing() as (connection, session):
+        with self.writing() as (connection, session):
             if has_checkpoints(connection, session):
                 raise StoreError(
                     f"Session {session.name!r} is a thread with checkpoints; import into a session "
                     f"of another name, or give the messages to the graph: graph.update_state."
                 )
-            if self._first and not session.last_seq and session.state is None:
-                session.first_seq = session.words_from = session.vectors_from = self._first
-                session.last_seq = self._first - 1
+            if self.first and not session.last_seq and session.state is None:
+                session.first_seq = session.words_from = session.vectors_from = self.first
+                session.last_seq = self.first - 1
             wanted = _under_free_ids(connection, session, page)
             rows = [one.row for one in wanted]
-            added, _ = append(connection, session, rows, self._now, only_new=True)
-            change = self._index.appended(connection, session, added)
+            added, _ = append(connection, session, rows, self.now, only_new=True)
+            change = self.index.appended(connection, session, added)
             self._edit(connection, session, wanted)
-        self._index.tell(change)
+        self.index.tell(change)
         new = {row.message.id for row in added}
         self.report = replace(
             self.report,
@@ -175,7 +169,7 @@ class PageWriter:
             state: The state.
             settings: The settings.
         """
-        with self._writing() as (connection, session):
+        with self.writing() as (connection, session):
             own = (messages.c.session == session.id, messages.c.seq == session.first_seq)
             there = connection.execute(select(messages.c.message_id).where(*own)).scalar()
             if there != first_id:
@@ -198,10 +192,10 @@ class PageWriter:
             one = edited[row.message.id or ""]
             if not one.is_shown:
                 hide(connection, session, [row.seq])
-            add_wordings(connection, session, row.seq, one.others, self._now)
+            add_wordings(connection, session, row.seq, one.others, self.now)
         if changed:
             session.edits += len(changed)
-            self._index.edited(connection, session, [row.seq for row in changed])
+            self.index.edited(connection, session, [row.seq for row in changed])
 
 
 def _under_free_ids(

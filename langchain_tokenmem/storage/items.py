@@ -88,9 +88,8 @@ def sessions_changed_since(
 
 def _text(namespace: Namespace) -> str:
     """Return a namespace as text; that of a longer one starts with it, except for the bracket."""
-    text = to_json(list(namespace))[0]
-    _check_length(text, f"A namespace of {len(namespace)} labels", "fewer or shorter labels")
-    return text
+    what = f"A namespace of {len(namespace)} labels"
+    return _as_json(list(namespace), what, "fewer or shorter labels")
 
 
 def _labels(text: str) -> Namespace:
@@ -98,16 +97,16 @@ def _labels(text: str) -> Namespace:
 
 
 def _key_text(key: str) -> str:
-    text = to_json(key)[0]  # databases do not accept lone surrogates
-    _check_length(text, "A key", "a shorter one")
-    return text
+    return _as_json(key, "A key", "a shorter one")
 
 
-def _check_length(text: str, what: str, instead: str) -> None:
+def _as_json(name: Any, what: str, instead: str) -> str:
+    text = to_json(name)[0]  # databases do not accept lone surrogates
     if len(text) > _LONGEST:
         raise ConfigurationError(
             f"{what} has {len(text):,} characters, and {_LONGEST:,} are the most; use {instead}."
         )
+    return text
 
 
 def _under(prefix: Namespace) -> ColumnElement[bool]:

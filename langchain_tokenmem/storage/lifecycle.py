@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import BigInteger, Connection, delete, func, select, update
 
 from langchain_tokenmem.background import BackgroundRunner, wait_at_exit, wait_for
 from langchain_tokenmem.core.search_units import Change
@@ -20,7 +20,7 @@ from langchain_tokenmem.storage import items
 from langchain_tokenmem.storage.database import Database, lock_threads, rows_with
 from langchain_tokenmem.storage.message_json import from_json, to_json
 from langchain_tokenmem.storage.search_index import SearchIndex
-from langchain_tokenmem.storage.sessions import MESSAGES, OF_USER, checked_id, find, time_text
+from langchain_tokenmem.storage.sessions import MESSAGES, OF_USER, UserRule, checked_id, time_text
 from langchain_tokenmem.storage.tables import fact, messages, sessions, set_fact, user_settings
 from langchain_tokenmem.storage.threads import delete_threads
 
@@ -47,7 +47,7 @@ _LAST_RUN = "expired_at"
 
 
 def erase(
-    connection: Connection, session_id: str | None, user_id: str | None
+    connection: Connection, users: UserRule, session_id: str | None, user_id: str | None
 ) -> tuple[dict[str, int], list[int]]:
     """Delete everything of a session or a user, checkpoints of their threads and notes included.
 
@@ -59,7 +59,7 @@ def erase(
         StoreError: When the session belongs to a sub-graph: it is deleted with its thread.
     """
     if session_id is not None:
-        find(connection, session_id, user_id)  # raises if it belongs to another user
+        users.find(connection, session_id, user_id)  # raises if it belongs to another user
         if (thread := thread_of(session_id)) != session_id:
             raise StoreError(
                 f"Session {session_id!r} belongs to a sub-graph, and nothing was deleted; erase "
@@ -198,21 +198,6 @@ class ExpiryReport:
     is_dry_run: bool = False
 
 
-@dataclass(frozen=True)
-class _Thread:
-    """An inactive thread, or a session that is not a thread."""
-
-    id: str
-    messages: int
-    is_pinned: bool
-    is_kept: bool
-
-    @property
-    def stays(self) -> bool:
-        """Whether it is kept however long it is inactive."""
-        return self.is_pinned or self.is_kept
-
-
 def expire_inactive(
     database: Database,
     index: SearchIndex,
@@ -340,10 +325,11 @@ class AutomaticExpiry:
 
 def inactive_threads(
     connection: Connection, since: datetime, among: Collection[str] | None = None
-) -> list[_Thread]:
+) -> list[Any]:
     """Return the threads without activity since a time, in alphabetical order.
 
-    A session without any known activity is not returned.
+    A session without any known activity is not returned. A row has `id`, `messages`, `is_kept`, and
+    `stays` if it never expires.
 
     Args:
         connection: In a transaction.
@@ -351,9 +337,14 @@ def inactive_threads(
         among: The threads to check; None for all.
     """
     newest = func.max(sessions.c.active_at)
-    counted = func.sum(sessions.c.last_seq - sessions.c.first_seq + 1)
-    marks = (func.max(sessions.c.is_pinned), func.max(sessions.c.is_kept))
-    query = select(sessions.c.thread_id, counted, *marks).where(sessions.c.kind != OF_USER)
+    counted = func.sum(sessions.c.last_seq - sessions.c.first_seq + 1).cast(BigInteger)
+    query = select(
+        sessions.c.thread_id.label("id"),
+        counted.label("messages"),
+        func.max(sessions.c.is_kept).label("is_kept"),
+        func.max(sessions.c.is_kept + sessions.c.is_pinned).label("stays"),
+    )
+    query = query.where(sessions.c.kind != OF_USER)
     query = query.group_by(sessions.c.thread_id).having(newest < time_text(since))
     if among is None:  # by the index on times: grouping all sessions takes longer
         old = select(sessions.c.thread_id).where(sessions.c.active_at < time_text(since))
@@ -361,16 +352,14 @@ def inactive_threads(
         rows: Sequence[Any] = connection.execute(query).all()
     else:
         rows = rows_with(connection, query, sessions.c.thread_id, among)
-    found = [_Thread(row[0], int(row[1]), bool(row[2]), bool(row[3])) for row in sorted(rows)]
-    with_notes = items.sessions_changed_since(
-        connection, [namespace_label(one.id) for one in found], since
-    )
-    return [one for one in found if namespace_label(one.id) not in with_notes]
+    labels = {row.id: namespace_label(row.id) for row in rows}
+    with_notes = items.sessions_changed_since(connection, labels.values(), since)
+    return [row for row in sorted(rows) if labels[row.id] not in with_notes]
 
 
-def _batches(found: Sequence[_Thread]) -> Iterable[list[_Thread]]:
+def _batches(found: Sequence[Any]) -> Iterable[list[Any]]:
     """Yield threads in batches that one transaction can delete."""
-    batch: list[_Thread] = []
+    batch: list[Any] = []
     for one in found:
         held = sum(each.messages for each in batch) + one.messages
         if batch and (len(batch) == _MOST_SESSIONS or held > _MOST_MESSAGES):

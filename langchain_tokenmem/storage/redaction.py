@@ -14,7 +14,7 @@ from langchain_tokenmem.core.messages import digest_of
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import namespace_label
 from langchain_tokenmem.errors import CorruptStoreError, RedactionError, ScopeError
-from langchain_tokenmem.storage.checkpoint_rows import KEEP_VALUE, from_ranges, is_at, referenced
+from langchain_tokenmem.storage.checkpoint_rows import KEEP_VALUE, Value, is_at, referenced
 from langchain_tokenmem.storage.codec import Codec
 from langchain_tokenmem.storage.database import Database, change_with, lock_threads, rows_with
 from langchain_tokenmem.storage.message_json import (
@@ -29,8 +29,8 @@ from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.sessions import (
     MESSAGES,
     Session,
+    UserRule,
     checked_id,
-    find,
     save,
     sessions_of_thread,
 )
@@ -77,6 +77,7 @@ class RedactionScope:
         ScopeError: When not exactly one of them is named; a session's owner may be named, too.
     """
 
+    users: UserRule
     session_id: str | None = None
     user_id: str | None = None
     everywhere: bool = False
@@ -89,11 +90,11 @@ class RedactionScope:
         """Return the threads in scope.
 
         Raises:
-            ScopeError: When the session belongs to another user.
+            ScopeError: When the call may not see the session.
         """
         query = select(sessions.c.thread_id).distinct().order_by(sessions.c.thread_id)
         if self.session_id is not None:
-            find(connection, self.session_id, self.user_id)
+            self.users.find(connection, self.session_id, self.user_id)
             query = query.where(sessions.c.name == self.session_id)
         elif self.user_id is not None:
             query = query.where(sessions.c.user_id == checked_id(self.user_id, "user_id"))
@@ -255,9 +256,10 @@ class Redaction:
         own = values.c.session == session.id
         moved: dict[bytes, bytes] = {}
         for row in connection.execute(select(values).where(own)).all():
-            packed = self._packed(row.value, redactor)
-            if packed is None:
+            value = self._unpacked(row.value)
+            if (new := redactor.value(value)) is value:
                 continue
+            packed = self.codec.pack(new)
             digest = hashlib.blake2b(packed, digest_size=16).digest()
             moved[bytes(row.digest)] = digest
             self._note("checkpoint_values", session)
@@ -267,12 +269,12 @@ class Redaction:
         self._checkpoints(connection, session, redactor, moved, {*changed})
         for row in connection.execute(select(writes).where(writes.c.session == session.id)).all():
             # task path, channel, references of messages, the rest
-            packed = self._packed(row.value, redactor, lambda b: [*b[:3], redactor.value(b[3])])
-            if packed is not None:
+            *names, value = self._unpacked(row.value) or (None,)
+            if (new := redactor.value(value)) is not value:
                 self._note("checkpoint_writes", session)
                 at = (writes.c.task_id == row.task_id, writes.c.idx == row.idx)
                 mine = update(writes).where(*is_at(row, writes), *at)
-                connection.execute(mine.values(value=packed))
+                connection.execute(mine.values(value=self.codec.pack([*names, new])))
 
     def _checkpoints(
         self,
@@ -282,47 +284,36 @@ class Redaction:
         moved: Mapping[bytes, bytes],
         changed: set[int],
     ) -> None:
-        def redacted(body: Any) -> Any:
+        own = select(checkpoints).where(checkpoints.c.session == session.id)
+        for row in connection.execute(own).all():
+            before, body = redactor.found, self._unpacked(row.body)
+            if body is None:
+                continue
             fields, metadata, entries = body
             fields = {k: v if k in _NAMES else redactor.value(v) for k, v in fields.items()}
             metadata = {
                 k: v if k in _METADATA_NAMES else redactor.value(v) for k, v in metadata.items()
             }
-            new = {}
             for name, (refs, shape, digest, said) in entries.items():
                 # The hash of all messages would let a reader confirm a guess of the words.
-                kept = said if changed.isdisjoint(from_ranges(refs)) else None
-                new[name] = [refs, redactor.value(shape), moved.get(digest, digest), kept]
-            return [fields, metadata, new]
-
-        own = select(checkpoints).where(checkpoints.c.session == session.id)
-        for row in connection.execute(own).all():
-            before = redactor.found
-            packed = self._packed(row.body, redactor, redacted, always=bool(moved or changed))
-            if packed is None:
-                continue
+                kept = said if changed.isdisjoint(Value(refs).numbers) else None
+                entries[name] = [refs, redactor.value(shape), moved.get(digest, digest), kept]
             if redactor.found > before:
                 self._note("checkpoints", session)
+            elif not moved and not changed:
+                continue
+            packed = self.codec.pack([fields, metadata, entries])
             connection.execute(update(checkpoints).where(*is_at(row)).values(body=packed))
 
-    def _packed(
-        self,
-        packed: bytes,
-        redactor: Redactor,
-        how: Callable[[Any], Any] | None = None,
-        *,
-        always: bool = False,
-    ) -> bytes | None:
-        """Return a packed value without the words, or None if it has none or is unreadable."""
-        before = redactor.found
+    def _unpacked(self, packed: bytes) -> Any:
+        """Return a value, or None if it cannot be read."""
         try:
-            new = (how or redactor.value)(self.codec.unpack(packed))
+            return self.codec.unpack(packed)
         except CorruptStoreError:
             self.unread[
                 "values of checkpoints that this serializer cannot read: redact by the saver"
             ] += 1
             return None
-        return self.codec.pack(new) if always or redactor.found > before else None
 
     def _quotes(self, connection: Connection, own: Collection[Session], redactor: Redactor) -> None:
         """Drop blocks that quote the changed messages from the owner's other sessions."""

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine
 
 from langchain_tokenmem.background import Closeable, in_thread
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.messages import marks_of, role_of
+from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.session_settings import ScopedSettings, SessionSettings
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.state import MemoryState
@@ -114,11 +114,6 @@ class SessionStore(Closeable):
             yield connection, session
             if session is not found:
                 save(connection, session)
-
-    def _check_user(self, session_id: str | None, user_id: str | None) -> None:
-        if session_id is not None:
-            with self._reading(session_id, user_id):
-                pass
 
     def rows(
         self, session_id: str, *, user_id: str | None = None, include_superseded: bool = False
@@ -224,8 +219,7 @@ class SessionStore(Closeable):
         found = self.named(
             session_id, [message_id], user_id=user_id, include_superseded=include_superseded
         )
-        first = min(found, key=_version_of) if found else None
-        return None if first is None else first.message
+        return found[0].message if found else None
 
     aget = in_thread(get)
 
@@ -424,11 +418,6 @@ class SessionStore(Closeable):
             return kept_sessions(connection)
 
     akept_sessions = in_thread(kept_sessions)
-
-
-def _version_of(row: TranscriptRow) -> float:
-    """Return the version of a wording; the current one has no mark and is the last."""
-    return float(marks_of(row.message).get("superseded", "inf"))
 
 
 def _forget_chosen_mode(connection: Connection, session: Session) -> None:

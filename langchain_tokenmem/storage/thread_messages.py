@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -27,7 +27,7 @@ from langchain_tokenmem.core.argument_checks import BeforeStore, as_kept
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import is_id
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, StoreError
-from langchain_tokenmem.storage.checkpoint_rows import from_ranges, is_at, to_ranges
+from langchain_tokenmem.storage.checkpoint_rows import Value, is_at, to_ranges
 from langchain_tokenmem.storage.codec import Codec
 from langchain_tokenmem.storage.database import chunks, rows_with
 from langchain_tokenmem.storage.message_json import (
@@ -85,7 +85,10 @@ class ThreadMessages:
             CorruptStoreError: When one is damaged or missing.
         """
         found: dict[int, BaseMessage] = {}
-        for number, said, proof, exact, has_own_id in _rows(connection, session, {*numbers}):
+        names = ("number", "message", "checksum", "exact", "has_own_id")
+        query = select(*(messages.c[name] for name in names)).where(messages.c.session == session)
+        rows = rows_with(connection, query, messages.c.number, {*numbers})
+        for number, said, proof, exact, has_own_id in rows:
             if exact is not None:
                 found[number] = self.codec.unpack(exact)
                 continue
@@ -106,28 +109,26 @@ class ThreadMessages:
         return given
 
 
+@dataclass
 class MessageWriter:
     """Stores messages of one checkpoint; the caller saves the session.
 
-    Args:
+    Attributes:
         thread: How messages are stored.
         connection: In a write transaction.
         session: The session of the thread.
         now: Time of messages without one.
     """
 
-    def __init__(
-        self, thread: ThreadMessages, connection: Connection, session: Session, now: datetime
-    ) -> None:
-        self._thread, self._codec = thread, thread.codec
-        self._connection, self._session, self._now = connection, session, now
-        self._is_any_hidden = False
-        self._seqs: dict[str, int] = {}
-        self._new: list[TranscriptRow] = []
+    thread: ThreadMessages
+    connection: Connection
+    session: Session
+    now: datetime
+    _is_any_hidden: bool = False
+    _seqs: dict[str, int] = field(default_factory=dict)
+    _new: list[TranscriptRow] = field(default_factory=list)
 
-    def store(
-        self, given: Sequence[BaseMessage], *, is_main: bool, near: Collection[int] = ()
-    ) -> list[int]:
+    def store(self, given: Sequence[BaseMessage], *, is_main: bool) -> list[int]:
         """Return the numbers of messages in their session; insert the new ones.
 
         The k-th message without an id in the list is the k-th stored one with the same content.
@@ -135,17 +136,16 @@ class MessageWriter:
         Args:
             given: The messages.
             is_main: Whether they are the transcript.
-            near: Numbers that probably include most of them.
         """
         # Encrypted messages do not belong in a transcript in plain text.
-        is_transcript = is_main and self._codec.is_plain
+        is_transcript = is_main and self.thread.codec.is_plain
         names = [str(message.id) if message.id else "" for message in given]
         # None for an id that the column cannot store.
         keys = [
-            (self._codec.digest(message), name if name and is_id(name) else None)
+            (self.thread.codec.digest(message), name if name and is_id(name) else None)
             for message, name in zip(given, names, strict=True)
         ]
-        places, last = self._known(keys, near)
+        places, last = self._known(keys)
         repeats = Counter[_Key]()
         numbers: list[int] = []
         rows: list[dict[str, Any]] = []
@@ -164,15 +164,15 @@ class MessageWriter:
                 # Until now only a checkpoint had this message: add it to the transcript.
                 number = there[at].number
                 row = self._columns(message, key, number, is_transcript=True)
-                self._connection.execute(_ADOPT, {"of": self._session.id, "at": number, **row})
+                self.connection.execute(_ADOPT, {"of": self.session.id, "at": number, **row})
                 there[at] = _Place(number, row["seq"], row["is_shown"])
             self._is_any_hidden |= there[at].seq is not None and not there[at].is_shown
             numbers.append(there[at].number)
         if rows:
-            self._connection.execute(insert(messages), rows)
+            self.connection.execute(insert(messages), rows)
         if self._new:
-            self._session.active_at = later(self._session.active_at, self._now)
-            self._thread.index.appended(self._connection, self._session, self._new)
+            self.session.active_at = later(self.session.active_at, self.now)
+            self.thread.index.appended(self.connection, self.session, self._new)
             self._new = []
         return numbers
 
@@ -192,37 +192,27 @@ class MessageWriter:
         was, there = set(before[size:]), set(now[size:])
         changed: set[int] = set()
         if (added := there - was) and (is_branch or self._is_any_hidden):
-            rows = self._connection.execute(_HIDDEN, {"of": self._session.id}).all()
+            rows = self.connection.execute(_HIDDEN, {"of": self.session.id}).all()
             again = {number: seq for number, seq in rows if number in added}
             if again:
-                show(self._connection, self._session, again)
+                show(self.connection, self.session, again)
                 changed.update(again.values())
-        if self._thread.hides_removed and (gone := was - there):
+        if self.thread.hides_removed and (gone := was - there):
             removed = self._seqs_of(gone) - self._seqs_of(there)
-            hide(self._connection, self._session, removed)
+            hide(self.connection, self.session, removed)
             changed |= removed
         if not changed:
             return None
-        self._session.edits += len(changed)
-        return self._thread.index.edited(self._connection, self._session, sorted(changed))
+        self.session.edits += len(changed)
+        return self.thread.index.edited(self.connection, self.session, sorted(changed))
 
-    def _known(
-        self, keys: Sequence[_Key], near: Collection[int]
-    ) -> tuple[dict[_Key, list[_Place]], int]:
-        """Return where the session has messages, oldest first.
-
-        Returns:
-            The places by key and, if a message is missing, the session's highest number.
-        """
-        own = {"of": self._session.id}
+    def _known(self, keys: Sequence[_Key]) -> tuple[dict[_Key, list[_Place]], int]:
+        """Return where the session has messages, oldest first, and its highest number."""
         rows: dict[int, Any] = {}
-        if near and keys:
-            between = own | {"first": min(near), "last": max(near)}
-            rows = {row.number: row for row in self._connection.execute(_NEAR, between)}
-        there = {(bytes(r.digest), r.message_id) for r in rows.values() if r.has_own_id and r.seq}
-        for some in chunks(set(keys) - there):
+        for some in chunks(set(keys)):
             same = {"digests": [digest for digest, _ in some], "ids": [name for _, name in some]}
-            rows |= {row.number: row for row in self._connection.execute(_SAME, own | same)}
+            found = self.connection.execute(_SAME, {"of": self.session.id, **same})
+            rows |= {row.number: row for row in found}
         places: dict[_Key, list[_Place]] = defaultdict(list)
         self._seqs = {}
         for _, row in sorted(rows.items()):
@@ -239,41 +229,41 @@ class MessageWriter:
         what = f"Message {message.id}"
         kept, one = message, None
         if is_transcript:
-            if self._thread.before_store:
-                kept = as_kept(self._thread.before_store, [message])[0]
+            if self.thread.before_store:
+                kept = as_kept(self.thread.before_store, [message])[0]
             try:
                 one = EncodedMessage(kept, None if kept.id else str(uuid4()))
-                row = row_of(self._session, number, 0, one, self._now)
+                row = row_of(self.session, number, 0, one, self.now)
             except ConfigurationError:
                 one = None  # a transcript cannot hold it
         if one is None:
             row = dict.fromkeys(messages.c.keys()) | {
-                "session": self._session.id,
+                "session": self.session.id,
                 "number": number,
                 "is_shown": 0,
                 "message_id": key[1],
-                "created_at": self._now.isoformat(),
+                "created_at": self.now.isoformat(),
             }
         else:
             name: str = row["message_id"]
             seq = self._seqs.get(name) if message.id else None
             is_new = seq is None
             if seq is None:
-                seq = self._session.last_seq = self._session.last_seq + 1
+                seq = self.session.last_seq = self.session.last_seq + 1
                 moment = datetime.fromisoformat(row["created_at"])
                 self._new.append(TranscriptRow(seq, one.stored, moment, number=number))
             self._seqs[name] = seq
             row |= {"seq": seq, "is_shown": int(is_new)}
         row |= {"digest": key[0], "has_own_id": int(bool(message.id))}
         if one is None or kept is not message or not one.is_lossless:
-            row["exact"] = self._codec.checked(self._codec.pack(message, what), what)
+            row["exact"] = self.thread.codec.checked(self.thread.codec.pack(message, what), what)
         return row
 
     def _seqs_of(self, numbers: Collection[int]) -> set[int]:
         """Return the places of some messages in the transcript."""
-        own = (messages.c.session == self._session.id, messages.c.seq.is_not(None))
+        own = (messages.c.session == self.session.id, messages.c.seq.is_not(None))
         query = select(messages.c.seq).where(*own)
-        return {row.seq for row in rows_with(self._connection, query, messages.c.number, numbers)}
+        return {row.seq for row in rows_with(self.connection, query, messages.c.number, numbers)}
 
 
 # --- edits by the application
@@ -339,11 +329,11 @@ def _give_to_heads(
     heads = tuple_(*place, here.checkpoint_id).in_(newest.where(here.session == session.id))
     for row in connection.execute(select(checkpoints).where(heads)).all():
         fields, metadata, entries = codec.unpack(row.body)
-        for name, (refs, shape, digest, _said) in entries.items():
-            numbers = from_ranges(refs)
-            if not old.isdisjoint(numbers):
-                new = to_ranges(number if n in old else n for n in numbers)
-                entries[name] = [new, shape, digest, None]
+        for name, entry in entries.items():
+            value = Value(*entry)
+            if not old.isdisjoint(value.numbers):
+                new = to_ranges(number if n in old else n for n in value.numbers)
+                entries[name] = [*value._replace(refs=new, said=None)]
         body = codec.pack([fields, metadata, entries])
         connection.execute(update(checkpoints).where(*is_at(row)).values(body=body))
 
@@ -351,8 +341,8 @@ def _give_to_heads(
 # --- statements
 
 
-def _lookups() -> tuple[Select[Any], Select[Any], Select[Any]]:
-    """Return statements for messages in a range, those with the same content, and hidden ones."""
+def _lookups() -> tuple[Select[Any], Select[Any]]:
+    """Return statements for messages with the same content or id, and for hidden ones."""
     table, own = messages.c, messages.c.session == bindparam("of")
     names = ("number", "seq", "is_shown", "message_id", "has_own_id", "digest")
     query = select(*(table[name] for name in names)).where(own)
@@ -363,26 +353,11 @@ def _lookups() -> tuple[Select[Any], Select[Any], Select[Any]]:
         table.number == newest,
     )
     hidden = select(table.number, table.seq).where(table.is_shown == text("0"), own)
-    return (
-        query.where(table.number.between(bindparam("first"), bindparam("last"))),
-        query.where(same),
-        hidden.where(table.seq.is_not(None)),
-    )
+    return query.where(same), hidden.where(table.seq.is_not(None))
 
 
 # Built once: building one takes longer than executing it.
 _ADOPT = update(messages).where(
     messages.c.session == bindparam("of"), messages.c.number == bindparam("at")
 )
-_NEAR, _SAME, _HIDDEN = _lookups()
-
-
-def _rows(connection: Connection, session: int, numbers: set[int]) -> Iterable[Any]:
-    """Return number, text, checksum and exact form of messages, and whether they have an id."""
-    names = ("number", "message", "checksum", "exact", "has_own_id")
-    query = select(*(messages.c[name] for name in names)).where(messages.c.session == session)
-    if numbers and max(numbers) - min(numbers) < 2 * len(numbers):  # almost all numbers of a range
-        own = messages.c.number.between(min(numbers), max(numbers))
-        rows = connection.execute(query.where(own)).all()
-        return rows if len(rows) == len(numbers) else (r for r in rows if r[0] in numbers)
-    return rows_with(connection, query, messages.c.number, numbers)
+_SAME, _HIDDEN = _lookups()

@@ -56,19 +56,6 @@ _Stored = Mapping[str, Sequence[StoredCheckpoint]]
 """The checkpoints of a thread by namespace, oldest first."""
 
 
-@dataclass(frozen=True)
-class RetentionRule:
-    """Rule for which checkpoints are kept.
-
-    Attributes:
-        keep_last: How many of the newest in each namespace; None for all.
-        since: The oldest time; None for any. The head is kept, however old it is.
-    """
-
-    keep_last: int | None
-    since: datetime | None
-
-
 def delete_threads(
     connection: Connection, thread_ids: Iterable[str]
 ) -> tuple[Counter[str], list[int]]:
@@ -150,18 +137,34 @@ def copy_thread(store: CheckpointStore, source: str, target: str) -> None:
     store.messages.index.tell(Change("added"))
 
 
-def prune(store: CheckpointStore, thread_id: str, rule: RetentionRule, *, now: datetime) -> None:
-    """Delete the checkpoints of a thread that a rule does not keep.
+def prune(
+    store: CheckpointStore,
+    thread_id: str,
+    keep_last: int | None,
+    older_than: timedelta | None,
+    *,
+    now: datetime,
+) -> None:
+    """Delete the old checkpoints of a thread.
 
     What a kept checkpoint builds upon (the ancestors of a delta channel back to its snapshot)
     is kept, too. The transcript is never touched.
+
+    Args:
+        store: The checkpoints.
+        thread_id: The thread.
+        keep_last: How many of the newest to keep in each namespace; None for all.
+        older_than: Delete those above this age, except the head; None for any age.
+        now: The current time.
 
     Raises:
         CorruptStoreError: When a checkpoint of the thread is damaged; nothing was deleted.
     """
     name = check_thread_id(thread_id)
+    since = None if older_than is None else now - older_than
     with store.database.writing(f"Thread {name!r}", name) as connection:
-        is_less = _thin_out(store, connection, name, lambda there: _kept(there, rule), now)
+        there = _checkpoints_of(store, connection, name)
+        is_less = _thin_out(store, connection, name, there, _kept(there, keep_last, since), now)
     if is_less:
         store.database.forget_deleted()
 
@@ -173,19 +176,17 @@ def delete_for_runs(store: CheckpointStore, run_ids: Sequence[str], *, now: date
         CorruptStoreError: When a checkpoint of these threads is damaged; nothing was deleted.
     """
     names = set(run_ids)
-
-    def others(there: _Stored) -> dict[str, set[str]]:
-        return {
-            ns: {one.id for one in stored if str(one.metadata.get("run_id") or "") not in names}
-            for ns, stored in there.items()
-        }
-
     with store.database.writing("The checkpoints of runs") as connection:
         of_runs = select(checkpoints.c.thread_id).where(checkpoints.c.run_id.in_(names))
         threads = connection.execute(of_runs.distinct()).scalars().all()
         lock_threads(connection, threads)
         for thread_id in threads:
-            _thin_out(store, connection, thread_id, others, now)
+            there = _checkpoints_of(store, connection, thread_id)
+            others = {
+                ns: {one.id for one in stored if str(one.metadata.get("run_id") or "") not in names}
+                for ns, stored in there.items()
+            }
+            _thin_out(store, connection, thread_id, there, others, now)
     if threads:
         store.database.forget_deleted()
 
@@ -204,7 +205,8 @@ def _thin_out(
     store: CheckpointStore,
     connection: Connection,
     thread_id: str,
-    choose: Callable[[_Stored], Mapping[str, Collection[str]]],
+    there: _Stored,
+    kept: Mapping[str, Collection[str]],
     now: datetime,
 ) -> bool:
     """Delete checkpoints of a thread, stray writes, and what nothing refers to anymore.
@@ -213,14 +215,13 @@ def _thin_out(
         store: The checkpoints.
         connection: In a write transaction that has locked the thread.
         thread_id: The thread.
-        choose: Returns the ids to keep, by namespace.
+        there: Its checkpoints.
+        kept: The ids to keep, by namespace.
         now: The current time.
 
     Returns:
         Whether anything was deleted.
     """
-    there = _checkpoints_of(store, connection, thread_id)
-    kept = choose(there)
     removed = [one for ns, stored in there.items() for one in stored if one.id not in kept[ns]]
     for one in removed:
         for table in (checkpoints, writes):
@@ -254,13 +255,13 @@ def _delete_unused(store: CheckpointStore, connection: Connection, thread_id: st
         change_with(connection, delete(values).where(own), values.c.digest, held - digests)
 
 
-def _kept(there: _Stored, rule: RetentionRule) -> dict[str, set[str]]:
+def _kept(there: _Stored, keep_last: int | None, since: datetime | None) -> dict[str, set[str]]:
     """Return the ids to keep, by namespace: first the graph's own, then its sub-graphs'."""
     kept: dict[str, set[str]] = {}
     roots: set[str] = set()
     newest = ""
     for ns, stored in sorted(there.items(), key=lambda pair: bool(pair[0])):
-        stays = _by_rule(stored, rule)
+        stays = _newest(stored, keep_last, since)
         if ":" in ns:
             # One run of a sub-graph. A namespace without task ids is a sub-graph's own memory for
             # the whole thread, however long ago it ran.
@@ -272,11 +273,12 @@ def _kept(there: _Stored, rule: RetentionRule) -> dict[str, set[str]]:
     return kept
 
 
-def _by_rule(stored: Sequence[StoredCheckpoint], rule: RetentionRule) -> set[str]:
-    if rule.keep_last == 0:
+def _newest(
+    stored: Sequence[StoredCheckpoint], keep_last: int | None, since: datetime | None
+) -> set[str]:
+    if keep_last == 0:
         return set()
-    young = stored if rule.keep_last is None else stored[-rule.keep_last :]
-    since = rule.since
+    young = stored if keep_last is None else stored[-keep_last:]
     stays = {
         one.id
         for one in young

@@ -250,9 +250,8 @@ class TranscriptStore(SessionStore):
             StoreError: When the session is that of a sub-graph, which is deleted with its thread.
                 Nothing was deleted.
         """
-        self._check_user(session_id, user_id)
         with self.database.writing("Erasing", undo=dry_run) as connection:
-            counts, gone = erase(connection, session_id, user_id)
+            counts, gone = erase(connection, self._users, session_id, user_id)
         if dry_run:
             return counts
         self.database.forget_deleted()
@@ -308,9 +307,7 @@ class TranscriptStore(SessionStore):
         """
         redactor = partial(Redactor, what, replacement)
         redactor()  # raises if the arguments are invalid
-        scope = RedactionScope(session_id, user_id, everywhere)
-        self._check_user(session_id, user_id)
-        codec = Codec(serde)
+        scope, codec = RedactionScope(self._users, session_id, user_id, everywhere), Codec(serde)
         return Redaction(self.database, self.index, codec, scope, redactor, dry_run=dry_run).run()
 
     aredact = in_thread(redact)
@@ -337,8 +334,7 @@ class TranscriptStore(SessionStore):
             ScopeError: When no scope is named, or the session belongs to another user.
             CorruptStoreError: When a checkpoint cannot be read.
         """
-        scope = RedactionScope(session_id, user_id, everywhere)
-        self._check_user(session_id, user_id)
+        scope = RedactionScope(self._users, session_id, user_id, everywhere)
         return purge_superseded(self.database, Codec(serde), scope)
 
     apurge_superseded = in_thread(purge_superseded)
@@ -464,7 +460,8 @@ class TranscriptStore(SessionStore):
             ScopeError: When there is no such session, or it belongs to another user.
             CorruptStoreError: When a part of it is damaged.
         """
-        self._check_user(session_id, user_id)
+        with self._reading(session_id, user_id):
+            pass  # raises now, not at the first line
         return export_lines(self.database, session_id, user_id)
 
     def import_session(
@@ -500,6 +497,8 @@ class TranscriptStore(SessionStore):
     def _page_writer(
         self, session_id: str, user_id: str | None, now: datetime, first: int | None = None
     ) -> PageWriter:
-        self._check_user(session_id, user_id)
+        with self._reading(session_id, user_id):
+            pass  # raises now, before the source is read
+        self.index.make_ready()
         writing = partial(self._making, session_id, user_id)
-        return PageWriter(writing, self.index, session_id, now=now, first=first)
+        return PageWriter(writing, self.index, now, first, ImportReport(session_id))

@@ -6,7 +6,6 @@ the same summary.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -127,7 +126,7 @@ class SessionPins:
 
     def pins(self) -> list[Pin]:
         """Return the pins, oldest first."""
-        held, _rows = self.store.conversation(self.session_id, user_id=self.user_id)
+        held = self.store.state(self.session_id, user_id=self.user_id)
         return [*(held.state or new_state()).get("pins", ())]
 
     def _message(self, number: int) -> BaseMessage:
@@ -154,7 +153,7 @@ def _changed(
     """
     store, name, user = session.store, session.session_id, session.user_id
     for _ in range(ATTEMPTS):
-        held, _rows = store.conversation(name, user_id=user)
+        held = store.state(name, user_id=user)
         before = held.state or new_state()
         state, outcome = change(before)
         if state is before or store.save_state(name, state, expected=held.version, user_id=user):
@@ -167,9 +166,6 @@ def _changed(
 
 _POLL_S = 0.1
 """Seconds between two checks for another process's summary, for a call at the hard limit."""
-
-_NEVER = threading.Event()
-"""Never set: waiting for it replaces sleeping."""
 
 
 @dataclass(frozen=True)
@@ -406,7 +402,7 @@ class StoredSession:
             )
             if time.monotonic() > end or is_committed:
                 return False
-            _NEVER.wait(_POLL_S)
+            time.sleep(_POLL_S)
         return True
 
     def _without_incoming(self, request: TurnRequest) -> TurnRequest:

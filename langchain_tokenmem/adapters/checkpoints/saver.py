@@ -28,15 +28,12 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from langchain_tokenmem.adapters.checkpoints.config import (
-    RetentionPolicy,
     address_of,
-    config_of,
-    is_fork,
+    check_retention,
+    kept_by,
     kept_metadata,
     owner_of,
-    rule_of,
     text_of,
-    tuple_of,
 )
 from langchain_tokenmem.background import in_own_thread, in_thread
 from langchain_tokenmem.core.argument_checks import (
@@ -143,7 +140,8 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
             checked_several(metadata_keys, str, "metadata_keys", 'metadata_keys=["run_name"]')
         )
         self._has_warned = False
-        self._retention = RetentionPolicy(keep_last, older_than, prune_every)
+        check_retention(keep_last, older_than, prune_every)
+        self._keep_last, self._older_than, self._prune_every = keep_last, older_than, prune_every
         self.transcript_channel = transcript_channel
         self._before_store = checked_before_store(before_store)
         self._checkpoints = self._checkpoint_store()
@@ -209,21 +207,26 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
             checkpoint,
             kept_metadata(config, metadata, self._metadata_keys),
             new_versions,
-            is_fork=is_fork(config, metadata),
             user_id=owner_of(config),
-            counts=self._retention.is_set,
+            counts=self._keep_last is not None or self._older_than is not None,
         )
-        if count and self._retention.is_due(count):
-            self._prune_old(address.thread_id)
-        return config_of(Address(address.thread_id, address.ns, checkpoint["id"]))
+        if count:
+            self._prune_old(address.thread_id, count)
+        return Address(address.thread_id, address.ns, checkpoint["id"]).config()
 
     aput = in_thread(put)
 
-    def _prune_old(self, thread_id: str) -> None:
-        """Apply the policy; if that fails, the stored checkpoint stays."""
-        now = datetime.now(UTC)
+    def _prune_old(self, thread_id: str, count: int) -> None:
+        """Delete old checkpoints if it is time to; if that fails, the stored checkpoint stays.
+
+        The stored number decides, not a counter of this process, which may end after each turn.
+        """
+        extra = count - (self._keep_last or 0)
+        if extra <= 0 or extra % self._prune_every:
+            return
+        now, rule = datetime.now(UTC), (self._keep_last, self._older_than)
         try:
-            prune(self._checkpoints, thread_id, self._retention.rule(now), now=now)
+            prune(self._checkpoints, thread_id, *rule, now=now)
         except StoreError as error:
             logger.warning("Thread %r: old checkpoints were not removed: %s", thread_id, error)
 
@@ -283,11 +286,7 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
         Raises:
             CorruptStoreError: When a part of it is damaged or missing.
         """
-        address = address_of(config)
-        found = self._checkpoints.get(address)
-        if found is None:
-            return None
-        return tuple_of(found, is_named=address.checkpoint_id is not None)
+        return self._checkpoints.get(address_of(config))
 
     aget_tuple = in_thread(get_tuple)
 
@@ -320,8 +319,7 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
             before=(before or {}).get("configurable", {}).get("checkpoint_id"),
             metadata=filter or {},
         )
-        for one in islice(found, None if limit is None else max(0, limit)):
-            yield tuple_of(one, is_named=True)
+        yield from islice(found, None if limit is None else max(0, limit))
 
     async def alist(
         self,
@@ -413,9 +411,9 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
             CorruptStoreError: When a thread is damaged; nothing of it was deleted.
         """
         now = datetime.now(UTC)
-        rule = rule_of(strategy, keep_last, older_than, now)
+        kept = kept_by(strategy, keep_last, older_than)
         for thread_id in _many(thread_ids, "thread_ids"):
-            prune(self._checkpoints, thread_id, rule, now=now)
+            prune(self._checkpoints, thread_id, kept, older_than, now=now)
 
     aprune = in_thread(prune)
 
