@@ -210,6 +210,7 @@ def test_a_turn_that_waits_for_a_summary_asks_once():
         history = TokenMemoryChatHistory("s", memory=memory, store=store)
         history.add_messages(talk(3_300))
         assert history.messages
+        memory.close()  # on a busy machine the summary may end after the turn
         assert store.state("s").state["summary"]
     assert len(model.asked) == 1
 
