@@ -17,7 +17,7 @@ from langchain_core.messages import BaseMessage
 _TABLES: dict[str, dict[str, list[str]]] = tomllib.loads(
     files(__package__).joinpath("vocabulary.toml").read_text(encoding="utf-8")
 )
-_UNSPACED = ("zh", "ja", "signs")
+_UNSPACED = ("zh", "ja")
 """Lists whose words need no border, because no space ends them."""
 
 
