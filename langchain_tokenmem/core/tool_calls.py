@@ -1,4 +1,4 @@
-"""Tool calls and results in one form, before they are paired.
+"""Tool calls and results in one form, and each call with its result.
 
 Histories contain calls in several forms: valid and invalid, with or without an id, only in the
 content, as a legacy `function_call`; and results as tool messages, or as blocks of a human message.
@@ -162,6 +162,30 @@ def uniform_calls(
         else:
             found.append(message)
     return found
+
+
+PairedCalls = list[tuple[Any, ToolMessage | None]]
+"""Valid calls of a message, then invalid ones, each with its first result, or None."""
+
+
+def paired_calls(group: Sequence[BaseMessage]) -> Iterator[tuple[BaseMessage, PairedCalls]]:
+    """Yield the messages of a group that are no results, in one form, each with its calls.
+
+    Args:
+        group: An AI message with its calls and their results, as `core.messages.groups` gives it.
+    """
+    if len(group) == 1 and not isinstance(group[0], AIMessage):  # most groups
+        yield group[0], []
+        return
+    messages = uniform_calls(group)
+    results: dict[str, ToolMessage] = {}
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            results.setdefault(message.tool_call_id, message)
+    for message in messages:
+        if role_of(message) != "tool":
+            calls = calls_of(message) if isinstance(message, AIMessage) else []
+            yield message, [(call, results.get(call["id"])) for call in calls]
 
 
 def _uniform_call(message: AIMessage, profile: LegalityProfile) -> AIMessage:

@@ -10,7 +10,7 @@ from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from posixpath import normpath
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
+from langchain_core.messages import BaseMessage, ToolCall, ToolMessage
 
 from langchain_tokenmem.core.argument_checks import (
     checked,
@@ -19,8 +19,8 @@ from langchain_tokenmem.core.argument_checks import (
     described,
 )
 from langchain_tokenmem.core.facts.tool_results import TABLES, CallKind, kind_of_tool, path_of
-from langchain_tokenmem.core.messages import MARKS, Group, call_ids, marks_of
-from langchain_tokenmem.core.tool_calls import uniform_calls
+from langchain_tokenmem.core.messages import MARKS, Group, marks_of
+from langchain_tokenmem.core.tool_calls import paired_calls
 from langchain_tokenmem.core.tool_failures import exit_code_of, is_refused
 from langchain_tokenmem.core.turn_memory import (
     MARK,
@@ -208,6 +208,7 @@ def effects_of(
         project_root: Folder that paths are relative to; None if none is known.
 
     Example:
+        >>> from langchain_core.messages import AIMessage
         >>> call = {"name": "edit_file", "args": {"path": "./b.go"}, "id": "1"}
         >>> messages = [AIMessage("", tool_calls=[call]), ToolMessage("ok", tool_call_id="1")]
         >>> effects_of(messages, ToolKinds(), None)[0].changed
@@ -215,17 +216,11 @@ def effects_of(
     """
     if len(group) == 1:  # most groups: one message without calls
         return []
-    messages = uniform_calls(group)
-    results: dict[str, ToolMessage] = {}
-    for message in messages:
-        if isinstance(message, ToolMessage):
-            results.setdefault(message.tool_call_id, message)
     return [
-        _effect(call, message.id or "", results[key], kinds, project_root)
-        for message in messages
-        if isinstance(message, AIMessage)
-        for call, key in zip(message.tool_calls, call_ids(message), strict=False)
-        if key in results
+        _effect(call, message.id or "", result, kinds, project_root)
+        for message, calls in paired_calls(group)
+        for call, result in calls
+        if result is not None and isinstance(call["args"], dict)
     ]
 
 
