@@ -244,7 +244,7 @@ class ContextParts:
         held = self.blocks.get(message.id or "")
         block = text_of_block(held) if held else ""
         if block and not at_end:
-            message = with_block(message, block)
+            message = with_block(message, block, at_end=False)
         if texts:
             one_text = self.profile.one_text
             message = with_log(message, texts, at_end=at_end, one_text=one_text)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from langchain_tokenmem.core.block_types import joined_content
 from langchain_tokenmem.core.inserted_text import FENCES, without_fences
 from langchain_tokenmem.core.messages import call_ids, marked, marks_of, role_of
 from langchain_tokenmem.state import FailedCommand, TurnMemory
@@ -210,15 +211,12 @@ def format_message_for_provider(
 def with_turn_text(message: BaseMessage, text: str) -> BaseMessage:
     """Return a message with the text of its turn memory at the end, once."""
     content: Any = message.content
-    if isinstance(content, str):
-        if content.rstrip().endswith(text):
-            return message
-        words = without_turn_text(content)
-        return message.model_copy(update={"content": f"{words}\n\n{text}" if words else text})
-    last = content[-1] if content else None
-    if isinstance(last, dict) and str(last.get("text") or "").rstrip().endswith(text):
+    last = content[-1] if isinstance(content, list) and content else content
+    shown = last.get("text") if isinstance(last, dict) else last
+    if isinstance(shown, str) and shown.rstrip().endswith(text):
         return message
-    return message.model_copy(update={"content": [*content, {"type": "text", "text": text}]})
+    words = without_turn_text(content) if isinstance(content, str) else content
+    return message.model_copy(update={"content": joined_content([words, text])})
 
 
 def without_turn_text(text: str) -> str:
