@@ -40,7 +40,6 @@ from langchain_tokenmem.core.working_notes.sentence_rules import (
     assumption_in,
     constraints_in,
     decision_in,
-    may_choose,
     note_sentences,
     objective_in,
     reported_problem,
@@ -129,8 +128,7 @@ def _read_message(draft: NotesDraft, message: BaseMessage, root: str | None) -> 
         _read_user(draft, text, source)
     elif role == "ai":
         text = message_text(message)
-        if may_choose(text):
-            _read_choices(draft, [*note_sentences(text)], source, by_user=False)
+        _read_choices(draft, [*note_sentences(text)], source, by_user=False)
         _read_names_again(draft, text, source)
     else:
         return
@@ -182,12 +180,10 @@ def _read_choices(
     """Read decisions and assumptions of any speaker."""
     decision: Decision | None = None
     for sentence in sentences:
-        is_choice = may_choose(sentence)
-        if is_choice and (text := assumption_in(sentence)):
+        if text := assumption_in(sentence):
             draft.add("assumptions", draft.item(text, source))
         more = decision and _with_addition(decision, sentence)
-        if more is None and (is_choice or by_user):
-            more = decision_in(sentence, by_user=by_user)
+        more = more or decision_in(sentence, by_user=by_user)
         if more is not None:
             decision = more
             draft.add_decision(decision, source)
