@@ -85,18 +85,14 @@ def read_groups(
     Returns:
         The state; the same object if no message was new.
     """
-    unread = _unread(state["read_to"], list(groups))
-    if not unread:
-        return state
     draft = NotesDraft(state, limits)
     new: list[str] = []
-    for group, first_new in unread:
+    for group, first_new in _unread(state["read_to"], list(groups)):
         for message in group[first_new:]:
             if message.id:
                 new.append(message.id)
                 _read_message(draft, message, project_root)
-        if len(group) > 1:
-            _read_calls(draft, group, first_new, tools, project_root)
+        _read_calls(draft, group, first_new, tools, project_root)
     read_to = [*reversed(new), *state["read_to"]][:MAX_READ_TO]
     return {**draft.modes, "read_to": read_to} if new else state
 
