@@ -93,12 +93,11 @@ def merged_system(messages: list[BaseMessage]) -> BaseMessage | None:
     """Return all system messages as one, each text once; None if all are empty."""
     unique: dict[str, BaseMessage] = {}
     for message in messages:
-        if not text_of(message).strip():
-            continue
-        unique.setdefault(text_of(message) or repr(message.content), message)
+        unique.setdefault(text_of(message), message)
     merged: BaseMessage | None = None
-    for message in unique.values():
-        merged = message if merged is None else with_text(merged, message.content)
+    for text, message in unique.items():
+        if text.strip():
+            merged = message if merged is None else with_text(merged, message.content)
     return merged
 
 

@@ -98,8 +98,6 @@ def _beginning(parts: list[str], most: int) -> str:
     for place, part in enumerate(parts):
         longer = f"{head} {part}".lstrip()
         if len(longer) > most:
-            if _has_words(head):
-                break
             return _first_clauses(longer, most, is_last=place + 1 == len(parts))
         head = longer
         if _has_words(head):
