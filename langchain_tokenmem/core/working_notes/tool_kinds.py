@@ -394,17 +394,22 @@ class TurnMemorySettings:
                 return None
             return GroupOutcome(explicit=_with_plain_paths(explicit, self.project_root))
         memory, results = empty_memory(), []
-        nested = {
-            m.id: found for m in group.messages if (found := _of_sub_agent(m, self.project_root))
-        }
         for effect in self.effects(group.messages):
-            result = effect.result.id or ""
-            memories = [_memory_of(effect), *filter(None, [nested.pop(result, None)])]
-            if not all(map(is_empty, memories)):
-                results.append(result)
-                for one in memories:
-                    memory = joined(memory, one)
+            made = joined(_memory_of(effect), self._of_sub_agent(effect.result))
+            if not is_empty(made):
+                results.append(effect.result.id or "")
+                memory = joined(memory, made)
         return None if is_empty(memory) else GroupOutcome(memory, tuple(results))
+
+    def _of_sub_agent(self, result: ToolMessage) -> TurnMemory:
+        """Return the turn memory of a sub-agent: that in the marks or artifact of its result."""
+        places = [marks_of(result), result.artifact]
+        if isinstance(result.artifact, Mapping):
+            places.append(result.artifact.get(MARKS))
+        for place in places if result.status != "error" else ():
+            if isinstance(place, Mapping) and MARK in place:
+                return _with_plain_paths(as_turn_memory(place[MARK]), self.project_root)
+        return empty_memory()
 
 
 def _memory_of(effect: ToolEffect) -> TurnMemory:
@@ -412,19 +417,6 @@ def _memory_of(effect: ToolEffect) -> TurnMemory:
     if effect.command and effect.exit_code:
         failed.append({"command": effect.command, "exit_code": effect.exit_code})
     return {"files_changed": [*effect.changed], "failed_commands": failed}
-
-
-def _of_sub_agent(message: BaseMessage, project_root: str | None) -> TurnMemory | None:
-    """Return the turn memory of a sub-agent, which its result holds in the artifact, or a mark."""
-    if not isinstance(message, ToolMessage) or message.status == "error":
-        return None
-    places = [marks_of(message) if message.response_metadata else None, message.artifact]
-    if isinstance(message.artifact, Mapping):
-        places.append(message.artifact.get(MARKS))
-    for place in places:
-        if isinstance(place, Mapping) and MARK in place:
-            return _with_plain_paths(as_turn_memory(place[MARK]), project_root)
-    return None
 
 
 def _with_plain_paths(memory: TurnMemory, project_root: str | None) -> TurnMemory:
