@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.block_types import joined_content
 from langchain_tokenmem.core.inserted_text import FENCES, without_fences
@@ -100,9 +100,7 @@ def with_turn_mark(message: BaseMessage, memory: TurnMemory) -> BaseMessage:
 
 def is_final(message: BaseMessage) -> bool:
     """Return whether a message of the model may end a turn: it has content and no calls."""
-    if role_of(message) != "ai" or (isinstance(message, AIMessage) and call_ids(message)):
-        return False
-    return bool(message.content)
+    return role_of(message) == "ai" and not call_ids(message) and bool(message.content)
 
 
 def as_turn_memory(value: Any) -> TurnMemory:
@@ -197,11 +195,12 @@ def format_message_for_provider(
         A copy with the turn memory; the message itself if there is nothing to add.
 
     Example:
+        >>> from langchain_core.messages import AIMessage
         >>> memory = {"files_changed": ["b.go"], "failed_commands": []}
         >>> format_message_for_provider(AIMessage("Done."), memory).content
         'Done.\n\nTool memory:\n- Files changed: b.go'
     """
-    if role_of(message) != "ai" or (isinstance(message, AIMessage) and call_ids(message)):
+    if role_of(message) != "ai" or call_ids(message):
         return message
     given = marks_of(message).get(MARK) if turn_memory is None else turn_memory
     text = turn_memory_text(given) if given else ""
@@ -233,7 +232,7 @@ def without_echo(message: BaseMessage) -> BaseMessage:
     The same message is returned if there are none.
     """
     content: Any = message.content
-    if isinstance(message, HumanMessage | ToolMessage) or not content or role_of(message) != "ai":
+    if not content or role_of(message) != "ai":
         return message
     if isinstance(content, str):
         words: Any = without_turn_text(content)
