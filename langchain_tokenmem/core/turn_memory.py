@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
@@ -34,24 +34,28 @@ TurnMemoryShown = Literal["when_hidden", "always", "never"]
 all, or none."""
 
 
+def empty_memory() -> TurnMemory:
+    """Return an empty turn memory."""
+    return {"files_changed": [], "failed_commands": []}
+
+
 @dataclass(frozen=True, slots=True)
 class GroupOutcome:
     """Outcome of one group, as far as a turn memory records it.
 
     Attributes:
-        memory: Files that its calls changed, commands that failed; None if there are none.
+        memory: Files that its calls changed, commands that failed.
         results: Ids of the results that report it.
         explicit: Turn memory that the application has set, or None.
     """
 
-    memory: TurnMemory | None = None
+    memory: TurnMemory = field(default_factory=empty_memory)
     results: tuple[str, ...] = ()
     explicit: TurnMemory | None = None
 
 
-def empty_memory() -> TurnMemory:
-    """Return an empty turn memory."""
-    return {"files_changed": [], "failed_commands": []}
+NO_OUTCOME = GroupOutcome()
+"""Outcome of a group that a turn memory has nothing to report of; never modified."""
 
 
 def is_empty(memory: TurnMemory) -> bool:
