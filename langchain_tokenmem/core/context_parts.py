@@ -48,11 +48,6 @@ class GroupSizes:
     largest: int = 0
     message_count: int = 0
 
-    def times(self, ratio: float) -> GroupSizes:
-        """Return the sizes multiplied by a correction of the counts."""
-        tokens = tuple(round(ratio * size) for size in self.tokens)
-        return replace(self, tokens=tokens, largest=round(ratio * self.largest))
-
 
 @dataclass(frozen=True, slots=True)
 class RequestCounter:
