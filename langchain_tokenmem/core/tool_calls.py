@@ -232,13 +232,19 @@ def _named(call: Any, key: str, profile: LegalityProfile) -> Any:
 
 def _valid_call(call: Any) -> ToolCall:
     written = call.get("args") or ""
-    try:
-        args = json.loads(written)
-    except ValueError:
-        args = None
-    if not isinstance(args, dict):
+    args = object_in(written)
+    if args is None:
         args = {INVALID_ARGUMENTS: written}
     return ToolCall(name=call["name"], args=args, id=call["id"], type="tool_call")
+
+
+def object_in(written: str) -> dict[str, Any] | None:
+    """Return the JSON object that a model has written; None for any other text."""
+    try:
+        found = json.loads(written)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _without_function_call(message: AIMessage, legacy: Any, profile: LegalityProfile) -> AIMessage:
