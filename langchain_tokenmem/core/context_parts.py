@@ -40,13 +40,11 @@ class GroupSizes:
         shown: Each group as shown with the cuts.
         tokens: Tokens of each group as shown.
         largest: Tokens of the largest message that is not cut.
-        message_count: How many messages of the transcript the groups hold.
     """
 
     shown: tuple[tuple[BaseMessage, ...], ...] = ()
     tokens: tuple[int, ...] = ()
     largest: int = 0
-    message_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,6 @@ class RequestCounter:
                 shown,
                 tuple(sum(map(count, messages)) for messages in shown),
                 max(map(count, uncut), default=0),
-                sum(len(group.source.messages) for group in groups),
             )
             found = self.known_sizes[id(groups), id(cuts)] = (groups, cuts, sizes)
         return found[2]

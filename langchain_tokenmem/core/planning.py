@@ -121,7 +121,7 @@ def plan(
     """
     before = request_tokens(context)
     idle = Plan(None, context.cuts, 0, before, before)
-    messages = context.counter.group_sizes(context.tail, context.cuts).message_count
+    messages = sum(len(group.source.messages) for group in context.tail)
     due = _fold_reason(messages, before, budget, policy, force=force, is_cold=is_cold)
     if due is None and before <= budget.compact_tokens:
         return idle
