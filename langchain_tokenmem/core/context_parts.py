@@ -39,12 +39,10 @@ class GroupSizes:
     Attributes:
         shown: Each group as shown with the cuts.
         tokens: Tokens of each group as shown.
-        largest: Tokens of the largest message that is not cut.
     """
 
-    shown: tuple[tuple[BaseMessage, ...], ...] = ()
-    tokens: tuple[int, ...] = ()
-    largest: int = 0
+    shown: tuple[tuple[BaseMessage, ...], ...]
+    tokens: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +78,9 @@ class RequestCounter:
         """Return the sizes of groups under `cuts`."""
         found = self.known_sizes.get((id(groups), id(cuts)))
         if found is None:
-            count = self.message
             shown = tuple(apply_cuts(group.messages, cuts) for group in groups)
-            uncut = (m for group in groups for m in group.messages if (m.id or "") not in cuts)
-            sizes = GroupSizes(
-                shown,
-                tuple(sum(map(count, messages)) for messages in shown),
-                max(map(count, uncut), default=0),
-            )
+            tokens = tuple(sum(map(self.message, messages)) for messages in shown)
+            sizes = GroupSizes(shown, tokens)
             found = self.known_sizes[id(groups), id(cuts)] = (groups, cuts, sizes)
         return found[2]
 
