@@ -20,9 +20,9 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.messages import groups, role_of
 from langchain_tokenmem.core.working_notes.mode_profiles import LIMITS, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import read_groups
-from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
+from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 
-_KINDS = ToolKinds()
+_SETTINGS = TurnMemorySettings()
 
 
 def groups_in(path: Path) -> list[list[Sequence[BaseMessage]]]:
@@ -39,9 +39,7 @@ def read(conversation: Sequence[Sequence[BaseMessage]], *, in_steps: bool) -> No
     state = new_modes_state("code")
     ends = range(1, len(conversation) + 1) if in_steps else (len(conversation),)
     for end in ends:
-        state = read_groups(
-            state, conversation[:end], tools=_KINDS, project_root=None, limits=LIMITS
-        )
+        state = read_groups(state, conversation[:end], _SETTINGS, LIMITS)
 
 
 def measured(conversations: Sequence[Sequence[Sequence[BaseMessage]]], *, in_steps: bool) -> float:

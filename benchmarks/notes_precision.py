@@ -32,7 +32,7 @@ from langchain_tokenmem.core.facts.sentences import message_text
 from langchain_tokenmem.core.messages import groups, reference
 from langchain_tokenmem.core.working_notes.mode_profiles import LIMITS, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import read_groups
-from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
+from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.state import NoteItem
 
 SHEET = Path(__file__).with_name("notes_precision.csv")
@@ -101,9 +101,8 @@ def items_of(folder: Path) -> list[Drawn]:
         state = read_groups(
             new_modes_state(""),
             [group.messages for group in groups(messages)],
-            tools=ToolKinds(),
-            project_root=None,
-            limits=UNLIMITED,
+            TurnMemorySettings(),
+            UNLIMITED,
         )
         for section in SECTIONS:
             for item in state["sections"].get(section, []):

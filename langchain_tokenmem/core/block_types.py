@@ -7,6 +7,7 @@ November 2026.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,3 +122,16 @@ def blocks_of(content: str | list[Any]) -> list[Any]:
     if isinstance(content, str):
         return [text_block(content)] if content else []
     return [*content]
+
+
+def joined_content(parts: Sequence[str | list[Any]], *, as_blocks: bool = False) -> str | list[Any]:
+    """Return contents as one: as a text if all of them are texts, else as blocks.
+
+    Args:
+        parts: The contents, in order.
+        as_blocks: Whether texts become blocks, too.
+    """
+    texts = [part for part in parts if isinstance(part, str)]
+    if as_blocks or len(texts) < len(parts):
+        return [block for part in parts for block in blocks_of(part)]
+    return "\n\n".join(filter(None, texts))

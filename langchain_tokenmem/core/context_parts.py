@@ -39,19 +39,10 @@ class GroupSizes:
     Attributes:
         shown: Each group as shown with the cuts.
         tokens: Tokens of each group as shown.
-        largest: Tokens of the largest message that is not cut.
-        message_count: How many messages of the transcript the groups hold.
     """
 
-    shown: tuple[tuple[BaseMessage, ...], ...] = ()
-    tokens: tuple[int, ...] = ()
-    largest: int = 0
-    message_count: int = 0
-
-    def times(self, ratio: float) -> GroupSizes:
-        """Return the sizes multiplied by a correction of the counts."""
-        tokens = tuple(round(ratio * size) for size in self.tokens)
-        return replace(self, tokens=tokens, largest=round(ratio * self.largest))
+    shown: tuple[tuple[BaseMessage, ...], ...]
+    tokens: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +78,9 @@ class RequestCounter:
         """Return the sizes of groups under `cuts`."""
         found = self.known_sizes.get((id(groups), id(cuts)))
         if found is None:
-            count = self.message
             shown = tuple(apply_cuts(group.messages, cuts) for group in groups)
-            uncut = (m for group in groups for m in group.messages if (m.id or "") not in cuts)
-            sizes = GroupSizes(
-                shown,
-                tuple(sum(map(count, messages)) for messages in shown),
-                max(map(count, uncut), default=0),
-                sum(len(group.source.messages) for group in groups),
-            )
+            tokens = tuple(sum(map(self.message, messages)) for messages in shown)
+            sizes = GroupSizes(shown, tokens)
             found = self.known_sizes[id(groups), id(cuts)] = (groups, cuts, sizes)
         return found[2]
 
@@ -244,7 +229,7 @@ class ContextParts:
         held = self.blocks.get(message.id or "")
         block = text_of_block(held) if held else ""
         if block and not at_end:
-            message = with_block(message, block)
+            message = with_block(message, block, at_end=False)
         if texts:
             one_text = self.profile.one_text
             message = with_log(message, texts, at_end=at_end, one_text=one_text)

@@ -225,20 +225,16 @@ def _shortened(context: ContextParts) -> tuple[ShortenedMessage, ...]:
 
 
 def _recalled(context: ContextParts) -> tuple[RecalledBlock, ...]:
-    found = []
-    for group in (*context.kept, *context.tail):
-        for message in group.messages:
-            key = message.id or ""
-            if key in context.blocks:
-                block = context.blocks[key]
-                found.append(
-                    RecalledBlock(
-                        beside=reference(key),
-                        tokens=context.block_tokens(group),
-                        messages=tuple(block["ids"]),
-                        notes=block.get("kept_ids", {}),
-                        scores=block.get("scores", {}),
-                        named=tuple(block.get("named", ())),
-                    )
-                )
-    return tuple(found)
+    return tuple(
+        RecalledBlock(
+            beside=reference(message.id),
+            tokens=context.block_tokens(group),
+            messages=tuple(block["ids"]),
+            notes=block.get("kept_ids", {}),
+            scores=block.get("scores", {}),
+            named=tuple(block.get("named", ())),
+        )
+        for group in (*context.kept, *context.tail)
+        for message in group.messages
+        if (block := context.blocks.get(message.id or ""))
+    )

@@ -10,7 +10,7 @@ from typing import Any
 
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.inserted_text import PINS_FENCE, without_fences
+from langchain_tokenmem.core.inserted_text import PINS_FENCE, in_fence
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import Author, MemoryState, Pin
 
@@ -167,7 +167,7 @@ def _fenced(pins: Sequence[Pin]) -> str:
     for by, title in _TITLES.items():
         own = [pin for pin in pins if pin["by"] == by]
         lines += [title, *map(_line, own)] if own else []
-    return f"<{PINS_FENCE}>\n{without_fences(chr(10).join(lines))}\n</{PINS_FENCE}>"
+    return in_fence("\n".join(lines), PINS_FENCE)
 
 
 def _line(pin: Pin) -> str:

@@ -10,17 +10,15 @@ number of changes is bounded by the tokens added.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
 
-from langchain_core.messages import AIMessage, ToolMessage
-
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.inserted_text import log_texts
-from langchain_tokenmem.core.messages import calls_of, marks_of, role_of
+from langchain_tokenmem.core.messages import marks_of, role_of
 from langchain_tokenmem.core.request_options import TAIL_BATCH, Steps, SummaryPolicy
 from langchain_tokenmem.core.shortening import apply_cut, old_result_cut, without_arguments
 from langchain_tokenmem.core.size_caps import (
@@ -29,6 +27,7 @@ from langchain_tokenmem.core.size_caps import (
     request_tokens,
     shrink_to_target,
 )
+from langchain_tokenmem.core.tool_calls import paired_calls
 from langchain_tokenmem.state import Cut, SummaryEntry
 
 Reason = Literal["compact_at", "summarize_at", "limit", "tail", "manual", "cold"]
@@ -122,7 +121,7 @@ def plan(
     """
     before = request_tokens(context)
     idle = Plan(None, context.cuts, 0, before, before)
-    messages = context.counter.group_sizes(context.tail, context.cuts).message_count
+    messages = sum(len(group.source.messages) for group in context.tail)
     due = _fold_reason(messages, before, budget, policy, force=force, is_cold=is_cold)
     if due is None and before <= budget.compact_tokens:
         return idle
@@ -141,7 +140,15 @@ def plan(
     if (shown := context.rules.max_messages) is not None:
         # What no view shows any more is not recent: the next summary includes it.
         recent = max(recent, _window_start(context, shown))
-    return _plan_change(shorter, budget, idle, log, recent=recent, due=due)
+    folded = replace(_plan_fold(shorter, budget, log, recent=recent, due=due), before=before)
+    # The lines of the new entry may exceed the target: what is folded has no other place.
+    pays = _pays(before, folded.after, budget, entry=folded.log.entry_tokens)
+    if folded.fold and (due.forced or pays):
+        return folded
+    if due.reason == "limit" and folded.cuts != idle.cuts:
+        return replace(folded, reason="compact_at")
+    warning = "Little can be shortened or folded; the prefix stays until the limit forces it."
+    return idle if due.forced else replace(idle, warnings=(warning,))
 
 
 def _pays(before: int, after: int, budget: TokenBudget, *, entry: int = 0) -> bool:
@@ -184,28 +191,6 @@ def _fold_reason(
     return _FoldReason(reason, forced=is_own or is_cold, to_recent=is_own)
 
 
-def _plan_change(
-    shorter: ContextParts,
-    budget: TokenBudget,
-    idle: Plan,
-    log: LogForecast,
-    *,
-    recent: int,
-    due: _FoldReason,
-) -> Plan:
-    """Return the plan that folds groups, or the idle one if no change pays for itself."""
-    before = idle.before
-    folded = _plan_fold(shorter, budget, log, recent=recent, due=due)
-    # The lines of the new entry may exceed the target: what is folded has no other place.
-    pays = _pays(before, folded.after, budget, entry=folded.log.entry_tokens)
-    if folded.fold and (due.forced or pays):
-        return replace(folded, reason=due.reason, before=before)
-    if due.reason == "limit" and folded.cuts != idle.cuts:
-        return replace(folded, reason="compact_at", before=before)
-    warning = "Little can be shortened or folded; the prefix stays until the limit forces it."
-    return idle if due.forced else replace(idle, warnings=(warning,))
-
-
 def _recent_start(context: ContextParts, budget: TokenBudget) -> int:
     """Return the index of the first tail group of the recent share.
 
@@ -235,7 +220,7 @@ def _shorten_old_results(context: ContextParts, budget: TokenBudget, recent: int
     """Return the context with old tool results shortened, oldest first, down to the target."""
     excess = request_tokens(context) - budget.target_tokens
     cuts, count = dict(context.cuts), context.counter.message
-    kept = {*_kept_whole(context)}
+    kept = _kept_whole(context)
     for group in context.tail[:recent]:
         found: dict[str, Cut] = {}
         for message in group.messages:
@@ -257,23 +242,20 @@ def _shorten_old_results(context: ContextParts, budget: TokenBudget, recent: int
     return replace(context, cuts=cuts) if len(cuts) > len(context.cuts) else context
 
 
-def _kept_whole(context: ContextParts) -> Iterator[str]:
-    """Yield the ids of tool results to keep whole: the newest, and those of `whole_tools`."""
-    results: list[str] = []
-    for group in context.tail:
-        names = {
-            call["id"]: call["name"]
-            for message in group.messages
-            if isinstance(message, AIMessage)
-            for call in calls_of(message)
-        }
-        for message in group.messages:
-            if isinstance(message, ToolMessage):
-                results.append(message.id or "")
-                if (message.name or names.get(message.tool_call_id)) in context.rules.whole_tools:
-                    yield message.id or ""
-    if newest := context.rules.keep_results:
-        yield from results[-newest:]
+def _kept_whole(context: ContextParts) -> set[str]:
+    """Return the ids of tool results to keep whole: the newest, and those of `whole_tools`."""
+    whole, newest = context.rules.whole_tools, context.rules.keep_results
+    if not (whole or newest):
+        return set()
+    names = {
+        result.id or "": result.name or call["name"]
+        for group in context.tail
+        for _, calls in paired_calls(group.messages)
+        for call, result in calls
+        if result is not None
+    }
+    kept = {*[*names][-newest:]} if newest else set()
+    return kept | {key for key, name in names.items() if name in whole}
 
 
 def _plan_fold(
@@ -304,7 +286,7 @@ def _plan_fold(
     rest = fit_required(rest, budget, aside=change.tokens)
     visible = {message.id for group in (*rest.kept, *rest.tail) for message in group.messages}
     return Plan(
-        reason=None,
+        reason=due.reason,
         cuts={key: cut for key, cut in rest.cuts.items() if key in visible},
         fold=fold,
         before=0,

@@ -28,7 +28,7 @@ from langchain_tokenmem.core.block_types import (
     TEXT,
     UNSEEN_KEYS,
     BlockTypes,
-    blocks_of,
+    joined_content,
     text_block,
 )
 from langchain_tokenmem.core.messages import (
@@ -337,11 +337,7 @@ def _is_mergeable(first: BaseMessage, second: BaseMessage) -> bool:
 
 def _merged(first: BaseMessage, second: BaseMessage) -> BaseMessage:
     """Return two neighbours of one role as one message, with the id of the newer."""
-    content: Any
-    if isinstance(first.content, str) and isinstance(second.content, str):
-        content = "\n\n".join(part for part in (first.content, second.content) if part)
-    else:
-        content = [*blocks_of(first.content), *blocks_of(second.content)]
+    content = joined_content([first.content, second.content])
     extras = {**first.additional_kwargs, **second.additional_kwargs}
     update = {"content": content, "additional_kwargs": extras}
     return marked(second.model_copy(update=update), cut=True)  # not the words of the newer one

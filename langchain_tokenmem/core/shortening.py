@@ -23,7 +23,7 @@ from langchain_tokenmem.core.messages import (
     role_of,
     text_of,
 )
-from langchain_tokenmem.core.tool_calls import with_calls
+from langchain_tokenmem.core.tool_calls import object_in, with_calls
 from langchain_tokenmem.core.tool_failures import is_error
 from langchain_tokenmem.state import Cut
 
@@ -115,11 +115,8 @@ def _cut_text_args(written: str | None, most: int) -> str:
     """Return shortened arguments as a text: as JSON if they were JSON."""
     if not most or not written:
         return "{}"
-    try:
-        args = json.loads(written)
-    except ValueError:
-        args = None
-    if isinstance(args, dict):
+    args = object_in(written)
+    if args is not None:
         return json.dumps(_cut_args(args, most), ensure_ascii=False)
     return str(_cut_value(written, most))
 

@@ -100,9 +100,7 @@ def cap_messages(context: ContextParts, budget: TokenBudget) -> ContextParts:
     share, counter = message_cap(context, budget)
     cuts = {
         message.id or "": cut_to(message, share, counter.message, context.new_cut)
-        for found in (context.kept, context.tail)
-        if counter.group_sizes(found, context.cuts).largest > share
-        for group in found
+        for group in (*context.kept, *context.tail)
         for message in group.messages
         if (message.id or "") not in context.cuts and counter.message(message) > share
     }

@@ -1,4 +1,4 @@
-"""Tool calls and results in one form, before they are paired.
+"""Tool calls and results in one form, and each call with its result.
 
 Histories contain calls in several forms: valid and invalid, with or without an id, only in the
 content, as a legacy `function_call`; and results as tool messages, or as blocks of a human message.
@@ -164,6 +164,30 @@ def uniform_calls(
     return found
 
 
+PairedCalls = list[tuple[Any, ToolMessage | None]]
+"""Valid calls of a message, then invalid ones, each with its first result, or None."""
+
+
+def paired_calls(group: Sequence[BaseMessage]) -> Iterator[tuple[BaseMessage, PairedCalls]]:
+    """Yield the messages of a group that are no results, in one form, each with its calls.
+
+    Args:
+        group: An AI message with its calls and their results, as `core.messages.groups` gives it.
+    """
+    if len(group) == 1 and not isinstance(group[0], AIMessage):  # most groups
+        yield group[0], []
+        return
+    messages = uniform_calls(group)
+    results: dict[str, ToolMessage] = {}
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            results.setdefault(message.tool_call_id, message)
+    for message in messages:
+        if role_of(message) != "tool":
+            calls = calls_of(message) if isinstance(message, AIMessage) else []
+            yield message, [(call, results.get(call["id"])) for call in calls]
+
+
 def _uniform_call(message: AIMessage, profile: LegalityProfile) -> AIMessage:
     """Return an AI message in which each call has an id and a name."""
     legacy = message.additional_kwargs.get("function_call")
@@ -208,13 +232,19 @@ def _named(call: Any, key: str, profile: LegalityProfile) -> Any:
 
 def _valid_call(call: Any) -> ToolCall:
     written = call.get("args") or ""
-    try:
-        args = json.loads(written)
-    except ValueError:
-        args = None
-    if not isinstance(args, dict):
+    args = object_in(written)
+    if args is None:
         args = {INVALID_ARGUMENTS: written}
     return ToolCall(name=call["name"], args=args, id=call["id"], type="tool_call")
+
+
+def object_in(written: str) -> dict[str, Any] | None:
+    """Return the JSON object that a model has written; None for any other text."""
+    try:
+        found = json.loads(written)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _without_function_call(message: AIMessage, legacy: Any, profile: LegalityProfile) -> AIMessage:

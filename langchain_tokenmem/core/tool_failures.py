@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
 
@@ -62,7 +63,8 @@ _EXIT_CODES = ("exit_code", "exitcode", "returncode", "return_code", "exitCode",
 """Names under which an exit code is reported."""
 _NESTED = ("metadata", "result", "output", "data")
 """Keys of JSON objects that may contain the exit code of a result."""
-_MAX_JSON = 200_000
+MAX_JSON = 200_000
+"""Maximum characters of a result that is read as JSON."""
 _EXIT_EDGE = 600
 _LONGEST_LINE = 200
 _REPORT = re.compile(
@@ -147,9 +149,11 @@ def exit_code_of(message: ToolMessage) -> int | None:
     if code is not None:
         return code
     text = plain_result(message)
-    if text.startswith("{") and len(text) <= _MAX_JSON:
-        code = _code_in_json(text)
-        if code is not None:
+    found = json_in(text)
+    if isinstance(found, dict):
+        places = [found, *(found[key] for key in _NESTED if isinstance(found.get(key), dict))]
+        codes = (code for one in places if (code := _exit_code_in(one)) is not None)
+        if (code := next(codes, None)) is not None:
             return code
     lines = [*text[:_EXIT_EDGE].splitlines()[:1], *text[-_EXIT_EDGE:].rstrip().splitlines()[-1:]]
     return next((code for line in lines if (code := reported_code(line)) is not None), None)
@@ -174,12 +178,7 @@ def unwrapped(text: str) -> str:
         '3 rows'
     """
     for _ in range(_MAX_WRAPPERS):
-        if not text.startswith(("{", "[{")) or len(text) > _MAX_JSON:
-            return text
-        found: object = None
-        if _WRAPPED.search(text[:_EXIT_EDGE]):
-            with suppress(ValueError, RecursionError):
-                found = json.loads(text)
+        found = json_in(text) if _WRAPPED.search(text[:_EXIT_EDGE]) else None
         if isinstance(found, Mapping):
             if not found.keys() <= _WRAPPERS:
                 return text
@@ -193,9 +192,9 @@ def unwrapped(text: str) -> str:
     return text
 
 
-def _code_in_json(text: str) -> int | None:
-    with suppress(ValueError, RecursionError):
-        found = json.loads(text)
-        places = [found, *(found[key] for key in _NESTED if isinstance(found.get(key), dict))]
-        return next((code for one in places if (code := _exit_code_in(one)) is not None), None)
+def json_in(text: str) -> Any:
+    """Return the JSON object or list that a text is; None for a longer or any other text."""
+    if text[:1] in {"{", "["} and len(text) <= MAX_JSON:
+        with suppress(ValueError, RecursionError):
+            return json.loads(text)
     return None

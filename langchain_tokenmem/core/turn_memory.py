@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.block_types import joined_content
 from langchain_tokenmem.core.inserted_text import FENCES, without_fences
 from langchain_tokenmem.core.messages import call_ids, marked, marks_of, role_of
 from langchain_tokenmem.state import FailedCommand, TurnMemory
@@ -33,24 +34,28 @@ TurnMemoryShown = Literal["when_hidden", "always", "never"]
 all, or none."""
 
 
+def empty_memory() -> TurnMemory:
+    """Return an empty turn memory."""
+    return {"files_changed": [], "failed_commands": []}
+
+
 @dataclass(frozen=True, slots=True)
 class GroupOutcome:
     """Outcome of one group, as far as a turn memory records it.
 
     Attributes:
-        memory: Files that its calls changed, commands that failed; None if there are none.
+        memory: Files that its calls changed, commands that failed.
         results: Ids of the results that report it.
         explicit: Turn memory that the application has set, or None.
     """
 
-    memory: TurnMemory | None = None
+    memory: TurnMemory = field(default_factory=empty_memory)
     results: tuple[str, ...] = ()
     explicit: TurnMemory | None = None
 
 
-def empty_memory() -> TurnMemory:
-    """Return an empty turn memory."""
-    return {"files_changed": [], "failed_commands": []}
+NO_OUTCOME = GroupOutcome()
+"""Outcome of a group that a turn memory has nothing to report of; never modified."""
 
 
 def is_empty(memory: TurnMemory) -> bool:
@@ -99,9 +104,7 @@ def with_turn_mark(message: BaseMessage, memory: TurnMemory) -> BaseMessage:
 
 def is_final(message: BaseMessage) -> bool:
     """Return whether a message of the model may end a turn: it has content and no calls."""
-    if role_of(message) != "ai" or (isinstance(message, AIMessage) and call_ids(message)):
-        return False
-    return bool(message.content)
+    return role_of(message) == "ai" and not call_ids(message) and bool(message.content)
 
 
 def as_turn_memory(value: Any) -> TurnMemory:
@@ -196,11 +199,12 @@ def format_message_for_provider(
         A copy with the turn memory; the message itself if there is nothing to add.
 
     Example:
+        >>> from langchain_core.messages import AIMessage
         >>> memory = {"files_changed": ["b.go"], "failed_commands": []}
         >>> format_message_for_provider(AIMessage("Done."), memory).content
         'Done.\n\nTool memory:\n- Files changed: b.go'
     """
-    if role_of(message) != "ai" or (isinstance(message, AIMessage) and call_ids(message)):
+    if role_of(message) != "ai" or call_ids(message):
         return message
     given = marks_of(message).get(MARK) if turn_memory is None else turn_memory
     text = turn_memory_text(given) if given else ""
@@ -210,15 +214,12 @@ def format_message_for_provider(
 def with_turn_text(message: BaseMessage, text: str) -> BaseMessage:
     """Return a message with the text of its turn memory at the end, once."""
     content: Any = message.content
-    if isinstance(content, str):
-        if content.rstrip().endswith(text):
-            return message
-        words = without_turn_text(content)
-        return message.model_copy(update={"content": f"{words}\n\n{text}" if words else text})
-    last = content[-1] if content else None
-    if isinstance(last, dict) and str(last.get("text") or "").rstrip().endswith(text):
+    last = content[-1] if isinstance(content, list) and content else content
+    shown = last.get("text") if isinstance(last, dict) else last
+    if isinstance(shown, str) and shown.rstrip().endswith(text):
         return message
-    return message.model_copy(update={"content": [*content, {"type": "text", "text": text}]})
+    words = without_turn_text(content) if isinstance(content, str) else content
+    return message.model_copy(update={"content": joined_content([words, text])})
 
 
 def without_turn_text(text: str) -> str:
@@ -235,7 +236,7 @@ def without_echo(message: BaseMessage) -> BaseMessage:
     The same message is returned if there are none.
     """
     content: Any = message.content
-    if isinstance(message, HumanMessage | ToolMessage) or not content or role_of(message) != "ai":
+    if not content or role_of(message) != "ai":
         return message
     if isinstance(content, str):
         words: Any = without_turn_text(content)

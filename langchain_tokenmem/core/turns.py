@@ -17,6 +17,7 @@ from langchain_core.messages import BaseMessage
 from langchain_tokenmem.core.messages import Group, groups, is_spoken, marked, marks_of, role_of
 from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.core.turn_memory import (
+    NO_OUTCOME,
     GroupOutcome,
     empty_memory,
     is_empty,
@@ -80,12 +81,12 @@ class _Span:
     acts: bool = False
     results: list[str] = field(default_factory=list)
 
-    def add(self, group: Group, outcome: GroupOutcome | None) -> None:
+    def add(self, group: Group, outcome: GroupOutcome) -> None:
         """Add one more group of the turn."""
         if role_of(group.messages[0]) != "ai":  # a result without its call
             return
-        self.last, self.explicit = group.messages[0], outcome.explicit if outcome else None
-        if outcome is not None and outcome.memory is not None:
+        self.last, self.explicit = group.messages[0], outcome.explicit
+        if not is_empty(outcome.memory):
             self.memory = joined(self.memory, outcome.memory)
             self.acts = True
             self.results.extend(outcome.results)
@@ -148,9 +149,7 @@ class ShownTurns:
         for group in groups:
             if role_of(group.messages[0]) == "human" or _ends_turn(group):
                 running = empty_memory()
-            outcome = self.outcomes.get(group.last_id)
-            if outcome is not None and outcome.memory is not None:
-                running = joined(running, outcome.memory)
+            running = joined(running, self.outcomes.get(group.last_id, NO_OUTCOME).memory)
         gone = {message.id for group in groups for message in group.messages}
         calls = {turn.key: [key for key in turn.results if key not in gone] for turn in self.turns}
         done = {turn.key: turn.memory for turn in self.turns}
@@ -207,50 +206,42 @@ class ShownTurns:
                 found.append(self._finished(span, there))
                 span = _Span(group.messages[0].id or "")
                 continue
-            span.add(group, self.outcomes.get(group.last_id))
+            span.add(group, self.outcomes.get(group.last_id, NO_OUTCOME))
             if _ends_turn(group):
                 found.append(self._finished(span, there))
                 span = _Span()
         if span.opening:  # while it runs it is stored under the message that began it
             found.append(self._turn(span, span.opening, there, is_finished=False))
-        return [turn for turn in (*covered, *found) if turn is not None]
+        return [turn for turn in (*covered, *found) if turn and not is_empty(turn.memory)]
 
-    def _covered(self, visible: Iterable[Group]) -> tuple[str, list[TurnOutcome | None]]:
+    def _covered(self, visible: Iterable[Group]) -> tuple[str, list[TurnOutcome]]:
         """Return the id of the last covered, visible human message, and the turns."""
         opening, found = "", []
         for group in visible:
-            message = group.messages[0]
+            message, key = group.messages[0], group.messages[0].id or ""
             if role_of(message) == "human":
-                opening = message.id or ""
+                opening = key
             elif is_final(message):
-                found.append(self._visible(message, group))
+                explicit = self.outcomes.get(group.last_id, NO_OUTCOME).explicit
+                memory = self.kept["done"].get(key) if explicit is None else explicit
+                if memory is not None:
+                    found.append(TurnOutcome(key, memory, is_finished=True, is_hidden=True))
         return opening, found
-
-    def _visible(self, message: BaseMessage, group: Group) -> TurnOutcome | None:
-        """Return the turn of a covered message that stays visible."""
-        outcome = self.outcomes.get(group.last_id)
-        explicit = outcome.explicit if outcome else None
-        memory = explicit if explicit is not None else self.kept["done"].get(message.id or "")
-        if memory is None or is_empty(memory):
-            return None
-        return TurnOutcome(message.id or "", memory, is_finished=True, is_hidden=True)
 
     def _finished(self, span: _Span, there: set[str | None]) -> TurnOutcome | None:
         """Return a turn that the model has ended; also an interrupted one if these count."""
         last = span.last
         if last is None or not (is_final(last) or self.reading.include_partial):
             return None
-        if span.explicit is None:
-            return self._turn(span, last.id or "", there, is_finished=is_final(last))
-        if is_empty(span.explicit):
-            return None
-        hidden = span.is_cut or not span.acts
         key = last.id or ""
+        if span.explicit is None:
+            return self._turn(span, key, there, is_finished=is_final(last))
+        hidden = span.is_cut or not span.acts
         return TurnOutcome(key, span.explicit, True, hidden, tuple(span.results))
 
     def _turn(
         self, span: _Span, key: str, there: set[str | None], *, is_finished: bool
-    ) -> TurnOutcome | None:
+    ) -> TurnOutcome:
         """Return the turn with what is kept about removed calls."""
         memory, hidden, results = span.memory, span.is_cut, tuple(span.results)
         for kept_by in (key, span.opening):
@@ -259,8 +250,6 @@ class ShownTurns:
                 memory, hidden = united(kept, memory), True
                 results = tuple(dict.fromkeys((*calls, *results)))
                 break
-        if is_empty(memory):
-            return None
         return TurnOutcome(key, memory, is_finished, hidden, results)
 
 
@@ -276,9 +265,8 @@ def covered_turn(covered: Sequence[BaseMessage], reading: TurnMemorySettings) ->
     ends = (n for n in range(len(covered), 0, -1) if _begins_or_ends(covered[n - 1]))
     start = next(ends, 0)
     running = empty_memory()
-    for outcome in reading.outcomes(groups(covered[start:])).values() if covered else ():
-        if outcome.memory is not None:
-            running = joined(running, outcome.memory)
+    for outcome in reading.outcomes(groups(covered[start:])).values():
+        running = joined(running, outcome.memory)
     return {**NO_TURNS, "running": running}
 
 

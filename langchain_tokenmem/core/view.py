@@ -99,8 +99,6 @@ def fit_to_count(context: ContextParts) -> ContextParts:
         return not has_more_messages(marked.with_folded(fold))
 
     fold = min(bisect_left(range(newest + 1), True, key=fits), newest)
-    while fold < newest and not fits(fold):  # messages that a provider's rules add come and go
-        fold += 1
     left_out = context.left_out + _message_count(context, fold)
     return replace(marked.with_folded(fold), left_out=left_out)
 

@@ -86,16 +86,11 @@ def _ratio(
 def with_ratio(context: ContextParts, ratio: float) -> ContextParts:
     """Return a context whose counts are corrected by a ratio, replacing any other."""
     estimated = context.counter.estimated or context.counter
-    cuts = context.cuts
     corrected = RequestCounter(
         lambda message: round(ratio * estimated.message(message)),
         tools=round(ratio * estimated.tools),
         overhead=estimated.overhead,
         estimated=estimated,
-        known_sizes={
-            (id(groups), id(cuts)): (groups, cuts, estimated.group_sizes(groups, cuts).times(ratio))
-            for groups in (context.kept, context.tail)
-        },
     )
     return replace(context, counter=corrected)
 

@@ -124,13 +124,7 @@ class WorkingNotes:
         # Without a mode, reading continues if there was one: it may be switched back on.
         if self.mode or self.settings.mode or modes["read_to"]:
             groups = [group.source.messages for group in context.tail]
-            read = read_groups(
-                modes,
-                groups,
-                tools=self.settings.turns.tools,
-                project_root=self.settings.turns.project_root,
-                limits=mode.limits,
-            )
+            read = read_groups(modes, groups, self.settings.turns, mode.limits)
             if read is not modes:
                 read = _with_words(read, groups, context)
         if read["mode"] != self.name:
@@ -267,11 +261,6 @@ def with_covered_notes(
     messages = transcript()
     covered = spoken_messages(messages[: covered_end(messages, summary)])
     before = known or new_modes_state("" if asked is not None else mode.name)
-    modes = read_groups(
-        before,
-        [group.messages for group in groups(covered[-MOST_READ:])],
-        tools=settings.turns.tools,
-        project_root=settings.turns.project_root,
-        limits=mode.limits,
-    )
+    read = [group.messages for group in groups(covered[-MOST_READ:])]
+    modes = read_groups(before, read, settings.turns, mode.limits)
     return state if modes is before else {**state, "modes": modes}

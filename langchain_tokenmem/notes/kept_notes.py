@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.inserted_text import KEPT_FENCE, without_fences
+from langchain_tokenmem.core.inserted_text import KEPT_FENCE, in_fence
 from langchain_tokenmem.core.messages import role_of, text_of
 from langchain_tokenmem.notes.note import Note
 from langchain_tokenmem.state import Block, MemoryState
@@ -163,5 +163,4 @@ def _void_line(ids: Sequence[str]) -> str:
 
 
 def _fenced(lines: Sequence[str]) -> str:
-    body = without_fences("\n".join(lines))
-    return f"<{KEPT_FENCE}>\n{_ABOUT}\n{body}\n</{KEPT_FENCE}>"
+    return in_fence("\n".join(lines), KEPT_FENCE, f"{_ABOUT}\n")

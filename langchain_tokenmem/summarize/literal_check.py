@@ -15,6 +15,7 @@ from decimal import Decimal
 from itertools import pairwise
 
 from langchain_tokenmem.core.facts.sentences import Identifier, find_identifiers, kind_of
+from langchain_tokenmem.core.facts.tool_results import unescaped
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.tool_calls import tool_name
 from langchain_tokenmem.summarize.base import SummaryRequest
@@ -22,8 +23,6 @@ from langchain_tokenmem.summarize.prompts import render_message
 
 NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f_]\d+)*")
 
-_ESCAPED_SPACE = re.compile(r"\\+[nrt]")
-_ESCAPED_MARK = re.compile(r"\\+([\"'/`])")
 _THOUSANDS = re.compile(r"(?<=\d)[,'’_\u00a0\u202f](?=\d{3}(?!\d))")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[^\W\d_]+|\d+")
@@ -106,11 +105,8 @@ class KnownText:
 
 
 def plain(text: str) -> str:
-    """Return a text with one form of each character, and with the escapes of JSON undone."""
-    text = unicodedata.normalize("NFKC", text)
-    if "\\" not in text:
-        return text
-    return _ESCAPED_MARK.sub(r"\1", _ESCAPED_SPACE.sub(" ", text))
+    """Return a text on one line, with one form of each character, and without escapes of JSON."""
+    return unescaped(unicodedata.normalize("NFKC", text)).replace("\n", " ")
 
 
 def words_of(text: str) -> list[str]:

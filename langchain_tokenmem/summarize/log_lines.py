@@ -14,7 +14,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 
 from langchain_tokenmem.core.facts.sentences import (
     cues,
@@ -26,13 +26,13 @@ from langchain_tokenmem.core.facts.sentences import (
 from langchain_tokenmem.core.facts.tool_results import CallKind, kind_of_tool
 from langchain_tokenmem.core.messages import (
     REFERENCES,
-    call_ids,
+    groups,
     reference,
-    result_id,
     role_of,
     text_of,
 )
 from langchain_tokenmem.core.todos import todos_in
+from langchain_tokenmem.core.tool_calls import paired_calls
 from langchain_tokenmem.summarize.tool_calls import LENGTHS, MOST_READ, ToolCall, words_passed
 from langchain_tokenmem.summarize.whole_pieces import (
     forms_of,
@@ -110,26 +110,22 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
     only the last one has a piece, which counts those before it.
     """
     pieces: list[Piece | ToolCall] = []
-    open_calls: dict[str, ToolCall] = {}
     used: set[str] = set()
-    for message in messages:
-        role = role_of(message)
-        if role in {"human", "ai"}:
-            name = reference(message.id) if message.id else ""
-            text = prose(message_text(message))
-            used |= identifiers_in(text[:MOST_READ])
-            calls = _calls_of(message, name) if isinstance(message, AIMessage) else []
-            if piece := _spoken(text, role, name, has_calls=bool(calls)):
-                pieces.append(piece)
-            for key, call in calls:
-                used |= words_passed(call.args)
-                open_calls[key] = call
-                if not any(map(todos_in, call.args.values())):  # a list has its own place
-                    pieces.append(call)
-        elif isinstance(message, ToolMessage):
-            key = result_id(message) or ""
-            if key in open_calls:
-                open_calls.pop(key).ended(message)
+    for message, calls in (
+        pair for group in groups(messages) for pair in paired_calls(group.messages)
+    ):
+        role, name = role_of(message), reference(message.id) if message.id else ""
+        if role not in {"human", "ai"}:
+            continue
+        text = prose(message_text(message))
+        used |= identifiers_in(text[:MOST_READ])
+        if piece := _spoken(text, role, name, has_calls=bool(calls)):
+            pieces.append(piece)
+        for made, result in calls:
+            call = _call_of(made, name, result)
+            used |= words_passed(call.args)
+            if not any(map(todos_in, call.args.values())):  # a list has its own place
+                pieces.append(call)
     shown = [
         one if isinstance(one, Piece) else _piece_of(one, used) for one in _last_of_each(pieces)
     ]
@@ -139,13 +135,12 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
     return _joined(shown)
 
 
-def _calls_of(message: AIMessage, name: str) -> list[tuple[str, ToolCall]]:
-    valid = [(call["name"], call["args"]) for call in message.tool_calls]
-    invalid = [(call["name"], {"": call["args"]}) for call in message.invalid_tool_calls]
-    return [
-        (key, ToolCall(without_line_breaks(str(tool))[:60] or "tool", args, name))
-        for (tool, args), key in zip([*valid, *invalid], call_ids(message), strict=False)
-    ]
+def _call_of(made: Any, name: str, result: ToolMessage | None) -> ToolCall:
+    args = made["args"] if isinstance(made["args"], dict) else {"": made["args"]}
+    call = ToolCall(without_line_breaks(made["name"])[:60] or "tool", args, name)
+    if result is not None:
+        call.ended(result)
+    return call
 
 
 def _spoken(text: str, role: str, name: str, *, has_calls: bool) -> Piece | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,7 +22,7 @@ from langchain_tokenmem.core.facts.tool_results import (
     path_of,
     without_frame,
 )
-from langchain_tokenmem.core.tool_failures import plain_result
+from langchain_tokenmem.core.tool_failures import MAX_JSON, json_in, plain_result
 from langchain_tokenmem.summarize.whole_pieces import (
     beginning_of,
     cut_at_words,
@@ -51,7 +50,6 @@ _RULERS = "=*- \n"
 _HEADING = re.compile(r"\s*(?:[=#*-]{3,}|#+ )")
 """Beginning of a line over others, such as `=== STDOUT ===` and `## Result`."""
 _NO_ARGUMENTS = frozenset({"", "{}", "[]", "null"})
-_MAX_JSON = 200_000
 _MOST_SCALARS, _DEEPEST = 500, 8
 MOST_READ = 4_000
 """Characters of a message, or of a call's arguments, that are read for what was used."""
@@ -216,12 +214,11 @@ def _beginning(text: str, most: int) -> str:
 
 def _read(text: str) -> tuple[list[tuple[str, str]] | None, str]:
     """Return the keys and values of a result, None for a plain text; and its size."""
-    if text[:1] in {"{", "["} and len(text) <= _MAX_JSON:
-        with suppress(ValueError, RecursionError):
-            value = json.loads(text)
-            pairs = [*scalars_in(value)]
-            return pairs, _counted(len(value if isinstance(value, list) else pairs), "value")
-    lines = [line for line in text[:_MAX_JSON].splitlines() if line.strip()]
+    value = json_in(text)
+    if value is not None:
+        pairs = [*scalars_in(value)]
+        return pairs, _counted(len(value if isinstance(value, list) else pairs), "value")
+    lines = [line for line in text[:MAX_JSON].splitlines() if line.strip()]
     records = [match for line in lines if (match := _RECORD.fullmatch(line))]
     if len(records) > max(2, _RECORDS_SHARE * len(lines)):
         count = sum(line.startswith("- ") for line in lines)

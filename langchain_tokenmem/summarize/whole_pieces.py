@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from langchain_tokenmem.core.facts.sentences import ABBREVIATION
+from langchain_tokenmem.core.facts.sentences import goes_on
 
 FEWEST_WORDS = 8
 """Minimum words of the shortest form of a message, or all if it has fewer."""
@@ -47,7 +47,7 @@ def _pieces(text: str, ends: re.Pattern[str]) -> Iterator[str]:
     start = 0
     for match in ends.finditer(text):
         if "\n" not in match[0]:
-            if match[0].startswith(".") and _goes_on(text, match):
+            if goes_on(text, match):
                 continue
             is_short = match.end() - start <= _LONGEST_OPEN
             if is_short and is_open(text[start : match.end()]):
@@ -57,13 +57,6 @@ def _pieces(text: str, ends: re.Pattern[str]) -> Iterator[str]:
         start = match.end()
     if piece := without_line_breaks(text[start:]):
         yield piece
-
-
-def _goes_on(text: str, period: re.Match[str]) -> bool:
-    """Return whether a sentence continues after a period, such as that of an abbreviation."""
-    rest = text[period.end() : period.end() + 2].lstrip()
-    before = text[max(0, period.start() - 8) : period.start()]
-    return rest[:1].islower() or bool(ABBREVIATION.search(before))
 
 
 def is_open(piece: str) -> bool:
@@ -105,8 +98,6 @@ def _beginning(parts: list[str], most: int) -> str:
     for place, part in enumerate(parts):
         longer = f"{head} {part}".lstrip()
         if len(longer) > most:
-            if _has_words(head):
-                break
             return _first_clauses(longer, most, is_last=place + 1 == len(parts))
         head = longer
         if _has_words(head):

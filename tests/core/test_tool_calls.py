@@ -47,8 +47,11 @@ def test_a_cut_reply_with_a_valid_and_an_invalid_call_keeps_both_with_their_resu
 
 
 @pytest.mark.parametrize("profile", ["common", *STRICT])
-def test_long_arguments_that_are_no_json_are_cut_and_stay_answered(profile):
-    call = AIMessage("", invalid_tool_calls=[invalid(args='{"text": "' + "word " * 4_000)], id="a")
+@pytest.mark.parametrize(
+    "args", ['{"text": "' + "word " * 4_000, "[" * 20_000], ids=["cut", "deep"]
+)
+def test_long_arguments_that_are_no_json_are_cut_and_stay_answered(profile, args):
+    call = AIMessage("", invalid_tool_calls=[invalid(args=args)], id="a")
     memory = TokenMemory(TokenBudget(context_window=2_000), request=RequestRules(legality=profile))
     view = memory.view([GO, call, ToolMessage("not JSON", tool_call_id="bad", id="t"), NEXT])
     check_results(view.messages[1:])

@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    FunctionMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 
 from langchain_tokenmem.core.facts.sentences import message_text, prose
 from langchain_tokenmem.core.messages import reference
@@ -166,6 +173,20 @@ def test_what_is_said_beside_a_call_is_left_out_unless_it_found_something() -> N
 def test_a_failure_is_told_as_a_failure(result: str) -> None:
     [line] = lines(*call("bash", result, command="make all"))
     assert line.startswith("bash make all → failed: ")
+
+
+def test_a_result_in_any_form_follows_its_call() -> None:
+    asked, _ = call("count_orders", "", state="open")
+    block = {"type": "tool_result", "tool_use_id": asked.tool_calls[0]["id"]}
+    in_a_block = HumanMessage([{**block, "content": "17 orders are open"}])
+    legacy = {"function_call": {"name": "count_orders", "arguments": '{"state": "closed"}'}}
+    found = lines(
+        asked,
+        in_a_block,
+        AIMessage("", additional_kwargs=legacy),
+        FunctionMessage("9 orders are closed", name="count_orders"),
+    )
+    assert found == ["count_orders open → 17 orders are open; closed → 9 orders are closed"]
 
 
 def test_a_status_and_an_exit_code_are_failures_whatever_the_text_says() -> None:

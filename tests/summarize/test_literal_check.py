@@ -180,3 +180,7 @@ def test_condensed_entries_may_say_only_what_stood_in_them():
     model = Scripted(answer=lambda _messages: f"{GOOD}\n{MADE_UP}")
     request = SummaryRequest(entries, 300, count, condenses=True)
     assert ModelSummarizer(model).summarize(request).text == GOOD
+
+
+def test_a_long_run_of_backslashes_costs_no_more_than_other_text() -> None:
+    assert unknown_literals("- `a.py` is new", KnownText(["a.py" + "\\" * 200_000])) == []

@@ -17,7 +17,7 @@ from langchain_core.messages import BaseMessage
 _TABLES: dict[str, dict[str, list[str]]] = tomllib.loads(
     files(__package__).joinpath("vocabulary.toml").read_text(encoding="utf-8")
 )
-_UNSPACED = ("zh", "ja", "signs")
+_UNSPACED = ("zh", "ja")
 """Lists whose words need no border, because no space ends them."""
 
 
@@ -42,7 +42,7 @@ def cues(table: str) -> re.Pattern[str]:
 STOP_WORDS = frozenset(words_of("stop_words"))
 NOT_NAMES = frozenset(words_of("not_names"))
 
-ABBREVIATION = re.compile(rf"(?:^|[\s(]){any_of('abbreviation')}$")
+_ABBREVIATION = re.compile(rf"(?:^|[\s(]){any_of('abbreviation')}$")
 
 
 MAX_SENTENCE = 600
@@ -165,15 +165,19 @@ def split_sentences(line: str) -> Iterator[str]:
     """Yield the sentences of one line, each of at most `MAX_SENTENCE` characters."""
     start = 0
     for match in _ENDS.finditer(line):
-        rest = line[match.end() : match.end() + 2].lstrip()
-        if match[0].startswith(".") and (
-            rest[:1].islower()
-            or ABBREVIATION.search(line[max(0, match.start() - 8) : match.start()])
-        ):
+        if goes_on(line, match):
             continue
         yield from _bounded(line[start : match.end()])
         start = match.end()
     yield from _bounded(line[start:])
+
+
+def goes_on(text: str, end: re.Match[str]) -> bool:
+    """Return whether a sentence continues after what ends it: after `e.g.`, for example."""
+    rest = text[end.end() : end.end() + 2].lstrip()
+    before = text[max(0, end.start() - 8) : end.start()]
+    is_inside = rest[:1].islower() or _ABBREVIATION.search(before)
+    return end[0].startswith(".") and bool(is_inside)
 
 
 def _bounded(sentence: str) -> Iterator[str]:

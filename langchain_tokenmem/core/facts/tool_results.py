@@ -6,11 +6,9 @@ Only the two ends of a result are read, so a huge log costs no more than a short
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Mapping
-from contextlib import suppress
 from enum import Enum
 from importlib.resources import files
 
@@ -20,6 +18,7 @@ from langchain_tokenmem.core.facts.sentences import any_of, one_line, prose
 from langchain_tokenmem.core.tool_failures import (
     is_error,
     is_refused,
+    json_in,
     plain_result,
     reported_code,
     reports_error,
@@ -105,7 +104,6 @@ MAX_OUTCOME = 120
 # A run is tried from its first backslash only: thousands of them would cost the square of that.
 _ESCAPED_SPACE = re.compile(r"(?<!\\)\\+[nrt]")
 _ESCAPED_MARK = re.compile(r"(?<!\\)\\+([\"'/])")
-_MAX_JSON = 200_000
 
 
 def unescaped(text: str) -> str:
@@ -233,15 +231,13 @@ def failure_of_call(result: ToolMessage, command: str | None, exit_code: int | N
 
 def _output_in(text: str) -> str:
     """Return the output in a result that is a JSON object: `{"stdout": "FAIL", "exit_code": 1}`."""
-    if not (text.startswith("{") and len(text) <= _MAX_JSON):
+    found = json_in(text)
+    if not isinstance(found, dict):
         return text
-    with suppress(ValueError, RecursionError):
-        found = json.loads(text)
-        if isinstance(found.get("error"), dict):
-            found = {**found, **found["error"]}
-        said = (found.get(key) for key in _OUTPUTS)
-        return "\n".join(one for one in said if isinstance(one, str) and one.strip()) or text
-    return text
+    if isinstance(found.get("error"), dict):
+        found = {**found, **found["error"]}
+    said = (found.get(key) for key in _OUTPUTS)
+    return "\n".join(one for one in said if isinstance(one, str) and one.strip()) or text
 
 
 def _reports_failure(command: str | None, result: ToolMessage, text: str) -> bool:

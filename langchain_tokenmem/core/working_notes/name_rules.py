@@ -70,7 +70,7 @@ def names_in(text: str) -> Iterator[str]:
         )
         if starts and len(words) > _PAIR:  # "Ask Emma Kim" begins a sentence
             yield name.partition(" ")[2]
-        if starts and pattern("task_verb", start=True).match(words[0]):
+        if starts and pattern("task_verb").match(words[0]):
             words, starts = words[1:], None
             name = name.partition(" ")[2]
         if len(words) > 1 or (words and single_names and not starts):
@@ -122,7 +122,7 @@ def _is_fact(text: str) -> bool:
 
 
 def _speaks_of_user(text: str) -> bool:
-    start = pattern("fact_start", start=True).match(text)
+    start = pattern("fact_start").match(text)
     if not start or len(text) < _FEWEST:
         return False
     if _OPEN_END.search(text[: start.end()]) and len(text) < start.end() + 2:

@@ -40,7 +40,6 @@ from langchain_tokenmem.core.working_notes.sentence_rules import (
     assumption_in,
     constraints_in,
     decision_in,
-    may_choose,
     note_sentences,
     objective_in,
     reported_problem,
@@ -48,8 +47,7 @@ from langchain_tokenmem.core.working_notes.sentence_rules import (
 )
 from langchain_tokenmem.core.working_notes.tool_kinds import (
     ToolEffect,
-    ToolKinds,
-    effects_of,
+    TurnMemorySettings,
     plain_path,
 )
 from langchain_tokenmem.state import ModesState, NoteItem
@@ -66,9 +64,7 @@ _MOST_CHARACTERS = 400
 def read_groups(
     state: ModesState,
     groups: Iterable[Sequence[BaseMessage]],
-    *,
-    tools: ToolKinds,
-    project_root: str | None,
+    settings: TurnMemorySettings,
     limits: Mapping[str, int],
 ) -> ModesState:
     """Return the state after reading the messages that are new to it.
@@ -79,25 +75,20 @@ def read_groups(
     Args:
         state: The state so far; it is not changed.
         groups: Groups of the conversation, in their order; a message without an id is not read.
-        tools: Which tools write files, run commands or only read.
-        project_root: Folder that paths are relative to; None if none is known.
+        settings: How calls and paths are read.
         limits: Items of a section that are kept at most, by its name.
 
     Returns:
         The state; the same object if no message was new.
     """
-    unread = _unread(state["read_to"], list(groups))
-    if not unread:
-        return state
-    draft = NotesDraft(state, limits)
+    draft = NotesDraft(state, settings, limits)
     new: list[str] = []
-    for group, first_new in unread:
+    for group, first_new in _unread(state["read_to"], list(groups)):
         for message in group[first_new:]:
             if message.id:
                 new.append(message.id)
-                _read_message(draft, message, project_root)
-        if len(group) > 1:
-            _read_calls(draft, group, first_new, tools, project_root)
+                _read_message(draft, message)
+        _read_calls(draft, group, first_new)
     read_to = [*reversed(new), *state["read_to"]][:MAX_READ_TO]
     return {**draft.modes, "read_to": read_to} if new else state
 
@@ -121,7 +112,7 @@ def _unread(
     return unread[::-1]
 
 
-def _read_message(draft: NotesDraft, message: BaseMessage, root: str | None) -> None:
+def _read_message(draft: NotesDraft, message: BaseMessage) -> None:
     role, source = role_of(message), reference(message.id)
     if role == "human" and not result_ids(message):
         draft.modes["turn"] += 1
@@ -129,13 +120,12 @@ def _read_message(draft: NotesDraft, message: BaseMessage, root: str | None) -> 
         _read_user(draft, text, source)
     elif role == "ai":
         text = message_text(message)
-        if may_choose(text):
-            _read_choices(draft, [*note_sentences(text)], source, by_user=False)
+        _read_choices(draft, [*note_sentences(text)], source, by_user=False)
         _read_names_again(draft, text, source)
     else:
         return
     _read_plan(draft, text, source)
-    _read_named_files(draft, text, source, root)
+    _read_named_files(draft, text, source)
 
 
 # --- what is said
@@ -182,12 +172,10 @@ def _read_choices(
     """Read decisions and assumptions of any speaker."""
     decision: Decision | None = None
     for sentence in sentences:
-        is_choice = may_choose(sentence)
-        if is_choice and (text := assumption_in(sentence)):
+        if text := assumption_in(sentence):
             draft.add("assumptions", draft.item(text, source))
         more = decision and _with_addition(decision, sentence)
-        if more is None and (is_choice or by_user):
-            more = decision_in(sentence, by_user=by_user)
+        more = more or decision_in(sentence, by_user=by_user)
         if more is not None:
             decision = more
             draft.add_decision(decision, source)
@@ -288,33 +276,27 @@ _MAX_CALL, _MAX_KEY = 120, 200
 """Characters of a call, and of the key by which it is known."""
 
 
-def _read_named_files(draft: NotesDraft, text: str, source: str, root: str | None) -> None:
+def _read_named_files(draft: NotesDraft, text: str, source: str) -> None:
     """Add the files that a message names; those that were touched stay where they are."""
     named = dict.fromkeys(match[0] for match in _FILE.finditer(text[:_READ]))
     for name in [one for one in named if not _NO_FILE.fullmatch(one)][:_NAMED_FILES]:
-        path = plain_path(name, root)
+        path = plain_path(name, draft.settings.project_root)
         if path and path not in draft.texts("files"):
             _add_file(draft, draft.item(path, source), None)
 
 
-def _read_calls(
-    draft: NotesDraft,
-    group: Sequence[BaseMessage],
-    first_new: int,
-    tools: ToolKinds,
-    root: str | None,
-) -> None:
+def _read_calls(draft: NotesDraft, group: Sequence[BaseMessage], first_new: int) -> None:
     """Read the calls of a group whose results are new."""
     ids, old = {message.id for message in group}, {message.id for message in group[:first_new]}
 
     def source_of(name: str) -> str:  # of several results in one message each has its own name
         return reference(name if name in ids else name.partition("~")[0])
 
-    for effect in effects_of(group, tools, root):
+    for effect in draft.settings.effects(group):
         own, call = effect.result.id, source_of(effect.call)
         if not own or own in old:
             continue
-        _read_call(draft, effect, (call, source_of(own)), root)
+        _read_call(draft, effect, call, source_of(own))
         if effect.result.status != "error":
             if effect.tool == RECORD_DECISION:
                 _note_decision(draft, effect, call)
@@ -344,27 +326,25 @@ def _line(value: object) -> str:
     return " ".join(value.split())[:_MOST_CHARACTERS] if isinstance(value, str) else ""
 
 
-def _read_call(
-    draft: NotesDraft, effect: ToolEffect, sources: tuple[str, str], root: str | None
-) -> None:
+def _read_call(draft: NotesDraft, effect: ToolEffect, source: str, result: str) -> None:
     """Read one call with its result: files, errors, progress.
 
     Args:
         draft: The sections.
         effect: The effect of the call.
-        sources: References of the message that made the call, and of its result.
-        root: Folder that paths are relative to.
+        source: Reference of the message that made the call.
+        result: Reference of its result.
     """
     failure = failure_of_call(effect.result, effect.command, effect.exit_code)
     told, key = _call_name(effect)
     if failure is None or effect.command:
-        _touch_files(draft, effect, sources[0], root, failed=failure is not None)
+        _touch_files(draft, effect, source, failed=failure is not None)
     if failure is not None:
-        draft.put_last("errors", draft.item(f"{told} → {failure}", sources[1], "tool", key))
+        draft.put_last("errors", draft.item(f"{told} → {failure}", result, "tool", key))
         return
-    _add_command(draft, effect, sources[0])
-    _resolve(draft, key, told, sources[1])
-    _read_todos(draft, effect.args, sources[0])
+    _add_command(draft, effect, source)
+    _resolve(draft, key, told, result)
+    _read_todos(draft, effect.args, source)
 
 
 def _call_name(effect: ToolEffect) -> tuple[str, str]:
@@ -402,13 +382,11 @@ def _add_progress(draft: NotesDraft, text: str, source: str) -> None:
     draft.add("progress", draft.item(one_line(text, MAX_ITEM), source, "tool"))
 
 
-def _touch_files(
-    draft: NotesDraft, effect: ToolEffect, source: str, root: str | None, *, failed: bool
-) -> None:
+def _touch_files(draft: NotesDraft, effect: ToolEffect, source: str, *, failed: bool) -> None:
     touched: dict[str, str] = {}
     for path, verb in (
         *((path, "read") for path in effect.read),
-        *_files_of_command(effect.command or "", root),
+        *_files_of_command(effect.command or "", draft.settings.project_root),
         *((path, "changed") for path in effect.changed),
     ):
         if path.strip("/.") and (verb == "ran" or not failed):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from langchain_tokenmem.core.inserted_text import NOTES_FENCE, fenced
 from langchain_tokenmem.core.working_notes.mode_profiles import SECTIONS, ModeProfile
 from langchain_tokenmem.core.working_notes.sentence_rules import Decision
+from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.state import ModesState, NoteItem, NoteSource
 
 
@@ -16,10 +17,14 @@ class NotesDraft:
 
     Args:
         state: The state so far.
+        settings: How calls and paths are read.
         limits: Maximum items of a section, by its name.
     """
 
-    def __init__(self, state: ModesState, limits: Mapping[str, int]) -> None:
+    def __init__(
+        self, state: ModesState, settings: TurnMemorySettings, limits: Mapping[str, int]
+    ) -> None:
+        self.settings = settings
         self.limits = limits
         self.modes: ModesState = {
             **state,

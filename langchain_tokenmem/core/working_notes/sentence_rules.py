@@ -19,7 +19,6 @@ from langchain_tokenmem.core.facts.sentences import (
     split_sentences,
     strip_bullet,
     terms,
-    words_of,
 )
 
 _SALUTATION = re.compile(rf"(?:{any_of('salutation')}\s?[,!.:–-]+\s+)+(?=\S)", re.IGNORECASE)
@@ -44,18 +43,9 @@ WORD_END = r"(?:(?<=['’])|(?!\w))"
 
 
 @cache
-def pattern(table: str, *, start: bool = False) -> re.Pattern[str]:
-    """Return a pattern for the words of a table of the vocabulary, between borders.
-
-    Args:
-        table: Name of the table.
-        start: Whether it is matched at the beginning of a clause only.
-    """
-    border = "" if start else r"(?<![\w’'])"
-    return re.compile(rf"{border}{any_of(table)}{WORD_END}", re.IGNORECASE)
-
-
-_CHOICE_STEMS = tuple(words_of("choice_stem"))
+def pattern(table: str) -> re.Pattern[str]:
+    """Return a pattern for the words of a table of the vocabulary, between borders."""
+    return re.compile(rf"(?<![\w’']){any_of(table)}{WORD_END}", re.IGNORECASE)
 
 
 def note_sentences(text: str) -> Iterator[str]:
@@ -100,15 +90,6 @@ def without_lead(lead: re.Pattern[str], text: str) -> str:
     """Return a text without what a pattern finds at its beginning."""
     found = lead.match(text)
     return text[found.end() :] if found else text
-
-
-def may_choose(text: str) -> bool:
-    """Return whether a text has the stem of any word of a decision or an assumption.
-
-    A look for stems is some twenty times faster than one by the patterns of these words.
-    """
-    lowered = text.lower()
-    return any(map(lowered.__contains__, _CHOICE_STEMS))
 
 
 MAX_TASK = 160
@@ -180,14 +161,14 @@ def _asks(sentence: str) -> bool:
     if is_question(sentence):
         asks = _ASKING_YOU.search(text)
     else:
-        asks = pattern("task_verb", start=True).match(bare) or cues("request").search(text)
+        asks = pattern("task_verb").match(bare) or cues("request").search(text)
     return bool(asks) and not _BACK_TO_WORK.match(bare) and not pattern("no_request").search(text)
 
 
 def _points(sentence: str) -> bool:
     """Return whether a sentence asks for work on what the one before it says."""
     bare = without_lead(_POLITE, sentence)
-    return bool(pattern("task_verb", start=True).match(bare)) and needs_context(bare)
+    return bool(pattern("task_verb").match(bare)) and needs_context(bare)
 
 
 def _content(sentence: str) -> frozenset[str]:
@@ -221,17 +202,14 @@ _LABELLED = re.compile(
     rf" ?((?i:{_VALUE}))",
     re.IGNORECASE,
 )
-# What a sentence without is not searched for: half of the time of reading constraints.
-_LABEL_STEMS = words_of("limit_stem")
 _NO_LABEL = re.compile(rf"{any_of('no_label')} ", re.IGNORECASE)
-_RULE = pattern("rule_start", start=True)
+_RULE = pattern("rule_start")
 _BOUND = re.compile(rf"(?<!\w){any_of('rule_bound')} (?:\w+ )?[$€£]?\d", re.IGNORECASE)
 _WISH = re.compile(any_of("rule_wish"), re.IGNORECASE)
 _RULE_LEAD = re.compile(rf"(?:{any_of('rule_lead')}[,:!]? +)+", re.IGNORECASE)
 _RULE_CLAUSE = re.compile(rf"[,;] (?:and |but )?(?={any_of('rule_clause')}\b)", re.IGNORECASE)
 _CONDITION = re.compile(r"(?:if|when|unless|wenn|falls|si|cuando|quand)\b", re.IGNORECASE)
 _PERSON = re.compile(r"(?:it|that|this|you|he|she|they|there|what|i|we|which|who)\b", re.IGNORECASE)
-_NUMBER = re.compile(r"\d")
 _FEWEST = 12
 
 
@@ -247,9 +225,7 @@ def constraints_in(sentence: str) -> Iterator[tuple[str, str]]:
     """
     labelled = False
     text = without_lead(_RULE_LEAD, sentence)
-    lowered = sentence.lower()
-    has_label = any(stem in lowered for stem in _LABEL_STEMS)
-    for match in _LABELLED.finditer(sentence) if has_label else ():
+    for match in _LABELLED.finditer(sentence):
         name = match[1]
         while (cut := _NO_LABEL.match(name)) is not None:
             name = name[cut.end() :]
@@ -273,10 +249,10 @@ def _demands(text: str) -> bool:
     """Return whether the words of a sentence demand or forbid something."""
     if _RULE.match(text) or (not _PERSON.match(text) and pattern("rule_modal").search(text)):
         return True
-    return bool(_NUMBER.search(text) and _BOUND.search(text) and _WISH.search(text))
+    return bool(_BOUND.search(text) and _WISH.search(text))
 
 
-_USER_DECIDED = pattern("user_decided", start=True)
+_USER_DECIDED = pattern("user_decided")
 _BECAUSE = re.compile(rf",? {any_of('because')}{WORD_END}[ ,]*", re.IGNORECASE)
 _REJECTING = re.compile(rf"(?:,? |^){any_of('rejecting')}{WORD_END} ?", re.IGNORECASE)
 _CHOSEN_OVER = re.compile(r"\b(?:chose|chosen|picked|selected|opted)\b", re.IGNORECASE)

@@ -10,7 +10,7 @@ from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from posixpath import normpath
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
+from langchain_core.messages import BaseMessage, ToolCall, ToolMessage
 
 from langchain_tokenmem.core.argument_checks import (
     checked,
@@ -19,8 +19,8 @@ from langchain_tokenmem.core.argument_checks import (
     described,
 )
 from langchain_tokenmem.core.facts.tool_results import TABLES, CallKind, kind_of_tool, path_of
-from langchain_tokenmem.core.messages import MARKS, Group, call_ids, marks_of
-from langchain_tokenmem.core.tool_calls import uniform_calls
+from langchain_tokenmem.core.messages import MARKS, Group, marks_of
+from langchain_tokenmem.core.tool_calls import paired_calls
 from langchain_tokenmem.core.tool_failures import exit_code_of, is_refused
 from langchain_tokenmem.core.turn_memory import (
     MARK,
@@ -197,38 +197,6 @@ class ToolEffect:
     exit_code: int | None = None
 
 
-def effects_of(
-    group: Sequence[BaseMessage], kinds: ToolKinds, project_root: str | None
-) -> list[ToolEffect]:
-    """Return the effects of the calls of one group, in the order of the calls.
-
-    Args:
-        group: An AI message with its calls and their results, as `core.messages.groups` gives it.
-        kinds: Tools that write files, run commands or only read.
-        project_root: Folder that paths are relative to; None if none is known.
-
-    Example:
-        >>> call = {"name": "edit_file", "args": {"path": "./b.go"}, "id": "1"}
-        >>> messages = [AIMessage("", tool_calls=[call]), ToolMessage("ok", tool_call_id="1")]
-        >>> effects_of(messages, ToolKinds(), None)[0].changed
-        ('b.go',)
-    """
-    if len(group) == 1:  # most groups: one message without calls
-        return []
-    messages = uniform_calls(group)
-    results: dict[str, ToolMessage] = {}
-    for message in messages:
-        if isinstance(message, ToolMessage):
-            results.setdefault(message.tool_call_id, message)
-    return [
-        _effect(call, message.id or "", results[key], kinds, project_root)
-        for message in messages
-        if isinstance(message, AIMessage)
-        for call, key in zip(message.tool_calls, call_ids(message), strict=False)
-        if key in results
-    ]
-
-
 def _own_arguments(args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arguments of a call: those of a tool that takes one object are in that one.
 
@@ -242,37 +210,8 @@ def _own_arguments(args: Mapping[str, Any]) -> Mapping[str, Any]:
     return args
 
 
-def _effect(
-    call: ToolCall, source: str, result: ToolMessage, kinds: ToolKinds, root: str | None
-) -> ToolEffect:
-    """Return the effect of one call."""
-    tool, args = call["name"], _own_arguments(call["args"])
-    writes, runs = kinds.written_argument(tool), kinds.command_argument(tool)
-    looks = writes is not None and str(args.get("command", "")).lower() in _LOOKING
-    command = _command(args, runs) if runs else None
-    changed: Sequence[str] = ()
-    if writes and not looks:
-        changed = _written(args, writes)
-    elif command and _PATCH_BEGINS in command:
-        changed = _patched(command)
-    is_reader = looks or kinds.only_reads(tool) or (not writes and not runs)
-    read = ""
-    if is_reader and (looks or kind_of_tool(tool) in {CallKind.READ, CallKind.SEARCH}):
-        read = path_of(args, "file") or ""
-    return ToolEffect(
-        tool=tool,
-        args=args,
-        call=source,
-        result=result,
-        changed=() if changed and is_refused(result) else _plain_paths(changed, root),
-        read=_plain_paths([read], root),
-        command=command_line(command) if command else None,
-        exit_code=exit_code_of(result) if command else None,
-    )
-
-
 def _plain_paths(found: Sequence[str], root: str | None) -> tuple[str, ...]:
-    plain = (plain_path(path, root) for path in found[:_MAX_ITEMS])
+    plain = (plain_path(path, root) for path in found)
     return tuple(dict.fromkeys(path for path in plain if path))
 
 
@@ -389,6 +328,57 @@ class TurnMemorySettings:
         if self.project_root is not None:
             checked(self.project_root, str, "project_root", 'project_root="/app"')
 
+    def effects(self, group: Sequence[BaseMessage]) -> list[ToolEffect]:
+        """Return the effects of the calls of one group, in the order of the calls.
+
+        Args:
+            group: An AI message with its calls and their results, as `core.messages.groups` gives
+                it.
+
+        Example:
+            >>> from langchain_core.messages import AIMessage
+            >>> call = {"name": "edit_file", "args": {"path": "./b.go"}, "id": "1"}
+            >>> messages = [AIMessage("", tool_calls=[call]), ToolMessage("ok", tool_call_id="1")]
+            >>> TurnMemorySettings().effects(messages)[0].changed
+            ('b.go',)
+        """
+        if len(group) == 1:  # most groups: one message without calls
+            return []
+        return [
+            self._effect(call, message.id or "", result)
+            for message, calls in paired_calls(group)
+            for call, result in calls
+            if result is not None and isinstance(call["args"], dict)
+        ]
+
+    def _effect(self, call: ToolCall, source: str, result: ToolMessage) -> ToolEffect:
+        tool, args = call["name"], _own_arguments(call["args"])
+        kinds, root = self.tools, self.project_root
+        writes, runs = kinds.written_argument(tool), kinds.command_argument(tool)
+        looks = writes is not None and str(args.get("command", "")).lower() in _LOOKING
+        command = _command(args, runs) if runs else None
+        changed: Sequence[str] = ()
+        if writes and not looks:
+            changed = _written(args, writes)
+        elif command and _PATCH_BEGINS in command:
+            changed = _patched(command)
+        is_reader = looks or kinds.only_reads(tool) or (not writes and not runs)
+        read = ""
+        if is_reader and (looks or kind_of_tool(tool) in {CallKind.READ, CallKind.SEARCH}):
+            read = path_of(args, "file") or ""
+        return ToolEffect(
+            tool=tool,
+            args=args,
+            call=source,
+            result=result,
+            changed=()
+            if changed and is_refused(result)
+            else _plain_paths(changed[:_MAX_ITEMS], root),
+            read=_plain_paths([read], root),
+            command=command_line(command) if command else None,
+            exit_code=exit_code_of(result) if command else None,
+        )
+
     def outcomes(self, groups: Sequence[Group]) -> Mapping[str, GroupOutcome]:
         """Return the outcomes of groups, by the id of each one's last message; none for nothing."""
         # Of one message alone, as most are, only its metadata can have a turn memory.
@@ -404,17 +394,22 @@ class TurnMemorySettings:
                 return None
             return GroupOutcome(explicit=_with_plain_paths(explicit, self.project_root))
         memory, results = empty_memory(), []
-        nested = {
-            m.id: found for m in group.messages if (found := _of_sub_agent(m, self.project_root))
-        }
-        for effect in effects_of(group.messages, self.tools, self.project_root):
-            result = effect.result.id or ""
-            memories = [_memory_of(effect), *filter(None, [nested.pop(result, None)])]
-            if not all(map(is_empty, memories)):
-                results.append(result)
-                for one in memories:
-                    memory = joined(memory, one)
+        for effect in self.effects(group.messages):
+            made = joined(_memory_of(effect), self._of_sub_agent(effect.result))
+            if not is_empty(made):
+                results.append(effect.result.id or "")
+                memory = joined(memory, made)
         return None if is_empty(memory) else GroupOutcome(memory, tuple(results))
+
+    def _of_sub_agent(self, result: ToolMessage) -> TurnMemory:
+        """Return the turn memory of a sub-agent: that in the marks or artifact of its result."""
+        places = [marks_of(result), result.artifact]
+        if isinstance(result.artifact, Mapping):
+            places.append(result.artifact.get(MARKS))
+        for place in places if result.status != "error" else ():
+            if isinstance(place, Mapping) and MARK in place:
+                return _with_plain_paths(as_turn_memory(place[MARK]), self.project_root)
+        return empty_memory()
 
 
 def _memory_of(effect: ToolEffect) -> TurnMemory:
@@ -424,20 +419,5 @@ def _memory_of(effect: ToolEffect) -> TurnMemory:
     return {"files_changed": [*effect.changed], "failed_commands": failed}
 
 
-def _of_sub_agent(message: BaseMessage, project_root: str | None) -> TurnMemory | None:
-    """Return the turn memory of a sub-agent, which its result holds in the artifact, or a mark."""
-    if not isinstance(message, ToolMessage) or message.status == "error":
-        return None
-    places = [marks_of(message) if message.response_metadata else None, message.artifact]
-    if isinstance(message.artifact, Mapping):
-        places.append(message.artifact.get(MARKS))
-    for place in places:
-        if isinstance(place, Mapping) and MARK in place:
-            return _with_plain_paths(as_turn_memory(place[MARK]), project_root)
-    return None
-
-
 def _with_plain_paths(memory: TurnMemory, project_root: str | None) -> TurnMemory:
-    paths = (plain_path(path, project_root) for path in memory["files_changed"])
-    files = [*dict.fromkeys(path for path in paths if path)]
-    return {"files_changed": files, "failed_commands": memory["failed_commands"]}
+    return {**memory, "files_changed": [*_plain_paths(memory["files_changed"], project_root)]}

@@ -16,7 +16,7 @@ LANGUAGES = {"en", "de", "fr", "es", "pt", "it", "nl", "ru", "zh", "ja"}
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table_holds_lists_of_words_that_are_expressions(table):
-    assert TABLES[table].keys() <= LANGUAGES | {"signs", "codes", "any"}
+    assert TABLES[table].keys() <= LANGUAGES | {"any"}
     for words in TABLES[table].values():
         assert words
         assert len(set(words)) == len(words)
@@ -27,9 +27,8 @@ def test_a_table_holds_lists_of_words_that_are_expressions(table):
 
 def test_words_have_borders_where_spaces_end_them():
     assert sentences.cues("error").search("Der Fehler ist behoben")
-    assert not sentences.cues("done").search("abandoned")
+    assert not sentences.cues("error").search("debugging")
     assert sentences.cues("error").search("发生错误了")
-    assert sentences.cues("done").search("x✅y")
 
 
 @pytest.mark.parametrize("apostrophe", ["'", "\u2019"])

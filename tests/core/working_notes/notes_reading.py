@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_tokenmem.core.messages import groups
 from langchain_tokenmem.core.working_notes.mode_profiles import CODE, ModeProfile, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import read_groups
-from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds
+from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.state import ModesState, NoteItem
 
 _IDS = count(1)
@@ -49,9 +49,8 @@ def read(
     return read_groups(
         state or new_modes_state("code"),
         [group.messages for group in groups(messages)],
-        tools=ToolKinds(),
-        project_root=root,
-        limits=limits.limits,
+        TurnMemorySettings(project_root=root),
+        limits.limits,
     )
 
 

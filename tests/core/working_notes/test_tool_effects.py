@@ -6,7 +6,11 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem.core.tool_failures import exit_code_of
-from langchain_tokenmem.core.working_notes.tool_kinds import ToolKinds, effects_of, plain_path
+from langchain_tokenmem.core.working_notes.tool_kinds import (
+    ToolKinds,
+    TurnMemorySettings,
+    plain_path,
+)
 from langchain_tokenmem.errors import ConfigurationError
 
 PATCH = (
@@ -20,7 +24,8 @@ DIFF = "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-x\n+y\n--- /dev/null\n+++ 
 def effect(name, args, result="ok", *, root=None, kinds=None, **fields):
     call = AIMessage("", id="a", tool_calls=[{"name": name, "args": args, "id": "1"}])
     answer = ToolMessage(result, id="t", tool_call_id="1", **fields)
-    (found,) = effects_of([call, answer], kinds or ToolKinds(), root)
+    settings = TurnMemorySettings(tools=kinds or ToolKinds(), project_root=root)
+    (found,) = settings.effects([call, answer])
     return found
 
 
@@ -106,7 +111,7 @@ def test_a_write_that_only_mentions_errors_is_a_change(result):
 def test_calls_and_results_as_anthropic_writes_them_are_read():
     use = {"type": "tool_use", "id": "1", "name": "edit_file", "input": {"path": "a.go"}}
     result = {"type": "tool_result", "tool_use_id": "1", "content": "ok"}
-    found = effects_of([AIMessage([use]), HumanMessage([result])], ToolKinds(), None)
+    found = TurnMemorySettings().effects([AIMessage([use]), HumanMessage([result])])
     assert [one.changed for one in found] == [("a.go",)]
 
 
