@@ -124,8 +124,9 @@ class _Parser:
         """Return the groups of messages; answers before kept messages may be missing."""
         found = groups([*filter(is_spoken, messages)])
         self.outcomes.update(self.reading.outcomes(found))
-        repaired, profile = map(self.repair.repaired, found), self.repair.profile
-        shown = [_fit_group(group, profile, self.adapted) for group in repaired]
+        shown, profile = [*map(self.repair.repaired, found)], self.repair.profile
+        if profile.fits:
+            shown = [_fit_group(group, profile, self.adapted) for group in shown]
         if self.show_times:
             times = TimePrefixes(self.show_times, self.seen, shows_answers=not are_kept)
             shown = times.shown_on(shown)

@@ -70,6 +70,17 @@ class LegalityProfile:
     one_text: bool = False
 
     @property
+    def fits(self) -> bool:
+        """Whether the profile changes single messages."""
+        return (
+            self.refuses_blank
+            or self.pairs_reasoning
+            or self.drops_foreign_reasoning
+            or self.strips_server_ids
+            or self.blocks is not None
+        )
+
+    @property
     def shapes(self) -> bool:
         """Whether the profile changes neighbours in a list."""
         return self.alternates or self.answers_results or self.ends_with_input

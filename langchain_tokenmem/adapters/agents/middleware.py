@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import Annotated, Any, Literal, NotRequired, cast
 
@@ -187,8 +188,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelCallResult[Any]:
         """Call the model with the view of the conversation."""
-        run = at_once(lambda call, *args: call(*args))
-        return completed(self._call_model(request, at_once(handler), at_once(take_turn), run))
+        send, take = partial(at_once, handler), partial(at_once, take_turn)
+        return completed(self._call_model(request, send, take, at_once))
 
     async def awrap_model_call(
         self,

@@ -54,17 +54,13 @@ class ModelCall:
         return replace(self, thread=replace(self.thread, state=result.state), turn=turn)
 
 
-def at_once(call: Callable[..., T]) -> Callable[..., Coroutine[Any, Any, T]]:
-    """Return a function as one that is awaited, but never waits."""
-
-    async def awaited(*args: Any) -> T:
-        return call(*args)
-
-    return awaited
+async def at_once(call: Callable[..., T], *args: Any) -> T:
+    """Return the result of a call; a coroutine that never waits."""
+    return call(*args)
 
 
 def completed(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that only awaits what is done `at_once`."""
+    """Return the result of a coroutine that awaits nothing but calls made `at_once`."""
     try:
         work.send(None)
     except StopIteration as done:
