@@ -77,8 +77,9 @@ _IDENTIFIER = re.compile(r"\w*(?:_\w|[a-z][A-Z]|[A-Za-z]\d|\d[A-Za-z])\w*|[A-Z]{
 _DOTTED = re.compile(
     r"[A-Za-z_]\w+(?:[.-]\w+)*\.[A-Za-z_]\w+|\w*\d\w*(?:[.-]\w+)+|\w+(?:-\w+)*-\w*\d\w*"
 )
-_ESCAPED_SPACE = re.compile(r"\\+[nrt]")
-_ESCAPED_MARK = re.compile(r"\\+([\"'/])")
+# A run is tried from its first backslash only: thousands of them would cost the square of that.
+_ESCAPED_SPACE = re.compile(r"(?<!\\)\\+[nrt]")
+_ESCAPED_MARK = re.compile(r"(?<!\\)\\+([\"'/])")
 _SHORTEST = 3
 _LONGEST = 60
 
