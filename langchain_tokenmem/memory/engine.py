@@ -279,7 +279,7 @@ class Engine:
                 overhead=checked_tokens("overhead_tokens", options.get("overhead_tokens", 0)),
             ),
             rules=rules,
-            profile=self._profile(budget),
+            profile=self.profile_of(budget),
             reading=self.annotations.turns,
             system=system,
         )
@@ -315,7 +315,8 @@ class Engine:
         """Return the same call under another state."""
         return self.prepare(call.messages, state, **call.options)
 
-    def _profile(self, budget: TokenBudget) -> LegalityProfile:
+    def profile_of(self, budget: TokenBudget) -> LegalityProfile:
+        """Return the requirements of the called model's provider."""
         if isinstance(self.rules.legality, LegalityProfile):
             return self.rules.legality
         if self.called is not None:

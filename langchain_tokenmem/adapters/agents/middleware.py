@@ -38,9 +38,11 @@ from langchain_tokenmem.adapters.agents.model_call import (
     ModelCall,
     at_once,
     completed,
+    conversation_in,
     is_overflow,
     is_summarized_by_another,
     tokens_of_later_text,
+    with_added,
 )
 from langchain_tokenmem.adapters.memory_tools import MEMORY_TOOLS, memory_tools
 from langchain_tokenmem.adapters.past_calls import ASKED, PastModelCall
@@ -58,11 +60,11 @@ from langchain_tokenmem.adapters.stream_events import (
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.chat_models import unwrap_model
-from langchain_tokenmem.core.covered import with_said, without_said
+from langchain_tokenmem.core.covered import without_said
 from langchain_tokenmem.core.explanation import Explanation
-from langchain_tokenmem.core.messages import same_objects
 from langchain_tokenmem.core.pins import PINS_CHANNEL
 from langchain_tokenmem.core.profiles import output_setting
+from langchain_tokenmem.core.provider_format import fit_list
 from langchain_tokenmem.core.request_options import RequestOptions, Steps
 from langchain_tokenmem.core.todos import TODOS_KEY
 from langchain_tokenmem.core.tool_calls import offers_tool
@@ -316,14 +318,13 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         """Return the turn of a model call."""
         state: Any = request.state
         run = Run.of(shared_threads=self._shared_threads)
+        memory = self._memory_for(request.model)
+        messages, added, overhead = conversation_in(request, memory)
         thread = graph_thread(
-            self._memory_for(request.model),
+            memory,
             run,
             name=self._name,
-            # Messages that others cleared for this request carry their original content.
-            messages=with_said(request.messages, state.get("messages") or ())
-            if _is_edited(request)
-            else request.messages,
+            messages=messages,
             state=(state.get("token_memory") or {}).get(self._name),
             label=self._name,
             store=self._store,
@@ -338,15 +339,16 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             names = mode.tools
             offered = [t for t in request.tools if any(offers_tool([t], name) for name in names)]
             request = request.override(tools=offered)
-        overhead, is_longer = 0, not STATE_ADDED_LATER.isdisjoint(state)
+        is_longer = not STATE_ADDED_LATER.isdisjoint(state)
         if request.response_format is not None or is_longer:
             counter = memory.engine.counter_of(memory.budget)
-            overhead = format_tokens(request.response_format, counter)
+            overhead += format_tokens(request.response_format, counter)
             overhead += tokens_of_later_text(request, counter.text)
         options: RequestOptions = {
             "system": request.system_message or "",
             "tools": request.tools,
             "overhead_tokens": overhead,
+            "overhead_messages": sum(map(len, (added or {}).values())),
             "todos": state.get(TODOS_KEY),
             "mode": asked,
             "settings": {
@@ -357,9 +359,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         }
         instruction = (state.get("token_memory_orders") or {}).get(self._name) or None
         steps: Steps | None = "all" if self._automatic else None
-        return ModelCall(
-            request, thread, TurnRequest(options, steps=steps, instruction=instruction)
-        )
+        turn = TurnRequest(options, steps=steps, instruction=instruction)
+        return ModelCall(request, thread, turn, added)
 
     def _memory_for(self, model: BaseChatModel) -> TokenMemory:
         """Return the memory for calls of a model; rebuilt only when the model changes.
@@ -379,9 +380,12 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         is_decided = result.state["summary"] or result.state["cuts"]
         if is_decided and getattr(unwrap_model(request.model), "use_previous_response_id", False):
             call.thread.memory.warn_once(f"{self._name}: {KEPT_BY_PROVIDER}")
-        messages: list[Any] = messages_to_send(view, self._name)
-        messages = [*map(without_said, messages)] if _is_edited(request) else [*messages]
+        messages: list[Any] = [*messages_to_send(view, self._name)]
         system = messages.pop(0) if isinstance(messages[0], SystemMessage) else None
+        if call.added is not None:
+            memory = call.thread.memory
+            messages = with_added(map(without_said, messages), call.thread.messages, call.added)
+            messages = fit_list(messages, memory.engine.profile_of(memory.budget))
         settings = request.model_settings
         if self._limit_output is not None:
             left = view.output_left
@@ -403,11 +407,6 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             update["token_memory_orders"] = {self._name: REQUEST_DONE}
         command: Command[Any] | None = Command(update=update) if update else None
         return ExtendedModelResponse(model_response=response, command=command)
-
-
-def _is_edited(request: ModelRequest[Any]) -> bool:
-    """Return whether other middleware has changed the messages for this request only."""
-    return not same_objects(request.messages, request.state.get("messages") or ())
 
 
 AgentTools = bool | Collection[str]

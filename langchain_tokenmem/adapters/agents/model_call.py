@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, groupby
 from typing import Any, TypeVar
 
 from langchain.agents.middleware.types import ModelRequest
 from langchain_core.exceptions import ContextOverflowError
+from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.adapters.run_context import has_channel
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import MIN_CONTEXT_WINDOW
+from langchain_tokenmem.core.covered import with_said
+from langchain_tokenmem.core.messages import call_ids, result_ids, role_of, same_objects
 from langchain_tokenmem.events import MemoryEvent
+from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
 
 T = TypeVar("T")
+
+Added = Mapping[str, Sequence[BaseMessage]]
+"""Messages that are in one request only, by the id of the conversation's message after them."""
+
+MOST_ADDED = 0.5
+"""Share of the limit that these may have. More are a conversation that other middleware rewrote:
+the memory then folds it like any other."""
 
 OVERFLOW_INSTRUCTION = (
     "The provider refused the request as too long: keep only what the next steps need."
@@ -28,11 +40,19 @@ OVERFLOW_INSTRUCTION = (
 
 @dataclass(frozen=True)
 class ModelCall:
-    """The agent's request, and the turn of the memory before it."""
+    """The agent's request, and the turn of the memory before it.
+
+    Attributes:
+        request: The request.
+        thread: The conversation.
+        turn: The turn.
+        added: What other middleware added to the request; None if it changed nothing.
+    """
 
     request: ModelRequest[Any]
     thread: GraphThread
     turn: TurnRequest
+    added: Added | None
 
     def tighter(self, result: TurnResult) -> ModelCall | None:
         """Return the turn after a provider found the request too long; None if it cannot shrink."""
@@ -52,6 +72,69 @@ class ModelCall:
             instruction=self.turn.instruction or OVERFLOW_INSTRUCTION,
         )
         return replace(self, thread=replace(self.thread, state=result.state), turn=turn)
+
+
+def conversation_in(
+    request: ModelRequest[Any], memory: TokenMemory
+) -> tuple[Sequence[Any], Added | None, int]:
+    """Return the conversation in a request, and what other middleware added, with its tokens.
+
+    A profile, a document or an example that is put before a message for one call is not part of
+    the conversation: it is neither folded nor stored. What follows the conversation's last message
+    stays, as the newest message, and so do tool calls and their results.
+    """
+    held = request.state.get("messages") or ()
+    if same_objects(request.messages, held):
+        return request.messages, None, 0
+    own = {message.id for message in held if message.id}
+
+    def is_added(message: BaseMessage) -> bool:
+        is_plain = not (call_ids(message) or result_ids(message))
+        return message.id not in own and role_of(message) in {"human", "ai"} and is_plain
+
+    said: list[Any] = []
+    new: list[Any] = []
+    added: dict[str, list[BaseMessage]] = {}
+    for is_new, run in groupby(request.messages, is_added):
+        if is_new:
+            new = [*run]
+            continue
+        messages = [*run]
+        after = next((message.id for message in messages if message.id in own), None)
+        if after and new:
+            added[after], new = new, []
+        said += [*new, *messages]
+        new = []
+    count = memory.engine.counter_of(memory.budget).message
+    tokens = sum(map(count, chain.from_iterable(added.values())))
+    if tokens > MOST_ADDED * memory.limit_of({}):
+        return with_said(request.messages, held), {}, 0
+    # Messages that others cleared for this request carry their original content.
+    return with_said([*said, *new], held), added, tokens
+
+
+def with_added(
+    shown: Iterable[BaseMessage], conversation: Sequence[BaseMessage], added: Added
+) -> list[BaseMessage]:
+    """Return the messages of a view, with what other middleware added.
+
+    It comes before the message that followed it, or before the next one that is shown, and never
+    between a tool call and its results.
+
+    Args:
+        shown: The messages of the view.
+        conversation: The messages that it shows.
+        added: What was added.
+    """
+    places = {message.id: place for place, message in enumerate(conversation)}
+    whole = [*shown]
+    for key, messages in added.items():
+        after = (n for n, one in enumerate(whole) if places.get(one.id, -1) >= places[key])
+        at = next(after, len(whole))
+        while at and at < len(whole) and role_of(whole[at]) == "tool":
+            at -= 1
+        whole[at:at] = messages
+    return whole
 
 
 async def at_once(call: Callable[..., T], *args: Any) -> T:

@@ -224,6 +224,59 @@ def test_a_request_that_other_middleware_made_without_its_runtime_is_answered():
     assert "conversation_summary" in str(model.seen[-1])
 
 
+@pytest.mark.parametrize("key", [None, "profile"], ids=["without id", "with id"])
+@pytest.mark.parametrize("place", [0, -1], ids=["in front", "before the newest"])
+def test_what_other_middleware_adds_to_one_request_is_sent_and_not_remembered(store, place, key):
+    asked: list[str] = []
+
+    @wrap_model_call
+    def with_profile(request, handler):
+        asked.append(f"PROFILE {len(asked)}")
+        messages = [*request.messages]
+        at = place % len(messages)
+        messages[at:at] = [
+            HumanMessage("For example?"),
+            AIMessage("So."),
+            HumanMessage(asked[-1], id=key),
+        ]
+        return handler(request.override(messages=messages))
+
+    memory = memory_of(recall=Recall(store))
+    script = [AIMessage(f"{number} " + "ok " * 200) for number in range(12)]
+    ours = TokenMemoryMiddleware(memory, store=store)
+    model, agent = agent_of(script, with_profile, ours, family="anthropic")
+    for number in range(12):
+        agent.invoke({"messages": f"Question {number}?"}, thread())
+    for number, request in enumerate(model.seen):
+        texts = [message.text for message in request]
+        assert [text for text in texts if "PROFILE" in text] == [f"PROFILE {number}"]
+        at = texts.index(f"PROFILE {number}")
+        assert texts[at - 2 : at] == ["For example?", "So."]
+        assert f"Question {number}?" in texts[-1]
+        assert memory.count(request).tokens <= memory.budget.limit
+        assert not problems(request)
+    assert "conversation_summary" in str(model.seen[-1])
+    assert "PROFILE" not in log_text(state_of(agent))
+    assert not [hit.text for hit in memory.recall.search("PROFILE", session_id="t", k=20)]
+
+
+def test_a_result_that_other_middleware_adds_stays_behind_its_call():
+    @wrap_model_call
+    def patched(request, handler):
+        place = 1 + next(
+            n for n, m in enumerate(request.messages) if getattr(m, "tool_calls", None)
+        )
+        answer = ToolMessage("Cancelled.", tool_call_id="c1")
+        messages = [*request.messages[:place], answer, *request.messages[place:]]
+        return handler(request.override(messages=messages))
+
+    ours = TokenMemoryMiddleware(memory_of())
+    model, agent = agent_of([AIMessage("Done.")], patched, ours, family="anthropic")
+    agent.invoke({"messages": [HumanMessage("Look."), call(1), HumanMessage("Stop.")]}, thread())
+    assert [message.type for message in model.seen[-1]] == ["human", "ai", "tool", "human"]
+    assert model.seen[-1][2].content == "Cancelled."
+
+
 def test_automatic_compaction_can_be_turned_off_and_requests_still_fit():
     memory = memory_of()
     model, agent = agent_of(rounds(12), TokenMemoryMiddleware(memory, automatic=False))
