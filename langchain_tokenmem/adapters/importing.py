@@ -98,6 +98,17 @@ class _Value:
         )
 
 
+_SQLITE_MAGIC = b"SQLite format 3\x00"
+
+
+def is_database(source: str) -> bool:
+    """Return whether a source is a database, not a file of messages; by its first bytes."""
+    if "://" in source:
+        return True
+    with Path(source).open("rb") as file:
+        return file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
+
+
 def sessions_in_file(path: Path) -> Iterator[FileSession]:
     """Yield the sessions of a file.
 

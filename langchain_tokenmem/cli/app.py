@@ -50,7 +50,10 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except (TokenMemoryError, OSError) as error:
-            text = f"tokenmem {ctx.invoked_subcommand}: {error}"
+            about = str(error)
+            if isinstance(error, OSError) and error.filename:
+                about = f"{error.filename}: {error.strerror}"
+            text = f"tokenmem {ctx.invoked_subcommand}: {about}"
             Console(stderr=True).print(text, style="red", markup=False)
             raise typer.Exit(2) from None
 
@@ -237,9 +240,9 @@ def _by_settings(url: str | None, inactive_days: float | None) -> tuple[str, tim
 
 @app.command()
 def replay(
-    file: Annotated[
-        Path,
-        typer.Argument(help="JSON Lines or JSON, OpenAI chat format or LangChain's; also .gz."),
+    source: Annotated[
+        str,
+        typer.Argument(help="A store, an export, or JSON in OpenAI's or LangChain's format; .gz."),
     ],
     window: Annotated[
         int, typer.Option("--window", "-w", help="Context window to play against, in tokens.")
@@ -277,7 +280,7 @@ def replay(
     report_file = None if out is None else out / "replay.jsonl"
     if report_file is not None:
         check_output(report_file, force=force)
-    conversations = load_conversations(file)
+    conversations = load_conversations(source)
     budget = TokenBudget(context_window=window, model=model)
     memory, counter = TokenMemory(budget), reference_counter(budget.model)
     reports = [

@@ -14,7 +14,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from langchain_tokenmem.adapters.importing import sessions_in_file
+from langchain_tokenmem.adapters.importing import is_database, sessions_in_file
 from langchain_tokenmem.cli.audit import audit, is_system
 from langchain_tokenmem.cli.measures import (
     MessageTexts,
@@ -50,30 +50,40 @@ class RecordedConversation:
     tools: tuple[dict[str, Any], ...] = ()
 
 
-def load_conversations(path: Path) -> list[RecordedConversation]:
-    """Read every conversation of a file that `tokenmem import` reads, except an export.
+def load_conversations(source: Path | str) -> list[RecordedConversation]:
+    """Read every conversation of a store, an export, or a file that `tokenmem import` reads.
 
     Args:
-        path: JSON Lines, or one JSON value.
+        source: URL or SQLite file of a store, of a checkpointer or of chat histories; an export;
+            JSON Lines, or one JSON value.
 
     Raises:
-        HistoryImportError: When it contains something else; the error names the place.
+        ConfigurationError: When it contains something else; the error names the place.
         OSError: When it cannot be read.
 
     Example:
         >>> load_conversations(Path("examples/recorded_agent.jsonl"))[0].name  # doctest: +SKIP
         'recorded-agent'
     """
-    found = []
-    for number, session in enumerate(sessions_in_file(path), 1):
-        if session.lines is not None:
-            raise ConfigurationError(f"{path} is an export; replay plays messages.")
+    sessions = [] if is_database(str(source)) else [*sessions_in_file(Path(source))]
+    if not sessions or any(session.lines is not None for session in sessions):
+        # It needs the extra `cli`, which the demo does not have.
+        from langchain_tokenmem.cli.stored_sessions import opened, shown_name  # noqa: PLC0415
+
+        with opened(str(source)) as found:
+            return [
+                RecordedConversation(shown_name(name), numbered(row.message for row in rows))
+                for name in found.store.sessions()
+                if (rows := found.rows(name))
+            ]
+    recorded = []
+    for number, session in enumerate(sessions, 1):
         name = session.name or f"conversation {number}"
         messages = numbered(one.message for one in session.messages)
         if not messages:
-            raise ConfigurationError(f"{path}: {name} has no messages.")
-        found.append(RecordedConversation(name, messages, session.tools))
-    return found
+            raise ConfigurationError(f"{source}: {name} has no messages.")
+        recorded.append(RecordedConversation(name, messages, session.tools))
+    return recorded
 
 
 def numbered(messages: Iterable[BaseMessage]) -> tuple[BaseMessage, ...]:

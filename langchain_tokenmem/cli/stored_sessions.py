@@ -20,6 +20,7 @@ from langchain_tokenmem import Recall, TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.adapters.importing import (
     MESSAGE_STORE,
     FileSession,
+    is_database,
     sessions_in_file,
     sql_histories,
 )
@@ -41,7 +42,6 @@ from langchain_tokenmem.storage.serializer import StateSerializer
 from langchain_tokenmem.storage.sessions import Session, page_of_sessions
 from langchain_tokenmem.storage.transcripts import TranscriptRow, read, visible
 
-_SQLITE_MAGIC = b"SQLite format 3\x00"
 _TITLE = 200
 """Characters of a title."""
 _TYPED_SEPARATOR = "\N{SYMBOL FOR UNIT SEPARATOR}"
@@ -262,14 +262,6 @@ def check_file(given: str) -> None:
     file = sqlite_file(given)
     if file is not None and not file.is_file():
         raise ConfigurationError(f"There is no file {file}.")
-
-
-def is_database(source: str) -> bool:
-    """Return whether a source is a database, not a file of messages; by its first bytes."""
-    if "://" in source:
-        return True
-    with Path(source).open("rb") as file:
-        return file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
 
 
 def tables_of(source: str) -> set[str]:

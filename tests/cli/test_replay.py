@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
+from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.cli.measures import ReferenceCounter
 from langchain_tokenmem.cli.replay import load_conversations, replay_conversation
 from langchain_tokenmem.cli.replay_totals import ReplayTotals
@@ -168,8 +169,21 @@ def test_a_recording_has_a_name_ids_by_place_and_its_tools(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "error"),
-    [('{"messages": []}', "no messages"), ('{"tokenmem_export": 1}', "is an export")],
+    [('{"messages": []}', "no messages"), ('{"tokenmem_export": 1}', "session")],
 )
 def test_what_cannot_be_played_is_said(tmp_path, text, error):
     with pytest.raises(TokenMemoryError, match=error):
         load(tmp_path, text)
+
+
+def test_a_store_and_its_export_are_played_like_the_messages_in_them(tmp_path):
+    url = f"sqlite:///{tmp_path}/memory.db"
+    with TranscriptStore(url) as store:
+        store.add("s1", SAID, user_id="ann")
+        store.add("s2", SAID[:2])
+        of_ann, other = store.export_session("s1", user_id="ann"), store.export_session("s2")
+        lines = [*of_ann, *other]
+    (tmp_path / "export.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    for source in (url, tmp_path / "memory.db", tmp_path / "export.jsonl"):
+        found = {one.name: [m.content for m in one.messages] for one in load_conversations(source)}
+        assert found == {"s1": [m.content for m in SAID], "s2": [m.content for m in SAID[:2]]}
