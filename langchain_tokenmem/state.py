@@ -410,15 +410,18 @@ def new_state() -> MemoryState:
 
 
 def load_state(data: Any) -> MemoryState:
-    """Check that `data` is a state this version can read, and return it; a new one for None.
+    """Check that `data` is a state this version can read; a new one for None or an empty dict.
 
     Raises:
         CorruptStoreError: When it is not a state, or one of another version of this package.
     """
-    if data is None:
+    if data is None or data == {}:
         return new_state()
     if not isinstance(data, dict) or type(data.get("version")) is not int:
-        raise CorruptStoreError("The stored memory state is not a MemoryState; restore a backup.")
+        raise CorruptStoreError(
+            f"This is not the state of a memory: {data!r:.60}. If your graph keeps something else "
+            f"under that key, give the memory another one (name=); else restore a backup."
+        )
     if data["version"] != STATE_VERSION:
         raise CorruptStoreError(
             f"The stored memory state has schema version {data['version']}, this package reads "

@@ -139,3 +139,9 @@ def test_what_an_application_changes_in_a_state_reaches_no_other_conversation():
     first["turns"]["done"]["x"] = {"files_changed": ["a.py"], "failed_commands": []}
     first["turns"]["running"]["files_changed"].append("a.py")
     assert "a.py" not in str(memory.compact(talk, force=True))
+
+
+def test_an_empty_dict_is_a_new_state_and_other_values_say_that_the_key_may_be_taken():
+    assert load_state({}) == load_state(None) == new_state()
+    with pytest.raises(CorruptStoreError, match="give the memory another one"):
+        load_state({"favourite": "tea"})

@@ -32,7 +32,8 @@ class TranscriptRetriever(BaseRetriever):
         recall: The recall that is searched.
         session_id: The session that asks; not needed with `scope="user"`.
         user_id: The user who asks.
-        scope: `session` for this session alone, `user` for all sessions of the user.
+        scope: `session` for this session alone, `user` for all sessions of the user. Default: the
+            recall's own, if a user is named.
         k: Maximum number of documents; `invoke(..., k=3)` overrides it.
         max_tokens: Maximum tokens of all documents together.
         after: Earliest time of a document, as `Recall.search` takes it.
@@ -54,7 +55,7 @@ class TranscriptRetriever(BaseRetriever):
     recall: Recall
     session_id: str | None = None
     user_id: str | None = None
-    scope: Literal["session", "user"] = "session"
+    scope: Literal["session", "user"] | None = None
     k: int = 20
     max_tokens: int | None = None
     after: datetime | date | str | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -45,6 +45,35 @@ def covered_end(messages: Sequence[BaseMessage], summary: RunningSummary) -> int
             if messages[index].id == key:
                 return index + 1
     return 0
+
+
+_OF_THE_CONVERSATION = ("turns", "times", "reports", "change", "sent")
+"""Optional fields of a state that are about its messages."""
+
+
+def after_clearing(messages: Sequence[BaseMessage], state: MemoryState) -> MemoryState:
+    """Return a state without what was derived from messages that were removed all at once.
+
+    That is so if none of the covered messages is left and no model has answered since: a user has
+    cleared the chat. Trimming, and moving messages into an archive, leave answers behind; then the
+    summary stays.
+
+    Args:
+        messages: The conversation in a graph's state, oldest first.
+        state: The state; returned unchanged if the conversation continues.
+    """
+    summary = state["summary"]
+    if summary is None or state["pruned"] or any(role_of(m) == "ai" for m in messages):
+        return state
+    if covered_end(messages, summary) or not {m.id for m in messages}.isdisjoint(state["kept"]):
+        return state
+    rest: Any = {key: value for key, value in state.items() if key not in _OF_THE_CONVERSATION}
+    if "modes" in state:
+        modes = state["modes"]
+        chosen = {"chosen": modes["chosen"]} if "chosen" in modes else {}
+        rest["modes"] = {**new_modes_state(modes["mode"]), **chosen}
+    rest |= {"summary": None, "kept": [], "cuts": {}, "blocks": {}}
+    return cast("MemoryState", rest)
 
 
 def with_true_count(

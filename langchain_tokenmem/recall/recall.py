@@ -78,8 +78,8 @@ class Recall(Closeable):
         boosts: Factors for a named speaker and a named date.
         count_tokens: Counts the tokens of a text for `max_tokens`; default: an estimate without a
             vocabulary.
-        scope: Where a `TokenMemory` searches before a turn: in the conversation's own `session`, or
-            in all sessions of its `user`.
+        scope: Where a `TokenMemory` searches before a turn, and `search` by default: in the
+            conversation's own `session`, or in all sessions of its `user`.
         k: Maximum number of messages recalled for a turn; 0 for none. Default: the mode's
             `recall_k`; without a mode as many as fit into `shares.recall` of the budget.
         validate: Called with each `Hit` before anyone sees it, in a turn's recall, a search, a tool
@@ -155,7 +155,7 @@ class Recall(Closeable):
         *,
         session_id: str | None = None,
         user_id: str | None = None,
-        scope: RecallScope = "session",
+        scope: RecallScope | None = None,
         k: int = 20,
         max_tokens: int | None = None,
         after: datetime | date | str | None = None,
@@ -171,7 +171,8 @@ class Recall(Closeable):
             query: The question as asked.
             session_id: The session that asks; not needed with `scope="user"`.
             user_id: The user who asks; the session must belong to them.
-            scope: `session` for this session alone, `user` for all sessions of the user.
+            scope: `session` for this session alone, `user` for all sessions of the user. Default:
+                the recall's own, if a user is named.
             k: Maximum number of hits.
             max_tokens: Maximum tokens of all hits together, each with its date and speaker.
             after: Earliest time of a hit: a datetime, a date (its first moment) or either in ISO
@@ -188,7 +189,7 @@ class Recall(Closeable):
             RecallError: When the store cannot answer, or `count_tokens` raises.
             ConfigurationError: When `k` is not a whole number, or `after` or `before` not a time.
         """
-        where = scope_of(session_id, user_id, scope)
+        where = scope_of(session_id, user_id, scope or (self.scope if user_id else "session"))
         timed = replace(where, after=time_of(after, "after"), before=time_of(before, "before"))
         options = SearchOptions(
             k=k,

@@ -14,7 +14,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
-from langchain_tokenmem.core.covered import as_said, covered_end
+from langchain_tokenmem.core.covered import after_clearing, as_said, covered_end
 from langchain_tokenmem.core.message_times import first_sights
 from langchain_tokenmem.core.messages import role_of, spoken_messages, with_ids
 from langchain_tokenmem.core.pins import with_pins
@@ -143,6 +143,8 @@ class GraphThread:
             state = with_pins(state, self.pins)
         if self.key is not None and request.steps is not None:
             state = self.memory.finished_summaries.take(self.key, self.messages, state)
+        if state["summary"] is not None:
+            state = after_clearing(self.messages, state)
         if state["summary"] is None and self.memory.finished_summaries:
             state = self._found_again(request, state) or state
         if self.removed is not None:

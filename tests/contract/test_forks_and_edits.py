@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, Remove
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command, interrupt
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemorySaver, TranscriptStore
@@ -82,6 +83,19 @@ async def test_a_fork_sees_nothing_of_the_branch_that_it_left(chat_of: Callable[
     await chat.call(chat.graph, {"messages": [HumanMessage("Back?", id="back")]}, end)
     assert "Fork?" not in texts(chat.requests[-1])
     assert "word11" in texts(chat.requests[-1])
+
+
+@GRAPHS
+async def test_a_cleared_chat_starts_anew(chat_of: Callable[..., Any]):
+    chat = chat_of()
+    for n in range(12):
+        await chat.ask(HumanMessage(f"Old: word{n} " + "old " * 120, id=f"old{n}"))
+    assert "<conversation_summary" in texts(chat.requests[-1]), "the conversation was folded"
+    await update(chat, RemoveMessage(REMOVE_ALL_MESSAGES))
+    for n in range(12):
+        await chat.ask(HumanMessage(f"New: topic{n} " + "new " * 120, id=f"new{n}"))
+        assert "word" not in texts(chat.requests[-1])
+    assert "<conversation_summary" in texts(chat.requests[-1]), "the new one is folded as well"
 
 
 @GRAPHS

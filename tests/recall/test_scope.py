@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage
 from sqlalchemy import Engine, event
 
-from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem import Recall, TranscriptRetriever, TranscriptStore
 from langchain_tokenmem.core.search_units import Scope, pack_unit
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.recall import HashingEmbeddings
@@ -163,3 +163,15 @@ def test_a_search_over_many_sessions_asks_the_database_as_often_as_over_few(stor
             assert len({hit.session_id for hit in hits}) == number + 1
             asked.append(len(statements))
     assert asked[0] == asked[1] > 0
+
+
+def test_a_search_of_a_named_user_has_the_scope_of_its_recall(store):
+    for number in range(2):
+        store.add(f"s{number}", [HumanMessage(f"The kayak costs {number} euros.")], user_id="u")
+    with Recall(store, scope="user") as recall:
+        found = recall.search("What does the kayak cost?", user_id="u")
+        assert {hit.session_id for hit in found} == {"s0", "s1"}
+        retriever = TranscriptRetriever(recall=recall, user_id="u")
+        assert len(retriever.invoke("What does the kayak cost?")) == 2
+        with pytest.raises(ScopeError):
+            recall.search("What does the kayak cost?")

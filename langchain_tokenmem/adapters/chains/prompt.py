@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from langchain_core.prompt_values import ChatPromptValue, PromptValue
 from langchain_core.prompts.chat import BaseChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import (
     Runnable,
+    RunnableBranch,
     RunnableConfig,
     RunnableSequence,
     RunnableSerializable,
@@ -26,6 +28,7 @@ from langchain_core.runnables.configurable import DynamicRunnable
 from pydantic import BaseModel
 
 from langchain_tokenmem.core.argument_checks import as_messages
+from langchain_tokenmem.core.chat_models import window_of
 from langchain_tokenmem.core.inserted_text import merged_system
 from langchain_tokenmem.core.messages import marked, marks_of, role_of
 from langchain_tokenmem.core.request_options import RequestOptions
@@ -84,10 +87,22 @@ class MessageKeys:
         return self.input or _only_key(value, "input")
 
     def answer_in(self, output: Any) -> Any:
-        """Return the answer in an output; the output itself if it names none."""
+        """Return the answer in an output: the value of its key, if that is a text or messages.
+
+        Any other output, such as that of a parser, is the answer itself. With
+        `with_structured_output(..., include_raw=True)` it is what was parsed, as without the raw
+        message, or that if it could not be parsed.
+        """
         if not isinstance(output, dict):
             return output
-        return output.get(self.output or _only_key(output, "output"), output)
+        if self.output:
+            return output.get(self.output, output)
+        if output.keys() == {"raw", "parsed", "parsing_error"}:
+            return output["raw"] if output["parsed"] is None else output["parsed"]
+        found = output.get(_only_key(output, "output"), output)
+        if isinstance(found, list) and found and all(isinstance(m, BaseMessage) for m in found):
+            return found
+        return found if isinstance(found, str | BaseMessage) else output
 
 
 def _only_key(value: dict[str, Any], otherwise: str) -> str:
@@ -266,6 +281,8 @@ def bound_kwarg(runnable: Runnable[Any, Any], name: str) -> Any:
 def bound_model(runnable: Runnable[Any, Any], config: RunnableConfig | None = None) -> Any:
     """Return the last chat model of a chain, with its fallbacks; None if it has none.
 
+    Of the models of a `RunnableBranch` it is the one with the smallest window.
+
     Args:
         runnable: The chain.
         config: The call's config, which may choose the model (`configurable_alternatives`,
@@ -279,8 +296,10 @@ def bound_model(runnable: Runnable[Any, Any], config: RunnableConfig | None = No
         return _configured_name(runnable, config)
     if isinstance(runnable, RunnableWithFallbacks) and bound_model(runnable.runnable, config):
         return runnable
-    parts = _parts(runnable)
-    return next((found for part in parts if (found := bound_model(part, config))), None)
+    found = (model for part in _parts(runnable) if (model := bound_model(part, config)))
+    if isinstance(runnable, RunnableBranch):  # the request has to fit whichever is chosen
+        return min(found, key=lambda model: window_of(model) or math.inf, default=None)
+    return next(found, None)
 
 
 def _configured_name(model: Any, config: RunnableConfig | None) -> str | None:

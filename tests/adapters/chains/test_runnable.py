@@ -20,11 +20,11 @@ from langchain_core.runnables import (
 )
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
-from langchain_tokenmem import TokenBudget, TranscriptStore, with_token_memory
+from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore, with_token_memory
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError, ScopeError
 from langchain_tokenmem.types import RequestRules
 from tests.adapters.integrations import memory_of, session, texts, turns
-from tests.fakes import words_of
+from tests.fakes import CharCounter, ListSummarizer, words_of
 from tests.legality import problems
 from tests.summarize.models import Scripted
 
@@ -115,6 +115,9 @@ def test_any_shape_of_input(store, asked):
         ({"output": "from a dict"}, "from a dict"),
         ([AIMessage("in a list")], "in a list"),
         ({"a": 1, "b": 2}, json.dumps({"a": 1, "b": 2})),
+        ({"cities": ["Lund"]}, json.dumps({"cities": ["Lund"]})),
+        ({"raw": AIMessage("{"), "parsed": {"x": 3}, "parsing_error": None}, '{"x": 3}'),
+        ({"raw": AIMessage("no"), "parsed": None, "parsing_error": ValueError()}, "no"),
     ],
 )
 def test_any_shape_of_output(store, answer, stored):
@@ -208,6 +211,23 @@ EXAMPLES = ChatPromptTemplate(
         ("human", "{input}"),
     ]
 )
+
+
+def test_a_request_fits_the_smallest_model_of_a_branch(store):
+    class Windowed(Scripted):
+        profile: Any = None
+
+    big, small = (Windowed(profile={"max_input_tokens": n}) for n in (8_000, 1_500))
+    for model in (big, small):
+        model.answer = lambda _messages: "an answer " * 10
+    branch = RunnableBranch((lambda prompt: "hard" in prompt.to_messages()[-1].content, big), small)
+    memory = TokenMemory(counter=CharCounter(), summarizer=ListSummarizer())
+    chain = with_token_memory(PROMPT | branch, memory, store, **KEYS)
+    for number in range(12):
+        asked = f"{'hard' if number % 2 else 'easy'} {number} " * 80
+        chain.invoke({"input": asked, "who": "a clerk"}, session())
+    assert len(small.requests) == len(big.requests) == 6
+    assert all(memory.count(request).tokens <= 1_500 for request in small.requests)
 
 
 @pytest.mark.slow
