@@ -43,6 +43,8 @@ class LegalityProfile:
         strict_calls: Arguments of a tool call must be a JSON object; others are wrapped in one.
         call_id: Pattern of the ids of tool calls; other ids are replaced.
         call_name: Pattern of the names of tools; other names are replaced.
+        not_in_names: Pattern of a character that the name of a speaker must not have; `_` replaces
+            it. None for any name.
         blocks: Types of content blocks that the provider accepts; others are shown as text. None
             for any.
         cache_marks: Maximum `cache_control` marks of a request; the newest stay. None for no limit.
@@ -65,6 +67,7 @@ class LegalityProfile:
     strict_calls: bool = False
     call_id: str = r".+"
     call_name: str = r".+"
+    not_in_names: str | None = None
     blocks: BlockTypes | None = None
     cache_marks: int | None = None
     one_text: bool = False
@@ -98,6 +101,7 @@ _OPENAI = LegalityProfile(
     strict_calls=True,
     call_id=r".{1,40}",
     call_name=_PLAIN_NAME,
+    not_in_names=r"[\s<|\\/>]",  # from the API's error message; not tried against the API
     blocks=block_types.OPENAI,
     cache_marks=0,
 )

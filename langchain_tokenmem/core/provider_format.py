@@ -228,6 +228,9 @@ def fit_message(message: BaseMessage, profile: LegalityProfile, warnings: list[s
             warnings.append(f"Message {message.id} holds {named}; shown as text to this provider.")
     if profile.refuses_blank:
         fitted = _without_blanks(fitted)
+    if profile.not_in_names and fitted.name and role_of(fitted) != "tool":
+        name = re.sub(profile.not_in_names, "_", fitted.name)
+        fitted = fitted if name == fitted.name else fitted.model_copy(update={"name": name})
     if not isinstance(fitted, AIMessage):
         return fitted
     if profile.drops_foreign_reasoning and _is_own(fitted, profile) is False:

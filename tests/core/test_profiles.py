@@ -49,6 +49,14 @@ def test_reasoning_of_the_same_provider_stays_unchanged():
     CHECKS["anthropic"](shown)
 
 
+@pytest.mark.parametrize(("name", "shown"), [("openai", "Ann_Smith_1"), ("gemini", "Ann Smith/1")])
+def test_openai_gets_names_of_speakers_without_signs_that_it_refuses(name, shown):
+    said = [HumanMessage("Go.", name="Ann Smith/1", id="h"), AIMessage("On.", name="bot", id="a")]
+    found = memory_of(4_000, name).view([*said, HumanMessage("Well?", name="Ann", id="h2")])
+    assert [message.name for message in found.messages] == [shown, "bot", "Ann"]
+    assert said[0].name == "Ann Smith/1"
+
+
 def test_reasoning_of_another_providers_model_is_left_out_whole():
     messages = [HumanMessage("Go.", id="h"), thinking("openai"), HumanMessage("On.", id="h2")]
     with pytest.raises(RefusedError, match="signature"):
