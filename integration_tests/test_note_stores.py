@@ -8,17 +8,52 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from itertools import count
 from pathlib import Path
 
-import item_worker
 import pytest
-from item_worker import NAMESPACE, OWNER, SHARED, open_store, value_of
 from processes import Fork, start
 
 from langchain_tokenmem import Notebook, TranscriptStore
 from langchain_tokenmem.notes import JsonStore, SqlStore
 
 WRITERS, EACH = 8, 60
+OWNER = {"user_id": "ann", "session_id": "s1"}
+SHARED = 20
+"""Notes that every writer adds."""
+
+NAMESPACE = ("tokenmem", "notes", "=ann", "project", "=app")
+
+
+def value_of(name: str) -> dict[str, object]:
+    """Return the value of an item; everything follows from its name."""
+    return {"content": f"{name} " + "x" * (sum(name.encode()) * 7 % 300), "tags": [name]}
+
+
+def open_store(place: str) -> JsonStore | SqlStore:
+    """Return the store of a place."""
+    return SqlStore(TranscriptStore(place, shared=True)) if "://" in place else JsonStore(place)
+
+
+def add_notes(place: str, writer: str, number: int) -> None:
+    """Add notes by a notebook, and some that every writer adds."""
+    notebook = Notebook(open_store(place), project="shop", limit=10_000)
+    for each in range(number):
+        notebook.add(f"Writer {writer} wrote note {each}.", **OWNER)
+        print(f"Writer {writer} wrote note {each}.")
+        if each < SHARED:
+            notebook.add(f"Everybody wrote note {each}.", **OWNER)
+            print(f"Everybody wrote note {each}.")
+    # Without close(): what is left is written at the end of the process.
+
+
+def put_for_ever(folder: Path, writer: str) -> None:
+    """Put items, and print each when it is written."""
+    store = JsonStore(folder, debounce_s=60, max_delay_s=60)
+    for each in count():
+        store.put(NAMESPACE, f"{writer}-{each}", value_of(f"{writer}-{each}"))
+        store.flush()
+        print(f"{writer}-{each}", flush=True)
 
 
 @pytest.fixture(params=["json", "sqlite", "postgresql"])
@@ -30,7 +65,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_eight_processes_add_60_notes_each_and_identical_ones_once(place):
-    workers = [start(item_worker.__file__, place, number, EACH) for number in range(WRITERS)]
+    workers = [start(add_notes, place, str(number), EACH) for number in range(WRITERS)]
     said: set[str] = set()
     for worker in workers:
         out, err = worker.communicate(timeout=500)
@@ -55,13 +90,10 @@ def test_100_kills_during_writes_leave_no_half_file_and_lose_nothing_that_was_fl
     acknowledged: list[str] = []
     unfinished = 0
     for round_ in range(100):
-        worker = Fork(item_worker.__file__, folder, f"w{round_}")
-        first = worker.stdout.readline().strip()
+        worker = Fork(put_for_ever, folder, f"w{round_}")
+        first = worker.stdout.readline()
         time.sleep(chosen.uniform(0, 0.02))
-        worker.kill()
-        rest, errors = worker.communicate(timeout=60)
-        assert first, errors
-        acknowledged += [first, *rest.split("\n")[:-1]]
+        acknowledged += worker.killed(first)
         unfinished += len([*folder.glob(".*.tmp")])
         items = JsonStore(folder).search((), limit=1_000_000)
         assert [item.value for item in items] == [value_of(item.key) for item in items]
