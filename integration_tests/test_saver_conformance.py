@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
-from savers import Threaded, at, chain, id_of, put
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from tests.adapters.checkpoints.test_saver_properties import RICH, played
+from tests.adapters.integrations import at, put
 
 THREAD = "thread"
 PASSED = {
@@ -27,6 +29,42 @@ PASSED = {
     "prune": 8,
 }
 """Tests of each capability in langgraph-checkpoint-conformance 0.0.2: 81."""
+
+
+class Threaded(BaseCheckpointSaver[Any]):
+    """The sync half of a saver behind async names, each call in a thread of its own."""
+
+    def __init__(self, inner: BaseCheckpointSaver[Any]) -> None:
+        self.inner = inner
+        super().__init__(serde=inner.serde)
+
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        return self.inner.get_next_version(current, channel)
+
+    async def aput(self, *args: Any) -> RunnableConfig:
+        return await asyncio.to_thread(self.inner.put, *args)
+
+    async def aput_writes(self, *args: Any, **given: Any) -> None:
+        await asyncio.to_thread(self.inner.put_writes, *args, **given)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return await asyncio.to_thread(self.inner.get_tuple, config)
+
+    async def alist(self, config: Any, **given: Any) -> AsyncIterator[CheckpointTuple]:
+        for found in await asyncio.to_thread(lambda: list(self.inner.list(config, **given))):
+            yield found
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        await asyncio.to_thread(self.inner.delete_thread, thread_id)
+
+    async def adelete_for_runs(self, run_ids: Any) -> None:
+        await asyncio.to_thread(self.inner.delete_for_runs, run_ids)
+
+    async def acopy_thread(self, source: str, target: str) -> None:
+        await asyncio.to_thread(self.inner.copy_thread, source, target)
+
+    async def aprune(self, thread_ids: Any, *, strategy: str = "keep_latest") -> None:
+        await asyncio.to_thread(self.inner.prune, thread_ids, strategy=strategy)
 
 
 @pytest.fixture
@@ -86,30 +124,31 @@ def test_special_writes_are_overwritten(saver):
 
 def test_prune_takes_the_writes(saver):
     """Writes of a pruned checkpoint would come back with a checkpoint of the same id."""
-    steps = chain(saver, THREAD, 3)
-    for step in steps:
-        saver.put_writes(step, [("a", "old")], "t")
-    old = saver.get_tuple(steps[1])
+    first = put(saver, at(THREAD), "1", {"n": 0})
+    second = put(saver, first, "2", {"n": 1}, 2)
+    put(saver, second, "3", {"n": 2}, 3)
+    saver.put_writes(second, [("a", "old")], "t")
+    old = saver.get_tuple(second)
     saver.prune([THREAD], strategy="keep_latest")
-    assert saver.get_tuple(steps[1]) is None
-    again = saver.put(at(THREAD, id_of(steps[0])), old.checkpoint, old.metadata, {})
+    assert saver.get_tuple(second) is None
+    again = saver.put(first, old.checkpoint, old.metadata, {})
     found = saver.get_tuple(again)
     assert not found.pending_writes
 
 
 def test_copies_stand_alone(saver):
     said = [HumanMessage("hello", id="h1"), AIMessage("hi", id="a1")]
-    root = put(saver, at(THREAD), {"messages": said}, {"messages": "1.0"})
+    root = put(saver, at(THREAD), "1", {"messages": said})
     saver.put_writes(root, [("messages", [HumanMessage("pending", id="p")])], "t", "path")
     copy = f"{THREAD}-copy"
     saver.copy_thread(THREAD, copy)
-    put(saver, at(copy, id_of(root)), {"messages": [*said, said[0]]}, {"messages": "2.0"})
+    put(saver, at(copy, "1"), "2", {"messages": [*said, said[0]]}, 2)
     assert len(list(saver.list(at(THREAD)))) == 1, "a turn on the copy shows up in the source"
     source = saver.get_tuple(at(THREAD))
     assert source.checkpoint["channel_values"]["messages"] == said
     saver.prune([THREAD], strategy="delete")
     saver.delete_thread(THREAD)
-    found = saver.get_tuple(at(copy, id_of(root)))
+    found = saver.get_tuple(at(copy, "1"))
     assert found is not None, "deleting the source takes the copy away"
     assert found.checkpoint["channel_values"] == {"messages": said}
     assert found.pending_writes == [("t", "messages", [HumanMessage("pending", id="p")])]
@@ -132,11 +171,12 @@ def test_versions_only_grow(saver):
 
 def test_deleting_a_thread_leaves_nothing(saver):
     said = [HumanMessage("a secret", id="h1")]
-    old = put(saver, at(THREAD), {"messages": said, "a": 1}, {"messages": "1.0", "a": "1.0"})
+    old = put(saver, at(THREAD), "1", {"messages": said, "a": 1})
     saver.put_writes(old, [("a", 2)], "t")
     saver.delete_thread(THREAD)
     # A checkpoint that names the old versions finds values again if they were left behind.
-    put(saver, at(THREAD), {}, {"messages": "1.0", "a": "1.0"}, new={})
+    again = {**empty_checkpoint(), "channel_versions": {"messages": 1, "a": 1}}
+    saver.put(at(THREAD), again, {}, {})
     found = saver.get_tuple(at(THREAD))
     assert found.checkpoint["channel_values"] == {}
     assert not found.pending_writes

@@ -21,14 +21,14 @@ from langchain_tokenmem import (
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.events import MemoryCallbacks
 from langchain_tokenmem.types import BackgroundSummaries
-from tests.adapters import integrations
+from tests import fakes
 from tests.adapters.integrations import state_of, thread
 from tests.fakes import CharCounter, newest_entry
 from tests.summarize.models import Gate, Scripted, raising
 
 
 def memory_of(summarizer, **keywords) -> TokenMemory:
-    return integrations.memory_of(4_000, summarizer=summarizer, **keywords)
+    return fakes.memory_of(4_000, summarizer=summarizer, **keywords)
 
 
 def talk(tokens: int, name: str = "") -> list[BaseMessage]:

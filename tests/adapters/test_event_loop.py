@@ -19,7 +19,8 @@ from langchain_tokenmem import (
     TranscriptStore,
     with_token_memory,
 )
-from tests.adapters.integrations import agent_of, call, memory_of, rounds, session, thread, turns
+from tests.adapters.integrations import agent_of, call, rounds, session, thread, turns
+from tests.fakes import memory_of
 from tests.summarize.models import Scripted
 
 

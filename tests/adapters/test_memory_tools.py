@@ -23,7 +23,8 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes import SqlStore
-from tests.adapters.integrations import agent_of, answers, call, memory_of, thread
+from tests.adapters.integrations import agent_of, answers, call, thread
+from tests.fakes import memory_of
 from tests.notes.conftest import notebook_on
 
 ANN = thread("t1", user_id="ann")

@@ -24,12 +24,12 @@ from tests.adapters.integrations import (
     call,
     contents,
     graph_with,
-    memory_of,
     state_of,
     texts,
     thread,
     turns,
 )
+from tests.fakes import memory_of
 from tests.providers import StrictModel
 
 FENCE = "<working_notes "

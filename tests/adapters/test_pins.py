@@ -22,7 +22,8 @@ from langchain_tokenmem import (
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.graphs import pin_update
 from langchain_tokenmem.types import RequestRules
-from tests.adapters.integrations import agent_of, answers, call, memory_of, session, thread, turns
+from tests.adapters.integrations import agent_of, answers, call, session, thread, turns
+from tests.fakes import memory_of
 from tests.providers import CHECKS, StrictModel
 
 RULE = "Answer in French."

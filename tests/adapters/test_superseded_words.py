@@ -23,7 +23,8 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.recall import VectorStoreIndex
-from tests.adapters.integrations import agent_with, graph_with, memory_of, session, thread
+from tests.adapters.integrations import agent_with, graph_with, session, thread
+from tests.fakes import memory_of
 from tests.summarize.models import Scripted
 
 RAW = "ann.lee@example.com"

@@ -21,7 +21,8 @@ from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
 from langchain_tokenmem.notes import JsonStore, SqlStore
 from langchain_tokenmem.recall import ChromaIndex
-from tests.adapters.integrations import memory_of, turns
+from tests.adapters.integrations import turns
+from tests.fakes import memory_of
 
 WORDS = "the blue harbour"
 

@@ -26,8 +26,8 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
-from tests.adapters.integrations import agent_of, call, look, memory_of, rounds, state_of, thread
-from tests.fakes import entries_of, log_text
+from tests.adapters.integrations import agent_of, call, look, rounds, state_of, thread
+from tests.fakes import entries_of, log_text, memory_of
 from tests.legality import problems
 from tests.providers import StrictModel
 

@@ -16,7 +16,8 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.tools import read_message_tool
-from tests.adapters.integrations import agent_of, answers, call, memory_of, rounds, thread
+from tests.adapters.integrations import agent_of, answers, call, rounds, thread
+from tests.fakes import memory_of
 
 
 @pytest.mark.slow

@@ -12,7 +12,8 @@ from langchain_core.runnables import RunnableGenerator
 from langchain_tokenmem import with_token_memory
 from langchain_tokenmem.core.messages import marks_of
 from langchain_tokenmem.errors import ConfigurationError
-from tests.adapters.integrations import memory_of, session, texts
+from tests.adapters.integrations import session, texts
+from tests.fakes import memory_of
 
 CALL = {"name": "pay", "args": '{"sum": 4', "id": "c1", "index": 0, "type": "tool_call_chunk"}
 

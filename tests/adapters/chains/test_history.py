@@ -15,8 +15,8 @@ from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_tokenmem import TokenMemoryChatHistory
 from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.types import RequestRules
-from tests.adapters.integrations import memory_of, session, texts, turns
-from tests.fakes import entries_of
+from tests.adapters.integrations import session, texts, turns
+from tests.fakes import entries_of, memory_of
 from tests.providers import CHECKS, StrictModel
 
 FENCE = "<conversation_summary"

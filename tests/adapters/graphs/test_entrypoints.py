@@ -14,7 +14,8 @@ from langgraph.types import interrupt
 from langchain_tokenmem import MemoryNode, TokenMemory
 from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent
 from langchain_tokenmem.graphs import AfterModelNode
-from tests.adapters.integrations import contents, memory_of, thread, turns
+from tests.adapters.integrations import contents, thread, turns
+from tests.fakes import memory_of
 from tests.summarize.models import Gate, Scripted
 
 QUESTIONS = [message for message in turns(60) if message.type == "human"]
