@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, empty_checkpoint
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 
@@ -167,18 +167,3 @@ def test_versions_only_grow(saver):
     for foreign in (7, f"{7:032}.{0.5:016}"):
         assert saver.get_next_version(foreign, None) > foreign
         assert type(saver.get_next_version(foreign, None)) is type(foreign)
-
-
-def test_deleting_a_thread_leaves_nothing(saver):
-    said = [HumanMessage("a secret", id="h1")]
-    old = put(saver, at(THREAD), "1", {"messages": said, "a": 1})
-    saver.put_writes(old, [("a", 2)], "t")
-    saver.delete_thread(THREAD)
-    # A checkpoint that names the old versions finds values again if they were left behind.
-    again = {**empty_checkpoint(), "channel_versions": {"messages": 1, "a": 1}}
-    saver.put(at(THREAD), again, {}, {})
-    found = saver.get_tuple(at(THREAD))
-    assert found.checkpoint["channel_values"] == {}
-    assert not found.pending_writes
-    assert found.parent_config is None
-    assert len(list(saver.list(at(THREAD)))) == 1

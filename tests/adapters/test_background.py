@@ -93,22 +93,6 @@ def test_a_clear_during_a_summary_is_honoured(store):
     assert history(store, memory).messages == []
 
 
-@pytest.mark.slow
-def test_another_process_at_work_is_left_to_it_until_its_lease_ends(store):
-    model = Scripted()
-    memory = memory_of(model)
-    store.add("s", talk(3_300))
-    assert store.lease("s", "other-process", 60)
-    history(store, memory).view()
-    memory.close()
-    assert model.requests == []
-    store.release("s", "other-process")
-    assert store.lease("s", "killed-process", 0.0)
-    history(store, memory).view()
-    memory.close()
-    assert len(model.requests) == 1
-
-
 class Told(MemoryCallbacks):
     def __init__(self):
         self.events = []
