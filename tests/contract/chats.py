@@ -49,6 +49,7 @@ from langchain_tokenmem import (
     memory_nodes,
     with_token_memory,
 )
+from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent
 from langchain_tokenmem.graphs import pin_update
 from langchain_tokenmem.notes import SqlStore
 
@@ -124,6 +125,22 @@ class Talker(BaseChatModel):
         said = self._answer(messages, keywords)
         for word in re.findall(r"\S+\s*", str(said.content)):
             yield ChatGenerationChunk(message=AIMessageChunk(content=word))
+
+
+class Heard(MemoryCallbacks):
+    """Keeps the memory's events: those that began, and those that ended or failed."""
+
+    def __init__(self) -> None:
+        self.starts: list[MemoryEvent] = []
+        self.events: list[MemoryEvent] = []
+        self.errors: list[MemoryEvent] = []
+        self.on_memory_start = self.starts.append  # type: ignore[method-assign]
+        self.on_memory_end = self.events.append  # type: ignore[method-assign]
+        self.on_memory_error = self.errors.append  # type: ignore[method-assign]
+
+    def of(self, kind: str) -> list[MemoryEvent]:
+        """Return the events of a kind that have ended."""
+        return [event for event in self.events if event.kind == kind]
 
 
 @dataclass

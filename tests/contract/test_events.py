@@ -26,9 +26,9 @@ from langchain_tokenmem import (
     memory_input,
     memory_nodes,
 )
-from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent, TraceCallbacks
+from langchain_tokenmem.events import TraceCallbacks
 from langchain_tokenmem.graphs import TokenMemoryTransformer
-from tests.contract.chats import Talker, Way, long_turns
+from tests.contract.chats import Heard, Talker, Way, long_turns
 
 PRIVATE = "Wolperdinger"
 PARTS = ("system", "tools", "pinned", "summary", "memory_block", "tail")
@@ -40,21 +40,6 @@ TOLD = re.compile(
 
 def told_in(record: logging.LogRecord) -> re.Match[str] | None:
     return TOLD.fullmatch(record.getMessage()) if record.levelno == logging.INFO else None
-
-
-class Heard(MemoryCallbacks):
-    def __init__(self) -> None:
-        self.starts: list[MemoryEvent] = []
-        self.events: list[MemoryEvent] = []
-
-    def on_memory_start(self, event: MemoryEvent) -> None:
-        self.starts.append(event)
-
-    def on_memory_end(self, event: MemoryEvent) -> None:
-        self.events.append(event)
-
-    def of(self, kind: str) -> list[MemoryEvent]:
-        return [event for event in self.events if event.kind == kind]
 
 
 @pytest.mark.slow
