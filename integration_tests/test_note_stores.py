@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from itertools import count
@@ -16,6 +14,7 @@ from processes import Fork, start
 
 from langchain_tokenmem import Notebook, TranscriptStore
 from langchain_tokenmem.notes import JsonStore, SqlStore
+from tests.fakes import printed_by
 
 WRITERS, EACH = 8, 60
 OWNER = {"user_id": "ann", "session_id": "s1"}
@@ -112,20 +111,10 @@ def test_100_kills_during_writes_leave_no_half_file_and_lose_nothing_that_was_fl
     print(f"\n100 kills, {len(acknowledged)} notes written, {unfinished} files unfinished, 0 lost")
 
 
-def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code, str(folder)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-
-
 FORK = """
 import os, sys
 from langchain_tokenmem.notes import JsonStore
-store = JsonStore(sys.argv[1], debounce_s=60, max_delay_s=60)
+store = JsonStore(os.environ["FOLDER"], debounce_s=60, max_delay_s=60)
 store.put(("a",), "parent", {"x": 1})
 if os.fork() == 0:
     assert store.get(("a",), "parent") is None  # the parent's to write
@@ -138,26 +127,24 @@ store.put(("a",), "parent", {"x": 3})
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_parent_and_child_of_a_fork_write_what_each_has_put(tmp_path):
-    run(FORK, tmp_path)
+    printed_by(FORK, FOLDER=str(tmp_path))
     items = JsonStore(tmp_path).search(("a",))
     assert {item.key: item.value["x"] for item in items} == {"child": 2, "parent": 3}
 
 
 FORGOTTEN = """
-import sys
-import time
+import gc, os, time
 from langchain_tokenmem.notes import JsonStore
-JsonStore(sys.argv[1], debounce_s=0.05).put(("a",), "dropped", {"x": 1})
-import gc, time
+JsonStore(os.environ["FOLDER"], debounce_s=0.05).put(("a",), "dropped", {"x": 1})
 gc.collect()
 time.sleep(0.5)
-kept = JsonStore(sys.argv[1], debounce_s=60, max_delay_s=60)
+kept = JsonStore(os.environ["FOLDER"], debounce_s=60, max_delay_s=60)
 kept.put(("a",), "at-exit", {"x": 1})
 """
 
 
 def test_what_is_left_is_written_at_exit_and_when_a_store_was_dropped(tmp_path):
-    run(FORGOTTEN, tmp_path)
+    printed_by(FORGOTTEN, FOLDER=str(tmp_path))
     assert [item.key for item in JsonStore(tmp_path).search(())] == ["at-exit", "dropped"]
 
 

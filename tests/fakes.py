@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -85,6 +88,16 @@ def talk(turns: int, start: int = 0, words: int = 10) -> list[BaseMessage]:
             AIMessage(f"answer {n} " * words, id=f"a{n}"),
         )
     ]
+
+
+def printed_by(code: str, *options: str, **environment: str) -> str:
+    """Return what a fresh interpreter prints, which must end well."""
+    run = [sys.executable, *options, "-c", code]
+    done = subprocess.run(  # noqa: S603  our own interpreter and text
+        run, check=False, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def entries_of(state: MemoryState | None) -> list[SummaryEntry]:
