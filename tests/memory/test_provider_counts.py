@@ -51,18 +51,14 @@ def memory_of(model: CountedModel, **keywords) -> TokenMemory:
     return TokenMemory(BUDGET, counter=ProviderCounter(model), **keywords)
 
 
-@pytest.mark.parametrize("tokens", [300, 1_500, 2_100, 9_000])
-def test_far_from_every_threshold_nobody_is_asked(tokens):
-    model = CountedModel()
-    memory_of(model).compact_and_view(talk(tokens))
-    assert model.asked == []
+FAR, NEAR = (300, 1_500, 2_100, 9_000), (2_700, 2_900, 3_100, 3_400, 3_700)
 
 
-@pytest.mark.parametrize("tokens", [2_700, 2_900, 3_100, 3_400, 3_700])
-def test_near_a_threshold_the_provider_is_asked_once(tokens):
+@pytest.mark.parametrize("tokens", [*FAR, *NEAR])
+def test_the_provider_is_asked_once_near_a_threshold_and_not_far_from_all(tokens):
     model = CountedModel(answer=scaled(1.0))
     memory_of(model).compact_and_view(talk(tokens))
-    assert len(model.asked) == 1
+    assert len(model.asked) == (tokens in NEAR)
 
 
 def test_near_is_within_six_per_cent_of_what_replies_have_reported_and_the_margin_of_the_rest():
