@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -88,6 +88,18 @@ def talk(turns: int, start: int = 0, words: int = 10) -> list[BaseMessage]:
             AIMessage(f"answer {n} " * words, id=f"a{n}"),
         )
     ]
+
+
+def replacing(new: str, *words: str) -> Callable[[list[BaseMessage]], list[BaseMessage]]:
+    """Return a `before_store` that puts something new in the place of words."""
+    found = re.compile("|".join(map(re.escape, words)))
+
+    def before_store(messages: list[BaseMessage]) -> list[BaseMessage]:
+        texts = [found.sub(new, str(message.content)) for message in messages]
+        pairs = zip(messages, texts, strict=True)
+        return [message.model_copy(update={"content": text}) for message, text in pairs]
+
+    return before_store
 
 
 def printed_by(code: str, *options: str, **environment: str) -> str:
