@@ -13,24 +13,20 @@ def anthropic(url: str) -> Any:
     return ChatAnthropic(model="claude-sonnet-4-5", base_url=url, api_key="none", max_retries=0)
 
 
-def google(url: str) -> Any:
+def google(url: str, **mode: Any) -> Any:
     from langchain_google_genai import ChatGoogleGenerativeAI
 
-    return ChatGoogleGenerativeAI(model="gemini-2.5-flash", base_url=url, api_key="none")
+    given = {"model": "gemini-2.5-flash", "base_url": url, "api_key": "none", **mode}
+    return ChatGoogleGenerativeAI(**{key: one for key, one in given.items() if one is not None})
 
 
 def google_vertex_mode(url: str) -> Any:
     from google.auth.credentials import AnonymousCredentials
-    from langchain_google_genai import ChatGoogleGenerativeAI
 
-    return ChatGoogleGenerativeAI(
-        model="gemini-2.5-flash",
-        base_url=url,
-        vertexai=True,
-        project="p",
-        location="us-central1",
-        credentials=_signed(AnonymousCredentials()),
-    )
+    credentials: Any = AnonymousCredentials()
+    credentials.token = "none"  # noqa: S105  no one's
+    place = {"vertexai": True, "project": "p", "location": "us-central1"}
+    return google(url, api_key=None, credentials=credentials, **place)
 
 
 def vertex(url: str) -> Any:
@@ -63,29 +59,6 @@ def bedrock(url: str) -> Any:
     return ChatBedrock(model="us.anthropic.claude-sonnet-4-20250514-v1:0", **_aws(url))
 
 
-def mistral(url: str) -> Any:
-    from langchain_mistralai import ChatMistralAI
-
-    return ChatMistralAI(model="mistral-large-latest", endpoint=url, api_key="none")
-
-
-def openai(url: str) -> Any:
-    from langchain_openai import ChatOpenAI
-
-    return ChatOpenAI(model="gpt-4o", base_url=url, api_key="none")
-
-
-def openai_compatible(url: str) -> Any:
-    from langchain_openai import ChatOpenAI
-
-    return ChatOpenAI(model="my-llama-deployment", base_url=url, api_key="none")
-
-
-def _signed(credentials: Any) -> Any:
-    credentials.token = "none"  # noqa: S105  of nobody
-    return credentials
-
-
 def _aws(url: str) -> dict[str, Any]:
     from botocore.config import Config
 
@@ -96,6 +69,18 @@ def _aws(url: str) -> dict[str, Any]:
         "aws_secret_access_key": "none",
         "config": Config(retries={"total_max_attempts": 1}),
     }
+
+
+def mistral(url: str) -> Any:
+    from langchain_mistralai import ChatMistralAI
+
+    return ChatMistralAI(model="mistral-large-latest", endpoint=url, api_key="none")
+
+
+def openai(url: str, model: str = "gpt-4o") -> Any:
+    from langchain_openai import ChatOpenAI
+
+    return ChatOpenAI(model=model, base_url=url, api_key="none")
 
 
 Make = Callable[[str], Any]
@@ -113,6 +98,6 @@ ASKED: dict[str, Make] = {
 NOT_ASKED: dict[str, Make] = {
     "ChatMistralAI": mistral,
     "ChatOpenAI": openai,
-    "ChatOpenAI, another server": openai_compatible,
+    "ChatOpenAI, another server": lambda url: openai(url, "my-llama-deployment"),
 }
 """Integrations without one."""

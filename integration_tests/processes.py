@@ -1,50 +1,47 @@
-"""Processes of their own for the workers of this folder."""
+"""Functions in processes of their own: tests kill some of them.
+
+A function is found again by its name, so it is one of a module; what it prints is read by the test.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import runpy
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from multiprocessing.connection import Connection
-from pathlib import Path
-
-import langchain_tokenmem
-
-PACKAGE = Path(langchain_tokenmem.__file__).parents[1]
-"""The package that this process uses, installed or not; the workers use it, too."""
 
 
-def start(script: str, *arguments: object) -> subprocess.Popen[str]:
-    """Start a script in its own interpreter."""
+def start(work: Callable[..., object], *given: str | float) -> subprocess.Popen[str]:
+    """Call a function in a new interpreter, which has standard input and ends as any other."""
+    called = f"from {work.__module__} import {work.__name__} as work; work(*{given!r})"
     return subprocess.Popen(
-        [sys.executable, script, *map(str, arguments)],
+        [sys.executable, "-c", called],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
 
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["langchain_tokenmem.adapters.agents", "tests.contract.chats"])
+_FORKS.set_forkserver_preload(["integration_tests.preloaded"])
 
 
 class Fork:
-    """A script in a fork of a process that has imported the package and has no threads.
+    """Calls a function in a fork of a process that has imported the package and has no threads.
 
-    A new interpreter spends three seconds of a processor on its imports, and some tests kill forty
-    of them. The attributes are those of `subprocess.Popen`.
+    A new interpreter spends three seconds of a processor on its imports, and some tests kill a
+    hundred of them. The attributes are those of `subprocess.Popen`.
     """
 
-    def __init__(self, script: str, *arguments: object) -> None:
+    def __init__(self, work: Callable[..., object], *given: object) -> None:
         ends = [_FORKS.Pipe(duplex=False) for _ in range(2)]
-        given = [script, *map(str, arguments)]
         self._process = _FORKS.Process(
-            target=_run, args=(given, *(w for _, w in ends)), daemon=True
+            target=_run, args=(work, given, *(w for _, w in ends)), daemon=True
         )
         self._process.start()
         for _, writer in ends:
@@ -70,12 +67,24 @@ class Fork:
         limit.cancel()
         return said
 
+    def killed(self, *heard: str) -> list[str]:
+        """Kill it; return the lines that it has printed, the heard ones first, without a torn one.
 
-def _run(given: list[str], out: Connection, errors: Connection) -> None:
+        Raises:
+            AssertionError: When a line was heard that it did not print: it had died before.
+        """
+        self.kill()
+        rest, errors = self.communicate(timeout=60)
+        assert "" not in heard, f"it died before it was killed: {errors}"
+        lines = [*heard, *rest.splitlines(keepends=True)]
+        return [line[:-1] for line in lines if line.endswith("\n")]
+
+
+def _run(
+    work: Callable[..., object], given: tuple[object, ...], out: Connection, errors: Connection
+) -> None:
     for number, end in enumerate((out, errors), 1):
         os.dup2(end.fileno(), number)
         end.close()
     sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
-    sys.argv = given
-    sys.path.insert(0, str(Path(given[0]).parent))
-    runpy.run_path(given[0], run_name="__main__")
+    work(*given)

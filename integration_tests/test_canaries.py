@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import re
+import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-import canary_worker
 import pytest
-from canary_worker import CASES, KILLED_TURNS, PATHS, USER, Case, Place, opened
-from processes import start
+from canary_paths import CASES, PATHS, USER, Case, Place, live, opened, rebuild
+from processes import Fork, start
 from sqlalchemy import create_engine, select
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptRetriever, memory_tools
@@ -23,22 +24,22 @@ ZLIB_START = re.compile(rb"\x78[\x01\x5e\x9c\xda]")
 TURNS = 5
 """Of each path: some in a process that is killed, the others in this one."""
 
+KILLED_TURNS = 3
+
 EACH = 2_500
 """Canaries of a case."""
 
 
-def run(*arguments: str | Path) -> str:
-    """Run the worker to its end; return what it prints."""
-    worker = start(canary_worker.__file__, *arguments)
-    out, errors = worker.communicate(timeout=300)
-    assert worker.returncode == 0, errors
-    return out
-
-
-def plant_and_kill(name: str, url: str, folder: Path) -> list[str]:
-    """Let killed processes plant; return the canaries of the turns that had ended."""
-    out = run(name, url, folder)
-    return [canary for line in out.splitlines() for canary in json.loads(line)]
+def plant_and_kill(case: Case, url: str, folder: Path) -> list[str]:
+    """Kill a process on each path in the middle of a turn; return the canaries of ended turns."""
+    planted: list[str] = []
+    for name in PATHS:
+        process = Fork(live, case, url, folder, name)
+        heard = [process.stdout.readline() for _ in range(KILLED_TURNS)]
+        time.sleep(random.Random(name).uniform(0, 0.03))
+        ended = process.killed(*heard)[:KILLED_TURNS]
+        planted += [canary for line in ended for canary in json.loads(line)]
+    return planted
 
 
 def take_turns(place: Place, count: int) -> None:
@@ -157,7 +158,7 @@ def test_no_canary_of_thousands_is_found_after_a_redaction(
     else:
         url = request.getfixturevalue("postgres")
 
-    planted = plant_and_kill(name, url, folder)
+    planted = plant_and_kill(case, url, folder)
     place = opened(case, url, folder)
     take_turns(place, TURNS - KILLED_TURNS)
     place.recall.index()
@@ -190,7 +191,9 @@ def test_no_canary_of_thousands_is_found_after_a_redaction(
         later.recall.index()
         assert found_by_search(later, planted) == set()
         later.close()
-    run(name, url, folder, "rebuild")
+    worker = start(rebuild, name, url, str(folder))
+    _, errors = worker.communicate(timeout=300)
+    assert worker.returncode == 0, errors
     assert len(with_unused_memory(folder)) == 2 * (case.vectors == "chroma")
     assert canaries_in_unused_memory(folder) == []
     assert found_in(cells_of(url)) == set()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
+from json_server import json_server
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import Recall, TranscriptStore
@@ -16,41 +15,24 @@ from langchain_tokenmem.recall import HashingEmbeddings
 MODEL = HashingEmbeddings(64)
 
 
-class Handler(BaseHTTPRequestHandler):
-    """Answers as OpenAI does (`/v1/embeddings`), and remembers what it was asked."""
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.bodies.append(body)
-        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
-        data = [
-            {"object": "embedding", "index": at, "embedding": vector}
-            for at, vector in enumerate(MODEL.embed_documents(texts))
-        ]
-        usage = {"prompt_tokens": 1, "total_tokens": 1}
-        reply = {"object": "list", "data": data, "model": body["model"], "usage": usage}
-        content = json.dumps(reply).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_args: object) -> None:
-        pass
-
-
 @pytest.fixture
 def openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict]]:
+    """What a server that answers as OpenAI does (`/v1/embeddings`) is asked."""
     pytest.importorskip("langchain_openai", reason="langchain-openai is not installed")
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as made:
-        made.daemon_threads = True
-        made.bodies = []
-        threading.Thread(target=made.serve_forever, daemon=True).start()
+    bodies: list[dict] = []
+
+    def answer(_path: str, body: Any) -> tuple[int, Any]:
+        bodies.append(body)
+        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+        vectors = enumerate(MODEL.embed_documents(texts))
+        data = [{"object": "embedding", "index": at, "embedding": one} for at, one in vectors]
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        return 200, {"object": "list", "data": data, "model": body["model"], "usage": usage}
+
+    with json_server(answer) as url:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
-        monkeypatch.setenv("OPENAI_API_BASE", f"http://127.0.0.1:{made.server_port}/v1")
-        yield made.bodies
-        made.shutdown()
+        monkeypatch.setenv("OPENAI_API_BASE", f"{url}/v1")
+        yield bodies
 
 
 def test_a_model_by_name_is_asked_without_the_download_of_a_vocabulary(openai):

@@ -8,12 +8,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
-import expiry_worker
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from processes import Fork
 
 from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem.storage import lifecycle
 from langchain_tokenmem.storage.tables import metadata
 
 MONTH = timedelta(days=30)
@@ -43,6 +43,13 @@ def left(store):
         }
 
 
+def expire(url):
+    """Expire sessions, five at once, and print how many there were."""
+    lifecycle._MOST_SESSIONS = 5
+    with TranscriptStore(url, shared=True) as store:
+        store.expire(MONTH, progress=lambda done: print(done, flush=True))
+
+
 def test_a_run_that_is_killed_half_way_goes_on_and_leaves_no_half_session(url):
     chosen = random.Random(7)
     with TranscriptStore(url, shared=True) as store:
@@ -50,14 +57,13 @@ def test_a_run_that_is_killed_half_way_goes_on_and_leaves_no_half_session(url):
         old(store, 120)
     kills = 0
     for _ in range(6):
-        worker = Fork(expiry_worker.__file__, url)
+        worker = Fork(expire, url)
         if not worker.stdout.readline():
             worker.communicate(timeout=30)
             break
         time.sleep(chosen.uniform(0, 0.02))
-        worker.kill()
+        worker.killed()
         kills += 1
-        worker.communicate(timeout=30)
         with TranscriptStore(url, shared=True) as store:
             names = store.sessions()
             assert all(store.count(name) == len(store.messages(name)) == 4 for name in names)

@@ -4,15 +4,7 @@ The memory by hand meets every recording at one window, and each integration a s
 at three windows, with each way to summarize. The recordings are no part of the project; what is
 kept here are digests (`test_golden_views.json`; `tests/golden/digests.py` says how they are made).
 
-After an intended change of what is sent, record them again and read which lines changed:
-
-    python -m pytest integration_tests/test_golden_views.py --update-golden
-    git diff --stat integration_tests
-
-To see what differs, write everything out before and after the change, and compare:
-
-    python -m pytest integration_tests/test_golden_views.py --dump-golden /tmp/before
-    diff -r /tmp/before /tmp/after
+`tests/golden/test_recorded_agent.py` says how to record them again and how to see what differs.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from langchain_tokenmem import MemoryNode, TokenMemory, TokenMemoryMiddleware
 from langchain_tokenmem.graphs import MemoryAgentState
 from langchain_tokenmem.types import MemoryState
 from tests.contract.chats import Talker
-from tests.fakes import CharCounter, ListSummarizer
+from tests.fakes import memory_of
 from tests.legality import problems
 
 TURNS = 60
@@ -26,10 +26,6 @@ class KeptState(MemoryAgentState):
     """The supervisor is a node of its graph: its state is kept where the graph's schema has it."""
 
     memory: NotRequired[MemoryState]
-
-
-def memory_of(window: int) -> TokenMemory:
-    return TokenMemory(window, counter=CharCounter(), summarizer=ListSummarizer())
 
 
 def question(number: int) -> dict[str, list[HumanMessage]]:
@@ -94,21 +90,16 @@ def swarm_of(talk: Talk, memory: TokenMemory, checkpointer: Any) -> Any:
     )
 
 
-def test_a_swarm_is_not_summarized_again_and_again(caplog):
+@pytest.mark.parametrize(
+    ("keeps", "times"), [(None, 1), (True, 2)], ids=["no checkpointer", "each has its own state"]
+)
+def test_a_swarm_is_not_summarized_again_and_again(keeps, times, caplog):
     talk, memory = Talk(), memory_of(4_000)
-    said = talk.play(swarm_of(talk, memory, None))
+    said = talk.play(swarm_of(talk, memory, keeps))
     talk.check(memory)
     # It was 243,497 tokens where every call began without the summary of the one before.
-    assert summarized_tokens(memory) <= memory.count(said).tokens
-    assert caplog.text.count(WARNING) == 1
-
-
-def test_the_agents_of_a_swarm_with_a_checkpointer_keep_their_states(caplog):
-    talk, memory = Talk(), memory_of(4_000)
-    said = talk.play(swarm_of(talk, memory, True))
-    talk.check(memory)
-    assert summarized_tokens(memory) <= 2 * memory.count(said).tokens  # each agent has its own
-    assert WARNING not in caplog.text
+    assert summarized_tokens(memory) <= times * memory.count(said).tokens
+    assert caplog.text.count(WARNING) == (0 if keeps else 1)
 
 
 @pytest.mark.parametrize("keeps", [False, True])

@@ -4,21 +4,55 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
+from itertools import count
 from pathlib import Path
 
-import item_worker
 import pytest
-from item_worker import NAMESPACE, OWNER, SHARED, open_store, value_of
 from processes import Fork, start
 
 from langchain_tokenmem import Notebook, TranscriptStore
 from langchain_tokenmem.notes import JsonStore, SqlStore
+from tests.fakes import printed_by
 
 WRITERS, EACH = 8, 60
+OWNER = {"user_id": "ann", "session_id": "s1"}
+SHARED = 20
+"""Notes that every writer adds."""
+
+NAMESPACE = ("tokenmem", "notes", "=ann", "project", "=app")
+
+
+def value_of(name: str) -> dict[str, object]:
+    """Return the value of an item; everything follows from its name."""
+    return {"content": f"{name} " + "x" * (sum(name.encode()) * 7 % 300), "tags": [name]}
+
+
+def open_store(place: str) -> JsonStore | SqlStore:
+    """Return the store of a place."""
+    return SqlStore(TranscriptStore(place, shared=True)) if "://" in place else JsonStore(place)
+
+
+def add_notes(place: str, writer: str, number: int) -> None:
+    """Add notes by a notebook, and some that every writer adds."""
+    notebook = Notebook(open_store(place), project="shop", limit=10_000)
+    for each in range(number):
+        notebook.add(f"Writer {writer} wrote note {each}.", **OWNER)
+        print(f"Writer {writer} wrote note {each}.")
+        if each < SHARED:
+            notebook.add(f"Everybody wrote note {each}.", **OWNER)
+            print(f"Everybody wrote note {each}.")
+    # Without close(): what is left is written at the end of the process.
+
+
+def put_for_ever(folder: Path, writer: str) -> None:
+    """Put items, and print each when it is written."""
+    store = JsonStore(folder, debounce_s=60, max_delay_s=60)
+    for each in count():
+        store.put(NAMESPACE, f"{writer}-{each}", value_of(f"{writer}-{each}"))
+        store.flush()
+        print(f"{writer}-{each}", flush=True)
 
 
 @pytest.fixture(params=["json", "sqlite", "postgresql"])
@@ -30,7 +64,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_eight_processes_add_60_notes_each_and_identical_ones_once(place):
-    workers = [start(item_worker.__file__, place, number, EACH) for number in range(WRITERS)]
+    workers = [start(add_notes, place, str(number), EACH) for number in range(WRITERS)]
     said: set[str] = set()
     for worker in workers:
         out, err = worker.communicate(timeout=500)
@@ -55,13 +89,10 @@ def test_100_kills_during_writes_leave_no_half_file_and_lose_nothing_that_was_fl
     acknowledged: list[str] = []
     unfinished = 0
     for round_ in range(100):
-        worker = Fork(item_worker.__file__, folder, f"w{round_}")
-        first = worker.stdout.readline().strip()
+        worker = Fork(put_for_ever, folder, f"w{round_}")
+        first = worker.stdout.readline()
         time.sleep(chosen.uniform(0, 0.02))
-        worker.kill()
-        rest, errors = worker.communicate(timeout=60)
-        assert first, errors
-        acknowledged += [first, *rest.split("\n")[:-1]]
+        acknowledged += worker.killed(first)
         unfinished += len([*folder.glob(".*.tmp")])
         items = JsonStore(folder).search((), limit=1_000_000)
         assert [item.value for item in items] == [value_of(item.key) for item in items]
@@ -80,20 +111,10 @@ def test_100_kills_during_writes_leave_no_half_file_and_lose_nothing_that_was_fl
     print(f"\n100 kills, {len(acknowledged)} notes written, {unfinished} files unfinished, 0 lost")
 
 
-def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code, str(folder)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-
-
 FORK = """
 import os, sys
 from langchain_tokenmem.notes import JsonStore
-store = JsonStore(sys.argv[1], debounce_s=60, max_delay_s=60)
+store = JsonStore(os.environ["FOLDER"], debounce_s=60, max_delay_s=60)
 store.put(("a",), "parent", {"x": 1})
 if os.fork() == 0:
     assert store.get(("a",), "parent") is None  # the parent's to write
@@ -106,26 +127,24 @@ store.put(("a",), "parent", {"x": 3})
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_parent_and_child_of_a_fork_write_what_each_has_put(tmp_path):
-    run(FORK, tmp_path)
+    printed_by(FORK, FOLDER=str(tmp_path))
     items = JsonStore(tmp_path).search(("a",))
     assert {item.key: item.value["x"] for item in items} == {"child": 2, "parent": 3}
 
 
 FORGOTTEN = """
-import sys
-import time
+import gc, os, time
 from langchain_tokenmem.notes import JsonStore
-JsonStore(sys.argv[1], debounce_s=0.05).put(("a",), "dropped", {"x": 1})
-import gc, time
+JsonStore(os.environ["FOLDER"], debounce_s=0.05).put(("a",), "dropped", {"x": 1})
 gc.collect()
 time.sleep(0.5)
-kept = JsonStore(sys.argv[1], debounce_s=60, max_delay_s=60)
+kept = JsonStore(os.environ["FOLDER"], debounce_s=60, max_delay_s=60)
 kept.put(("a",), "at-exit", {"x": 1})
 """
 
 
 def test_what_is_left_is_written_at_exit_and_when_a_store_was_dropped(tmp_path):
-    run(FORGOTTEN, tmp_path)
+    printed_by(FORGOTTEN, FOLDER=str(tmp_path))
     assert [item.key for item in JsonStore(tmp_path).search(())] == ["at-exit", "dropped"]
 
 

@@ -15,18 +15,101 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-import recall_worker
 from langchain_core.messages import HumanMessage
-from processes import start
+from processes import Fork, start
 
 from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall import ChromaIndex, HashingEmbeddings
 
-LIVES = 101
-"""The last one is not killed: it counts."""
+LIVES = 100
+DIM = 16
+PER_STORE = 10
+"""Lives until a new store is begun: a rebuild must stay short."""
+
+
+def opened(folder: Path, **where: Any) -> tuple[TranscriptStore, Recall]:
+    folder.mkdir(exist_ok=True)
+    store = TranscriptStore(f"sqlite:///{folder}/memory.db", shared=True)
+    place = where or {"path": folder / "chroma"}
+    chroma = ChromaIndex(embeddings=HashingEmbeddings(DIM), **place)
+    return store, Recall(store, chroma=chroma)
+
+
+def sentence(name: str) -> HumanMessage:
+    return HumanMessage(f"message {name} speaks of thing {sum(map(ord, name)) % 97}", id=name)
+
+
+def state_of(store: TranscriptStore, recall: Recall) -> tuple[set[str | None], dict[str, Any]]:
+    """Return the ids of all messages; how many store and Chroma have, and Chroma finds of all."""
+    dense: Any = recall._dense
+    active = dense._filler.collection()
+    collection, _ = dense._place._opened(active.name)
+    with store.index.reading_vectors() as reader:
+        vectors = reader.count_vectors(active.key)
+    ids = {message.id for name in store.sessions() for message in store.messages(name)}
+    found: set[int] = set()
+    question = dense.question("thing")
+    for name in store.sessions():
+        with store.index.reading(Scope(name)) as reader:
+            found |= {*dense._place.propose(active.name, question, reader.partitions, 10_000)}
+    return ids, {
+        "ids": len(ids),
+        "vectors": vectors,
+        "entries": collection.count(),
+        "found": len(found),
+        "owed": recall.backlog()["vectors"],
+    }
+
+
+def live(home: Path, life: int) -> None:
+    """Open, heal, print what is there, and write until the process is killed."""
+    print("begun", flush=True)
+    collections = [one for one in home.glob("chroma/tokenmem/*") if one.is_dir()]
+    broken = any(not one.with_name(f"{one.name}.sizes").exists() for one in collections)
+    store, recall = opened(home)
+    recall.index()
+    print(json.dumps(state_of(store, recall)[1] | {"broken": broken}), flush=True)
+    number, chance = 0, random.Random(life)
+    with (home / "acknowledged").open("a") as acknowledged:
+        while True:
+            names = [f"{life}-{number + n}" for n in range(chance.choice([1, 2, 10, 60]))]
+            store.add(f"s{number % 3}", [sentence(name) for name in names])
+            acknowledged.write("".join(f"{name}\n" for name in names))
+            acknowledged.flush()
+            number += len(names)
+            recall._dense._worker.wait(5)  # type: ignore[union-attr]
+
+
+def killed_life(home: Path, life: int, chance: random.Random) -> dict[str, Any] | None:
+    """Return what a life has found. One in five ends while it heals, the others while writing."""
+    process = Fork(live, home, life)
+    heard = [process.stdout.readline() for _ in range(1 if chance.random() < 0.2 else 2)]
+    time.sleep(chance.random() * 0.25)
+    _begun, *states = process.killed(*heard)
+    return json.loads(states[0]) if states else None
+
+
+def holds(folder: str) -> None:
+    """Keep the embedded Chroma open until standard input ends."""
+    store, recall = opened(Path(folder))
+    store.add("first", [sentence("held")])
+    recall.index()
+    print("held", flush=True)
+    sys.stdin.read()
+
+
+def adds(folder: Path, port: int, name: str, count: int) -> None:
+    """Write through a server."""
+    store, recall = opened(folder, host="127.0.0.1", port=port)
+    for number in range(count):
+        store.add(f"s-{name}", [sentence(f"{name}-{number}")])
+        print(f"{name}-{number}", flush=True)
+    recall.index()
 
 
 @pytest.fixture(autouse=True)
@@ -38,45 +121,42 @@ def chromas_own_connections() -> Iterator[None]:
         gc.collect()
 
 
-def worker(*arguments: object) -> subprocess.Popen[str]:
-    return start(recall_worker.__file__, *arguments)
-
-
 def test_a_hundred_kills_of_an_indexing_process_lose_no_message_and_no_vector(tmp_path):
-    process = worker("kills", tmp_path, LIVES - 1, random.randrange(10**6))
-    out, err = process.communicate(timeout=400)
-    assert process.returncode == 0, err
-    said = [json.loads(line) for line in out.splitlines()]
-    lives = [one for one in said if "life" in one]
-    ends = [one for one in said if "home" in one]
-    assert len(lives) == LIVES - 1
-
+    chance = random.Random()
+    homes = [tmp_path / str(number) for number in range(LIVES // PER_STORE)]
+    for home in homes:
+        home.mkdir()
+    lives = [killed_life(homes[n // PER_STORE], n, chance) for n in range(LIVES)]
+    states = [state for state in lives if state is not None]
     # The kills have hit: something was acknowledged, and often a write was under way.
-    assert sum(one["acknowledged"] for one in ends) > 100
-    states = [one["state"] for one in lives if one["state"] is not None]
     assert len(states) > 50
     assert sum(state["broken"] for state in states) > 5
-
+    ends = []
+    for home in homes:
+        store, recall = opened(home)
+        recall.index()
+        ids, end = state_of(store, recall)
+        acknowledged = (home / "acknowledged").read_text().split()
+        assert set(acknowledged) <= ids, "lost"
+        ends.append(end | {"acknowledged": len(acknowledged)})
+        recall.close()
+        store.close()
+    assert sum(one["acknowledged"] for one in ends) > 100
     for state in [*states, *ends]:
         assert state["owed"] == 0
-        assert state["vectors"] == state["entries"]
+        assert state["vectors"] == state["entries"] == state["ids"]
         # Chroma's graph is approximate: an entry whose vector was written anew when its successor
         # came may be out of every question's reach. Small scopes are searched without it.
         assert state["found"] <= state["entries"]
     every = [*states, *ends]
     assert sum(s["found"] for s in every) >= 0.95 * sum(s["entries"] for s in every)
-    for state in states:
-        assert state["entries"] == state["ids"]
-    assert [one["lost"] for one in ends] == [[]] * len(ends)
-    for end in ends:
-        assert end["entries"] >= end["acknowledged"]
 
 
 def test_a_second_process_searches_by_words_until_the_first_has_ended(tmp_path, caplog):
-    holder = worker("holds", tmp_path)
+    holder = start(holds, str(tmp_path))
     try:
         assert holder.stdout.readline() == "held\n", holder.stderr.read()
-        store, recall = recall_worker.opened(tmp_path)
+        store, recall = opened(tmp_path)
         store.add("second", [HumanMessage("the price is 42 euros", id="m1")])
         assert [hit.message_id for hit in recall.search("price", session_id="second")] == ["m1"]
         with pytest.raises(RecallError, match=r"Another process.*chroma run --path"):
@@ -86,7 +166,7 @@ def test_a_second_process_searches_by_words_until_the_first_has_ended(tmp_path, 
         holder.communicate(timeout=30)
     recall.index()
     assert recall.backlog()["vectors"] == 0
-    state = recall_worker.state_of(store, recall)
+    _, state = state_of(store, recall)
     assert state["entries"] == state["found"] == 2
     recall.close()
     store.close()
@@ -124,7 +204,7 @@ def chroma_server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def served(folder: Path, port: int) -> tuple[TranscriptStore, Recall]:
-    return recall_worker.opened(folder, host="127.0.0.1", port=port)
+    return opened(folder, host="127.0.0.1", port=port)
 
 
 def test_two_processes_share_a_chroma_server(tmp_path, port):
@@ -133,13 +213,13 @@ def test_two_processes_share_a_chroma_server(tmp_path, port):
         store, recall = served(home, port)
         store.add("s0", [HumanMessage("hello", id="h")])
         recall.index()
-        writers = [worker("adds", home, port, name, 60) for name in ("a", "b")]
+        writers = [Fork(adds, home, port, name, 60) for name in ("a", "b")]
         for writer in writers:
             out, err = writer.communicate(timeout=120)
             assert writer.returncode == 0, err
             assert len(out.split()) == 60
         recall.index()
-        state = recall_worker.state_of(store, recall)
+        _, state = state_of(store, recall)
         counts = {name: state[name] for name in ("vectors", "entries", "owed")}
         assert counts == {"vectors": 121, "entries": 121, "owed": 0}
         # As after the kills above: Chroma's graph may leave an entry out of reach.
@@ -155,15 +235,15 @@ def test_a_server_that_stops_in_its_tracks_holds_nobody_up(tmp_path, port):
             host="127.0.0.1", port=port, embeddings=HashingEmbeddings(16), timeout_s=2
         )
         recall = Recall(store, chroma=chroma)
-        store.add("s", [recall_worker.sentence("first")])
+        store.add("s", [sentence("first")])
         recall.index()
         server.send_signal(signal.SIGSTOP)
-        store.add("s", [recall_worker.sentence("second")])
+        store.add("s", [sentence("second")])
         with pytest.raises(RecallError, match=r"cannot be used now.*Timeout"):
             recall.index()
         assert recall.backlog()["vectors"] == 1
         server.send_signal(signal.SIGCONT)
         recall.index()
-        assert recall_worker.state_of(store, recall)["found"] == 2
+        assert state_of(store, recall)[1]["found"] == 2
         recall.close()
         store.close()

@@ -59,19 +59,12 @@ def recall(store: TranscriptStore) -> Iterator[Recall]:
         yield opened
 
 
-def test_facts_come_back_first_and_the_same_on_both_databases(recall, postgres_url):
-    with TranscriptStore(postgres_url, shared=True) as store, Recall(store) as other:
-        store.add("quality", conversation(7), user_id="u")
-        found = 0
-        for question, answer in FACTS.items():
-            ours = recall.search(question, session_id="s", k=20)
-            theirs = other.search(question, session_id="quality", k=20)
-            found += answer in [hit.text for hit in ours[:3]]
-            assert [(hit.message_id, hit.text) for hit in theirs] == [
-                (hit.message_id, hit.text) for hit in ours
-            ]
-            assert [hit.score for hit in theirs] == pytest.approx([hit.score for hit in ours])
-        assert found >= len(FACTS) - 1
+def test_facts_come_back_first(recall):
+    found = 0
+    for question, answer in FACTS.items():
+        hits = recall.search(question, session_id="s", k=3)
+        found += answer in [hit.text for hit in hits]
+    assert found >= len(FACTS) - 1
 
 
 def test_two_hundred_unrelated_questions_recall_next_to_nothing(recall):

@@ -18,15 +18,13 @@ from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 from psycopg.rows import dict_row
-from savers import at, put
 from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.cli.app import app
-from tests.adapters.integrations import call, look
+from tests.adapters.integrations import at, call, look, put
 from tests.providers import StrictModel
 
-RUN = CliRunner()
 THREADS = ("ann", "bob/2")
 EACH = 8
 
@@ -43,15 +41,15 @@ def fill(saver: BaseCheckpointSaver[Any]) -> None:
                 ToolMessage("found", tool_call_id=f"c{n}", id=f"t{n}", artifact={"rows": [n]}),
             ]
             values = {"messages": list(said), "n": n, "odd": {"set": {1, 2}, "bytes": b"\x00"}}
-            versions = dict.fromkeys(values, f"{n + 1:032}.5")
-            parent = put(saver, parent, values, versions, step=n, run_id=f"r{n}", user_id="ann")
+            marks = {"step": n, "run_id": f"r{n}", "user_id": "ann"}
+            parent = put(saver, parent, None, values, f"{n + 1:032}.5", **marks)
             saver.put_writes(parent, [("n", n), ("messages", said[-1:])], "task-b", "~path, 1")
             saver.put_writes(parent, [("n", -n)], "task-a", "~path, 2")
             saver.put_writes(parent, [("__interrupt__", [{"n": n}])], "task-a", "~path, 2")
             steps.append(parent)
         forked = {"messages": [*said[:3], HumanMessage("fork", id="f")], "n": -1}
-        put(saver, steps[2], forked, dict.fromkeys(forked, f"{9:032}.7"), step=99, source="fork")
-        put(saver, at(thread, ns="child:1"), {"n": 0}, {"n": f"{1:032}.5"})
+        put(saver, steps[2], None, forked, f"{9:032}.7", step=99, source="fork")
+        put(saver, at(thread, ns="child:1"), None, {"n": 0}, f"{1:032}.5")
 
 
 def read(saver: BaseCheckpointSaver[Any], thread: str) -> list[Any]:
@@ -87,7 +85,7 @@ def langgraph_saver(url: str) -> Iterator[Any]:
 
 def migrated(*arguments: str) -> str:
     """Run the command and return what it prints, in one line."""
-    done = RUN.invoke(app, ["migrate-checkpoints", *arguments])
+    done = CliRunner().invoke(app, ["migrate-checkpoints", *arguments])
     assert done.exit_code == 0, done.output
     return " ".join(done.output.split())
 
@@ -112,11 +110,7 @@ def stock(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str,
 def test_threads_come_along_with_history_writes_and_metadata(stock, target, tmp_path):
     url, saver = stock
     before = {thread: read(saver, thread) for thread in THREADS}
-    done = RUN.invoke(app, ["migrate-checkpoints", url, target])
-    assert done.exit_code == 0, done.output
-    assert f"2 threads: {2 * EACH} checkpoints with {2 * 24} pending" in " ".join(
-        done.output.split()
-    )
+    assert f"2 threads: {2 * EACH} checkpoints with {2 * 24} pending" in migrated(url, target)
     with TranscriptStore(target, shared=True) as store:
         copies = TokenMemorySaver(store)
         for thread in THREADS:
@@ -124,13 +118,10 @@ def test_threads_come_along_with_history_writes_and_metadata(stock, target, tmp_
             assert read(copies, thread) == before[thread]
             assert len(store.messages(thread)) == 3 * (EACH - 2) + 1
         assert {thread: read(saver, thread) for thread in THREADS} == before
-    again = RUN.invoke(app, ["migrate-checkpoints", url, target])
-    assert again.exit_code == 0, again.output
-    assert f"{2 * EACH} were there already" in " ".join(again.output.split())
+    assert f"{2 * EACH} were there already" in migrated(url, target)
     # From a store of ours to another one; a path will do.
     two = str(tmp_path / "two.db")
-    moved = RUN.invoke(app, ["migrate-checkpoints", target, two, "--thread", "bob/2"])
-    assert moved.exit_code == 0, moved.output
+    migrated(target, two, "--thread", "bob/2")
     with TranscriptStore(f"sqlite:///{two}", shared=True) as store:
         assert read(TokenMemorySaver(store), "bob/2") == before["bob/2"]
         assert read(TokenMemorySaver(store), "ann") == []
@@ -148,7 +139,7 @@ def test_threads_go_back_to_where_they_came_from_and_elsewhere(stock, target, tm
     with TranscriptStore(target, shared=True) as store:
         ours = TokenMemorySaver(store)
         head = ours.get_tuple(at("ann"))
-        put(ours, head.config, {"n": 100}, {"n": f"{100:032}.{0:016}"}, step=100)
+        put(ours, head.config, None, {"n": 100}, f"{100:032}.{0:016}", step=100)
     assert "1 checkpoint with 0 pending" in migrated(target, url, "--to", "langgraph")
     assert len(read(saver, "ann")) == EACH + 1
     assert read(saver, "bob/2") == before["bob/2"]

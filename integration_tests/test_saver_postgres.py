@@ -13,10 +13,10 @@ from urllib.parse import parse_qs, urlsplit
 import postgres
 import pytest
 from langchain_core.messages import HumanMessage
-from savers import at, put
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import StoreError
+from tests.adapters.integrations import at, put
 
 WRITERS = 4
 
@@ -81,8 +81,7 @@ class Writer(threading.Thread):
         count = 1 if head is None else head.checkpoint["channel_values"]["count"] + 1
         parent = at(self.thread_id) if head is None else head.config
         values = values_of(self.thread_id, count)
-        versions = dict.fromkeys(values, f"{count:032}.5")
-        made = put(self.saver, parent, values, versions, step=count)
+        made = put(self.saver, parent, None, values, f"{count:032}.5", step=count)
         self.saver.put_writes(made, [("a", count), ("b", values["messages"])], "task", "path")
         self.acknowledged[made["configurable"]["checkpoint_id"]] = count
 

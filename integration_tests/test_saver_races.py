@@ -9,12 +9,12 @@ from uuid import uuid4
 
 import pytest
 from langchain_core.messages import HumanMessage, ToolMessage
-from langgraph.checkpoint.base import empty_checkpoint
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.storage import threads as retention
 from langchain_tokenmem.storage.thread_messages import MessageWriter
+from tests.adapters.integrations import at, put
 
 SECONDS = 1.0
 """How long the one that came second has for overtaking."""
@@ -35,25 +35,15 @@ class Thread:
         self.put(self.one, "2", [RESULT], "child:1", root="1")
         self.put(self.one, "3", [HumanMessage("Hello", id="m1")], parent="1")
 
-    def config(self, ns: str, name: str | None) -> dict[str, object]:
-        place = {"thread_id": self.name, "checkpoint_ns": ns, "checkpoint_id": name}
-        return {"configurable": {key: value for key, value in place.items() if value is not None}}
-
     def put(self, saver, name, said, ns="", *, root=None, parent=None):
-        checkpoint = {
-            **empty_checkpoint(),
-            "id": name,
-            "channel_values": {"messages": said},
-            "channel_versions": {"messages": 1},
-        }
-        metadata = {"parents": {"": root}} if root else {}
-        saver.put(self.config(ns, parent), checkpoint, metadata, {"messages": 1})
+        parents = {"": root} if root else {}
+        put(saver, at(self.name, parent, ns), name, {"messages": said}, parents=parents)
 
     def run_again(self) -> None:
         self.put(self.other, "4", [RESULT], "child:2", root="3")
 
     def read(self):
-        return self.other.get_tuple(self.config("child:2", "4"))
+        return self.other.get_tuple(at(self.name, "4", "child:2"))
 
 
 @pytest.fixture
@@ -117,7 +107,7 @@ def test_erasing_a_thread_and_a_step_of_it_never_wait_for_one_another(thread, mo
     thread.put(thread.other, "4", said, parent="3")
     begun[0].join()
     assert erased[0]["checkpoints"] == 4
-    assert thread.other.get_tuple(thread.config("", None)) is None
+    assert thread.other.get_tuple(at(thread.name)) is None
     assert thread.one.store.messages(thread.name) == []
 
 
@@ -135,7 +125,7 @@ def test_runs_of_one_sub_graph_never_wait_for_one_another(thread):
                     said = [*said, HumanMessage("More.", id=f"more {name}"), page]
                     parent = str(step - 1) if step else None
                     thread.put(saver, str(step), said, ns, root="3", parent=parent)
-                found = saver.get_tuple(thread.config(ns, None))
+                found = saver.get_tuple(at(thread.name, ns=ns))
                 assert found.checkpoint["channel_values"]["messages"] == said
         except (StoreError, AssertionError) as error:
             failed.append(error)
@@ -153,22 +143,16 @@ def test_writers_of_a_new_thread_do_not_lock_each_other_out(postgres_url):
     with TranscriptStore(postgres_url, shared=True) as store, ThreadPoolExecutor(6) as pool:
         saver = TokenMemorySaver(store)
         for _ in range(40):
-            thread, begin = {"thread_id": str(uuid4()), "checkpoint_ns": ""}, threading.Barrier(6)
+            thread, begin = str(uuid4()), threading.Barrier(6)
 
             def turn(number, thread=thread, begin=begin):
                 begin.wait()
                 for step in range(3):
                     name = f"{number}-{step}"
-                    checkpoint = {
-                        **empty_checkpoint(),
-                        "id": name,
-                        "channel_values": {"messages": [RESULT, HumanMessage("Hello", id=name)]},
-                        "channel_versions": {"messages": 1},
-                    }
-                    config = {"configurable": {**thread, "checkpoint_id": name}}
-                    saver.put_writes(config, [("messages", [RESULT])], "task")
-                    saver.put({"configurable": thread}, checkpoint, {}, {"messages": 1})
+                    saver.put_writes(at(thread, name), [("messages", [RESULT])], "task")
+                    said = [RESULT, HumanMessage("Hello", id=name)]
+                    put(saver, at(thread), name, {"messages": said})
 
             for job in [pool.submit(turn, number) for number in range(6)]:
                 job.result()  # raises what the writer raised
-            assert len(list(saver.list({"configurable": thread}))) == 18
+            assert len(list(saver.list(at(thread)))) == 18

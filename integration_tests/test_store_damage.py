@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from store_worker import turn
+from stored_turns import turn
 
 from langchain_tokenmem import TokenBudget, TranscriptStore
 from langchain_tokenmem.errors import StoreError

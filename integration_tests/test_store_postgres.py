@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 from sqlalchemy import create_engine, event, inspect, text
 from sqlalchemy.schema import CreateSchema
-from store_worker import turn
+from stored_turns import turn
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.errors import StoreError

@@ -4,12 +4,36 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 
-import store_worker
+from langchain_core.messages import BaseMessage, HumanMessage
 from processes import Fork
-from store_worker import finish, turn
+from stored_turns import turn
 
 from langchain_tokenmem import TranscriptStore
+
+
+def single(writer: str, number: int) -> list[BaseMessage]:
+    return [HumanMessage(f"{writer} {number}", id=f"{writer}-{number}")]
+
+
+def write(
+    what: Callable[[str, int], list[BaseMessage]], url: str, session: str, writer: str, count: int
+) -> None:
+    """Add so many turns or single messages, and print each."""
+    with TranscriptStore(url, shared=True) as store:
+        for number in range(count):
+            store.add(session, what(writer, number))
+            # Printed only after `add` returned: this is what "acknowledged" means.
+            print(f"{writer}-{number}", flush=True)
+
+
+def finish(workers: list[Fork], each: int) -> None:
+    """Wait for writers; every one must have written everything."""
+    ended = [(worker.communicate(timeout=200), worker.returncode) for worker in workers]
+    for (out, err), code in ended:
+        assert code == 0, err
+        assert len(out.split()) == each
 
 
 def check_one_session(url: str, writers: int, each: int) -> None:
@@ -23,7 +47,7 @@ def check_one_session(url: str, writers: int, each: int) -> None:
 
 def test_eight_processes_write_two_hundred_messages_each_to_one_sqlite_file(tmp_path):
     url = f"sqlite:///{tmp_path}/memory.db"
-    finish([Fork(store_worker.__file__, "singles", url, "s", f"w{n}", 200) for n in range(8)], 200)
+    finish([Fork(write, single, url, "s", f"w{n}", 200) for n in range(8)], 200)
     check_one_session(url, 8, 200)
 
 
@@ -33,16 +57,10 @@ def test_forty_kills_during_writes_lose_no_acknowledged_turn_and_leave_no_half(t
     acknowledged: list[str] = []
     in_mid_write = 0
     for round_ in range(40):
-        worker = Fork(store_worker.__file__, "turns", url, "s", f"w{round_}", 100_000)
-        lines = [worker.stdout.readline().strip()]
+        worker = Fork(write, turn, url, "s", f"w{round_}", 100_000)
+        first = worker.stdout.readline()
         time.sleep(chosen.uniform(0, 0.03))
-        worker.kill()
-        rest, err = worker.communicate(timeout=60)
-        assert lines[0], err
-        # A line that was cut by the kill was printed by an `add` that had returned, all the same.
-        lines += [line for line in rest.splitlines(keepends=False) if line]
-        if rest and not rest.endswith("\n"):
-            lines.pop()
+        lines = worker.killed(first)
         acknowledged += lines
         with TranscriptStore(url, shared=True) as store:
             last = store.last("s", 1)[-1]
@@ -72,9 +90,7 @@ def test_forty_kills_during_writes_lose_no_acknowledged_turn_and_leave_no_half(t
 def test_eight_processes_open_a_new_file_at_once(tmp_path):
     for attempt in range(3):
         url = f"sqlite:///{tmp_path}/memory{attempt}.db"
-        finish(
-            [Fork(store_worker.__file__, "singles", url, f"s{n}", f"w{n}", 2) for n in range(8)], 2
-        )
+        finish([Fork(write, single, url, f"s{n}", f"w{n}", 2) for n in range(8)], 2)
         with TranscriptStore(url, shared=True) as store:
             assert store.sessions() == [f"s{n}" for n in range(8)]
             assert [store.count(f"s{n}") for n in range(8)] == [2] * 8

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -10,14 +12,28 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import BaseMessage, HumanMessage
-from summary_worker import BUDGET, due, go, start
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from processes import start
 
-from langchain_tokenmem import TokenMemory, TokenMemoryChatHistory, TranscriptStore
+from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
 from langchain_tokenmem.types import BackgroundSummaries
 
 LEASE_S = 2.0
 MOST_CALLS = 1_000
+BUDGET = TokenBudget(context_window=4_000)
+
+
+def due(memory: TokenMemory) -> list[BaseMessage]:
+    """Return turns between `summarize_at` and the hard limit."""
+    said: list[BaseMessage] = []
+    while memory.count(said).tokens <= memory.budget.summarize_tokens:
+        n = len(said) // 2
+        said += [
+            HumanMessage(f"question {n} about the delivery " * 8, id=f"h{n}"),
+            AIMessage(f"reply {n} on the delivery " * 10, id=f"a{n}"),
+        ]
+    assert memory.count(said).tokens < memory.budget.limit
+    return said
 
 
 class Slow:
@@ -29,16 +45,47 @@ class Slow:
 
     def __call__(self, messages: list[BaseMessage]) -> str:
         self.asked.append(time.monotonic())
+        print("asked", flush=True)
         time.sleep(self.sleep_s)
         return f"The user asks about the delivery, {len(messages)} messages long."
 
 
-def memory_of(writer: Slow, **kwargs: float) -> TokenMemory:
-    return TokenMemory(BUDGET, summarizer=writer, **kwargs)
+def memory_of(writer: Slow, lease_s: float = 60) -> TokenMemory:
+    background = BackgroundSummaries(timeout_s=lease_s)
+    return TokenMemory(BUDGET, summarizer=writer, background=background)
 
 
 def history(memory: TokenMemory, store: TranscriptStore) -> TokenMemoryChatHistory:
     return TokenMemoryChatHistory("s", memory=memory, store=store)
+
+
+def take_views(url: str, sleep_s: float, lease_s: float) -> None:
+    """Print `ready`, wait for a line, take ten turns' views 0.1 s apart, and print `done`."""
+    with (
+        TranscriptStore(url, shared=True) as store,
+        memory_of(Slow(sleep_s), lease_s) as memory,
+    ):
+        memory.count([HumanMessage("loads the vocabulary")])
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for _ in range(10):
+            assert history(memory, store).view().left_out == 0
+            time.sleep(0.1)
+    print("done", flush=True)
+
+
+def ready(url: str, sleep_s: float, lease_s: float) -> subprocess.Popen[str]:
+    """Start a process that takes views as soon as it is told to."""
+    worker = start(take_views, url, sleep_s, lease_s)
+    assert worker.stdout is not None
+    assert worker.stdout.readline() == "ready\n", worker.communicate()[1]
+    return worker
+
+
+def go(worker: subprocess.Popen[str]) -> None:
+    assert worker.stdin is not None
+    worker.stdin.write("go\n")
+    worker.stdin.flush()
 
 
 @pytest.fixture
@@ -56,7 +103,7 @@ def said(url: str) -> list[BaseMessage]:
 
 
 def test_a_process_killed_during_a_summary_leaves_the_next_one_free_within_the_lease(url, said):
-    worker = start(url, "s", sleep_s=60, lease_s=LEASE_S)
+    worker = ready(url, 60, LEASE_S)
     go(worker)
     assert worker.stdout is not None
     assert worker.stdout.readline() == "asked\n"
@@ -66,7 +113,7 @@ def test_a_process_killed_during_a_summary_leaves_the_next_one_free_within_the_l
     writer = Slow()
     with (
         TranscriptStore(url, shared=True) as store,
-        memory_of(writer, background=BackgroundSummaries(timeout_s=LEASE_S)) as memory,
+        memory_of(writer, LEASE_S) as memory,
     ):
         assert not store.lease("s", "anybody", LEASE_S)
         refused_at = []
@@ -96,7 +143,7 @@ def test_a_process_killed_during_a_summary_leaves_the_next_one_free_within_the_l
 
 
 def test_two_processes_with_a_summary_due_make_one_call(url, said):
-    workers = [start(url, "s", sleep_s=1.2, lease_s=60) for _ in range(2)]
+    workers = [ready(url, 1.2, 60) for _ in range(2)]
     for worker in workers:
         go(worker)
     ended = [(worker.communicate(timeout=60), worker.returncode) for worker in workers]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
-from collections.abc import Iterable
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -85,6 +88,28 @@ def talk(turns: int, start: int = 0, words: int = 10) -> list[BaseMessage]:
             AIMessage(f"answer {n} " * words, id=f"a{n}"),
         )
     ]
+
+
+def replacing(new: str, *words: str) -> Callable[[list[BaseMessage]], list[BaseMessage]]:
+    """Return a `before_store` that puts something new in the place of words."""
+    found = re.compile("|".join(map(re.escape, words)))
+
+    def before_store(messages: list[BaseMessage]) -> list[BaseMessage]:
+        texts = [found.sub(new, str(message.content)) for message in messages]
+        pairs = zip(messages, texts, strict=True)
+        return [message.model_copy(update={"content": text}) for message, text in pairs]
+
+    return before_store
+
+
+def printed_by(code: str, *options: str, **environment: str) -> str:
+    """Return what a fresh interpreter prints, which must end well."""
+    run = [sys.executable, *options, "-c", code]
+    done = subprocess.run(  # noqa: S603  our own interpreter and text
+        run, check=False, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def entries_of(state: MemoryState | None) -> list[SummaryEntry]:

@@ -7,23 +7,14 @@ template of Mistral as vLLM and mistral-common run it.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from langchain_core.callbacks import CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import (
-    AIMessage,
-    AIMessageChunk,
-    BaseMessage,
-    HumanMessage,
-    SystemMessage,
-    ToolMessage,
-)
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from pydantic import Field
+
+from tests.contract.chats import Talker
 
 THINKING = {"thinking", "redacted_thinking"}
 
@@ -167,69 +158,28 @@ LS_PROVIDERS = {
 }
 
 
-class StrictModel(BaseChatModel):
+class StrictModel(Talker):
     """A scripted chat model that refuses what its provider would refuse.
 
     `script` holds the answers, in order; an exception in it is raised. Without a script every
-    answer is "ok". `seen` keeps every request.
+    answer is "ok".
     """
 
     family: str = "openai"
+    name_: str = ""
     script: list[Any] = Field(default_factory=list)
-    seen: list[list[BaseMessage]] = Field(default_factory=list)
-    kwargs_seen: list[dict[str, Any]] = Field(default_factory=list)
-    bound_tools: list[Any] = Field(default_factory=list)
 
     @property
-    def _llm_type(self) -> str:
-        return f"strict-{self.family}"
+    def seen(self) -> list[list[BaseMessage]]:
+        """Every request that was not refused, oldest first."""
+        return self.requests
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:
         params = super()._get_ls_params(stop=stop, **kwargs)
         params["ls_provider"] = LS_PROVIDERS[self.family]
         return params
 
-    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
-        self.bound_tools[:] = list(tools)
-        return self.bind(**{k: v for k, v in kwargs.items() if v is not None})
-
-    def _answer(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
+    def _answer(self, messages: list[BaseMessage], keywords: dict[str, Any]) -> AIMessage:
         CHECKS[self.family](messages)
-        self.seen.append(list(messages))
-        self.kwargs_seen.append(kwargs)
-        answer = self.script.pop(0) if self.script else AIMessage("ok")
-        if isinstance(answer, Exception):
-            raise answer
-        return answer.model_copy()  # a graph writes an id into what it is given
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=self._answer(messages, kwargs))])
-
-    def _stream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> Iterator[ChatGenerationChunk]:
-        answer = self._answer(messages, kwargs)
-        chunk = AIMessageChunk(
-            content=answer.content,
-            tool_call_chunks=[
-                {
-                    "name": c["name"],
-                    "args": json.dumps(c["args"]),
-                    "id": c["id"],
-                    "index": i,
-                    "type": "tool_call_chunk",
-                }
-                for i, c in enumerate(answer.tool_calls)
-            ],
-        )
-        yield ChatGenerationChunk(message=chunk)
+        self.answer = self.script.pop(0) if self.script else "ok"
+        return super()._answer(messages, keywords)

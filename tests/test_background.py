@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +12,7 @@ import pytest
 
 from langchain_tokenmem.background import BackgroundRunner, ForkSafeLock, wait_for
 from langchain_tokenmem.tokens import encodings
+from tests.fakes import printed_by
 
 
 class PanicError(BaseException):
@@ -137,7 +136,4 @@ del dropped
 
 def test_what_waits_at_exit_is_called_once_for_each_object_that_lives():
     """Also where no library has made a finalizer before, which would then be the first to run."""
-    done = subprocess.run(  # noqa: S603  our own interpreter and text
-        [sys.executable, "-c", AT_EXIT], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["ended"]
+    assert printed_by(AT_EXIT).split() == ["ended"]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
+
+from tests.fakes import printed_by
 
 CODE = """
 import logging, socket
@@ -55,16 +53,6 @@ print("fine")
 
 @pytest.mark.slow
 def test_a_memory_works_without_network_and_without_tiktokens_cache(tmp_path):
-    environment = {
-        **os.environ,
-        "TIKTOKEN_CACHE_DIR": str(tmp_path / "none"),
-        "DATA_GYM_CACHE_DIR": str(tmp_path / "none"),
-    }
-    run = subprocess.run(  # noqa: S603
-        [sys.executable, "-W", "error", "-c", CODE],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-    )
-    assert run.stdout.strip() == "fine", run.stderr
+    none = str(tmp_path / "none")
+    caches = {"TIKTOKEN_CACHE_DIR": none, "DATA_GYM_CACHE_DIR": none}
+    assert printed_by(CODE, "-W", "error", **caches).strip() == "fine"

@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
-import contract_worker
 import pytest
-from contract_worker import MOST_QUESTIONS, chat_on, question
+from langchain_core.messages import HumanMessage
 from processes import Fork
+
+from langchain_tokenmem import TokenBudget, TokenMemory
+from tests.contract.chats import Chat, Way
 
 KILLS = 3
 LEAST_ACKNOWLEDGED = 5
+MOST_QUESTIONS = 200
+
+
+def chat_on(name: str, url: str) -> Chat:
+    """Return the conversation that all processes of a test hold, one after the other."""
+    memory = TokenMemory(TokenBudget(context_window=2_000))
+    return Way(name, is_async=False, url=url).chat(memory)
+
+
+def question(number: int) -> HumanMessage:
+    return HumanMessage(f"Question {number}. " + "word " * 80, id=f"q{number}")
+
+
+def talk(name: str, url: str, first: int) -> None:
+    """Ask questions, and print the number of each that was answered."""
+
+    async def ask() -> None:
+        chat = chat_on(name, url)
+        for number in range(first, first + MOST_QUESTIONS):
+            await chat.ask(question(number))
+            # Printed only after the turn has ended: this is what "acknowledged" means.
+            print(number, flush=True)
+
+    asyncio.run(ask())
 
 
 def one_kill(way: str, url: str, first: int, after: int) -> list[int]:
-    """Let a worker talk, kill it after some answers, and return all that it has acknowledged."""
-    worker = Fork(contract_worker.__file__, way, url, first)
-    heard = [worker.stdout.readline() for _ in range(after)]
-    worker.kill()
-    rest, errors = worker.communicate(timeout=60)
-    assert "" not in heard, f"the worker died before it was killed: {errors}"
-    lines = [*heard, *(line for line in rest.splitlines(keepends=True) if line.endswith("\n"))]
-    acknowledged = [int(line) for line in lines]
+    """Let a process talk, kill it after some answers, and return all that it has acknowledged."""
+    process = Fork(talk, way, url, first)
+    heard = [process.stdout.readline() for _ in range(after)]
+    acknowledged = [*map(int, process.killed(*heard))]
     assert after <= len(acknowledged) < MOST_QUESTIONS, "it was not killed while it talked"
     return acknowledged
 

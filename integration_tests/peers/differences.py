@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from running import Outcome
@@ -14,14 +14,12 @@ LIST = Path(__file__).with_name("expected_differences.toml")
 
 @dataclass(frozen=True)
 class Differences:
-    """What is expected to fail in one suite: reasons and limits (seconds) by test id.
+    """What is expected to fail in one suite: reasons by test id.
 
     `timed` tests assert how long something takes and have to pass, one of a few times.
     """
 
     reasons: Mapping[str, str]
-    flaky: frozenset[str] = frozenset()
-    limits: Mapping[str, float] = field(default_factory=dict)
     timed: frozenset[str] = frozenset()
 
 
@@ -47,13 +45,8 @@ def read_list(text: str | None = None) -> Expected:
         again = sorted(of_suite.reasons.keys() & set(entry["tests"]))
         if again or not reason:
             raise ValueError(f"{entry['suite']}: {again or entry['tests']} twice or no reason")
-        suites[entry["suite"]] = Differences(
-            {**of_suite.reasons, **dict.fromkeys(entry["tests"], reason)},
-            of_suite.flaky | set(entry["tests"] if entry.get("flaky") else ()),
-            {**of_suite.limits, **dict.fromkeys(entry["tests"], entry["limit_s"])}
-            if "limit_s" in entry
-            else of_suite.limits,
-        )
+        reasons = {**of_suite.reasons, **dict.fromkeys(entry["tests"], reason)}
+        suites[entry["suite"]] = Differences(reasons)
     for entry in held["timed"]:
         of_suite = suites.get(entry["suite"], Differences({}))
         suites[entry["suite"]] = replace(of_suite, timed=frozenset(entry["tests"]))
@@ -81,7 +74,7 @@ def complaints(
     for test, one in sorted(outcomes.items()):
         if one.outcome == "failed" and test not in expected.reasons:
             found.append(f"{test} fails and is not on the list:\n    {_indented(one.message)}")
-        elif one.outcome == "passed" and test in expected.reasons and test not in expected.flaky:
+        elif one.outcome == "passed" and test in expected.reasons:
             found.append(f"{test} passes now: take it off the list")
     if is_whole:
         gone = sorted(expected.reasons.keys() - outcomes.keys())

@@ -45,7 +45,7 @@ class Peers:
     """One run.
 
     Args:
-        order: What `running.py` asks for: suite, swap, share, only, seed, limits, report.
+        order: What `running.py` asks for: suite, swap, share, only, seed, limit, report.
     """
 
     def __init__(self, order: dict[str, Any]) -> None:
@@ -129,10 +129,9 @@ class Peers:
             self.with_ours += len(swaps.MADE) > before
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+    def pytest_runtest_call(self) -> Generator[None, Any, Any]:
         """End a test that does not end by itself."""
-        limits: dict[str, float] = self.order["limits"]
-        limit = limits.get(item.nodeid, self.order["limit"])
+        limit: float = self.order["limit"]
 
         def over(_: int, __: FrameType | None) -> None:
             pytest.fail(f"over {limit:g} s")

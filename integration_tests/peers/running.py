@@ -40,16 +40,13 @@ class Run:
     with_ours: int
 
 
-def run(
-    suite: Suite, root: Path, *, share: int, limits: Mapping[str, float], only: Sequence[str] = ()
-) -> Run:
+def run(suite: Suite, root: Path, *, share: int, only: Sequence[str] = ()) -> Run:
     """Run a suite.
 
     Args:
         suite: The suite.
         root: The folder that holds its `tests/`.
         share: One of how many tests is run; 1 for all.
-        limits: Seconds that single tests may take, by id.
         only: Ids of the tests to run; empty for all.
     """
     files = sorted({test.partition("::")[0] for test in only})
@@ -68,7 +65,6 @@ def run(
             "only": [*only],
             "seed": SEED,
             "limit": _TEST_LIMIT_S,
-            "limits": dict(limits),
             "report": str(report),
         }
         done = subprocess.run(

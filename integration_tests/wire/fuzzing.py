@@ -8,14 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from features import (
-    budget_options,
-    memory_options,
-    request_options,
-    rules,
-    with_features,
-    with_work,
-)
 from formatters import body_of
 from langchain_core.messages import BaseMessage
 from message_rules import message_faults
@@ -27,6 +19,14 @@ from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.tokens.encodings import find_encoding
 from langchain_tokenmem.types import RequestRules, View
 from tests.fakes import ListSummarizer
+from tests.features import (
+    budget_options,
+    memory_options,
+    request_options,
+    rules,
+    with_features,
+    with_work,
+)
 
 WINDOWS = (256, 512, 1_000, 2_000, 4_000, 8_000, 32_000, 200_000)
 PROFILES = ("anthropic", "bedrock", "common", "gemini", "mistral", "openai", "strict")
@@ -53,7 +53,7 @@ def views(seed: int, *, has_features: bool = False) -> Iterator[Seen]:
 
     Args:
         seed: Gives the conversation, the window and the options.
-        has_features: Whether the memory has the options of `features.py` too.
+        has_features: Whether the memory has the options of `tests/features.py` too.
     """
     dice, other = random.Random(seed), random.Random(f"features {seed}")
     window, profile = dice.choice(WINDOWS), PROFILES[seed % len(PROFILES)]

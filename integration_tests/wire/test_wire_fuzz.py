@@ -2,8 +2,8 @@
 
 Each view is formatted by LangChain's own integrations, and the body that would leave is checked by
 `wire_rules.py` and counted with o200k. In half of the conversations the memory has the options of
-`features.py` too. `make nightly` looks at 20,000 views; otherwise at as many as two minutes allow,
-and at least at a few hundred.
+`tests/features.py` too. `make nightly` looks at 20,000 views; otherwise at as many as two minutes
+allow, and at least at a few hundred.
 """
 
 from __future__ import annotations

@@ -13,21 +13,13 @@ from langgraph.graph import START, StateGraph
 
 from langchain_tokenmem import (
     MemoryMessagesState,
-    TokenBudget,
     TokenMemory,
     TokenMemoryMiddleware,
     memory_input,
     memory_nodes,
 )
-from tests.fakes import CharCounter, ListSummarizer
 from tests.providers import StrictModel
 from tests.summarize.models import Scripted
-
-
-def memory_of(window: int = 2_000, **keywords: Any) -> TokenMemory:
-    """Return a memory that counts four characters as a token, and summarizes at once."""
-    keywords.setdefault("summarizer", ListSummarizer())
-    return TokenMemory(TokenBudget(context_window=window), counter=CharCounter(), **keywords)
 
 
 def thread(name: str = "t", **more: Any) -> dict[str, Any]:
@@ -149,12 +141,19 @@ def at(thread_id: Any = "t", checkpoint_id: str | None = None, ns: str = "") -> 
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ns, **named}}
 
 
-def put(saver: Any, parent: Any, name: str, values: Any = None, version: Any = 1, **metadata: Any):
-    """Put a checkpoint with this id, all its channels new and of one version."""
+def put(
+    saver: Any,
+    parent: Any,
+    name: str | None = None,
+    values: Any = None,
+    version: Any = 1,
+    **metadata: Any,
+):
+    """Put a checkpoint, with this id or a new one, all its channels new and of one version."""
     versions = dict.fromkeys(values or {}, version)
     made = {
         **empty_checkpoint(),
-        "id": name,
+        **({"id": name} if name else {}),
         "channel_values": values or {},
         "channel_versions": versions,
     }

@@ -21,14 +21,15 @@ from langchain_tokenmem import (
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.events import MemoryCallbacks
 from langchain_tokenmem.types import BackgroundSummaries
-from tests.adapters import integrations
+from tests import fakes
 from tests.adapters.integrations import state_of, thread
+from tests.contract.chats import Heard
 from tests.fakes import CharCounter, newest_entry
 from tests.summarize.models import Gate, Scripted, raising
 
 
 def memory_of(summarizer, **keywords) -> TokenMemory:
-    return integrations.memory_of(4_000, summarizer=summarizer, **keywords)
+    return fakes.memory_of(4_000, summarizer=summarizer, **keywords)
 
 
 def talk(tokens: int, name: str = "") -> list[BaseMessage]:
@@ -93,40 +94,6 @@ def test_a_clear_during_a_summary_is_honoured(store):
     assert history(store, memory).messages == []
 
 
-@pytest.mark.slow
-def test_another_process_at_work_is_left_to_it_until_its_lease_ends(store):
-    model = Scripted()
-    memory = memory_of(model)
-    store.add("s", talk(3_300))
-    assert store.lease("s", "other-process", 60)
-    history(store, memory).view()
-    memory.close()
-    assert model.requests == []
-    store.release("s", "other-process")
-    assert store.lease("s", "killed-process", 0.0)
-    history(store, memory).view()
-    memory.close()
-    assert len(model.requests) == 1
-
-
-class Told(MemoryCallbacks):
-    def __init__(self):
-        self.events = []
-
-    def _note(self, moment, event):
-        if event.kind == "fold":
-            self.events.append((moment, event))
-
-    def on_memory_start(self, event):
-        self._note("start", event)
-
-    def on_memory_end(self, event):
-        self._note("end", event)
-
-    def on_memory_error(self, event):
-        self._note("error", event)
-
-
 class Raising(MemoryCallbacks):
     def on_memory_start(self, event):
         raise RuntimeError("my own bug")
@@ -136,12 +103,13 @@ class Raising(MemoryCallbacks):
 
 @pytest.mark.slow
 def test_events_and_totals_of_a_summary_survive_a_raising_callback(store, caplog):
-    told = Told()
-    memory = memory_of(Scripted(), callbacks=[Raising(), told], background=False)
+    heard = Heard()
+    memory = memory_of(Scripted(), callbacks=[Raising(), heard], background=False)
     store.add("s", talk(3_300))
     history(store, memory).view()
-    (start, begun), (end, done) = told.events
-    assert (start, end, done.kind, done.reason) == ("start", "end", "fold", "summarize_at")
+    (begun,) = (event for event in heard.starts if event.kind == "fold")
+    (done,) = heard.of("fold")
+    assert (begun.reason, done.reason) == ("summarize_at", "summarize_at")
     assert begun.ids == done.ids
     assert done.summarizer == "scripted"
     assert done.tokens_before > done.tokens_after
@@ -152,10 +120,11 @@ def test_events_and_totals_of_a_summary_survive_a_raising_callback(store, caplog
     totals = {"compactions": 0, "summaries": 1, "calls": 1, "input_tokens": 100}
     assert state["totals"].items() >= totals.items()
     store.add("other", talk(3_300))
-    failing = memory_of(Scripted(answer=raising), callbacks=[told], background=False)
+    failing = memory_of(Scripted(answer=raising), callbacks=[heard], background=False)
     history(store, failing, "other").view()
-    assert [name for name, _ in told.events[2:]] == ["start", "error", "end"]
-    assert "provider down" in told.events[3][1].error
+    (failed,) = heard.errors
+    assert (failed.kind, len(heard.of("fold"))) == ("fold", 2)
+    assert "provider down" in failed.error
 
 
 def reply(tokens: int) -> AIMessage:

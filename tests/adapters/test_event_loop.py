@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 from blockbuster import blockbuster_ctx
 from langchain_core.exceptions import ContextOverflowError
@@ -19,7 +15,8 @@ from langchain_tokenmem import (
     TranscriptStore,
     with_token_memory,
 )
-from tests.adapters.integrations import agent_of, call, memory_of, rounds, session, thread, turns
+from tests.adapters.integrations import agent_of, call, rounds, session, thread, turns
+from tests.fakes import memory_of, printed_by
 from tests.summarize.models import Scripted
 
 
@@ -111,11 +108,5 @@ print(logged)
 @pytest.mark.slow
 def test_the_first_calls_of_a_process_block_no_loop_and_pass_strict_msgpack_without_a_warning():
     """Where the vocabulary is loaded, and every checkpoint is read under strict rules."""
-    done = subprocess.run(  # noqa: S603  # our own words
-        [sys.executable, "-W", "error", "-c", FRESH_PROCESS],
-        check=False,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true"},
-    )
-    assert done.stdout.strip() == "[]", done.stderr
+    printed = printed_by(FRESH_PROCESS, "-W", "error", LANGGRAPH_STRICT_MSGPACK="true")
+    assert printed.strip() == "[]"

@@ -14,7 +14,8 @@ from langchain_tokenmem import (
     TokenMemoryMiddleware,
     TranscriptStore,
 )
-from tests.adapters.integrations import agent_of, call, memory_of
+from tests.adapters.integrations import agent_of, call
+from tests.fakes import memory_of
 from tests.notes.conftest import notebook_on
 
 TABS = "- 2026-11-22 preference (global): Use tabs in code. [mem_"

@@ -23,7 +23,8 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes import SqlStore
-from tests.adapters.integrations import agent_of, answers, call, memory_of, thread
+from tests.adapters.integrations import agent_of, answers, call, thread
+from tests.fakes import memory_of, replacing
 from tests.notes.conftest import notebook_on
 
 ANN = thread("t1", user_id="ann")
@@ -222,12 +223,11 @@ def test_tools_are_chosen_by_name():
 
 
 def test_the_tools_of_the_middleware_store_nothing_that_before_store_takes_out():
-    def redacted(messages):
-        return [m.model_copy(update={"content": m.text.replace("4711", "[?]")}) for m in messages]
-
     store = InMemoryStore()
     tools = {"memory", "memorize", "pin_context"}
-    middleware = TokenMemoryMiddleware(memory_of(before_store=redacted), agent_tools=tools)
+    middleware = TokenMemoryMiddleware(
+        memory_of(before_store=replacing("[?]", "4711")), agent_tools=tools
+    )
     script = [
         call(0, "memorize", content="The card is 4711.", key="card 4711"),
         call(1, "memory", action="get", key="card 4711"),

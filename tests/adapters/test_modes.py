@@ -24,12 +24,12 @@ from tests.adapters.integrations import (
     call,
     contents,
     graph_with,
-    memory_of,
     state_of,
     texts,
     thread,
     turns,
 )
+from tests.fakes import memory_of
 from tests.providers import StrictModel
 
 FENCE = "<working_notes "
@@ -120,7 +120,7 @@ def test_a_profile_names_the_tools_that_an_agent_is_offered():
     offered = []
     for config in (thread(), thread("u", memory_mode="code")):
         agent.invoke({"messages": "Go."}, config)
-        offered.append(sorted(one.name for one in model.bound_tools))
+        offered.append(sorted(one.name for one in model.keywords[-1]["tools"]))
     assert offered == [["set_goal"], ["record_decision", "set_goal"]]
 
 

@@ -22,7 +22,8 @@ from langchain_tokenmem import (
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.graphs import pin_update
 from langchain_tokenmem.types import RequestRules
-from tests.adapters.integrations import agent_of, answers, call, memory_of, session, thread, turns
+from tests.adapters.integrations import agent_of, answers, call, session, thread, turns
+from tests.fakes import memory_of, replacing
 from tests.providers import CHECKS, StrictModel
 
 RULE = "Answer in French."
@@ -58,10 +59,7 @@ async def test_pinning_twice_is_pinning_once_and_unpinning_goes_by_id_or_text(st
 
 
 def test_what_before_store_takes_out_is_not_pinned(store):
-    def redacted(messages):
-        return [m.model_copy(update={"content": m.text.replace("4711", "[?]")}) for m in messages]
-
-    history = history_on(store, before_store=redacted)
+    history = history_on(store, before_store=replacing("[?]", "4711"))
     assert history.pin("Card 4711.")["text"] == "Card [?]."
     assert history.unpin("Card 4711.")
     history.add_user_message("My card is 4711.")

@@ -31,13 +31,12 @@ from tests.adapters.integrations import (
     call,
     contents,
     graph_with,
-    memory_of,
     session,
     split_graph_with,
     thread,
     turns,
 )
-from tests.fakes import ListSummarizer
+from tests.fakes import ListSummarizer, memory_of
 from tests.legality import problems
 from tests.summarize.models import Scripted, raising
 

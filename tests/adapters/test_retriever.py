@@ -48,6 +48,7 @@ def test_a_retriever_takes_a_time_and_all_sessions_of_a_user(store):
     for day in (1, 2, 3):
         said_at = datetime(2026, 3, day, 12, tzinfo=UTC)
         store.add(f"s{day}", [HumanMessage(f"lamp {day}")], user_id="ann", now=said_at)
+        store.add(f"t{day}", [HumanMessage("lamp of Bob")], user_id="bob", now=said_at)
     retriever = TranscriptRetriever(
         recall=Recall(store), user_id="ann", scope="user", after="2026-03-02"
     )

@@ -15,8 +15,8 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
-from tests.adapters.integrations import contents, memory_of, thread
-from tests.fakes import CharCounter
+from tests.adapters.integrations import contents, thread
+from tests.fakes import CharCounter, memory_of
 
 DECIDED = "We decided to use SQLite because it is simple."
 TALK = [HumanMessage(DECIDED), AIMessage("Fine.")]

@@ -9,8 +9,8 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage
 
 from langchain_tokenmem import with_token_memory
-from tests.adapters.integrations import memory_of, session, state_of, thread, turns
-from tests.fakes import ListSummarizer, log_text
+from tests.adapters.integrations import session, state_of, thread, turns
+from tests.fakes import ListSummarizer, log_text, memory_of
 from tests.providers import StrictModel
 from tests.summarize.models import Scripted
 

@@ -23,7 +23,8 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.recall import VectorStoreIndex
-from tests.adapters.integrations import agent_with, graph_with, memory_of, session, thread
+from tests.adapters.integrations import agent_with, graph_with, session, thread
+from tests.fakes import memory_of, replacing
 from tests.summarize.models import Scripted
 
 RAW = "ann.lee@example.com"
@@ -35,11 +36,7 @@ def said() -> HumanMessage:
     return HumanMessage(SAID, id="fact")
 
 
-def redacted(messages: list[BaseMessage]) -> list[BaseMessage]:
-    return [
-        m.model_copy(update={"content": str(m.content).replace(RAW, "[REDACTED_EMAIL]")})
-        for m in messages
-    ]
+redacted = replacing("[REDACTED_EMAIL]", RAW)
 
 
 def chat(store: TranscriptStore, **keywords: Any) -> Any:

@@ -14,7 +14,7 @@ from langchain_core.runnables.history import RunnableWithMessageHistory
 
 from langchain_tokenmem import TokenMemory, TokenMemoryChatHistory, with_token_memory
 from langchain_tokenmem.types import RequestRules
-from tests.adapters import integrations
+from tests import fakes
 from tests.adapters.integrations import DOORS, agent_with, session, state_of, texts, thread
 from tests.fakes import entries_of
 from tests.summarize.models import Scripted
@@ -48,7 +48,7 @@ def clock() -> Clock:
 
 
 def memory_of(clock: Clock, show_times: Any = "human", window: int = 8_000) -> TokenMemory:
-    return integrations.memory_of(window, request=RequestRules(show_times=show_times), now=clock)
+    return fakes.memory_of(window, request=RequestRules(show_times=show_times), now=clock)
 
 
 def slow_model(clock: Clock, copied: str = "") -> Scripted:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 
 from langchain_tokenmem import Recall, TokenMemoryChatHistory
-from tests.adapters.integrations import contents, graph_with, memory_of, texts, thread
+from tests.adapters.integrations import contents, graph_with, texts, thread
+from tests.fakes import memory_of
 
 MEMORY = {
     "files_changed": ["b.go", "a.go"],

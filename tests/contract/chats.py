@@ -49,6 +49,7 @@ from langchain_tokenmem import (
     memory_nodes,
     with_token_memory,
 )
+from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent
 from langchain_tokenmem.graphs import pin_update
 from langchain_tokenmem.notes import SqlStore
 
@@ -126,6 +127,22 @@ class Talker(BaseChatModel):
             yield ChatGenerationChunk(message=AIMessageChunk(content=word))
 
 
+class Heard(MemoryCallbacks):
+    """Keeps the memory's events: those that began, and those that ended or failed."""
+
+    def __init__(self) -> None:
+        self.starts: list[MemoryEvent] = []
+        self.events: list[MemoryEvent] = []
+        self.errors: list[MemoryEvent] = []
+        self.on_memory_start = self.starts.append  # type: ignore[method-assign]
+        self.on_memory_end = self.events.append  # type: ignore[method-assign]
+        self.on_memory_error = self.errors.append  # type: ignore[method-assign]
+
+    def of(self, kind: str) -> list[MemoryEvent]:
+        """Return the events of a kind that have ended."""
+        return [event for event in self.events if event.kind == kind]
+
+
 @dataclass
 class Setting:
     """What a conversation is held with.
@@ -157,6 +174,8 @@ class Chat(ABC):
     """One conversation; `ask` says something and returns what the model received meanwhile."""
 
     is_graph = False
+    graph: Any
+    chain: Any
 
     def __init__(self, setting: Setting, make: MakeMemory, *, is_async: bool) -> None:
         self.setting = setting
@@ -236,6 +255,21 @@ class Chat(ABC):
             if self.is_async
             else _done(runnable.invoke(given, config))
         )
+
+    @property
+    def runnable(self) -> Any:
+        """What an application calls."""
+        return self.graph if self.is_graph else self.chain
+
+    def given(self, messages: Sequence[BaseMessage]) -> Any:
+        """Return messages as `runnable` takes them."""
+        if self.is_graph:
+            return {"messages": list(messages)}
+        return {"input": list(messages)} if self.setting.system else list(messages)
+
+    async def invoke(self, said: str, config: Any) -> None:
+        """Say something in a call with a config."""
+        await self.call(self.runnable, self.given([HumanMessage(said)]), config)
 
     @property
     def run_tools(self) -> list[BaseTool]:
@@ -357,8 +391,8 @@ class Chain(Chat):
 
     async def say(self, messages: list[BaseMessage]) -> None:
         for _ in range(MOST_MODEL_CALLS):
-            given: Any = {"input": messages} if self.setting.system else messages
-            messages = await self.results_of(await self.call(self.chain, given))
+            answer = await self.call(self.runnable, self.given(messages))
+            messages = await self.results_of(answer)
             if not messages:
                 break
 
@@ -367,14 +401,13 @@ class _Graph(Chat):
     """A compiled graph with a checkpointer."""
 
     is_graph = True
-    graph: Any
 
     @property
     def saver(self) -> Any:
         return self.setting.saver or TokenMemorySaver(self.store)
 
     async def say(self, messages: list[BaseMessage]) -> None:
-        await self.call(self.graph, {"messages": messages})
+        await self.call(self.graph, self.given(messages))
 
     def said(self) -> list[BaseMessage]:
         said: list[AnyMessage] = self.graph.get_state(self.config).values.get("messages", [])

@@ -23,8 +23,7 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
-from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent
-from tests.contract.chats import Talker, Way, long_turns
+from tests.contract.chats import Heard, Talker, Way, long_turns
 from tests.strategies import conversations
 
 EXACT, ESTIMATED = "gpt-4o", "claude-sonnet-4-5"
@@ -111,25 +110,19 @@ def test_thresholds_keep_a_tenth_of_the_window_below_the_limit(name, window, mar
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["history", "chain", "middleware", "node", "nodes"], indirect=True)
 async def test_no_call_waits_for_a_summary_for_lack_of_room(way: Way):
-    events: list[MemoryEvent] = []
-
-    class Heard(MemoryCallbacks):
-        def on_memory_start(self, event: MemoryEvent) -> None:
-            if event.kind == "fold":
-                events.append(event)
-
     def summarize(messages, prior, instruction, most) -> str:
         return "The parcels of these questions went to Bonn, with two lamps in each of them."
 
-    model = Talker(name_=ESTIMATED)
-    memory = TokenMemory(8_000, summarizer=summarize, callbacks=[Heard()]).for_model(model)
+    model, heard = Talker(name_=ESTIMATED), Heard()
+    memory = TokenMemory(8_000, summarizer=summarize, callbacks=[heard]).for_model(model)
     keywords = {"model": model} if way.name in ("node", "nodes") else {}
     chat = way.chat(memory, model=model, keywords=keywords)
     for question in long_turns(45, words=200):
         await chat.ask(question)
         memory.close()  # the summary has the time between two turns
-    assert len(events) >= 2
-    assert [event.reason for event in events] == ["summarize_at"] * len(events)
+    reasons = [event.reason for event in heard.starts if event.kind == "fold"]
+    assert len(reasons) >= 2
+    assert {*reasons} == {"summarize_at"}
 
 
 def test_a_usage_says_that_a_request_without_compaction_would_not_fit():

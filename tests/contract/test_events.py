@@ -26,9 +26,9 @@ from langchain_tokenmem import (
     memory_input,
     memory_nodes,
 )
-from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent, TraceCallbacks
+from langchain_tokenmem.events import TraceCallbacks
 from langchain_tokenmem.graphs import TokenMemoryTransformer
-from tests.contract.chats import Talker, Way, long_turns
+from tests.contract.chats import Heard, Talker, Way, long_turns
 
 PRIVATE = "Wolperdinger"
 PARTS = ("system", "tools", "pinned", "summary", "memory_block", "tail")
@@ -40,21 +40,6 @@ TOLD = re.compile(
 
 def told_in(record: logging.LogRecord) -> re.Match[str] | None:
     return TOLD.fullmatch(record.getMessage()) if record.levelno == logging.INFO else None
-
-
-class Heard(MemoryCallbacks):
-    def __init__(self) -> None:
-        self.starts: list[MemoryEvent] = []
-        self.events: list[MemoryEvent] = []
-
-    def on_memory_start(self, event: MemoryEvent) -> None:
-        self.starts.append(event)
-
-    def on_memory_end(self, event: MemoryEvent) -> None:
-        self.events.append(event)
-
-    def of(self, kind: str) -> list[MemoryEvent]:
-        return [event for event in self.events if event.kind == kind]
 
 
 @pytest.mark.slow
@@ -266,10 +251,8 @@ async def test_a_summary_behind_the_reply_is_a_run_of_its_own(way: Way, *, fails
     memory = TokenMemory(2_000, summarizer=writer, callbacks=[TraceCallbacks(), heard])
     chat = way.chat(memory, thread="t1", user="ann")
     chat_config = {**chat.config, "callbacks": [runs]}
-    runnable = getattr(chat, "graph", None) or chat.chain  # type: ignore[attr-defined]
     for question in long_turns(24):
-        said = [HumanMessage(question)]
-        await chat.call(runnable, {"messages": said} if way.is_graph else said, chat_config)
+        await chat.invoke(question, chat_config)
         memory.close()
     assert writer.requests
     begun = [
@@ -320,7 +303,7 @@ async def test_the_runs_of_the_nodes_do_not_record_the_private_state(way: Way):
     chat: Any = way.chat(TokenMemory(2_000))
     config = {**chat.config, "callbacks": [runs]}
     for question in long_turns(24):
-        await chat.call(chat.graph, {"messages": [HumanMessage(question)]}, config)
+        await chat.invoke(question, config)
     nodes = [node for run in runs.traced_runs for node in run.child_runs if "memory" in node.name]
     recorded = [value for node in nodes for value in (node.inputs, node.outputs)]
     assert any("messages" in value for value in recorded)
@@ -345,11 +328,9 @@ class ModelRuns(BaseCallbackHandler):
 async def test_the_run_of_the_model_says_how_full_its_request_is(way: Way):
     heard, runs, views = Heard(), ModelRuns(), []
     chat = way.chat(TokenMemory(2_000, callbacks=[heard]), thread="t1", system="Be brief.")
-    runnable = getattr(chat, "graph", None) or chat.chain  # type: ignore[attr-defined]
     config = {**chat.config, "callbacks": [runs]}
     for question in long_turns(20):
-        said = [HumanMessage(question)]
-        await chat.call(runnable, {"messages" if way.is_graph else "input": said}, config)
+        await chat.invoke(question, config)
         views.append(heard.of("view")[-1])
     assert len(runs.metadata) == len(chat.requests) == len(views) == 20
     tokens = [metadata["tokenmem.tokens"] for metadata in runs.metadata]
@@ -408,10 +389,8 @@ async def test_what_the_memory_does_is_in_the_run_tree(way: Way, *, fails: bool)
     )
     chat = way.chat(memory, thread="t1")
     chat_config = {**chat.config, "callbacks": [runs]}
-    runnable = getattr(chat, "graph", None) or chat.chain  # type: ignore[attr-defined]
     for question in long_turns(20):
-        said = [HumanMessage(question)]
-        await chat.call(runnable, {"messages": said} if way.is_graph else said, chat_config)
+        await chat.invoke(question, chat_config)
     names = {run: name for run, (name, _, _) in runs.begun.items()}
     folds = [run for run, name in names.items() if name == "tokenmem.fold"]
     summaries = [run for run, name in names.items() if name == "tokenmem.summary"]

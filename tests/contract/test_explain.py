@@ -54,8 +54,13 @@ async def test_explain_shows_what_a_recorded_agent_was_sent_in_every_turn(way: W
     assert len(chat.requests[-1]) < len(chat.said()), "something was folded"
 
 
-async def played_with_checkpoints(way: Way) -> Chat:
-    """Play the recorded agent, whose checkpoints are kept in this process."""
+CHECKPOINTED = [(name, is_async) for name in ("middleware", "node") for is_async in (False, True)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [*CHECKPOINTED, ("nodes", False)], indirect=True)
+async def test_every_call_of_a_recorded_agent_is_explained_from_its_checkpoints(way: Way):
+    """Nothing is left in the process but the checkpoints."""
     recording = recorded_agent()
     answers = [m for m in recording.messages if isinstance(m, AIMessage)]
     chat = way.chat(
@@ -68,52 +73,31 @@ async def played_with_checkpoints(way: Way) -> Chat:
     for question in recording.messages:
         if isinstance(question, HumanMessage):
             await chat.ask(question)
-    assert len(chat.requests) == len(answers)
-    return chat
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", ["middleware"], indirect=True)
-async def test_every_call_of_a_recorded_agent_is_explained_from_its_checkpoints(way: Way):
-    chat = await played_with_checkpoints(way)
     sent = [*chat.requests]
-    agent: Any = chat.reopened()  # nothing is left in the process but the checkpoints
-    middleware = TokenMemoryMiddleware(agent.memory)
-    for number, request in enumerate(sent, 1):
-        if chat.is_async:
-            told = await middleware.aexplain(agent.graph, chat.config, call=number)
-        else:
-            told = middleware.explain(agent.graph, chat.config, call=number)
-        assert [*map(message_to_dict, told.messages)] == [*map(message_to_dict, request)], number
-        assert (told.session, told.call) == (chat.setting.thread, number)
-    assert told.hidden.summarized
-    assert len(chat.requests) == len(sent), "the model was not called"
+    assert len(sent) == len(answers)
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", [("node", False), ("node", True), ("nodes", False)], indirect=True)
-async def test_every_call_of_a_recorded_agent_in_a_graph_is_explained_from_its_checkpoints(
-    way: Way,
-):
-    chat = await played_with_checkpoints(way)
-    sent = [*chat.requests]
     later: Any = chat.reopened()
+    explain, aexplain = explain_call, aexplain_call
+    if way.name == "middleware":
+        middleware = TokenMemoryMiddleware(later.memory)
+        explain, aexplain = middleware.explain, middleware.aexplain
     changes = 0
     for number, request in enumerate(sent, 1):
-        if chat.is_async:
-            told = await aexplain_call(later.graph, chat.config, call=number)
-        else:
-            told = explain_call(later.graph, chat.config, call=number)
+        given: Any = (later.graph, chat.config)
+        told = (
+            await aexplain(*given, call=number) if chat.is_async else explain(*given, call=number)
+        )
         assert [*map(message_to_dict, told.messages)] == [*map(message_to_dict, request)], number
         assert (told.session, told.call) == (chat.setting.thread, number)
         changes += told.change is not None
     assert told.hidden.summarized
     assert 0 < changes < len(sent)
     assert len(chat.requests) == len(sent), "the model was not called"
-    with pytest.raises(ConfigurationError, match="is not one of them"):
-        explain_call(later.graph, chat.config, call=len(sent) + 1)
-    with pytest.raises(ConfigurationError, match="'other'"):
-        explain_call(later.graph, chat.config, name="other")
+    if way.name != "middleware":
+        with pytest.raises(ConfigurationError, match="is not one of them"):
+            explain_call(later.graph, chat.config, call=len(sent) + 1)
+        with pytest.raises(ConfigurationError, match="'other'"):
+            explain_call(later.graph, chat.config, name="other")
 
 
 @pytest.mark.slow

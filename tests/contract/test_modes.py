@@ -98,16 +98,14 @@ async def test_a_session_can_be_switched_to_another_mode_and_keeps_its_notes(way
 
     config = chat.config
     config["configurable"]["memory_mode"] = "reasoning"
-    runnable = getattr(chat, "graph", None) or chat.chain  # type: ignore[attr-defined]
-    said = [HumanMessage("And the plan?")]
-    await chat.call(runnable, {"messages": said} if way.is_graph else said, config)
+    await chat.invoke("And the plan?", config)
     assert "#1 use SQLite" in notes_in(chat.requests[-1], "reasoning")
     request = await chat.reopened().last("What else?")
     assert "#1 use SQLite" in notes_in(request, "reasoning"), "the switch outlives the process"
 
     config["configurable"]["memory_mode"] = "coding"
     with pytest.raises(ConfigurationError, match="no mode 'coding'"):
-        await chat.call(runnable, {"messages": said} if way.is_graph else said, config)
+        await chat.invoke("And the plan?", config)
 
 
 def test_a_chat_history_is_switched_by_a_method():

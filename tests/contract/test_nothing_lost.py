@@ -352,16 +352,15 @@ def test_an_acknowledged_checkpoint_is_read_whole_by_another_process(url: str, t
 @pytest.mark.parametrize("way", ["chain", "middleware", "node"], indirect=True)
 def test_a_stream_that_is_aborted_leaves_no_half_turn(way: Way):
     chat = way.chat(TokenMemory(4_000), model=Talker(answer="Parcel 4711 is on its way."))
-    given: Any = [HumanMessage("Where is it?", id="m1")]
-    runnable: Any = chat.graph if chat.is_graph else chat.chain  # type: ignore[attr-defined]
+    given = chat.given([HumanMessage("Where is it?", id="m1")])
     how = {"stream_mode": "messages"} if chat.is_graph else {}
-    stream = runnable.stream({"messages": given} if chat.is_graph else given, chat.config, **how)
+    stream = chat.runnable.stream(given, chat.config, **how)
     next(stream)
     stream.close()
     before = texts(chat.said())
     assert before.count("Where is it?") == chat.is_graph, "a graph keeps the input at once"
     assert before.count("Parcel") in {0, before.count("Parcel 4711 is on its way.")}
-    for _ in runnable.stream({"messages": given} if chat.is_graph else given, chat.config, **how):
+    for _ in chat.runnable.stream(given, chat.config, **how):
         pass
     assert texts(chat.said()).count("Where is it?") == 1
     assert "Parcel 4711 is on its way." in texts(chat.said())

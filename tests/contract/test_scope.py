@@ -16,7 +16,6 @@ from langchain_tokenmem import (
     MemoryMessagesState,
     MemoryNode,
     Notebook,
-    Recall,
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
@@ -194,22 +193,6 @@ async def test_erase_empties_what_is_kept_of_finished_summaries():
 STORED = ["history", "chain", "middleware", "node", "nodes"]
 """Integrations whose conversations have a name; by hand there is no session."""
 QUESTION = "What is the vault code of the harbour office?"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("scope", "own_threads"), [("user", True), ("session", False)])
-@pytest.mark.parametrize("way", STORED, indirect=True)
-async def test_recall_finds_words_of_its_scope_and_of_no_other_user(
-    way: Way, scope: Any, *, own_threads: bool
-):
-    def make(store: TranscriptStore) -> TokenMemory:
-        return memory_with(Numbered(), recall=Recall(store, scope=scope))
-
-    ann = way.chat(make, thread="t1", user="ann")
-    await ann.ask("The vault code of the harbour office is P-9911.")
-    for thread, user, finds in (("t2", "ann", own_threads), ("t3", "bob", False)):
-        request = await ann.also(thread=thread, user=user).last(QUESTION)
-        assert ("P-9911" in texts(request)) == finds
 
 
 @pytest.mark.slow

@@ -98,7 +98,7 @@ async def test_the_summary_and_a_marker_name_messages_that_can_be_read(way: Way)
     await chat.ask("The long one. " + "row of a table " * 2_000)
     request = texts(chat.requests[-1])
     (named,) = re.findall(r"full text: message (\S+) \.\.\.", request)
-    assert "The long one." in await used(chat, "read_message", id=named, limit=40)
+    assert "The long one." in await used(chat, "read_message", id=f"#{named}", limit=40)
     names = re.findall(r"^\[([0-9a-f]{6})\] (?:User|Assistant): ", request, re.MULTILINE)
     assert names
     said = [m.text[:30] for m in chat.said()]

@@ -21,7 +21,8 @@ from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
 from langchain_tokenmem.notes import JsonStore, SqlStore
 from langchain_tokenmem.recall import ChromaIndex
-from tests.adapters.integrations import memory_of, turns
+from tests.adapters.integrations import turns
+from tests.fakes import memory_of
 
 WORDS = "the blue harbour"
 
@@ -62,21 +63,14 @@ def notes_of(memory, user_id, session_id="s"):
     return memory.notes.list(user_id=user_id, session_id=session_id)
 
 
-def erased(memory, how, *given, **options):
-    if how == "sync":
-        return memory.erase(*given, **options)
-    return asyncio.run(memory.aerase(*given, **options))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["sync", "async"])
 def test_erasing_a_user_reaches_transcripts_pins_blocks_and_notes_and_tells_what_was_found(
-    how, note_store, transcripts, tmp_path
+    note_store, transcripts, tmp_path
 ):
     memory = memory_on(note_store)
     talk(memory, transcripts)
     talk(memory, transcripts, "b", "bob")
-    found = erased(memory, how, transcripts, user_id="ann")
+    found = memory.erase(transcripts, user_id="ann")
     assert (found["messages"], found["sessions"], found["notes"]) == (2, 1, 3)
     assert notes_of(memory, "ann") == []
     assert transcripts.messages("s") == []
@@ -85,16 +79,15 @@ def test_erasing_a_user_reaches_transcripts_pins_blocks_and_notes_and_tells_what
     assert len(transcripts.messages("b")) == 2
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert not [file for file in files if f"ann global: {WORDS}".encode() in file.read_bytes()]
-    again = erased(memory, how, transcripts, user_id="ann")
+    again = asyncio.run(memory.aerase(transcripts, user_id="ann"))
     assert not any(again.values())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["sync", "async"])
-def test_erasing_a_session_leaves_the_notes_that_live_longer(how, note_store, transcripts):
+def test_erasing_a_session_leaves_the_notes_that_live_longer(note_store, transcripts):
     memory = memory_on(note_store)
     talk(memory, transcripts)
-    found = erased(memory, how, transcripts, session_id="s")
+    found = asyncio.run(memory.aerase(transcripts, session_id="s"))
     assert (found["messages"], found["notes"]) == (2, 1)
     assert {note.type for note in notes_of(memory, "ann")} == {"project", "global"}
     assert transcripts.state("s").state is None
@@ -168,19 +161,15 @@ def test_erasing_needs_a_store_and_a_user_or_a_session(transcripts):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["sync", "async"])
 def test_redacting_a_user_reaches_transcripts_pins_blocks_and_notes(
-    how, note_store, transcripts, tmp_path
+    note_store, transcripts, tmp_path
 ):
     memory = memory_on(note_store)
     talk(memory, transcripts)
     talk(memory, transcripts, "b", "bob")
     given = {"store": transcripts, "user_id": "ann"}
     would = memory.redact(WORDS, dry_run=True, **given)
-    if how == "sync":
-        receipt = memory.redact(WORDS, **given)
-    else:
-        receipt = asyncio.run(memory.aredact(WORDS, **given))
+    receipt = asyncio.run(memory.aredact(WORDS, **given))
     assert receipt.counts == would.counts
     assert (receipt.counts["messages"], receipt.counts["notes"]) == (1, 3)
     assert WORDS not in str(transcripts.messages("s")) + str(transcripts.state("s"))

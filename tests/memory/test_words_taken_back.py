@@ -17,7 +17,7 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.types import Shares
-from tests.fakes import CharCounter, entries_of, log_text
+from tests.fakes import CharCounter, entries_of, log_text, replacing
 from tests.memory.test_hidden_words import Door, kept, secret, talk
 from tests.summarize.models import Scripted
 
@@ -175,18 +175,8 @@ def test_a_summary_that_was_begun_before_an_edit_brings_no_words_back(key):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_notes_of_words_that_before_store_takes_out_are_not_stored(mode):
-    def redacted(messages: list[BaseMessage]) -> list[BaseMessage]:
-        words = {OLD: "[R]", OLD.title(): "[R]"}
-        found = []
-        for message in messages:
-            text = str(message.content)
-            for old, new in words.items():
-                text = text.replace(old, new)
-            found.append(message.model_copy(update={"content": text}))
-        return found
-
     with TranscriptStore("sqlite://") as store:
-        memory = memory_of(mode, before_store=redacted)
+        memory = memory_of(mode, before_store=replacing("[R]", OLD, OLD.title()))
         model = Scripted(answer=lambda _messages: "Noted.")
         chain = with_token_memory(model, memory, store)
         config: Any = {"configurable": {"session_id": "s"}}

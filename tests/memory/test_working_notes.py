@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.events import MemoryCallbacks
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.memory.recalled_blocks import add_memory_block, question_without_block
 from langchain_tokenmem.modes import ModeProfile
 from langchain_tokenmem.types import Shares
+from tests.contract.chats import Heard
 from tests.fakes import CharCounter, entries_of, log_text
 from tests.summarize.models import Scripted
 
@@ -189,21 +189,16 @@ def test_notes_give_way_before_a_message_does():
     assert "The working notes did not fit beside the newest messages." in tight.warnings
 
 
-class Events(MemoryCallbacks):
-    def __init__(self):
-        self.seen = []
-
-    def on_memory_end(self, event):
-        if event.is_change:
-            self.seen.append((event.kind, event.reason))
-
-
 def test_a_switch_is_one_change_of_the_prefix_and_one_event_and_loses_nothing():
-    events = Events()
+    heard = Heard()
+
+    def changes() -> list[tuple[str, str]]:
+        return [(event.kind, event.reason) for event in heard.events if event.is_change]
+
     research = ModeProfile(
         "research", window=5, sections=("objective",), system_text="Cite sources."
     )
-    memory = memory_of(research, callbacks=[events])
+    memory = memory_of(research, callbacks=[heard])
     said = [HumanMessage("Go", id="h"), *noted(1, goal="Ship it"), AIMessage("Done", id="x")]
     said += [HumanMessage("Next", id="h2")]
     state, view = memory.compact_and_view(said, system="Be brief.")
@@ -213,14 +208,14 @@ def test_a_switch_is_one_change_of_the_prefix_and_one_event_and_loses_nothing():
     assert view.messages[0].content == "Be brief."
     assert 'mode="reasoning"' in str(view.messages[-3].content)
     assert "#1 Use SQL" in str(view.messages[-3].content)
-    assert events.seen == [("mode", "reasoning")]
+    assert changes() == [("mode", "reasoning")]
     again, same = memory.compact_and_view(said, state, system="Be brief.")
     assert (again, same.messages) == (state, view.messages)
     state, view = memory.compact_and_view(said, state, system="Be brief.", mode="research")
     assert view.messages[0].content == "Be brief.\n\nCite sources."
     assert "Objective: Ship it" in str(view.messages[-3].content)
     assert "Use SQL" not in str(view.messages[-3].content)
-    assert events.seen == [("mode", "reasoning"), ("mode", "research")]
+    assert changes() == [("mode", "reasoning"), ("mode", "research")]
     state, view = memory.compact_and_view(said, state, system="Be brief.", mode="")
     assert not with_notes(view)
     assert [i["text"] for i in state["modes"]["sections"]["decisions"]] == ["Use SQL"]

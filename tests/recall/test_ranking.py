@@ -257,12 +257,6 @@ def test_neighbours_reach_far_in_short_messages_and_hardly_in_long_ones():
     assert [len(Bm25().lent(terms)) for terms in (5, 15, 30, 60, 140, 300)] == [10, 9, 4, 2, 1, 0]
 
 
-def test_a_part_of_a_long_answer_counts_half():
-    rows = [(pack_unit(1, 1), 1, 10, 0), (pack_unit(1, 20), 1, 10, 1)]
-    found = score({"key": rows}, {"key": 2}, 100, 10.0, Bm25(neighbours=0)).values
-    assert found.tolist() == [pytest.approx(found[1] * 2), found[1]]
-
-
 def test_a_long_answer_comes_after_what_the_user_stated(store, recall):
     essay = "\n\n".join(
         f"Step {n}: the Oslo budget grows with the number of visitors." for n in range(80)

@@ -436,15 +436,6 @@ def test_what_is_no_time_is_refused(recall, wrong):
         recall.search("tram", session_id="s", after=wrong)
 
 
-def test_all_sessions_of_a_user_are_searched_without_naming_one(store, recall):
-    store.add("a", [HumanMessage("The tram is blue.")], user_id="ann")
-    store.add("b", [HumanMessage("The tram is late.")], user_id="ann")
-    store.add("c", [HumanMessage("The tram is red.")], user_id="bob")
-    found = recall.search("tram", user_id="ann", scope="user")
-    assert {hit.session_id for hit in found} == {"a", "b"}
-    assert recall.search("tram", user_id="eve", scope="user") == []
-
-
 def test_a_hit_says_why_it_was_found(store):
     said = [HumanMessage("What does the licence cost?"), AIMessage("42 euros a month.")]
     store.add("s", said)

@@ -11,6 +11,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import (
     ClearToolUsesEdit,
     ContextEditingMiddleware,
+    ModelFallbackMiddleware,
     SummarizationMiddleware,
     wrap_model_call,
 )
@@ -28,8 +29,8 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
-from tests.adapters.integrations import agent_of, call, look, memory_of, rounds, state_of, thread
-from tests.fakes import entries_of, log_text
+from tests.adapters.integrations import agent_of, call, look, rounds, state_of, thread, turns
+from tests.fakes import entries_of, log_text, memory_of
 from tests.legality import problems
 from tests.providers import StrictModel
 
@@ -51,29 +52,20 @@ def test_the_middleware_adds_no_superstep_and_its_state_is_no_input_or_output():
     assert any("token_memory" in (update.get("model") or {}) for update in updates)
 
 
-@pytest.mark.slow
-def test_the_summarizer_of_langchain_is_reported_once(caplog):
-    summarizer = StrictModel(family="mistral", script=[AIMessage("They looked.")] * 9)
-    other = SummarizationMiddleware(summarizer, trigger=("messages", 6), keep=("messages", 3))
-    _, agent = agent_of(rounds(9), other, TokenMemoryMiddleware(memory_of(20_000)))
-    agent.invoke(GO, thread())
-    assert caplog.text.count("Another summarizer in the agent's middleware") == 1
-
-
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_another_summarizer_is_reported_at_the_first_call(caplog, *, is_async: bool):
+async def test_another_summarizer_is_reported_at_the_first_call_and_once(caplog, *, is_async: bool):
     def warnings() -> int:
         return caplog.text.count("Another summarizer in the agent's middleware")
 
-    async def first_call(*middleware):
-        model = StrictModel(family="mistral", script=[AIMessage("Done.")])
-        agent = create_agent(model, middleware=list(middleware))
-        await agent.ainvoke(GO) if is_async else agent.invoke(GO)
+    async def calls(*middleware):
+        agent = create_agent(StrictModel(family="mistral"), middleware=list(middleware))
+        for _ in range(2):
+            await agent.ainvoke(GO) if is_async else agent.invoke(GO)
 
     never = SummarizationMiddleware(StrictModel(script=[]), trigger=("messages", 10**6))
-    await first_call(ContextEditingMiddleware(), TokenMemoryMiddleware(memory_of()))
+    await calls(ContextEditingMiddleware(), TokenMemoryMiddleware(memory_of()))
     assert warnings() == 0
-    await first_call(never, TokenMemoryMiddleware(memory_of()))
+    await calls(never, TokenMemoryMiddleware(memory_of()))
     assert warnings() == 1
 
 
@@ -152,6 +144,16 @@ def test_a_second_overflow_or_another_error_is_raised(errors, calls):
     with pytest.raises(type(errors[0]), match="first"):
         agent.invoke(GO, thread())
     assert len(model.seen) == calls
+
+
+@pytest.mark.slow
+def test_a_fallback_model_with_a_smaller_window_gets_a_request_that_fits():
+    first = StrictModel(family="openai", script=[RuntimeError("down")])
+    small = StrictModel(family="openai", profile={"max_input_tokens": 2_000})
+    middleware = [ModelFallbackMiddleware(small), TokenMemoryMiddleware(TokenMemory(8_000))]
+    create_agent(first, middleware=middleware).invoke({"messages": turns(90)[:-1]})
+    refused, sent = (TokenMemory().count(one.seen[0]).tokens for one in (first, small))
+    assert sent <= 2_000 < refused
 
 
 # Several memories, and sub-agents

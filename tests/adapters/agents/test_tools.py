@@ -16,7 +16,8 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.tools import read_message_tool
-from tests.adapters.integrations import agent_of, answers, call, memory_of, rounds, thread
+from tests.adapters.integrations import agent_of, answers, call, rounds, thread
+from tests.fakes import memory_of
 
 
 @pytest.mark.slow
@@ -31,31 +32,6 @@ def test_an_agents_own_compaction_tool_hands_its_instruction_on(automatic):
     assert len(model.seen[7]) < len(model.seen[6])
     assert "conversation_summary" in model.seen[7][0].text
     assert model.seen[8][: len(model.seen[7])] == model.seen[7]
-
-
-def test_a_cut_message_is_read_again_in_parts():
-    long = HumanMessage("begin " + "word " * 4_000 + "end", id="long")
-    model, agent = agent_of(
-        [AIMessage("Yes.")], TokenMemoryMiddleware(memory_of(), agent_tools=True)
-    )
-    agent.invoke({"messages": [long]}, thread())
-    (name,) = [
-        part.partition(" ")[0]
-        for part in str(model.seen[0][0].content).split("full text: message ")[1:]
-    ]
-    model.script += [
-        call(0, "read_message", id=name),
-        call(1, "read_message", id=f"#{name}", offset=19_990, limit=500),
-        call(2, "read_message", id="long", limit=5),
-        call(3, "read_message", id="nothing"),
-        AIMessage("Done."),
-    ]
-    first, second, by_id, unknown = answers(agent.invoke({"messages": "And?"}, thread()))
-    assert first.startswith("[characters 0 to 4,000 of 20,009; go on with offset=4000]\nbegin word")
-    assert second.startswith("[characters 19,990 to 20,009 of 20,009]")
-    assert second.endswith("end")
-    assert by_id.endswith("\nbegin")
-    assert "no message nothing in" in unknown
 
 
 def test_the_middleware_gives_the_tools_that_are_named():

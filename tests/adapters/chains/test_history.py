@@ -15,9 +15,8 @@ from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_tokenmem import TokenMemoryChatHistory
 from langchain_tokenmem.errors import ScopeError, StoreError
 from langchain_tokenmem.types import RequestRules
-from tests.adapters.integrations import memory_of, session, texts, turns
-from tests.fakes import entries_of
-from tests.providers import CHECKS, StrictModel
+from tests.adapters.integrations import session, texts, turns
+from tests.fakes import entries_of, memory_of
 
 FENCE = "<conversation_summary"
 
@@ -172,19 +171,6 @@ async def test_async_runs_call_no_sync_method_of_the_history_on_the_event_loop(s
     assert texts(await history.afull_history()) == ["first", "one", "second", "two"]
     await history.aclear()
     assert await history.aget_messages() == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", sorted(CHECKS))
-def test_beside_a_prompt_that_the_memory_does_not_see_there_is_one_system_message(store, family):
-    model = StrictModel(family=family)
-    chain = wrapped(PROMPT | model, memory_of(request=RequestRules(legality=family)), store, **KEYS)
-    store.add("s", turns(40))
-    chain.invoke({"input": "And now?"}, session())
-    [request] = model.seen
-    assert [m.content for m in request if m.type == "system"] == ["Be brief."]
-    assert FENCE in request[1].text
-    assert FENCE not in str(store.messages("s"))
 
 
 def test_a_message_is_edited_an_answer_made_again_and_a_turn_deleted(history, store):

@@ -23,8 +23,8 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore, with_token_memory
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError, ScopeError
 from langchain_tokenmem.types import RequestRules
-from tests.adapters.integrations import memory_of, session, texts, turns
-from tests.fakes import CharCounter, ListSummarizer, words_of
+from tests.adapters.integrations import session, texts, turns
+from tests.fakes import CharCounter, ListSummarizer, memory_of, words_of
 from tests.legality import problems
 from tests.summarize.models import Scripted
 

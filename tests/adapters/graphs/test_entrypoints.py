@@ -12,22 +12,13 @@ from langgraph.graph import START, MessagesState, StateGraph, add_messages
 from langgraph.types import interrupt
 
 from langchain_tokenmem import MemoryNode, TokenMemory
-from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent
 from langchain_tokenmem.graphs import AfterModelNode
-from tests.adapters.integrations import contents, memory_of, thread, turns
+from tests.adapters.integrations import contents, thread, turns
+from tests.contract.chats import Heard
+from tests.fakes import memory_of
 from tests.summarize.models import Gate, Scripted
 
 QUESTIONS = [message for message in turns(60) if message.type == "human"]
-
-
-class Seen(MemoryCallbacks):
-    """Keeps every event that has ended."""
-
-    def __init__(self) -> None:
-        self.events: list[MemoryEvent] = []
-
-    def on_memory_end(self, event: MemoryEvent) -> None:
-        self.events.append(event)
 
 
 def chat_of(memory: TokenMemory, *, asks: bool = False) -> tuple[Scripted, Any]:
@@ -102,8 +93,8 @@ async def test_an_async_chat_starts_its_summary_after_the_reply():
 @pytest.mark.parametrize("is_graph", [False, True])
 def test_a_task_is_no_sub_graph(is_graph):
     """What a task of a task remembers is the thread's."""
-    seen = Seen()
-    node = MemoryNode(memory_of(callbacks=[seen]))
+    heard = Heard()
+    node = MemoryNode(memory_of(callbacks=[heard]))
 
     @task
     def inner(state: Any) -> None:
@@ -124,4 +115,4 @@ def test_a_task_is_no_sub_graph(is_graph):
     builder = StateGraph(MessagesState).add_node("asks", asks).add_edge(START, "asks")
     graph = builder.compile(checkpointer=InMemorySaver()) if is_graph else chat
     graph.invoke({"messages": QUESTIONS[:1]}, thread())
-    assert [(event.session, event.thread) for event in seen.events] == [("t", "t")]
+    assert [(event.session, event.thread) for event in heard.events] == [("t", "t")]

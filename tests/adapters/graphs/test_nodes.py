@@ -25,8 +25,8 @@ from langchain_tokenmem import (
     memory_nodes,
 )
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
-from tests.adapters.integrations import graph_with, memory_of, state_of, thread, tool_turns
-from tests.fakes import words_of
+from tests.adapters.integrations import graph_with, state_of, thread, tool_turns
+from tests.fakes import memory_of, words_of
 from tests.legality import problems
 from tests.summarize.models import Scripted
 

@@ -20,16 +20,8 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.errors import ScopeError
-from tests.adapters.integrations import (
-    agent_with,
-    graph_with,
-    memory_of,
-    state_of,
-    texts,
-    thread,
-    tool_turns,
-)
-from tests.fakes import log_text, words_of
+from tests.adapters.integrations import agent_with, graph_with, state_of, texts, thread, tool_turns
+from tests.fakes import log_text, memory_of, words_of
 from tests.summarize.models import Scripted
 
 # Owners

@@ -1,27 +1,15 @@
-"""Plants canaries (random words) through every integration, in processes that are killed.
-
-Run: python canary_worker.py CASE URL FOLDER [rebuild]. It forks a process for each of `PATHS`,
-kills it in the middle of a turn, and prints the canaries of each turn that had ended. Imports
-happen once. With `rebuild` it makes recall's index anew instead.
-"""
+"""Ways to plant canaries (random words) through every integration, by processes that are killed."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
-import random
 import secrets
-import signal
-import sys
-import time
-import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import chromadb  # noqa: F401  imported once, before the forks
 from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -45,9 +33,6 @@ from langchain_tokenmem.summarizers import ModelSummarizer
 from tests.contract.chats import CHATS, Chat, Setting, Talker, pin
 
 USER = "ann"
-KILLED_TURNS = 3
-"""Turns of each path that end before its process is killed."""
-
 Turn = Callable[[], Awaitable[None]]
 
 
@@ -275,8 +260,8 @@ PATHS: dict[str, Callable[[Place, str], Turn]] = {
 """What plants canaries: each turn of each of them 25."""
 
 
-def live(case: Case, url: str, folder: Path, name: str, out: int) -> None:
-    """Take turns until someone kills us, and print what each of them has planted."""
+def live(case: Case, url: str, folder: Path, name: str) -> None:
+    """Take turns until the process is killed, and print what each of them has planted."""
     place = opened(case, url, folder)
     turn = PATHS[name](place, name)
 
@@ -284,45 +269,13 @@ def live(case: Case, url: str, folder: Path, name: str, out: int) -> None:
         while True:
             before = len(place.planted)
             await turn()
-            os.write(out, (json.dumps(place.planted[before:]) + "\n").encode())
+            print(json.dumps(place.planted[before:]), flush=True)
 
     asyncio.run(take_turns())
 
 
-def killed_life(case: Case, url: str, folder: Path, name: str) -> None:
-    """Let a path live for some turns, and kill it in the next one."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(read)
-        try:
-            live(case, url, folder, name, write)
-        except BaseException:  # noqa: BLE001  # a fork ends here, whatever happened
-            traceback.print_exc()
-            os._exit(1)  # not on into the parent's loop
-    os.close(write)
-    with os.fdopen(read) as heard:
-        ended = [heard.readline() for _ in range(KILLED_TURNS)]
-        time.sleep(random.Random(name).uniform(0, 0.03))
-        os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-    if status != signal.SIGKILL:
-        raise SystemExit(f"{name} ended before it was killed")
-    print("".join(ended), end="", flush=True)
-
-
-def main() -> None:
-    case, url, folder, *rebuilds = sys.argv[1:]
-    if rebuilds:
-        place = opened(CASES[case], url, Path(folder))
-        place.recall.rebuild()
-        place.close()
-        return
-    # The vocabulary takes half a second; the forks have it from here.
-    TokenMemory(2_000).for_model(Talker()).count([HumanMessage("hello")])
-    for name in PATHS:
-        killed_life(CASES[case], url, Path(folder), name)
-
-
-if __name__ == "__main__":
-    main()
+def rebuild(name: str, url: str, folder: str) -> None:
+    """Make recall's index again."""
+    place = opened(CASES[name], url, Path(folder))
+    place.recall.rebuild()
+    place.close()
