@@ -216,6 +216,15 @@ class GraphThread:
             self._remember(snapshot, state)
         return True
 
+    def keep_summary(self, state: MemoryState) -> None:
+        """Keep a new summary for the thread's next call: this one failed, and with it its update.
+
+        So a retry, or a fallback to another model, does not pay for it again.
+        """
+        if self.key is not None:
+            summaries = self.memory.finished_summaries
+            summaries.put(self.messages, self.state, state, key=self.key)
+
     def summarize(self, snapshot: Snapshot, _wait_s: float) -> None:
         """Make the due summary; it waits for the next turn of this thread.
 

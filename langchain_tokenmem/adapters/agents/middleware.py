@@ -274,12 +274,14 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         except Exception as error:
             tighter = call.tighter(result) if is_overflow(error) else None
             if tighter is None:
+                call.failed(result)
                 raise
             try:
                 shorter = await take(tighter.thread, tighter.turn)
                 result = replace(shorter, changed=result.changed or shorter.changed)
                 response = await self._sent(call, result, handler)
             except Exception as again:
+                call.failed(result)
                 # The first error is the one to act on, unless the second is of another kind.
                 news = not is_overflow(again) and not isinstance(again, BudgetExceededError)
                 raise again if news else error from again

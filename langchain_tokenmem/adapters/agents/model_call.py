@@ -54,6 +54,11 @@ class ModelCall:
     turn: TurnRequest
     added: Added | None
 
+    def failed(self, result: TurnResult) -> None:
+        """Keep the summary of a call that failed, unless an instruction of the agent shaped it."""
+        if self.turn.instruction is None:
+            self.thread.keep_summary(result.state)
+
     def tighter(self, result: TurnResult) -> ModelCall | None:
         """Return the turn after a provider found the request too long; None if it cannot shrink."""
         smaller = smaller_budget(self.thread.memory.budget, result.view.usage.input_tokens)

@@ -160,6 +160,22 @@ def test_a_fallback_model_with_a_smaller_window_gets_a_request_that_fits():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_summary_made_for_an_attempt_that_failed_is_not_made_again(caplog, *, is_async):
+    made = []
+    for script in ([AIMessage("ok " * 100)] * 20, [ConnectionError("down")] * 20):
+        memory = memory_of()
+        other = StrictModel(family="mistral", script=[AIMessage("ok " * 100)] * 20)
+        fallback = ModelFallbackMiddleware(other)
+        _, agent = agent_of(script, fallback, TokenMemoryMiddleware(memory))
+        for number in range(20):
+            asked = {"messages": f"Question {number}? " + "why " * 60}
+            await agent.ainvoke(asked, thread()) if is_async else agent.invoke(asked, thread())
+        made.append(len(memory.summarizer.requests))
+    assert made[0] == made[1] > 1
+    assert "was not kept" not in caplog.text
+
+
 def test_two_named_middlewares_coexist_and_one_name_twice_is_an_error():
     one = TokenMemoryMiddleware(memory_of(4_000), name="wide")
     two = TokenMemoryMiddleware(memory_of(2_000), name="narrow")
