@@ -1,15 +1,55 @@
-"""Reasoning items as LangChain's own integrations put them on the wire."""
+"""Reasoning and compaction blocks as LangChain's own integrations put them on the wire."""
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from formatters import REASON, body_of
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langchain_tokenmem import TokenMemory
+from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.types import RequestRules
 
-pytest.importorskip("langchain_openai", reason=REASON)
+for module in ("langchain_anthropic", "langchain_openai", "langchain_google_genai"):
+    pytest.importorskip(module, reason=REASON)
+
+Body = dict[str, Any]
+
+
+def blocks_of(message: Body) -> list[Body]:
+    content = message["content"]
+    return content if isinstance(content, list) else []
+
+
+def folded(messages: list[BaseMessage], provider: str) -> list[BaseMessage]:
+    """Return the view after older turns were folded in front of the messages."""
+    memory = TokenMemory(TokenBudget(context_window=2_000), request=RequestRules(legality=provider))
+    older = [HumanMessage("word " * 200, id="o1"), AIMessage("word " * 200, id="o2")]
+    older += [HumanMessage("word " * 400, id="o3"), AIMessage("word " * 300, id="o4")]
+    state = memory.compact([*older, *messages], force=True)
+    assert state["summary"]
+    return memory.view([*older, *messages], state).messages
+
+
+def test_signatures_of_gemini_stay_on_their_calls_after_a_change_of_the_prefix() -> None:
+    call: Any = {"name": "look", "args": {"place": "x"}, "id": "c1"}
+    answer = AIMessage(
+        [{"type": "text", "text": "I look."}],
+        tool_calls=[call],
+        additional_kwargs={"__gemini_function_call_thought_signatures__": {"c1": "c2lnbmVk"}},
+        response_metadata={"model_provider": "google_genai", "model_name": "gemini-3-pro"},
+        id="a",
+    )
+    said = [
+        HumanMessage("Look.", id="h"),
+        answer,
+        ToolMessage("Seen.", tool_call_id="c1", name="look"),
+    ]
+    body = body_of("gemini", folded(said, "gemini"))
+    called = [part for c in body["contents"] for part in c["parts"] if "function_call" in part]
+    assert [part["thought_signature"] for part in called] == ["c2lnbmVk"]
 
 
 def test_encrypted_reasoning_of_openai_stays_with_its_item_after_a_change_of_the_prefix() -> None:
@@ -19,21 +59,32 @@ def test_encrypted_reasoning_of_openai_stays_with_its_item_after_a_change_of_the
         response_metadata={"model_provider": "openai", "model_name": "gpt-5"},
         id="a",
     )
-    older = [
-        kind("word " * count, id=f"o{count}")
-        for kind, count in (
-            (HumanMessage, 200),
-            (AIMessage, 210),
-            (HumanMessage, 400),
-            (AIMessage, 300),
-        )
-    ]
-    said = [*older, answer, HumanMessage("And now?", id="h")]
-    memory = TokenMemory(2_000, request=RequestRules(legality="openai"))
-    state = memory.compact(said, force=True)
-    assert state["summary"]
-    body = body_of("responses", memory.view(said, state).messages)
+    body = body_of("responses", folded([answer, HumanMessage("And now?", id="h")], "openai"))
     kinds = [one.get("role") or one["type"] for one in body["input"]]
     place = kinds.index("reasoning")
     assert body["input"][place] == item
     assert kinds[place + 1] == "assistant"
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_compaction_blocks_leave_as_they_came(provider: str) -> None:
+    block: Body = {"type": "compaction", "content": "Notes.", "encrypted_content": "e"}
+    if provider == "openai":
+        block = {"type": "compaction", "id": "cmp_1", "encrypted_content": "e" * 40}
+    metadata = {"model_provider": provider}
+    said = [
+        HumanMessage("First.", id="h1"),
+        AIMessage("Covered.", id="a1"),
+        HumanMessage("Second.", id="h2"),
+        AIMessage([block, {"type": "text", "text": "Yes."}], response_metadata=metadata, id="a2"),
+        HumanMessage("Third.", id="h3"),
+    ]
+    view = TokenMemory(
+        TokenBudget(context_window=4_000), request=RequestRules(legality=provider)
+    ).view(said)
+    if provider == "openai":
+        assert block in body_of("responses", view.messages)["input"]
+        return
+    sent = body_of("anthropic", view.messages)["messages"]
+    assert [b for m in sent for b in blocks_of(m) if b["type"] == "compaction"] == [block]
+    assert "Covered." not in json.dumps(sent)

@@ -55,6 +55,8 @@ def redact(
     """
     from langchain_tokenmem.cli.stored_sessions import our_saver
 
+    if [session is not None, user is not None, everywhere].count(True) != 1:
+        raise ConfigurationError("Name --session, --user or --everywhere, and only one of them.")
     text = sys.stdin.read().rstrip("\r\n") if words == "-" else words
     try:
         what = re.compile(text) if pattern else text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.argument_checks import as_budget, checked_tokens
+from langchain_tokenmem.core.argument_checks import as_budget, checked_tokens, described
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import (
     ModelLimits,
@@ -270,6 +270,10 @@ class Engine:
         known = with_current_words(messages, state, tokens.text, self.checked(messages))
         on = self.annotations.mode_of(known.get("modes"), options.get("mode"))
         system, tools = options.get("system"), options.get("tools")
+        if not isinstance(system, str | BaseMessage | None):
+            raise ConfigurationError(f"system is {described(system)}; pass a text or a message.")
+        if isinstance(tools, str) or not isinstance(tools, Collection | None):
+            raise ConfigurationError(f"tools is {described(tools)}; pass a list of tools.")
         context = split_context(
             messages,
             known,

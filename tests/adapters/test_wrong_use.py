@@ -6,14 +6,17 @@ import pytest
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import HumanMessage
 from langchain_core.prompt_values import StringPromptValue
+from langgraph.graph import StateGraph
 
 from langchain_tokenmem import (
+    MemoryMessagesState,
     MemoryNode,
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
     memory_input,
+    memory_nodes,
     with_token_memory,
 )
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
@@ -22,6 +25,7 @@ from tests.adapters.integrations import session
 
 BUDGET = TokenBudget(8_000)
 MODEL = FakeListChatModel(responses=["hello"])
+GRAPH = StateGraph(MemoryMessagesState).add_node("model", lambda state: state)
 
 
 WRONG = {
@@ -53,6 +57,18 @@ WRONG = {
     "memory and state swapped": (
         lambda _: memory_input(TokenMemory(), {"messages": [HumanMessage("hi")]}),
         r"memory is a dict; pass a TokenMemory: memory_input\(state, memory\)",
+    ),
+    "a number as system text": (
+        lambda _: TokenMemory(BUDGET).view(["hi"], system=5),
+        "an int; pass",
+    ),
+    "one tool instead of a list": (
+        lambda _: TokenMemory(BUDGET).view(["hi"], tools=lambda: None),
+        "tools is a function; pass a list",
+    ),
+    "two memories of one name in a graph": (
+        lambda _: [memory_nodes(GRAPH, TokenMemory(BUDGET), before="model") for _ in "ab"],
+        r"name=\"other\"",
     ),
     "messages and state swapped": (
         lambda _: TokenMemory(BUDGET).view(TokenMemory(BUDGET).compact(["hi"]), ["hi"]),

@@ -29,6 +29,11 @@ def said(path):
 
 
 @pytest.mark.slow
+def test_redact_needs_one_scope_by_the_names_of_its_options(path):
+    for scope in ((), ("--user", "ann", "--everywhere")):
+        assert "Name --session, --user or --everywhere" in ran("redact", path, CARD, *scope, code=2)
+
+
 def test_redact_asks_first_and_prints_a_receipt(path):
     before, redact = said(path), ("redact", path, CARD, "--user", "ann")
     assert "Would be redacted: messages 1." in ran(*redact, "--dry-run")

@@ -109,6 +109,11 @@ def memory_nodes(
         summarizing = nodes[f"token_{name}"] = MemoryNode(memory, **keywords)
     schema = summarizing.keys.graph_schema(builder)
     traced = without_channels(summarizing.keys.private)
+    if taken := sorted(nodes.keys() & builder.nodes.keys()):
+        raise ConfigurationError(
+            f"The graph has a node {taken[0]!r} already; give this memory another name: "
+            f'memory_nodes(builder, memory, name="other").'
+        )
     for node_name, node in nodes.items():
         builder.add_node(node_name, cast("Any", node), input_schema=schema, **traced)
     if memory.background or memory.engine.rules.show_times:
