@@ -84,8 +84,8 @@ class Recall(Closeable):
             `recall_k`; without a mode as many as fit into `shares.recall` of the budget.
         validate: Called with each `Hit` before anyone sees it, in a turn's recall, a search, a tool
             or a retriever, against poisoned text. Returns the hit, a changed one
-            (`dataclasses.replace(hit, text=...)`), or None to leave it out; it is
-                not replaced. If it raises, the hit is left out, and a warning is logged.
+            (`dataclasses.replace(hit, text=...)`), or None to leave it out; no other hit takes its
+            place. If it raises, the hit is left out, and a warning is logged.
 
     Raises:
         ConfigurationError: When a setting is invalid.
