@@ -1,4 +1,4 @@
-"""Turns whose every word follows from their writer and number."""
+"""Turns with words that are derived from their writer and number."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def state_of(store: TranscriptStore, recall: Recall) -> tuple[set[str | None], d
 
 
 def live(home: Path, life: int) -> None:
-    """Open, heal, print what is there, and write until the process is killed."""
+    """Open and repair the folder, print its entries, and write until the process is killed."""
     print("begun", flush=True)
     collections = [one for one in home.glob("chroma/tokenmem/*") if one.is_dir()]
     broken = any(not one.with_name(f"{one.name}.sizes").exists() for one in collections)

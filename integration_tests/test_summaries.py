@@ -75,7 +75,7 @@ def take_views(url: str, sleep_s: float, lease_s: float) -> None:
 
 
 def ready(url: str, sleep_s: float, lease_s: float) -> subprocess.Popen[str]:
-    """Start a process that takes views as soon as it is told to."""
+    """Start a process that takes views after a signal."""
     worker = start(take_views, url, sleep_s, lease_s)
     assert worker.stdout is not None
     assert worker.stdout.readline() == "ready\n", worker.communicate()[1]

@@ -74,13 +74,13 @@ class HistorySearch:
 
 def _in_store(recall: Recall, scope: ToolScope, pattern: str, by: str, most: int) -> list[str]:
     """Return the matches in the transcript of a store, the newest or the best first."""
-    session: dict[str, Any] = {"session_id": scope.session_id, "user_id": scope.user_id}
+    own: dict[str, Any] = {"session_id": scope.session_id, "user_id": scope.user_id}
     limit = most + _MOST  # earlier answers of this tool, which are left out, count too
     hits: Sequence[Hit]
     if by == "words":
-        hits = recall.search(pattern, k=limit, **session)
+        hits = recall.search(pattern, k=limit, scope="session", **own)
     else:
-        hits = recall.history_search(pattern, limit=limit, timeout_s=_SECONDS, **session)[::-1]
+        hits = recall.history_search(pattern, limit=limit, timeout_s=_SECONDS, **own)[::-1]
     lines = []
     for hit in [hit for hit in hits if hit.name != _NAME][:most]:
         speaker = speaker_of(hit.role, hit.name)

@@ -58,15 +58,17 @@ def load_conversations(source: Path | str) -> list[RecordedConversation]:
             JSON Lines, or one JSON value.
 
     Raises:
-        ConfigurationError: When it contains something else; the error names the place.
+        HistoryImportError: When a file contains something else; the error names the place.
+        ConfigurationError: When a database does, or a recording has no messages.
         OSError: When it cannot be read.
 
     Example:
         >>> load_conversations(Path("examples/recorded_agent.jsonl"))[0].name  # doctest: +SKIP
         'recorded-agent'
     """
-    sessions = [] if is_database(str(source)) else [*sessions_in_file(Path(source))]
-    if not sessions or any(session.lines is not None for session in sessions):
+    is_file = not is_database(str(source))
+    sessions = [*sessions_in_file(Path(source))] if is_file else []
+    if not is_file or any(session.lines is not None for session in sessions):
         # It needs the extra `cli`, which the demo does not have.
         from langchain_tokenmem.cli.stored_sessions import opened, shown_name  # noqa: PLC0415
 

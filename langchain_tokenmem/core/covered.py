@@ -65,7 +65,8 @@ def after_clearing(messages: Sequence[BaseMessage], state: MemoryState) -> Memor
     summary = state["summary"]
     if summary is None or state["pruned"] or any(role_of(m) == "ai" for m in messages):
         return state
-    if covered_end(messages, summary) or not {m.id for m in messages}.isdisjoint(state["kept"]):
+    there = {message.id for message in messages if is_spoken(message)}
+    if covered_end(messages, summary) or not there.isdisjoint(state["kept"]):
         return state
     rest: Any = {key: value for key, value in state.items() if key not in _OF_THE_CONVERSATION}
     if "modes" in state:

@@ -272,7 +272,8 @@ class Notebook:
             ScopeError: When neither id is given.
             StoreError: When the store still has one of them.
         """
-        return erase_notes(self._found_store(), user_id, session_id)
+        with self._lock:
+            return erase_notes(self._found_store(), user_id, session_id)
 
     aerase = in_thread(erase)
 

@@ -1,7 +1,8 @@
 """Sources of settings: keywords, environment and a file, and the errors that name them.
 
-pydantic-settings reads the environment. Every group of every source is first written as a dict, so
-that sources merge field by field. Names of no setting are kept: pydantic refuses them.
+pydantic-settings reads the environment and merges the sources. Every group of every source is first
+written as a dict, so that they merge field by field. Names of no setting are kept: pydantic refuses
+them.
 """
 
 from __future__ import annotations
@@ -14,14 +15,13 @@ import tomllib
 import types
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from functools import reduce
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_settings import EnvSettingsSource
+from pydantic_settings import BaseSettings, EnvSettingsSource
 
 from langchain_tokenmem.errors import ConfigurationError
 
@@ -43,7 +43,7 @@ Sources = Mapping[str, Mapping[str, Any]]
 """Values of each source, by its name, in order of precedence."""
 
 
-def sources_of(model: type[BaseModel], keywords: Mapping[str, Any]) -> Sources:
+def sources_of(model: type[BaseSettings], keywords: Mapping[str, Any]) -> Sources:
     """Return what keywords, the environment and the file give, every group as a dict.
 
     If a source names a mode, modes of lower sources are left out.
@@ -63,21 +63,6 @@ def sources_of(model: type[BaseModel], keywords: Mapping[str, Any]) -> Sources:
         has_mode = has_mode or "name" in (own.get("mode") or ())
         found[source] = own
     return found
-
-
-def merged(sources: Sources) -> dict[str, Any]:
-    """Return the values in force."""
-    return reduce(_over, sources.values(), {})
-
-
-def _over(higher: Mapping[str, Any], lower: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of both, group by group; the higher one takes precedence."""
-    both = {
-        key: _over(value, lower[key])
-        for key, value in higher.items()
-        if isinstance(value, dict) and isinstance(lower.get(key), dict)
-    }
-    return {**lower, **higher, **both}
 
 
 def _as_group(name: str, field: FieldInfo | None, value: Any) -> Any:
@@ -113,15 +98,9 @@ class _Environment(EnvSettingsSource):
         return value if group is None else group  # None would mean no value at all
 
 
-def _variables(model: type[BaseModel]) -> dict[str, Any]:
+def _variables(model: type[BaseSettings]) -> dict[str, Any]:
     """Return the values of the variables; including those that name no setting."""
-    found = _Environment(
-        model,  # type: ignore[arg-type]  # it reads the fields only
-        env_prefix=PREFIX,
-        env_prefix_target="all",
-        env_nested_delimiter=DELIMITER,
-        env_ignore_empty=True,
-    )()
+    found = _Environment(model)()
     for name, value in os.environ.items():
         if not name.upper().startswith(PREFIX) or name.upper() == CONFIG or not value:
             continue

@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.embeddings import Embeddings
 from pydantic import BaseModel, PrivateAttr, TypeAdapter, ValidationError, model_validator
 from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from langchain_tokenmem.core.chat_models import ModelLimits
 from langchain_tokenmem.memory.token_memory import TokenMemory
@@ -20,12 +26,13 @@ from langchain_tokenmem.recall.recall import Recall
 from langchain_tokenmem.settings.groups import MemorySettings, RecallSettings
 from langchain_tokenmem.settings.sources import (
     CONFIG,
+    DELIMITER,
     FILES,
+    PREFIX,
     Setting,
     configuration_error,
     fields_of,
     group_in,
-    merged,
     places_of,
     settings_in,
     sources_of,
@@ -38,7 +45,7 @@ if TYPE_CHECKING:
     from langchain_tokenmem.adapters.checkpoints.saver import TokenMemorySaver
 
 
-class TokenMemorySettings(MemorySettings):
+class TokenMemorySettings(BaseSettings, MemorySettings):
     """Every option of every part, and the parts configured by them.
 
     A value comes from a keyword, else the environment (`TOKENMEM_MODE`, nested with two
@@ -63,6 +70,13 @@ class TokenMemorySettings(MemorySettings):
         >>> settings.close()
     """
 
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_prefix_target="all",
+        env_nested_delimiter=DELIMITER,
+        env_ignore_empty=True,
+    )
+
     _places: dict[tuple[str, ...], str] = PrivateAttr(default_factory=dict)
     _store: TranscriptStore | None = PrivateAttr(default=None)
     _recall: Recall | None = PrivateAttr(default=None)
@@ -70,10 +84,23 @@ class TokenMemorySettings(MemorySettings):
     def __init__(self, **values: Any) -> None:
         sources = sources_of(type(self), values)
         try:
-            super().__init__(**merged(sources))
+            super().__init__(**values)
         except ValidationError as error:
             raise configuration_error(type(self), error, sources) from None
         self._places = places_of(sources)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return keywords, the environment and the file, in this order of precedence."""
+        given = sources_of(settings_cls, init_settings()).values()
+        return tuple(InitSettingsSource(settings_cls, {**one}) for one in given)
 
     @model_validator(mode="after")
     def _works(self) -> TokenMemorySettings:

@@ -363,7 +363,7 @@ _SAME, _HIDDEN = _lookups()
 def _rows(connection: Connection, session: int, numbers: set[int]) -> Iterable[Any]:
     """Return number, text, checksum and exact form of messages, and whether they have an id.
 
-    Most lists have nearly all numbers of a range, whose rows are read in a quarter less time.
+    Most lists have nearly all numbers of a range, and reading a range takes a quarter less time.
     """
     names = ("number", "message", "checksum", "exact", "has_own_id")
     query = select(*(messages.c[name] for name in names)).where(messages.c.session == session)

@@ -195,6 +195,16 @@ def test_the_history_of_others_is_not_searched(talk):
     assert "names no user or session" in other.invoke({"pattern": "Bob"})
 
 
+def test_other_conversations_of_the_user_are_not_searched_whatever_the_recall_does(store):
+    store.add("s1", [HumanMessage("The order is 4711.")], user_id="ann")
+    store.add("s2", [HumanMessage("The order is 1234.")], user_id="ann")
+    tool = tool_of("history_search", recall=Recall(store, scope="user"))
+    for by in ("words", "regex"):
+        said = tool.invoke({"pattern": "order", "by": by})
+        assert "4711" in said
+        assert "1234" not in said
+
+
 def test_the_messages_of_a_graph_are_searched_without_a_store():
     graph = graph_of(memory_tools(include={"history_search"}))
     said = [HumanMessage("The price is 40.", id="h"), AIMessage("The price is 45.", id="a")]

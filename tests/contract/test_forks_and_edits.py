@@ -7,7 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -88,10 +95,11 @@ async def test_a_fork_sees_nothing_of_the_branch_that_it_left(chat_of: Callable[
 @GRAPHS
 async def test_a_cleared_chat_starts_anew(chat_of: Callable[..., Any]):
     chat = chat_of()
+    await update(chat, SystemMessage("Be brief.", id="rule"))
     for n in range(12):
         await chat.ask(HumanMessage(f"Old: word{n} " + "old " * 120, id=f"old{n}"))
     assert "<conversation_summary" in texts(chat.requests[-1]), "the conversation was folded"
-    await update(chat, RemoveMessage(REMOVE_ALL_MESSAGES))
+    await update(chat, RemoveMessage(REMOVE_ALL_MESSAGES), SystemMessage("Be brief.", id="rule"))
     for n in range(12):
         await chat.ask(HumanMessage(f"New: topic{n} " + "new " * 120, id=f"new{n}"))
         assert "word" not in texts(chat.requests[-1])

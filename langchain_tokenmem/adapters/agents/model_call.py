@@ -17,7 +17,14 @@ from langchain_tokenmem.adapters.run_context import has_channel
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import MIN_CONTEXT_WINDOW
 from langchain_tokenmem.core.covered import with_said
-from langchain_tokenmem.core.messages import call_ids, result_ids, role_of, same_objects
+from langchain_tokenmem.core.messages import (
+    call_ids,
+    result_ids,
+    role_of,
+    same_objects,
+    well_formed_message,
+)
+from langchain_tokenmem.core.provider_format import fit_message
 from langchain_tokenmem.events import MemoryEvent
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
@@ -111,6 +118,11 @@ def conversation_in(
         said += [*new, *messages]
         new = []
     count = memory.engine.counter_of(memory.budget).message
+    profile = memory.engine.profile_of(memory.budget)
+    added = {
+        key: [fit_message(well_formed_message(one), profile, []) for one in messages]
+        for key, messages in added.items()
+    }
     tokens = sum(map(count, chain.from_iterable(added.values())))
     if tokens > MOST_ADDED * memory.limit_of({}):
         return with_said(request.messages, held), {}, 0

@@ -278,6 +278,18 @@ def test_what_other_middleware_adds_to_one_request_is_sent_and_not_remembered(st
     assert not [hit.text for hit in memory.recall.search("PROFILE", session_id="t", k=20)]
 
 
+def test_what_other_middleware_adds_is_adapted_to_the_provider():
+    @wrap_model_call
+    def with_profile(request, handler):
+        odd = [HumanMessage("half \ud800 a pair"), HumanMessage(" ", name="Ann")]
+        return handler(request.override(messages=[*odd, *request.messages]))
+
+    ours = TokenMemoryMiddleware(memory_of())
+    model, agent = agent_of([AIMessage("Yes.")], with_profile, ours, family="anthropic")
+    agent.invoke(GO, thread())
+    assert [m.content for m in model.seen[0]] == ["half \ufffd a pair", "[empty message]", "Go."]
+
+
 def test_a_result_that_other_middleware_adds_stays_behind_its_call():
     @wrap_model_call
     def patched(request, handler):
