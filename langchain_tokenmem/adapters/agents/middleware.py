@@ -39,7 +39,6 @@ from langchain_tokenmem.adapters.agents.model_call import (
     at_once,
     completed,
     conversation_in,
-    is_overflow,
     is_summarized_by_another,
     tokens_of_later_text,
     with_added,
@@ -69,13 +68,14 @@ from langchain_tokenmem.core.request_options import RequestOptions, Steps
 from langchain_tokenmem.core.todos import TODOS_KEY
 from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.core.view import messages_to_send
-from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.notes.notebook import Notebook
 from langchain_tokenmem.state import MemoryState, Pin
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.tokens.tool_schemas import format_tokens
 from langchain_tokenmem.turns.conversation import Snapshot, TurnRequest, TurnResult
+from langchain_tokenmem.turns.overflow import is_overflow, raising_first
 from langchain_tokenmem.turns.turn import (
     Turn,
     after_reply,
@@ -277,14 +277,13 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
                 call.failed(result)
                 raise
             try:
-                shorter = await take(tighter.thread, tighter.turn)
-                result = replace(shorter, changed=result.changed or shorter.changed)
-                response = await self._sent(call, result, handler)
-            except Exception as again:
+                with raising_first(error):
+                    shorter = await take(tighter.thread, tighter.turn)
+                    result = replace(shorter, changed=result.changed or shorter.changed)
+                    response = await self._sent(call, result, handler)
+            except Exception:
                 call.failed(result)
-                # The first error is the one to act on, unless the second is of another kind.
-                news = not is_overflow(again) and not isinstance(again, BudgetExceededError)
-                raise again if news else error from again
+                raise
         thread, memory = call.thread, call.thread.memory
         messages = memory.without_copies(response.result)
         if memory.background or memory.engine.rules.show_times:

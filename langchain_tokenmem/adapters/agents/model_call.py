@@ -1,8 +1,7 @@
-"""One model call of an agent: the turn before it, what others add to it, and what overflows."""
+"""One model call of an agent: the turn before it, and what others add to it."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,12 +9,9 @@ from itertools import chain, groupby
 from typing import Any, TypeVar
 
 from langchain.agents.middleware.types import ModelRequest
-from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.adapters.run_context import has_channel
-from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.core.chat_models import MIN_CONTEXT_WINDOW
 from langchain_tokenmem.core.covered import with_said
 from langchain_tokenmem.core.messages import (
     call_ids,
@@ -25,10 +21,10 @@ from langchain_tokenmem.core.messages import (
     well_formed_message,
 )
 from langchain_tokenmem.core.provider_format import fit_message
-from langchain_tokenmem.events import MemoryEvent
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.graph_thread import GraphThread
+from langchain_tokenmem.turns.overflow import tighter_request
 
 T = TypeVar("T")
 
@@ -38,11 +34,6 @@ Added = Mapping[str, Sequence[BaseMessage]]
 MOST_ADDED = 0.5
 """Share of the limit that these may have. More are a conversation that other middleware rewrote:
 the memory then folds it like any other."""
-
-OVERFLOW_INSTRUCTION = (
-    "The provider refused the request as too long: keep only what the next steps need."
-)
-"""Instruction of the compaction that a refusal forces."""
 
 
 @dataclass(frozen=True)
@@ -68,21 +59,9 @@ class ModelCall:
 
     def tighter(self, result: TurnResult) -> ModelCall | None:
         """Return the turn after a provider found the request too long; None if it cannot shrink."""
-        smaller = smaller_budget(self.thread.memory.budget, result.view.usage.input_tokens)
-        if smaller is None:
+        turn = tighter_request(self.thread.memory, self.turn, result.view)
+        if turn is None:
             return None
-        event = MemoryEvent(
-            kind="overflow_retry",
-            reason="limit",
-            tokens_before=result.view.usage.input_tokens,
-            tokens_after=smaller.limit,
-        )
-        self.thread.memory.engine.tell("end", event)
-        turn = replace(
-            self.turn,
-            options={**self.turn.options, "budget": smaller},
-            instruction=self.turn.instruction or OVERFLOW_INSTRUCTION,
-        )
         return replace(self, thread=replace(self.thread, state=result.state), turn=turn)
 
 
@@ -228,66 +207,3 @@ def tokens_of_later_text(request: ModelRequest[Any], count_text: Callable[[str],
 def _deepagents(module: str, name: str) -> str:
     """Return a text of deepagents' middleware; it is imported if that middleware runs."""
     return str(getattr(sys.modules.get(f"deepagents.middleware.{module}"), name, ""))
-
-
-_RETRY_SHARE = 0.6
-"""Share of a refused request that the second one may have: the provider's count differs from ours,
-and by how much is unknown."""
-
-OVERFLOW_MESSAGES: tuple[tuple[str, str], ...] = (
-    ("OpenAI, vLLM, DeepSeek, Azure", r"maximum context length"),
-    ("OpenAI", r"context_length_exceeded"),
-    ("OpenAI Responses", r"exceeds? the context window"),
-    ("Anthropic", r"prompt is too long"),
-    ("Anthropic", r"input length and .?max_tokens.? exceed context limit"),
-    ("Gemini, Vertex AI", r"input token count.{0,40}exceeds the maximum number of tokens"),
-    ("Bedrock", r"input is too long for requested model"),
-    ("Bedrock", r"too many (?:input )?tokens"),
-    ("Mistral", r"too large for model with \d+ maximum context"),
-    ("Groq", r"reduce the length of the messages"),
-    ("xAI", r"maximum prompt length is"),
-    ("Cohere", r"too many tokens: total number of tokens in the prompt"),
-    ("llama.cpp", r"exceeds the available context size"),
-    ("Ollama", r"exceeds (?:the )?(?:maximum )?context (?:length|size)"),
-    ("Together, Fireworks", r"inputs? tokens? \+ max_new_tokens must be"),
-    ("OpenRouter", r"context length is only"),
-)
-"""Providers and their wordings of an overflow: case-insensitive regular expressions."""
-
-_RATE_LIMIT = re.compile(r"rate.?limit|tokens per (?:min|day)|quota", re.IGNORECASE)
-_OVERFLOW = re.compile(
-    "|".join(f"(?:{words})" for _, words in OVERFLOW_MESSAGES), re.IGNORECASE | re.DOTALL
-)
-
-
-def is_overflow(error: BaseException) -> bool:
-    """Return whether a provider refused a request because it is too long.
-
-    A rate limit does not count, even if its message mentions too many tokens: waiting helps there,
-    shortening does not.
-
-    Example:
-        >>> is_overflow(ValueError("This model's maximum context length is 8192 tokens."))
-        True
-        >>> is_overflow(ValueError("Rate limit: too many tokens per minute"))
-        False
-    """
-    if isinstance(error, ContextOverflowError):
-        return True
-    words = str(error)
-    return bool(_OVERFLOW.search(words)) and not _RATE_LIMIT.search(words)
-
-
-def smaller_budget(budget: TokenBudget, sent: int) -> TokenBudget | None:
-    """Return the budget of the request after a refused one; None if it cannot be smaller.
-
-    Args:
-        budget: The budget of the refused request.
-        sent: Tokens of the refused request, as they were counted here.
-    """
-    goal = int(_RETRY_SHARE * sent)
-    window = max(MIN_CONTEXT_WINDOW, round(goal / (1 - (budget.margin or 0))))
-    if window >= sent:
-        return None
-    shares = replace(budget.shares, result_tokens=None)
-    return replace(budget, context_window=window, reserve_output=0, shares=shares)

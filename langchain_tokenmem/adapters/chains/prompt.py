@@ -35,6 +35,7 @@ from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import messages_to_send
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
+from langchain_tokenmem.turns.overflow import tighter_request
 from langchain_tokenmem.turns.stored_session import StoredSession
 from langchain_tokenmem.turns.turn import atake_turn, take_turn
 
@@ -148,7 +149,14 @@ class ChainCall:
     @property
     def next_request(self) -> TurnRequest:
         """The next call of the same chain, as far as it is known."""
-        return replace([self.request, *self.fitted][-1], incoming=())
+        return replace([self.request, *self.fitted][-1], incoming=(), instruction=None)
+
+    def tighter(self) -> ChainCall | None:
+        """Return the call after a provider found the request too long; None if it cannot shrink."""
+        if self.request.instruction is not None:  # it was made tighter before
+            return None
+        request = tighter_request(self.session.memory, self.request, self.results[-1].view)
+        return None if request is None else ChainCall(self.session, self.messages, request)
 
 
 class FittedPrompt(Runnable[Any, PromptValue]):
@@ -236,7 +244,9 @@ class FittedPrompt(Runnable[Any, PromptValue]):
             "overhead_tokens": overhead,
             "overhead_messages": len(examples),
         }
-        request = replace(call.request, incoming=incoming, options=fitted, is_sent=True)
+        request = replace(
+            call.request, incoming=incoming, options=fitted, instruction=None, is_sent=True
+        )
         call.fitted.append(request)
         return request, examples
 

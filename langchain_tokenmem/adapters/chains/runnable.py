@@ -53,6 +53,7 @@ from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.tokens.tool_schemas import format_tokens
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
+from langchain_tokenmem.turns.overflow import is_overflow, raising_first
 from langchain_tokenmem.turns.stored_session import StoredSession
 from langchain_tokenmem.turns.turn import aafter_reply, after_reply, atake_turn, take_turn
 
@@ -205,13 +206,21 @@ class _ChainTurns:
 
     def begin(self, value: Any, config: RunnableConfig, **kwargs: Any) -> Runnable[Any, Any]:
         """Return the chain of one call; LangChain invokes or streams it."""
-        call = self._call_of(value, config)
-        result = take_turn(call.session, call.request)
-        return self._with_view(value, call, result, kwargs)
+        return self.taken(value, self._call_of(value, config), kwargs)
 
     async def abegin(self, value: Any, config: RunnableConfig, **kwargs: Any) -> Runnable[Any, Any]:
         """Do the same as `begin` without blocking the event loop."""
-        call = self._call_of(value, config)
+        return await self.ataken(value, self._call_of(value, config), kwargs)
+
+    def taken(self, value: Any, call: ChainCall, kwargs: dict[str, Any]) -> Runnable[Any, Any]:
+        """Take the turn of a call, and return its chain."""
+        result = take_turn(call.session, call.request)
+        return self._with_view(value, call, result, kwargs)
+
+    async def ataken(
+        self, value: Any, call: ChainCall, kwargs: dict[str, Any]
+    ) -> Runnable[Any, Any]:
+        """Do the same as `taken` without blocking the event loop."""
         result = await atake_turn(call.session, call.request)
         return self._with_view(value, call, result, kwargs)
 
@@ -263,7 +272,9 @@ class _ChainTurns:
             chain.bind(**kwargs) if kwargs else chain,
             RunnableGenerator(answer.transform, answer.atransform, name="store"),
         )
-        return _KeptStream(bound=whole, answer=answer) if self.on_abort == "keep" else whole
+        return _CallChain(
+            bound=whole, turns=self, value=value, call=call, given=kwargs, answer=answer
+        )
 
     def _input(self, value: Any, call: ChainCall, view: View) -> Any:
         """Return the chain's input with the view in its place."""
@@ -311,10 +322,51 @@ class _AnswerStore:
         self.call.session.add([*self.call.messages, marked(said, interrupted=True)])
 
 
-class _KeptStream(RunnableBindingBase[Any, Any]):
-    """The chain of one call, which also stores the text of a stopped or failed stream."""
+class _CallChain(RunnableBindingBase[Any, Any]):
+    """The chain of one call, which starts again if the provider refuses the request as too long.
 
+    With `on_abort="keep"` it also stores the text of a stopped or failed stream.
+    """
+
+    turns: Any
+    value: Any
+    call: Any
+    given: Any
     answer: Any
+
+    def invoke(
+        self,
+        input: Any,  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any | None,
+    ) -> Any:
+        """Run the chain, and with a smaller request if the first one is refused as too long."""
+        try:
+            return super().invoke(input, config, **kwargs)
+        except Exception as error:
+            call = self._call_after(error)
+            if call is None:
+                raise
+            with raising_first(error):
+                again = self.turns.taken(self.value, call, self.given)
+                return again.invoke(input, config, **kwargs)
+
+    async def ainvoke(
+        self,
+        input: Any,  # noqa: A002
+        config: RunnableConfig | None = None,
+        **kwargs: Any | None,
+    ) -> Any:
+        """Do the same as `invoke` without blocking the event loop."""
+        try:
+            return await super().ainvoke(input, config, **kwargs)
+        except Exception as error:
+            call = self._call_after(error)
+            if call is None:
+                raise
+            with raising_first(error):
+                again = await self.turns.ataken(self.value, call, self.given)
+                return await again.ainvoke(input, config, **kwargs)
 
     def stream(
         self,
@@ -325,9 +377,15 @@ class _KeptStream(RunnableBindingBase[Any, Any]):
         """Stream the chain; a caller who closes the stream ends it with `GeneratorExit`."""
         try:
             yield from super().stream(input, config, **kwargs)
-        except BaseException:
-            self.answer.keep()
-            raise
+        except BaseException as error:
+            call = self._call_after(error)
+            if call is None:
+                if self.turns.on_abort == "keep":
+                    self.answer.keep()
+                raise
+            with raising_first(error):
+                again = self.turns.taken(self.value, call, self.given)
+                yield from again.stream(input, config, **kwargs)
 
     async def astream(
         self,
@@ -339,9 +397,23 @@ class _KeptStream(RunnableBindingBase[Any, Any]):
         try:
             async for chunk in super().astream(input, config, **kwargs):
                 yield chunk
-        except BaseException:
-            await in_own_thread(self.answer.keep)
-            raise
+        except BaseException as error:
+            call = self._call_after(error)
+            if call is None:
+                if self.turns.on_abort == "keep":
+                    await in_own_thread(self.answer.keep)
+                raise
+            with raising_first(error):
+                again = await self.turns.ataken(self.value, call, self.given)
+                async for chunk in again.astream(input, config, **kwargs):
+                    yield chunk
+
+    def _call_after(self, error: BaseException) -> ChainCall | None:
+        """Return the smaller call after a refusal of which the caller has seen no answer."""
+        if self.answer.chunks or not is_overflow(error):
+            return None
+        call: ChainCall = self.call
+        return call.tighter()
 
 
 def limited_model(

@@ -1,4 +1,4 @@
-"""A stream that is stopped or fails: nothing of it is stored, or what was said so far."""
+"""Calls that fail: requests refused as too long, and streams that are stopped or break off."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.exceptions import ContextOverflowError
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.utils import count_tokens_approximately
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableGenerator
 
-from langchain_tokenmem import with_token_memory
+from langchain_tokenmem import TokenMemory, with_token_memory
 from langchain_tokenmem.core.messages import marks_of
 from langchain_tokenmem.errors import ConfigurationError
 from tests.adapters.integrations import session, texts
+from tests.contract.chats import Heard, Talker
 from tests.fakes import memory_of
+from tests.legality import problems
 
 CALL = {"name": "pay", "args": '{"sum": 4', "id": "c1", "index": 0, "type": "tool_call_chunk"}
 
@@ -117,3 +122,57 @@ def test_a_stream_that_said_nothing_keeps_the_question(store):
 def test_what_is_no_choice_is_refused(store):
     with pytest.raises(ConfigurationError, match="on_abort"):
         chain_of(store, "maybe")
+
+
+# Requests that are refused as too long
+
+LIMIT = 3_000
+
+
+def strict() -> Talker:
+    """Return a model whose window is smaller than that of the memory."""
+
+    def answer(request: list[BaseMessage]) -> AIMessage:
+        if count_tokens_approximately(request) > LIMIT:
+            raise ContextOverflowError("too long")
+        return AIMessage("Noted. " * 40)
+
+    return Talker(answer=answer)
+
+
+async def asked(chain, way: str, text: str) -> None:
+    if way == "invoke":
+        chain.invoke(text, session())
+    elif way == "ainvoke":
+        await chain.ainvoke(text, session())
+    elif way == "stream":
+        list(chain.stream(text, session()))
+    else:
+        [chunk async for chunk in chain.astream(text, session())]
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream", "astream"])
+@pytest.mark.parametrize("has_prompt", [False, True])
+async def test_a_refused_request_is_made_shorter_and_sent_again_once(store, way, *, has_prompt):
+    model, heard = strict(), Heard()
+    prompt = ChatPromptTemplate([("system", "Be brief."), MessagesPlaceholder("input")])
+    memory = TokenMemory(8_000, callbacks=[heard])
+    chain = with_token_memory(prompt | model if has_prompt else model, memory, store)
+    for number in range(40):
+        await asked(chain, way, f"{number}: " + "why " * 100)
+    refused = len(model.requests) - 40
+    assert 0 < refused == len(heard.of("overflow_retry")) < 10, "the log keeps what was folded"
+    assert len(store.messages("s")) == 80
+    assert [problems(request) for request in model.requests if problems(request)] == []
+
+
+def test_a_second_refusal_raises_the_first_error_and_stores_nothing(store):
+    errors = [ContextOverflowError("first"), ContextOverflowError("second")]
+
+    def answer(_request: object) -> AIMessage:
+        raise errors.pop(0)
+
+    chain = with_token_memory(Talker(answer=answer), TokenMemory(8_000), store)
+    with pytest.raises(ContextOverflowError, match="first"):
+        chain.invoke("why " * 1_000, session())
+    assert errors == kept(store) == []
