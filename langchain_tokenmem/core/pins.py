@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -132,41 +133,47 @@ def with_pinned_text(
 def pins_text(pins: Sequence[Pin], most: int, count_text: Callable[[str], int]) -> tuple[str, int]:
     """Return the text of pins for the request, and how many of them do not fit.
 
+    Its last line tells the model of these: an agent that pins texts can unpin some.
+
     Args:
         pins: The pins to show, in order.
         most: Maximum tokens of the text.
         count_text: Counts the tokens of a text.
     """
-    chosen: list[Pin] = []
-    for place, pin in enumerate(pins):
-        if count_text(_fenced([*chosen, pin])) <= most:
-            chosen.append(pin)
-            continue
-        cut = _cut_to_fit(chosen, pin, most, count_text)
-        return _fenced([*chosen, *([cut] if cut else [])]), len(pins) - place
-    return _fenced(chosen), 0
+
+    def fits(left: int) -> bool:
+        return count_text(_fenced(pins[: len(pins) - left], left)) <= most
+
+    left = bisect_left(range(len(pins) + 1), True, key=fits)
+    chosen = [*pins[: len(pins) - left]]
+    if left:
+        cut = _cut_to_fit(chosen, pins[len(chosen)], left, most, count_text)
+        chosen += [cut] if cut else []
+    return _fenced(chosen, left), left
 
 
 def _cut_to_fit(
-    chosen: Sequence[Pin], pin: Pin, most: int, count_text: Callable[[str], int]
+    chosen: Sequence[Pin], pin: Pin, left: int, most: int, count_text: Callable[[str], int]
 ) -> Pin | None:
     """Return the beginning of a pin that still fits, or None if nothing does."""
     text = pin["text"]
     while len(text) > len(_CUT):
         text = text[: len(text) // 2]
         cut: Pin = {**pin, "text": f"{text}{_CUT}"}
-        if count_text(_fenced([*chosen, cut])) <= most:
+        if count_text(_fenced([*chosen, cut], left)) <= most:
             return cut
     return None
 
 
-def _fenced(pins: Sequence[Pin]) -> str:
+def _fenced(pins: Sequence[Pin], left: int = 0) -> str:
     if not pins:
         return ""
     lines: list[str] = []
     for by, title in _TITLES.items():
         own = [pin for pin in pins if pin["by"] == by]
         lines += [title, *map(_line, own)] if own else []
+    if left:
+        lines.append(f"[Pinned texts that do not fit here: {left}. Unpin some or shorten them.]")
     return in_fence("\n".join(lines), PINS_FENCE)
 
 

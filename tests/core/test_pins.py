@@ -49,6 +49,7 @@ def test_pins_that_do_not_fit_are_cut_and_said():
     assert view.usage.parts["pinned"] <= memory_of(2_000).budget.pinned_tokens + 10
     assert "[... cut to fit]" in view.messages[0].text
     assert any("shares.pinned" in warning for warning in view.warnings)
+    assert "do not fit here: 4. Unpin some" in view.messages[0].text, "the agent can act on it"
 
 
 @given(st.text(max_size=50), st.sampled_from(["pinned_context", "PINNED_CONTEXT", "kept_notes"]))
