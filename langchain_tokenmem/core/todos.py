@@ -55,12 +55,13 @@ def todos_text(todos: Sequence[tuple[str, str]]) -> str:
 
 def todo_lists(messages: Sequence[BaseMessage]) -> Iterator[str]:
     """Yield the texts of the to-do lists that calls have written, the newest first."""
-    failed = {
-        m.tool_call_id for m in messages if isinstance(m, ToolMessage) and m.status == "error"
-    }
+    outcomes: dict[str | None, str] = {}  # of the calls before; some models use their ids again
     for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            outcomes[message.tool_call_id] = message.status
         for call in reversed(message.tool_calls if isinstance(message, AIMessage) else ()):
+            has_failed = outcomes.pop(call["id"], "") == "error"
             for name, value in call["args"].items():
-                todos = None if call["id"] in failed else todos_in(value)
+                todos = None if has_failed else todos_in(value)
                 if todos or (todos is not None and name == TODOS_KEY):  # an empty one clears it
                     yield todos_text(todos)

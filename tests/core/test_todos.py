@@ -40,6 +40,8 @@ def test_calls_that_failed_write_nothing_and_an_empty_list_clears():
     assert not [*todo_lists(wrote({"todos": [MILK]}, "error"))]
     assert [*todo_lists(wrote({"todos": []}))] == [""]
     assert not [*todo_lists(wrote({"rows": []}))]
+    again = [*wrote({"todos": []}, "error"), *wrote({"todos": [MILK]})]
+    assert [*todo_lists(again)] == [todos_text([("Buy milk", "pending")])], "an id is used again"
 
 
 def memory_of(window=2_000):
