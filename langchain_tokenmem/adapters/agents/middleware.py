@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Hashable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import Annotated, Any, Literal, NotRequired, cast
 
-from cachetools import LRUCache
 from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse
 from langchain.agents.middleware.types import (
     ModelCallResult,
@@ -84,19 +83,12 @@ from langchain_tokenmem.turns.turn import (
     take_turn,
 )
 
-_SAME_WINDOW = 0.75
-"""Share of the widest window of a thread from which a model has the same state of the memory."""
-
-_THREADS = 10_000
-"""Threads of which the widest window is known."""
-
 
 class TokenMemoryAgentState(AgentState[Any]):
     """State channels that the middleware adds to an agent: private, and kept in the checkpoints.
 
     Attributes:
-        token_memory: The state of each memory, by the middleware's name; with its window behind the
-            name, that for a model with a much smaller window than another one of the thread.
+        token_memory: The state of each memory, by the middleware's name.
         token_memory_orders: Compactions that the agent asked for, by the middleware's name.
         memory_mode: Name of the mode that a tool or a node has switched the agent to.
         token_memory_pins: Pins by their ids; see `pin_update`.
@@ -181,7 +173,6 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         self._limit_output = limit_output
         self._shared_threads = shared_threads
         self._lock = Lock()
-        self._widest: LRUCache[Hashable, int] = LRUCache(_THREADS)
         self._called: tuple[BaseChatModel, TokenMemory] | None = None
         self.tools = [*chosen_tools(agent_tools, name, memory)]
 
@@ -328,15 +319,14 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         """Return the turn of a model call."""
         state: Any = request.state
         run = Run.of(shared_threads=self._shared_threads)
-        memory, key = self._memory_for(request.model, run)
+        memory = self._memory_for(request.model)
         messages, added, overhead = conversation_in(request, memory)
-        held = state.get("token_memory") or {}
         thread = graph_thread(
             memory,
             run,
-            name=key,
+            name=self._name,
             messages=messages,
-            state=held.get(key) or held.get(self._name),
+            state=(state.get("token_memory") or {}).get(self._name),
             label=self._name,
             store=self._store,
             pins=state.get(PINS_CHANNEL),
@@ -371,27 +361,18 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         instruction = (state.get("token_memory_orders") or {}).get(self._name) or None
         steps: Steps | None = "all" if self._automatic else None
         turn = TurnRequest(options, steps=steps, instruction=instruction)
-        return ModelCall(request, thread, turn, added, key)
+        return ModelCall(request, thread, turn, added)
 
-    def _memory_for(self, model: BaseChatModel, run: Run) -> tuple[TokenMemory, str]:
-        """Return the memory for calls of a model, and the key of its state.
+    def _memory_for(self, model: BaseChatModel) -> TokenMemory:
+        """Return the memory for calls of a model; rebuilt only when the model changes.
 
-        The memory is rebuilt only when the model changes; if none was given, it is made for the
-        first model. A model with a much smaller window than another one of the thread, such as a
-        fallback, has its own state: what is folded for it stays in the requests of the other one.
+        If no memory was given, it is made for the first model.
         """
         with self._lock:
             if self._called is None or self._called[0] is not model:
                 self.memory = self.memory or TokenMemory(summarizer=model)
                 self._called = model, self.memory.for_model(model)
-            memory = self._called[1]
-            if not run.thread:
-                return memory, self._name
-            window = memory.engine.budget.context_window
-            thread = (run.user_id, run.thread, run.namespace)
-            widest = self._widest[thread] = max(window, self._widest.get(thread, 0))
-        is_same = window >= _SAME_WINDOW * widest
-        return memory, self._name if is_same else f"{self._name} ({window})"
+            return self._called[1]
 
     def _fitted(self, call: ModelCall, result: TurnResult) -> ModelRequest[Any]:
         """Return the request with the view in place of the conversation."""
@@ -418,7 +399,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         """Return the model's response, together with what the memory decided."""
         update: dict[str, Any] = {}
         if result.changed:
-            update["token_memory"] = {call.key: result.state}
+            update["token_memory"] = {self._name: result.state}
             writer = stream_writer()
             for event in events_of(call.thread.state, result.state, self._name):
                 writer(event)

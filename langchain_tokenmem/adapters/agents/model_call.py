@@ -45,14 +45,12 @@ class ModelCall:
         thread: The conversation.
         turn: The turn.
         added: What other middleware added to the request; None if it changed nothing.
-        key: Key of the memory's state.
     """
 
     request: ModelRequest[Any]
     thread: GraphThread
     turn: TurnRequest
     added: Added | None
-    key: str
 
     def failed(self, result: TurnResult) -> None:
         """Keep the summary of a call that failed, unless an instruction of the agent shaped it."""

@@ -19,7 +19,6 @@ from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
-from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import create_model
 
 from langchain_tokenmem import (
@@ -31,7 +30,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from tests.adapters.integrations import agent_of, call, look, rounds, state_of, thread, turns
-from tests.fakes import CharCounter, entries_of, log_text, memory_of
+from tests.fakes import entries_of, log_text, memory_of
 from tests.legality import problems
 from tests.providers import StrictModel
 
@@ -155,26 +154,6 @@ def test_a_fallback_model_with_a_smaller_window_gets_a_request_that_fits():
     create_agent(first, middleware=middleware).invoke({"messages": turns(90)[:-1]})
     refused, sent = (TokenMemory().count(one.seen[0]).tokens for one in (first, small))
     assert sent <= 2_000 < refused
-
-
-@pytest.mark.slow
-def test_what_was_folded_for_a_fallback_stays_in_the_requests_of_the_wider_model():
-    down = {30, *range(40, 60)}
-    small = StrictModel(family="openai", profile={"max_input_tokens": 2_000})
-    first = StrictModel(family="openai", profile={"max_input_tokens": 100_000})
-    memory = TokenMemory(counter=CharCounter())
-    middleware = [ModelFallbackMiddleware(small), TokenMemoryMiddleware(memory)]
-    agent = create_agent(first, middleware=middleware, checkpointer=InMemorySaver())
-    for number in range(61):
-        first.script = [RuntimeError("down")] if number in down else []
-        agent.invoke({"messages": f"Question {number}? " + "why " * 60}, thread())
-    sent = [memory.count(request).tokens for request in first.seen]
-    assert sent == sorted(sent), "nothing of the wide window was given up"
-    assert len(small.seen) == len(down)
-    assert max(memory.count(request).tokens for request in small.seen) <= 2_000
-    held = agent.get_state(thread()).values["token_memory"]
-    folds = [log_text(state) for state in held.values() if state["summary"]]
-    assert len(folds) == 1, "the fallback's log is kept, too"
 
 
 # Several memories, and sub-agents
