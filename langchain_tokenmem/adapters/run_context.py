@@ -232,6 +232,7 @@ def graph_thread(
     store: TranscriptStore | None,
     recalls: bool = True,
     pins: Mapping[str, Pin | None] | None = None,
+    held: Sequence[BaseMessage] | None = None,
 ) -> GraphThread:
     """Return the thread of a run as the conversation of a turn; settings are read from the store.
 
@@ -246,6 +247,7 @@ def graph_thread(
         recalls: Whether a new question gets a memory block; one that has a block gets another if
             messages are folded.
         pins: Pins in the graph's state.
+        held: All messages in the graph's state, if others may have changed those of this call.
 
     Raises:
         ScopeError: When an id of the run cannot be used.
@@ -258,15 +260,15 @@ def graph_thread(
     known = next((one for one in near if isinstance(one, TranscriptStore)), None)
     if known is not None and (thread or owner):
         memory = _with_own_settings(memory, run, known)
-    held, named = load_state(state), memory.engine.named(messages)
-    recalls = recalls or is_recalled_for(named, held)
+    known_state, named = load_state(state), memory.engine.named(messages)
+    recalls = recalls or is_recalled_for(named, known_state)
     recalls = recalls and (memory.recall is not None or memory.notes_in_blocks is not None)
     session = thread_session(thread, run.subgraph) if thread else None
     source = EventSource(session=session, thread=thread, user=owner, run_id=run.run_id)
     return GraphThread(
         memory=memory.in_conversation(source),
         messages=named,
-        state=held,
+        state=known_state,
         key=(owner, thread, run.namespace, name) if thread else None,
         scope=recall_scope(memory, run) if recalls else None,
         label=label,
@@ -274,6 +276,7 @@ def graph_thread(
         thread=thread,
         subgraph=run.subgraph,
         pins=pins,
+        held=held,
         removed=removed,
         checkpointed=checkpointed(memory, run) if recalls else (),
     )

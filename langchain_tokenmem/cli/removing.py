@@ -55,8 +55,10 @@ def redact(
     """
     from langchain_tokenmem.cli.stored_sessions import our_saver
 
-    if [session is not None, user is not None, everywhere].count(True) != 1:
-        raise ConfigurationError("Name --session, --user or --everywhere, and only one of them.")
+    if everywhere == (session is not None or user is not None):
+        raise ConfigurationError(
+            "Name --session, --user or --everywhere, and only one; --session also with its --user."
+        )
     text = sys.stdin.read().rstrip("\r\n") if words == "-" else words
     try:
         what = re.compile(text) if pattern else text

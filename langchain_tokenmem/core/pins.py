@@ -144,7 +144,8 @@ def pins_text(pins: Sequence[Pin], most: int, count_text: Callable[[str], int]) 
     def fits(left: int) -> bool:
         return count_text(_fenced(pins[: len(pins) - left], left)) <= most
 
-    left = bisect_left(range(len(pins) + 1), True, key=fits)
+    # The last line makes one pin less the longer text, so the whole is looked at first.
+    left = 0 if fits(0) else 1 + bisect_left(range(1, len(pins) + 1), True, key=fits)
     chosen = [*pins[: len(pins) - left]]
     if left:
         cut = _cut_to_fit(chosen, pins[len(chosen)], left, most, count_text)
@@ -165,7 +166,7 @@ def _cut_to_fit(
     return None
 
 
-def _fenced(pins: Sequence[Pin], left: int = 0) -> str:
+def _fenced(pins: Sequence[Pin], left: int) -> str:
     if not pins:
         return ""
     lines: list[str] = []

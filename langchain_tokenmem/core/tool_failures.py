@@ -184,8 +184,9 @@ def unwrapped(text: str) -> str:
                 return text
             found = found.get("content", [found])
         blocks = found if isinstance(found, list) else [{"text": found}]
-        texts = [block.get("text") for block in blocks if isinstance(block, Mapping)]
-        said = [one for one in texts if isinstance(one, str)]
+        if not all(isinstance(block, Mapping) for block in blocks):
+            return text
+        said = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
         if not said:
             return text
         text = "\n".join(said).strip()

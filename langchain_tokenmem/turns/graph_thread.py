@@ -110,6 +110,7 @@ class GraphThread:
         thread: Name of the thread, if there is one.
         subgraph: Names of the sub-graphs that the run is in; empty for the graph itself.
         pins: Pins in the graph's state, by id; None if it has no channel for them.
+        held: All messages in the graph's state, if others may have changed those of this call.
         removed: Removes words of removed messages; None if the thread keeps what it removes.
         checkpointed: Ids of messages that the run's checkpointer keeps in the recall's store.
     """
@@ -124,6 +125,7 @@ class GraphThread:
     thread: str | None = None
     subgraph: str = ""
     pins: Mapping[str, Pin | None] | None = None
+    held: Sequence[BaseMessage] | None = None
     removed: RemovedMessages | None = None
     checkpointed: Collection[str] = ()
 
@@ -144,7 +146,7 @@ class GraphThread:
         if self.key is not None and request.steps is not None:
             state = self.memory.finished_summaries.take(self.key, self.messages, state)
         if state["summary"] is not None:
-            state = after_clearing(self.messages, state)
+            state = after_clearing(self.messages if self.held is None else self.held, state)
         if state["summary"] is None and self.memory.finished_summaries:
             state = self._found_again(request, state) or state
         if self.removed is not None:

@@ -34,6 +34,12 @@ def test_redact_needs_one_scope_by_the_names_of_its_options(path):
         assert "Name --session, --user or --everywhere" in ran("redact", path, CARD, *scope, code=2)
 
 
+def test_redact_checks_the_owner_of_a_session(path):
+    ran("redact", path, CARD, "--session", "ann-1", "--user", "bob", "--yes", code=2)
+    ran("redact", path, CARD, "--session", "ann-1", "--user", "ann", "--yes")
+    assert said(path)[0] == "ann: [redacted]"
+
+
 def test_redact_asks_first_and_prints_a_receipt(path):
     before, redact = said(path), ("redact", path, CARD, "--user", "ann")
     assert "Would be redacted: messages 1." in ran(*redact, "--dry-run")

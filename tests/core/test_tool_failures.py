@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from langchain_core.messages import ToolMessage
 
-from langchain_tokenmem.core.tool_failures import is_error
+from langchain_tokenmem.core.tool_failures import is_error, unwrapped
 
 LOG = "compiled module, all is well\n" * 200
 SIGNS = [
@@ -61,3 +61,8 @@ def test_exit_code_and_status_decide_and_words_that_only_look_like_an_error_do_n
     text, fields, expected
 ):
     assert is_error(result(text, **fields)) is expected
+
+
+def test_a_list_of_anything_else_than_blocks_is_no_wrapper():
+    assert unwrapped('[{"type": "text", "text": "3 rows"}]') == "3 rows"
+    assert unwrapped('["text", {"text": "3 rows"}]') == '["text", {"text": "3 rows"}]'

@@ -330,6 +330,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             label=self._name,
             store=self._store,
             pins=state.get(PINS_CHANNEL),
+            held=state.get("messages"),
         )
         memory = thread.memory
         if is_summarized_by_another(request):

@@ -278,6 +278,24 @@ def test_what_other_middleware_adds_to_one_request_is_sent_and_not_remembered(st
     assert not [hit.text for hit in memory.recall.search("PROFILE", session_id="t", k=20)]
 
 
+def test_a_request_that_other_middleware_trims_clears_no_chat():
+    is_trimmed = False
+
+    @wrap_model_call
+    def newest_only(request, handler):
+        messages = request.messages[-1:] if is_trimmed else request.messages
+        return handler(request.override(messages=messages))
+
+    script = [AIMessage("ok " * 100)] * 22
+    _, agent = agent_of(script, newest_only, TokenMemoryMiddleware(memory_of()))
+    for number in range(20):
+        agent.invoke({"messages": f"Question {number}? " + "why " * 60}, thread())
+    before = log_text(state_of(agent))
+    is_trimmed = True
+    agent.invoke({"messages": "Only this, please."}, thread())
+    assert log_text(state_of(agent)) == before != ""
+
+
 def test_what_other_middleware_adds_is_adapted_to_the_provider():
     @wrap_model_call
     def with_profile(request, handler):
