@@ -186,7 +186,8 @@ def unwrapped(text: str) -> str:
         blocks = found if isinstance(found, list) else [{"text": found}]
         if not all(isinstance(block, Mapping) for block in blocks):
             return text
-        said = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
+        texts = [block.get("text") for block in blocks]
+        said = [one for one in texts if isinstance(one, str)]
         if not said:
             return text
         text = "\n".join(said).strip()

@@ -11,6 +11,7 @@ from functools import reduce
 from typing import Any
 from uuid import uuid4
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.prompt_values import ChatPromptValue, PromptValue
@@ -35,7 +36,7 @@ from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import messages_to_send
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
-from langchain_tokenmem.turns.overflow import tighter_request
+from langchain_tokenmem.turns.overflow import is_overflow, tighter_request
 from langchain_tokenmem.turns.stored_session import StoredSession
 from langchain_tokenmem.turns.turn import atake_turn, take_turn
 
@@ -137,6 +138,7 @@ class ChainCall:
         shown: Ids of the view that was put into the chain's input.
         fitted: What surrounds the history in each prompt that was rendered, in order.
         results: The turns that were taken for it, in order.
+        errors: The errors of its model.
     """
 
     session: StoredSession
@@ -145,18 +147,38 @@ class ChainCall:
     shown: frozenset[str | None] = frozenset()
     fitted: list[TurnRequest] = field(default_factory=list)
     results: list[TurnResult] = field(default_factory=list)
+    errors: list[BaseException] = field(default_factory=list)
 
     @property
     def next_request(self) -> TurnRequest:
         """The next call of the same chain, as far as it is known."""
         return replace([self.request, *self.fitted][-1], incoming=(), instruction=None)
 
-    def tighter(self) -> ChainCall | None:
-        """Return the call after a provider found the request too long; None if it cannot shrink."""
-        if self.request.instruction is not None:  # it was made tighter before
+    def after(self, error: Exception) -> ChainCall | None:
+        """Return the call after its model found the request too long.
+
+        None for another error or another component's, after an earlier refusal, and if the request
+        cannot shrink.
+        """
+        is_refusal = any(error is one for one in self.errors) and is_overflow(error)
+        if not is_refusal or self.request.instruction is not None:
             return None
-        request = tighter_request(self.session.memory, self.request, self.results[-1].view)
+        memory = self.session.configured().memory
+        request = tighter_request(memory, self.request, self.results[-1].view)
         return None if request is None else ChainCall(self.session, self.messages, request)
+
+
+class ModelErrors(BaseCallbackHandler):
+    """Collects the errors of a chain's model, not those of its other steps."""
+
+    run_inline = True
+
+    def __init__(self, errors: list[BaseException]) -> None:
+        self._errors = errors
+
+    def on_llm_error(self, error: BaseException, **_: Any) -> None:
+        """Note an error."""
+        self._errors.append(error)
 
 
 class FittedPrompt(Runnable[Any, PromptValue]):

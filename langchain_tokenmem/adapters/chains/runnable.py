@@ -25,6 +25,7 @@ from langchain_tokenmem.adapters.chains.prompt import (
     ChainCall,
     FittedPrompt,
     MessageKeys,
+    ModelErrors,
     add_chunks,
     bound_kwarg,
     bound_model,
@@ -53,7 +54,7 @@ from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.tokens.tool_schemas import format_tokens
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
-from langchain_tokenmem.turns.overflow import is_overflow, raising_first
+from langchain_tokenmem.turns.overflow import raising_first
 from langchain_tokenmem.turns.stored_session import StoredSession
 from langchain_tokenmem.turns.turn import aafter_reply, after_reply, atake_turn, take_turn
 
@@ -255,7 +256,8 @@ class _ChainTurns:
             return FittedPrompt(prompt, call, place, is_history=bool(self.keys.history))
 
         def described(_config: RunnableConfig) -> RunnableConfig:
-            return {"metadata": metadata_of(call.results[-1])}
+            refusals = ModelErrors(call.errors)
+            return {"metadata": metadata_of(call.results[-1]), "callbacks": [refusals]}
 
         def called(model: Any) -> Runnable[Any, Any]:
             if self.limit_output is not None:
@@ -361,7 +363,7 @@ class _CallChain(RunnableBindingBase[Any, Any]):
         try:
             return await super().ainvoke(input, config, **kwargs)
         except Exception as error:
-            call = self._call_after(error)
+            call = await in_own_thread(self._call_after, error)
             if call is None:
                 raise
             with raising_first(error):
@@ -376,16 +378,22 @@ class _CallChain(RunnableBindingBase[Any, Any]):
     ) -> Iterator[Any]:
         """Stream the chain; a caller who closes the stream ends it with `GeneratorExit`."""
         try:
-            yield from super().stream(input, config, **kwargs)
-        except BaseException as error:
-            call = self._call_after(error)
-            if call is None:
-                if self.turns.on_abort == "keep":
-                    self.answer.keep()
-                raise
-            with raising_first(error):
-                again = self.turns.taken(self.value, call, self.given)
-                yield from again.stream(input, config, **kwargs)
+            try:
+                yield from super().stream(input, config, **kwargs)
+            except Exception as error:
+                first, call = error, self._call_after(error)
+                if call is None:
+                    raise
+                with raising_first(error):
+                    again = self.turns.taken(self.value, call, self.given)
+            else:
+                return
+        except BaseException:
+            if self.turns.on_abort == "keep":
+                self.answer.keep()
+            raise
+        with raising_first(first):
+            yield from again.stream(input, config, **kwargs)
 
     async def astream(
         self,
@@ -395,25 +403,29 @@ class _CallChain(RunnableBindingBase[Any, Any]):
     ) -> AsyncIterator[Any]:
         """Do the same as `stream`; a task that is cancelled ends it, too."""
         try:
-            async for chunk in super().astream(input, config, **kwargs):
-                yield chunk
-        except BaseException as error:
-            call = self._call_after(error)
-            if call is None:
-                if self.turns.on_abort == "keep":
-                    await in_own_thread(self.answer.keep)
-                raise
-            with raising_first(error):
-                again = await self.turns.ataken(self.value, call, self.given)
-                async for chunk in again.astream(input, config, **kwargs):
+            try:
+                async for chunk in super().astream(input, config, **kwargs):
                     yield chunk
+            except Exception as error:
+                first, call = error, await in_own_thread(self._call_after, error)
+                if call is None:
+                    raise
+                with raising_first(error):
+                    again = await self.turns.ataken(self.value, call, self.given)
+            else:
+                return
+        except BaseException:
+            if self.turns.on_abort == "keep":
+                await in_own_thread(self.answer.keep)
+            raise
+        with raising_first(first):
+            async for chunk in again.astream(input, config, **kwargs):
+                yield chunk
 
-    def _call_after(self, error: BaseException) -> ChainCall | None:
+    def _call_after(self, error: Exception) -> ChainCall | None:
         """Return the smaller call after a refusal of which the caller has seen no answer."""
-        if self.answer.chunks or not is_overflow(error):
-            return None
-        call: ChainCall = self.call
-        return call.tighter()
+        call: ChainCall | None = None if self.answer.chunks else self.call.after(error)
+        return call
 
 
 def limited_model(

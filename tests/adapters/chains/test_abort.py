@@ -10,7 +10,7 @@ from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-from langchain_core.runnables import RunnableGenerator
+from langchain_core.runnables import RunnableGenerator, RunnableLambda
 
 from langchain_tokenmem import TokenMemory, with_token_memory
 from langchain_tokenmem.core.messages import marks_of
@@ -176,3 +176,27 @@ def test_a_second_refusal_raises_the_first_error_and_stores_nothing(store):
     with pytest.raises(ContextOverflowError, match="first"):
         chain.invoke("why " * 1_000, session())
     assert errors == kept(store) == []
+
+
+def test_the_refusal_of_another_component_runs_no_step_again(store):
+    model, mails = Talker(), []
+
+    def refused(_given: object) -> None:
+        raise ContextOverflowError("of another model")
+
+    chain = with_token_memory(
+        model | RunnableLambda(mails.append) | RunnableLambda(refused), TokenMemory(8_000), store
+    )
+    with pytest.raises(ContextOverflowError, match="of another model"):
+        chain.invoke("why " * 1_000, session())
+    assert len(mails) == len(model.requests) == 1
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_question_is_kept_if_no_smaller_request_can_be_made(store, *, is_async):
+    tools = [{"type": "function", "function": {"name": "f", "description": "look " * 2_000}}]
+    model = Talker(answer=ContextOverflowError("too long")).bind(tools=tools)
+    chain = with_token_memory(model, TokenMemory(8_000), store, on_abort="keep")
+    with pytest.raises(ContextOverflowError, match="too long"):
+        await asked(chain, "astream" if is_async else "stream", "Tell me.")
+    assert texts(kept(store)) == ["Tell me.", "[interrupted]"]
