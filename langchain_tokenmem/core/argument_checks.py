@@ -7,7 +7,7 @@ a text passed as a store may be a database URL with its password.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
 from langchain_core.prompt_values import PromptValue
@@ -115,6 +115,21 @@ def checked_tokens(name: str, value: int) -> int:
     if type(value) is not int or value < 0:
         raise ConfigurationError(f"{name} is {value!r:.100}; it is a number of tokens, 0 or more.")
     return value
+
+
+def checked_output_limit(value: Any) -> str | Literal[True] | None:
+    """Return the argument `limit_output`: a name, True, or None, which False means, too.
+
+    Raises:
+        ConfigurationError: When it is something else.
+    """
+    if value is None or value is False:
+        return None
+    if value is True or (isinstance(value, str) and value):
+        return value
+    raise ConfigurationError(
+        f"limit_output is {value!r:.100}; it is True, or the name of the model's setting."
+    )
 
 
 def described(value: Any) -> str:

@@ -57,7 +57,7 @@ from langchain_tokenmem.adapters.stream_events import (
     write_view,
 )
 from langchain_tokenmem.background import in_own_thread
-from langchain_tokenmem.core.argument_checks import checked
+from langchain_tokenmem.core.argument_checks import checked, checked_output_limit
 from langchain_tokenmem.core.chat_models import unwrap_model
 from langchain_tokenmem.core.covered import without_said
 from langchain_tokenmem.core.explanation import Explanation
@@ -170,7 +170,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         self._store = store
         self._name = name
         self._automatic = automatic
-        self._limit_output = limit_output
+        self._limit_output = checked_output_limit(limit_output)
         self._shared_threads = shared_threads
         self._lock = Lock()
         self._called: tuple[BaseChatModel, TokenMemory] | None = None

@@ -1,10 +1,9 @@
-"""Chat prompts that leave their history what the rest does not use, and the chains they are in."""
+"""Prompts that leave their history what the rest does not use."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -12,24 +11,17 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.language_models import BaseLanguageModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, get_buffer_string
 from langchain_core.prompt_values import ChatPromptValue, PromptValue
-from langchain_core.prompts.chat import BaseChatPromptTemplate, MessagesPlaceholder
+from langchain_core.prompts import BasePromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import (
     Runnable,
-    RunnableBranch,
     RunnableConfig,
-    RunnableSequence,
-    RunnableSerializable,
-    RunnableWithFallbacks,
 )
-from langchain_core.runnables.base import RunnableBindingBase
-from langchain_core.runnables.configurable import DynamicRunnable
 from pydantic import BaseModel
 
+from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_messages
-from langchain_tokenmem.core.chat_models import window_of
 from langchain_tokenmem.core.inserted_text import merged_system
 from langchain_tokenmem.core.messages import marked, marks_of, role_of
 from langchain_tokenmem.core.request_options import RequestOptions
@@ -94,11 +86,21 @@ class MessageKeys:
         Any other output, such as that of a parser, is the answer itself. With
         `with_structured_output(..., include_raw=True)` it is what was parsed, as without the raw
         message, or that if it could not be parsed.
+
+        Raises:
+            ConfigurationError: When the output does not have the key, or holds the chain's input,
+                too, and no key is given.
         """
         if not isinstance(output, dict):
             return output
-        if self.output:
-            return output.get(self.output, output)
+        if self.output in output:
+            return output[self.output]
+        is_input = "output" not in output and not {self.input, self.history}.isdisjoint(output)
+        if self.output or is_input:
+            raise ConfigurationError(
+                f"Which part of the chain's output is the answer? It has the keys "
+                f"{', '.join(map(repr, output))}: name one with output_messages_key=."
+            )
         if output.keys() == {"raw", "parsed", "parsing_error"}:
             return output["raw"] if output["parsed"] is None else output["parsed"]
         found = output.get(_only_key(output, "output"), output)
@@ -135,7 +137,7 @@ class ChainCall:
         session: Its conversation.
         messages: What is new in it.
         request: What surrounds them.
-        shown: Ids of the view that was put into the chain's input.
+        handed: The messages of the view that were put into the chain's input, with ids.
         fitted: What surrounds the history in each prompt that was rendered, in order.
         results: The turns that were taken for it, in order.
         errors: The errors of its model.
@@ -144,7 +146,7 @@ class ChainCall:
     session: StoredSession
     messages: list[BaseMessage]
     request: TurnRequest
-    shown: frozenset[str | None] = frozenset()
+    handed: Sequence[BaseMessage] = ()
     fitted: list[TurnRequest] = field(default_factory=list)
     results: list[TurnResult] = field(default_factory=list)
     errors: list[BaseException] = field(default_factory=list)
@@ -181,11 +183,27 @@ class ModelErrors(BaseCallbackHandler):
         self._errors.append(error)
 
 
+class HistoryText(list[BaseMessage]):
+    """A history that a prompt writes as text: a line for each message, as LangChain writes it."""
+
+    def __str__(self) -> str:
+        return get_buffer_string(self)
+
+
 class FittedPrompt(Runnable[Any, PromptValue]):
-    """A chat prompt whose history is fitted to what the rest of the prompt leaves."""
+    """A prompt whose history is fitted to what the rest of the prompt leaves.
+
+    A history that earlier steps of the chain have changed, masked or trimmed, stays as they
+    returned it; what of it does not fit is left out.
+    """
 
     def __init__(
-        self, prompt: BaseChatPromptTemplate, call: ChainCall, place: str, *, is_history: bool
+        self,
+        prompt: BasePromptTemplate[Any],
+        call: ChainCall,
+        place: str,
+        *,
+        is_history: bool,
     ) -> None:
         self._prompt = prompt
         self._call = call
@@ -199,14 +217,17 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         **kwargs: Any,
     ) -> PromptValue:
         """Render the prompt around the view."""
-        rendered = self._prompt.invoke(
-            self._with_history_mark(input), config, **kwargs
-        ).to_messages()
-        fitting = self._turn_request(rendered)
-        if fitting is None:
-            return ChatPromptValue(messages=rendered)
-        request, examples = fitting
-        return self._prompt_value(take_turn(self._call.session, request), examples)
+        if self._is_text_in(input):
+            bare = self._prompt.invoke({**input, self._place: HistoryText()}, config, **kwargs)
+            fitted = take_turn(self._call.session, self._request_around(bare))
+            return self._prompt.invoke(self._with_text(input, fitted), config, **kwargs)
+        given, ids = self._with_known_history(input)
+        value = self._prompt.invoke(given, config, **kwargs)
+        found = self._history_in(value.to_messages(), ids)
+        if found is None:
+            return value
+        changed = self._as_changed(found)
+        return self._value_of(changed or take_turn(self._call.session, found.request), found)
 
     async def ainvoke(
         self,
@@ -215,46 +236,85 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         **kwargs: Any,
     ) -> PromptValue:
         """Render the prompt around the view, without blocking the event loop."""
-        value = await self._prompt.ainvoke(self._with_history_mark(input), config, **kwargs)
-        fitting = self._turn_request(value.to_messages())
-        if fitting is None:
+        if self._is_text_in(input):
+            without = {**input, self._place: HistoryText()}
+            bare = await self._prompt.ainvoke(without, config, **kwargs)
+            fitted = await atake_turn(self._call.session, self._request_around(bare))
+            return await self._prompt.ainvoke(self._with_text(input, fitted), config, **kwargs)
+        given, ids = self._with_known_history(input)
+        value = await self._prompt.ainvoke(given, config, **kwargs)
+        found = self._history_in(value.to_messages(), ids)
+        if found is None:
             return value
-        request, examples = fitting
-        return self._prompt_value(await atake_turn(self._call.session, request), examples)
+        changed = await in_own_thread(self._as_changed, found)
+        fitted = changed or await atake_turn(self._call.session, found.request)
+        return self._value_of(fitted, found)
 
-    def _with_history_mark(self, given: Any) -> Any:
-        """Return the prompt's input with a mark where the history goes, if it goes there by name.
+    def _with_known_history(self, given: Any) -> tuple[Any, set[str | None]]:
+        """Return the prompt's input with ids in its history, and the ids.
 
-        A prompt that writes the history as text keeps its messages.
+        An empty history is marked, so that its place is found.
         """
-        if not isinstance(given, dict):
-            return [_HISTORY_MARK] if isinstance(given, list) else given
-        if self._place not in given or self._place not in self._message_variables():
-            return given
-        return {**given, self._place: [_HISTORY_MARK]}
+        ids = {message.id for message in self._call.handed}
+        value = given.get(self._place) if isinstance(given, dict) else given
+        is_there = not isinstance(given, dict) or self._place in self._message_variables()
+        if not is_there or not isinstance(value, list):
+            return given, ids
+        if not all(isinstance(message, BaseMessage) for message in value):
+            return given, ids
+        named = [*map(ensure_id, value)] or [_HISTORY_MARK]
+        ids = ids | {message.id for message in named}
+        return ({**given, self._place: named} if isinstance(given, dict) else named), ids
+
+    def _is_text_in(self, given: Any) -> bool:
+        """Return whether the prompt writes the history that the chain was given as text."""
+        if not isinstance(given, dict) or self._place not in self._prompt.input_variables:
+            return False
+        return (
+            self._place not in self._message_variables()
+            and bool(self._call.handed)
+            and (given.get(self._place) == self._call.handed)
+        )
 
     def _message_variables(self) -> set[str]:
         parts = getattr(self._prompt, "messages", ())
         return {part.variable_name for part in parts if isinstance(part, MessagesPlaceholder)}
 
-    def _turn_request(
-        self, rendered: Sequence[BaseMessage]
-    ) -> tuple[TurnRequest, list[BaseMessage]] | None:
-        """Return what surrounds the history, and the examples before it; None without a history.
+    def _request_around(self, bare: PromptValue) -> TurnRequest:
+        """Return the request of a history that is written as text, from the prompt without it."""
+        call = self._call
+        memory = call.session.memory
+        count = memory.engine.counter_of(memory.budget).message
+        # The new input is in the prompt's text.
+        rest = sum(map(count, bare.to_messages())) - sum(map(count, call.messages))
+        overhead = call.request.options.get("overhead_tokens", 0) + max(0, rest)
+        options: RequestOptions = {**call.request.options, "overhead_tokens": overhead}
+        request = replace(call.request, options=options, instruction=None, is_sent=True)
+        call.fitted.append(request)
+        return request
 
-        Under another key the history is recognized by the ids of its messages.
+    def _with_text(self, given: dict[str, Any], result: TurnResult) -> dict[str, Any]:
+        self._call.results.append(result)
+        new = {message.id for message in self._call.messages}
+        history = [message for message in result.view.messages if message.id not in new]
+        return {**given, self._place: HistoryText(history)}
+
+    def _history_in(self, rendered: Sequence[BaseMessage], ids: set[str | None]) -> _Found | None:
+        """Return the history in a rendered prompt and what surrounds it; None without a history.
+
+        Args:
+            rendered: The prompt's messages.
+            ids: Those of the history.
         """
         call = self._call
-        new = {message.id for message in call.messages}
-        shown = {_HISTORY_MARK.id, *(call.shown - new)}
-        places = [index for index, message in enumerate(rendered) if message.id in shown]
+        places = [index for index, message in enumerate(rendered) if message.id in ids]
         if not places:
             return None
         before, after = list(rendered[: places[0]]), list(rendered[places[-1] + 1 :])
         examples = [message for message in before if role_of(message) != "system"]
-        incoming = _as_stored(after, call.messages)
-        if not self._is_history:
-            incoming = [*call.messages, *(one for one in after if one.id not in new)]
+        incoming = (
+            _as_stored(after, call.messages) if self._is_history else [*call.messages, *after]
+        )
         memory = call.session.memory
         count = memory.engine.counter_of(memory.budget).message
         options = call.request.options
@@ -270,16 +330,43 @@ class FittedPrompt(Runnable[Any, PromptValue]):
             call.request, incoming=incoming, options=fitted, instruction=None, is_sent=True
         )
         call.fitted.append(request)
-        return request, examples
+        history = [message for message in rendered if message.id in ids - {_HISTORY_MARK.id}]
+        return _Found(request, history, examples, after)
 
-    def _prompt_value(self, result: TurnResult, examples: list[BaseMessage]) -> PromptValue:
+    def _as_changed(self, found: _Found) -> TurnResult | None:
+        """Return a turn with the history as earlier steps changed it; None if it is unchanged."""
+        if found.history == self._call.handed:
+            return None
+        new = found.request.incoming if self._is_history else found.after
+        memory, newest = self._call.session.configured().memory, self._call.results[-1]
+        view = memory.view([*found.history, *new], **found.request.options)
+        return TurnResult(newest.state, view, changed=False)
+
+    def _value_of(self, result: TurnResult, found: _Found) -> PromptValue:
         view = result.view
-        if not examples:
+        if not found.examples:
             messages_to_send(view, f"Session {self._call.session.session_id!r}")
         self._call.results.append(result)
         front = [message for message in view.messages if role_of(message) == "system"]
         body = view.messages[len(front) :]
-        return ChatPromptValue(messages=[*front, *examples, *body])
+        return ChatPromptValue(messages=[*front, *found.examples, *body])
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The history in a rendered prompt, and what surrounds it.
+
+    Attributes:
+        request: The turn that fits the history.
+        history: Its messages, as rendered.
+        examples: Messages before it that are not system text.
+        after: Messages behind it.
+    """
+
+    request: TurnRequest
+    history: list[BaseMessage]
+    examples: list[BaseMessage]
+    after: list[BaseMessage]
 
 
 def _as_stored(rendered: list[BaseMessage], said: list[BaseMessage]) -> list[BaseMessage]:
@@ -299,131 +386,3 @@ def _as_stored(rendered: list[BaseMessage], said: list[BaseMessage]) -> list[Bas
         time = marks_of(source).get("created_at") if source else None
         shown.append(ensure_id(marked(named, created_at=time) if time else named))
     return shown
-
-
-def bound_kwarg(runnable: Runnable[Any, Any], name: str) -> Any:
-    """Return a keyword that is bound to the model nearest to a chain's end, such as its tools."""
-    own = runnable.kwargs.get(name) if isinstance(runnable, RunnableBindingBase) else None
-    if own:
-        return own
-    parts = _parts(runnable)
-    return next((found for part in parts if (found := bound_kwarg(part, name))), None)
-
-
-def bound_model(runnable: Runnable[Any, Any], config: RunnableConfig | None = None) -> Any:
-    """Return the last chat model of a chain, with its fallbacks; None if it has none.
-
-    Of the models of a `RunnableBranch` it is the one with the smallest window.
-
-    Args:
-        runnable: The chain.
-        config: The call's config, which may choose the model (`configurable_alternatives`,
-            `configurable_fields`, `init_chat_model` without a model).
-    """
-    if isinstance(runnable, BaseLanguageModel):
-        return runnable
-    if isinstance(runnable, DynamicRunnable):
-        return bound_model(runnable.prepare(config)[0], config)
-    if is_configurable(runnable):
-        return _configured_name(runnable, config)
-    if isinstance(runnable, RunnableWithFallbacks) and bound_model(runnable.runnable, config):
-        return runnable
-    found = (model for part in _parts(runnable) if (model := bound_model(part, config)))
-    if isinstance(runnable, RunnableBranch):  # the request has to fit whichever is chosen
-        return min(found, key=lambda model: window_of(model) or math.inf, default=None)
-    return next(found, None)
-
-
-def _configured_name(model: Any, config: RunnableConfig | None) -> str | None:
-    """Return the name that a call chooses for `init_chat_model`; making the model takes longer."""
-    chosen = {**model._default_config, **model._model_params(config)}  # noqa: SLF001
-    name, provider = chosen.get("model"), chosen.get("model_provider")
-    return f"{provider}:{name}" if name and provider else name
-
-
-def has_prompt(runnable: Runnable[Any, Any]) -> bool:
-    """Return whether a chain contains a chat prompt."""
-    return isinstance(runnable, BaseChatPromptTemplate) or any(map(has_prompt, _parts(runnable)))
-
-
-def replace_prompts(
-    runnable: Runnable[Any, Any],
-    replacement: Callable[[BaseChatPromptTemplate], Runnable[Any, Any]],
-) -> Runnable[Any, Any]:
-    """Return a chain with each of its chat prompts replaced; the given one if it has none."""
-    if isinstance(runnable, BaseChatPromptTemplate):
-        return replacement(runnable)
-    return _with_parts(runnable, lambda part: replace_prompts(part, replacement))
-
-
-def replace_model(
-    runnable: Runnable[Any, Any], replacement: Callable[[Any], Runnable[Any, Any]]
-) -> Runnable[Any, Any] | None:
-    """Return a chain with the model nearest to its end replaced; None if it has none.
-
-    Fallbacks are replaced with it, and every model of parts that run side by side.
-    """
-    if isinstance(runnable, BaseLanguageModel) or is_configurable(runnable):
-        return replacement(runnable)
-    if isinstance(runnable, DynamicRunnable):  # only a call shows which model it is
-        return replacement(runnable) if bound_model(runnable) else None
-    if isinstance(runnable, RunnableSequence):
-        steps = list(runnable.steps)
-        for place in range(len(steps) - 1, -1, -1):
-            if (step := replace_model(steps[place], replacement)) is not None:
-                steps[place] = step
-                update = {"first": steps[0], "middle": steps[1:-1], "last": steps[-1]}
-                return runnable.model_copy(update=update)
-        return None
-
-    changed = _with_parts(runnable, lambda part: replace_model(part, replacement) or part)
-    return None if changed is runnable else changed
-
-
-def is_configurable(runnable: Any) -> bool:
-    """Return whether a runnable is `init_chat_model` without a model, which a call chooses."""
-    return type(runnable).__name__ == "_ConfigurableModel"
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    """Return the fields of a composed runnable; empty for a model or anything else."""
-    is_composed = isinstance(value, RunnableSerializable)
-    if not is_composed or isinstance(value, (BaseLanguageModel, BaseChatPromptTemplate)):
-        return {}
-    return {name: getattr(value, name) for name in type(value).model_fields}
-
-
-def _parts(runnable: Any) -> list[Runnable[Any, Any]]:
-    """Return the runnables in the fields of a composed one, the one nearest to the model first."""
-    parts = [part for value in _fields(runnable).values() for part in _runnables(value)]
-    return parts[::-1] if isinstance(runnable, RunnableSequence) else parts
-
-
-def _runnables(value: Any) -> Iterator[Runnable[Any, Any]]:
-    """Yield the runnables in a field's value."""
-    if isinstance(value, Runnable):
-        yield value
-    elif isinstance(value, (list, tuple, dict)):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _runnables(item)
-
-
-def _with_parts(
-    runnable: Any, change: Callable[[Runnable[Any, Any]], Runnable[Any, Any]]
-) -> Runnable[Any, Any]:
-    """Return a composed runnable with its parts changed; the given one if none is."""
-
-    def changed(value: Any) -> Any:
-        if isinstance(value, Runnable):
-            return change(value)
-        if isinstance(value, (list, tuple)):
-            return type(value)(map(changed, value))
-        return {k: changed(v) for k, v in value.items()} if isinstance(value, dict) else value
-
-    update = {}
-    for name, value in _fields(runnable).items():
-        new = changed(value)
-        if any(a is not b for a, b in zip(_runnables(new), _runnables(value), strict=True)):
-            update[name] = new
-    copy: Runnable[Any, Any] = runnable.model_copy(update=update) if update else runnable
-    return copy

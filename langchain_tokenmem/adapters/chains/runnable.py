@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.prompts.chat import BaseChatPromptTemplate
+from langchain_core.prompts import BasePromptTemplate
 from langchain_core.runnables import (
     Runnable,
     RunnableBinding,
@@ -20,28 +21,33 @@ from langchain_core.runnables import (
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.runnables.utils import ConfigurableFieldSpec
+from pydantic import RootModel, create_model
 
+from langchain_tokenmem.adapters.chains.parts import (
+    bound_kwarg,
+    bound_model,
+    has_prompt,
+    is_configurable,
+    replace_model,
+    replace_prompts,
+)
 from langchain_tokenmem.adapters.chains.prompt import (
     ChainCall,
     FittedPrompt,
     MessageKeys,
     ModelErrors,
     add_chunks,
-    bound_kwarg,
-    bound_model,
     ensure_id,
-    has_prompt,
-    is_configurable,
-    replace_model,
-    replace_prompts,
     to_messages,
 )
+from langchain_tokenmem.adapters.chains.session_fields import SessionFields, SessionOf
 from langchain_tokenmem.adapters.stream_events import metadata_of
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import (
     as_budget,
     checked,
     checked_choice,
+    checked_output_limit,
     checked_tokens,
 )
 from langchain_tokenmem.core.message_times import stamped
@@ -49,7 +55,7 @@ from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.core.profiles import output_setting
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View, messages_to_send
-from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.storage.transcript_store import TranscriptStore
 from langchain_tokenmem.tokens.tool_schemas import format_tokens
@@ -77,9 +83,10 @@ def with_token_memory(
 ) -> Runnable[Any, Any]:
     """Give a chain a memory that keeps each request within the model's window.
 
-    If the chain has a chat prompt, the budget is applied to its result: system text, examples,
-    history, the new input and the tools bound to the model are one request. Otherwise history and
-    input are counted, and `overhead_tokens` reserves the rest.
+    If the chain has a prompt, the budget is applied to its result: system text, examples, history,
+    the new input and the tools bound to the model are one request. Otherwise history and input are
+    counted, and `overhead_tokens` reserves the rest. A history that a step before the prompt masks
+    or trims is sent like that.
 
     Each call names its session in `config["configurable"]`: `session_id` (required), `user_id`,
     `token_budget` (a `TokenBudget` for this call, a window or a dict of fields), and `memory_mode`
@@ -93,7 +100,8 @@ def with_token_memory(
         input_messages_key: Key of the new input in a dict input.
         history_messages_key: Key under which the chain expects the history; without one the
             history is put before the input messages.
-        output_messages_key: Key of the answer in a dict output.
+        output_messages_key: Key of the answer in a dict output; needed if the output holds the
+            input or the history, too.
         overhead_tokens: Tokens of the request that are in neither prompt nor input.
         limit_output: Set the model's maximum of output tokens to what the request leaves: True
             chooses the setting by the provider, a string names it.
@@ -136,23 +144,26 @@ def with_token_memory(
         "overhead_tokens": checked_tokens("overhead_tokens", overhead_tokens)
         + format_tokens(response_format, counter),
     }
+    limit_output = checked_output_limit(limit_output)
     if limit_output is not None and replace_model(runnable, lambda _: RunnableLambda(str)) is None:
         raise ConfigurationError(
             "limit_output= sets the maximum of output tokens of the chat model in the chain, and "
             "none is found: with_token_memory(prompt | model, limit_output=True)."
         )
+    keys = MessageKeys(input_messages_key, history_messages_key, output_messages_key)
     turns = _ChainTurns(
         runnable,
         memory,
         store,
-        MessageKeys(input_messages_key, history_messages_key, output_messages_key),
+        keys,
         options,
         limit_output,
         checked_choice(on_abort, OnAbort, "on_abort"),
         SessionFields.of(history_factory_config, session_of),
     )
     steps = RunnableLambda(turns.begin, afunc=turns.abegin, name="with_token_memory")
-    return TokenMemoryRunnable(bound=steps, chain=runnable, session_specs=turns.fields.specs)
+    specs = turns.fields.specs
+    return TokenMemoryRunnable(bound=steps, chain=runnable, keys=keys, session_specs=specs)
 
 
 def memory_for(
@@ -168,11 +179,36 @@ class TokenMemoryRunnable(RunnableBindingBase[Any, Any]):
 
     Attributes:
         chain: The chain without its memory.
+        keys: Keys of the messages in inputs and outputs.
         session_specs: Fields of `configurable` that name the session.
     """
 
     chain: Runnable[Any, Any]
+    keys: Any
     session_specs: list[ConfigurableFieldSpec]
+
+    @property
+    def OutputType(self) -> Any:  # noqa: N802  # LangChain's name
+        """The chain's."""
+        return self.chain.OutputType
+
+    def get_output_schema(self, config: RunnableConfig | None = None) -> Any:
+        """Return the chain's schema."""
+        return self.chain.get_output_schema(config)
+
+    def get_input_schema(self, config: RunnableConfig | None = None) -> Any:
+        """Return the chain's schema without the history."""
+        said: Any = str | BaseMessage | Sequence[BaseMessage]
+        if self.keys.input is None:
+            return RootModel[said]
+        schema: Any = self.chain.get_input_schema(config)
+        ours = {self.keys.input, self.keys.history, "root"}
+        fields: dict[str, Any] = {
+            name: (field.annotation, field)
+            for name, field in schema.model_fields.items()
+            if name not in ours
+        }
+        return create_model("ChainInput", **{**fields, self.keys.input: (said, ...)})
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
@@ -248,11 +284,11 @@ class _ChainTurns:
         self, value: Any, call: ChainCall, result: TurnResult, kwargs: dict[str, Any]
     ) -> Runnable[Any, Any]:
         """Return the chain with prompts that fit, between its input and the store."""
-        view = result.view
-        call = replace(call, shown=frozenset(message.id for message in view.messages))
+        given, handed = self._input(value, call, result.view)
+        call = replace(call, handed=handed)
         place = self.keys.history or (self.keys.of_input(value) if isinstance(value, dict) else "")
 
-        def fitted(prompt: BaseChatPromptTemplate) -> Runnable[Any, Any]:
+        def fitted(prompt: BasePromptTemplate[Any]) -> Runnable[Any, Any]:
             return FittedPrompt(prompt, call, place, is_history=bool(self.keys.history))
 
         def described(_config: RunnableConfig) -> RunnableConfig:
@@ -267,7 +303,6 @@ class _ChainTurns:
         chain = replace_prompts(self.chain, fitted)
         call.results.append(result)
         chain = replace_model(chain, called) or chain
-        given = self._input(value, call, view)
         answer = _AnswerStore(call, self.keys)
         whole: Runnable[Any, Any] = RunnableSequence(
             RunnableLambda(lambda _value: given, name="history"),
@@ -278,15 +313,17 @@ class _ChainTurns:
             bound=whole, turns=self, value=value, call=call, given=kwargs, answer=answer
         )
 
-    def _input(self, value: Any, call: ChainCall, view: View) -> Any:
-        """Return the chain's input with the view in its place."""
+    def _input(self, value: Any, call: ChainCall, view: View) -> tuple[Any, list[BaseMessage]]:
+        """Return the chain's input with the view in its place, and the messages put there."""
+        messages = [*map(ensure_id, view.messages)]
         if not isinstance(value, dict):
-            return messages_to_send(view, f"Session {call.session.session_id!r}")
+            messages_to_send(view, f"Session {call.session.session_id!r}")
+            return messages, messages
         if self.keys.history is None:
-            return {**value, self.keys.of_input(value): view.messages}
+            return {**value, self.keys.of_input(value): messages}, messages
         new = {message.id for message in call.messages}
-        history = [message for message in view.messages if message.id not in new]
-        return {**value, self.keys.history: history}
+        history = [message for message in messages if message.id not in new]
+        return {**value, self.keys.history: history}, history
 
 
 @dataclass(frozen=True)
@@ -319,7 +356,9 @@ class _AnswerStore:
 
     def keep(self) -> None:
         """Store the input and the text so far, without tool calls: half of one is invalid."""
-        texts = [message.text for message in self._turn()[len(self.call.messages) :]]
+        texts: list[str] = []
+        with suppress(ConfigurationError):  # the part with the answer had not come yet
+            texts = [message.text for message in self._turn()[len(self.call.messages) :]]
         said = AIMessage("\n\n".join([*filter(None, texts), "[interrupted]"]))
         self.call.session.add([*self.call.messages, marked(said, interrupted=True)])
 
@@ -453,76 +492,3 @@ def limited_model(
         return chosen(value, config, **kwargs)
 
     return RunnableLambda(chosen, afunc=achosen, name="limit_output")
-
-
-SessionOf = Callable[..., str | tuple[str, str | None]]
-"""Returns the id of a session, or a pair of it and its user's id."""
-
-_USER = "user_id"
-
-_FIELDS = (
-    ConfigurableFieldSpec(id="session_id", annotation=str, name="Session"),
-    ConfigurableFieldSpec(id=_USER, annotation=str | None, name="User", default=None),
-)
-
-
-@dataclass(frozen=True)
-class SessionFields:
-    """The fields of a chain, and how they name a session.
-
-    Attributes:
-        specs: The fields; each call names those that have no default and may not be None.
-        session_of: Returns the session's id, or a pair of it and the user's id, for their values.
-        label: What the session's id is called in an error.
-    """
-
-    specs: list[ConfigurableFieldSpec]
-    session_of: SessionOf
-    label: str
-
-    @classmethod
-    def of(
-        cls,
-        specs: Sequence[ConfigurableFieldSpec] | None = None,
-        session_of: SessionOf | None = None,
-    ) -> SessionFields:
-        """Return the fields; by default `session_id` and `user_id`.
-
-        Raises:
-            ConfigurationError: When several fields could be the session's id, or none.
-        """
-        specs = [*(_FIELDS if specs is None else specs)]
-        names = [spec.id for spec in specs if spec.id != _USER]
-        if session_of is None and len(names) != 1:
-            raise ConfigurationError(
-                f"history_factory_config has the fields {names} besides user_id; say with "
-                f"session_of= which session they name: session_of=lambda **fields: ..."
-            )
-        if session_of is not None:
-            return cls(specs, session_of, "what session_of= returned")
-        name = names[0]
-        return cls(specs, lambda **given: (given[name], given.get(_USER)), name)
-
-    def session_in(self, configurable: Mapping[str, Any]) -> tuple[str, str | None]:
-        """Return the ids of the session and of its user that a call names.
-
-        Raises:
-            ScopeError: When the call names no session.
-        """
-        given = {spec.id: configurable.get(spec.id, spec.default) for spec in self.specs}
-        needed = [spec.id for spec in self.specs if type(None) not in get_args(spec.annotation)]
-        has_all = all(given[name] is not None for name in needed)
-        named = self.session_of(**given) if has_all else None
-        session_id, user_id = named if isinstance(named, tuple) else (named, None)
-        if isinstance(session_id, str) and session_id:
-            return session_id, user_id
-        about = (
-            ""
-            if session_id is None
-            else f"{self.label} is {session_id!r}; it must be a string that is not empty. "
-        )
-        names = ", ".join(f'"{name}": "..."' for name in needed)
-        raise ScopeError(
-            f"{about}This chain has a memory: name the session, "
-            f'chain.invoke(input, {{"configurable": {{{names}}}}}).'
-        )

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
 from langchain_core.runnables import (
     RunnableBranch,
     RunnableLambda,
@@ -124,6 +124,32 @@ def test_any_shape_of_output(store, answer, stored):
     chain = with_token_memory(RunnableLambda(lambda _messages: answer), memory_of(), store)
     assert chain.invoke("hi", session()) == answer
     assert texts(store.messages("s")) == ["hi", stored]
+
+
+@pytest.mark.parametrize("key", [None, "anwser"])
+def test_an_output_that_holds_the_input_too_needs_the_key_of_the_answer(store, key):
+    whole = RunnablePassthrough.assign(answer=PROMPT.partial(who="a clerk") | recorder())
+    chain = with_token_memory(whole, memory_of(), store, output_messages_key=key, **KEYS)
+    with pytest.raises(ConfigurationError, match="output_messages_key="):
+        chain.invoke({"input": "hi"}, session())
+    assert store.count("s") == 0
+
+
+@pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
+def test_its_schemas_are_those_of_the_chain_without_the_history(store):
+    chain = with_token_memory(PROMPT | recorder(), memory_of(), store, **KEYS)
+    assert {*chain.get_input_jsonschema()["properties"]} == {"input", "who"}
+    assert "AIMessage" in str(chain.get_output_jsonschema())
+    assert {*chain.as_tool(name="ask", description="Ask.").args} == {"input", "who"}
+    with_token_memory(recorder(), memory_of(), store).get_input_jsonschema()
+
+
+def test_limit_output_is_off_or_names_a_setting(store):
+    model = recorder()
+    with_token_memory(model, memory_of(), store, limit_output=False).invoke("hi", session())
+    assert "max_tokens" not in str(model.keywords)
+    with pytest.raises(ConfigurationError, match="limit_output"):
+        with_token_memory(model, memory_of(), store, limit_output="")
 
 
 # Prompts, tools, models: wherever they stand
@@ -248,14 +274,55 @@ def test_examples_in_front_of_the_history_stay_there_and_count_for_max_messages(
         assert most - 1 <= max(len(request) for request in model.requests) <= most
 
 
-def test_a_prompt_that_writes_the_history_as_text(store):
+AS_TEXT = "History: {history}\nNow: {input}"
+
+
+@pytest.mark.parametrize(
+    "prompt", [ChatPromptTemplate([("human", AS_TEXT)]), PromptTemplate.from_template(AS_TEXT)]
+)
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_history_that_a_prompt_writes_as_text_fits(store, prompt, *, is_async):
+    model, memory = recorder(), memory_of()
+    chain = with_token_memory(prompt | model, memory, store, **KEYS)
+    for number in range(20):
+        given = {"input": f"Question {number}? " + "why " * 40}
+        await chain.ainvoke(given, session()) if is_async else chain.invoke(given, session())
+    check(model, memory, count=20)
+    last = model.requests[-1][0].text
+    assert f"\nHuman: {'Question 18? ' + 'why ' * 40}\nAI: an answer" in last
+    assert last.endswith("Now: Question 19? " + "why " * 40)
+    assert store.count("s") == 40
+
+
+def masked(messages):
+    return [
+        HumanMessage(m.text.replace("4711", "****")) if m.type == "human" else m for m in messages
+    ]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_history_that_a_step_has_changed_is_sent_as_changed_and_fits(store, *, is_async):
+    model, memory = recorder(), memory_of()
+    step = RunnablePassthrough.assign(history=itemgetter("history") | RunnableLambda(masked))
+    chain = with_token_memory(step | PROMPT.partial(who="a clerk") | model, memory, store, **KEYS)
+    for number in range(40):
+        given = {"input": f"Card 4711, {number}? " + "why " * 40}
+        await chain.ainvoke(given, session()) if is_async else chain.invoke(given, session())
+    check(model, memory, count=40)
+    assert [sum("4711" in m.text for m in request) for request in model.requests] == [1] * 40
+    assert "Card ****, 38?" in str(model.requests[-1])
+    assert "conversation_summary" in str(model.requests[-1])
+    assert texts(store.messages("s"))[0].startswith("Card 4711")
+
+
+def test_a_placeholder_that_takes_the_newest_messages_only_does(store):
     model = recorder()
-    prompt = ChatPromptTemplate([("human", "History: {history}\nNow: {input}")])
-    chain = with_token_memory(prompt | model, memory_of(4_000), store, **KEYS)
-    for said in "ab":
+    newest = MessagesPlaceholder("history", n_messages=2)
+    prompt = ChatPromptTemplate([("system", "Be brief."), newest, ("human", "{input}")])
+    chain = with_token_memory(prompt | model, memory_of(), store, **KEYS)
+    for said in "abc":
         chain.invoke({"input": said}, session())
-    assert "an answer" in model.requests[1][0].content
-    assert store.count("s") == 4
+    assert words_of(model.requests[-1]) == ["Be brief.", "b", "an answer " * 10, "c"]
 
 
 def test_steps_in_front_of_the_prompt_see_the_history(store):
