@@ -21,7 +21,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from langchain_tokenmem.adapters.checkpoints.saver import TokenMemorySaver
-from langchain_tokenmem.core.thread_names import check_thread_id, thread_session
+from langchain_tokenmem.core.thread_names import check_thread_id, thread_of, thread_session
 from langchain_tokenmem.errors import (
     ConfigurationError,
     ScopeError,
@@ -47,6 +47,7 @@ class MigrationReport:
         known: Checkpoints that the target already had, unchanged.
         writes: Pending writes of the copied checkpoints.
         skipped: Ids of threads that were left out, because they cannot be threads in the target.
+        chats: Sessions of a `TokenMemorySaver`'s store without checkpoints; they are not copied.
     """
 
     threads: int
@@ -54,6 +55,7 @@ class MigrationReport:
     known: int
     writes: int
     skipped: tuple[str, ...] = ()
+    chats: int = 0
 
 
 def migrate_checkpoints(
@@ -96,7 +98,7 @@ def migrate_checkpoints(
         >>> from langgraph.checkpoint.memory import InMemorySaver
         >>> from langchain_tokenmem import TokenMemorySaver, TranscriptStore
         >>> migrate_checkpoints(InMemorySaver(), TokenMemorySaver(TranscriptStore("sqlite://")))
-        MigrationReport(threads=0, copied=0, known=0, writes=0, skipped=())
+        MigrationReport(threads=0, copied=0, known=0, writes=0, skipped=(), chats=0)
     """
     wanted, skipped = _threads_of(source) if threads is None else ([*threads], [])
     total = Counter(threads=0, copied=0, known=0, writes=0)
@@ -107,7 +109,11 @@ def migrate_checkpoints(
                 f"Thread {thread!r} has no checkpoints in the source; check the spelling of its id."
             )
         total.update(done)
-    return MigrationReport(**total, skipped=tuple(skipped))
+    chats = 0
+    if threads is None and isinstance(source, TokenMemorySaver):
+        copied = {*wanted, *skipped}
+        chats = sum(thread_of(name) not in copied for name in source.store.sessions())
+    return MigrationReport(**total, skipped=tuple(skipped), chats=chats)
 
 
 def _threads_of(source: BaseCheckpointSaver[Any]) -> tuple[list[str], list[str]]:

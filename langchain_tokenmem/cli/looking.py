@@ -114,12 +114,12 @@ def show(
 ) -> None:
     """Print a session: its messages with number, time and tokens; or write its page."""
     from langchain_tokenmem.cli.measures import reference_counter
-    from langchain_tokenmem.cli.stored_sessions import opened
+    from langchain_tokenmem.cli.stored_sessions import opened, sqlite_file
 
     if html is not None:
         from langchain_tokenmem.cli.page import session_page
 
-        check_output(html, force=force)
+        check_output(html, force=force, store=sqlite_file(source))
         with _at_work(), opened(source, session) as found:
             page = session_page(found, session, window)
         html.write_text(page, encoding="utf-8", errors="replace", newline="\n")

@@ -297,7 +297,10 @@ def sessions_of(
         kind: `messages` for a file, `sql` for a table.
         source: The file, or the database.
         table: The table.
-        session: For a file the name of the first session, for a table the only one that is read.
+        session: The only session that is read; in a file without names, what the first is called.
+
+    Raises:
+        ConfigurationError: When a file has named sessions, but not this one.
     """
     if kind == "sql":
         with history_engine(address_of(source)) as engine:
@@ -306,12 +309,20 @@ def sessions_of(
         return
     file, nameless = Path(source), 0
     base = session or file.name.partition(".")[0] or file.name
-    for place, one in enumerate(sessions_in_file(file)):
+    names: list[str] = []
+    for one in sessions_in_file(file):
         if one.name is None:
             nameless += 1
             yield base if nameless == 1 else f"{base}-{nameless}", one
-        else:
-            yield session if session and not place else one.name, one
+            continue
+        names.append(one.name)
+        if session in {None, one.name}:
+            yield one.name, one
+    if session is not None and names and session not in names:
+        raise ConfigurationError(
+            f"{source} has {len(names):,} named sessions, but none is {session!r}; without "
+            f"--session all are read."
+        )
 
 
 @contextmanager

@@ -112,14 +112,14 @@ def import_sessions(
     ] = "auto",
     session: Annotated[
         str | None,
-        typer.Option(help="Name of the session; of a database: only this session or thread."),
+        typer.Option(help="Name of a session that has none; else only this session or thread."),
     ] = None,
     user: Annotated[str | None, typer.Option(help="Owner of the sessions.")] = None,
     owner_pattern: Annotated[
         str | None,
         typer.Option(
             help="Regular expression that finds the owner in a session's name as its group `user`, "
-            "such as '(?P<user>.+?)--.+'; a group `session` is the session's new name."
+            "such as `(?P<user>.+?)--.+`; a group `session` is the session's new name."
         ),
     ] = None,
     table: Annotated[
@@ -239,6 +239,11 @@ def migrate(
         names = ", ".join(map(repr, report.skipped))
         text = f"{len(report.skipped):,} left out, no thread can be named so here: {names}."
         console.print(text, markup=False)
+    if report.chats:
+        console.print(
+            f"{many(report.chats, 'session')} without checkpoints not copied: tokenmem export and "
+            f"tokenmem import move them."
+        )
 
 
 # --- what every command needs

@@ -51,6 +51,15 @@ def test_what_is_exported_is_imported_again(full, target, tmp_path, form):
     assert "2 sessions: 0 messages." in run("import", file, target)
 
 
+def test_one_session_of_an_export_is_imported_alone(full, target, tmp_path):
+    file = tmp_path / "out.jsonl"
+    run("export", full, "--out", file)
+    assert "has 2 named sessions" in run("import", file, target, "--session", "mine", code=2)
+    assert "1 session: 1 message." in run("import", file, target, "--session", "s2")
+    with TranscriptStore(target, shared=True) as store:
+        assert store.sessions() == ["s2"]
+
+
 def test_one_session_of_one_user_goes_to_the_output(full):
     output = run("export", full, "--session", "s1", "--user", "ann")
     assert output.count("tokenmem_export") == 1

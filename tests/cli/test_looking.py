@@ -112,6 +112,7 @@ def test_a_session_without_messages_has_no_calls(store, tmp_path):
     assert "0 messages" in ran("show", store, "s1")
     assert "no messages" in ran("explain", store, "s1", code=2)
     ran("show", store, "s1", "--html", tmp_path / "page.html")
+    ran("show", store, "s1", "--html", store, "--force", code=2)
     assert '"calls":[]' in (tmp_path / "page.html").read_text()
 
 

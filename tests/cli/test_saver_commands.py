@@ -107,6 +107,9 @@ def test_migration_from_a_store_to_another_one(file, tmp_path):
     again = ran(*migrate, target, "--thread", "bob")
     assert "0 checkpoints" in again
     assert "5 were there already" in again
+    with TranscriptStore(file, shared=True) as store:
+        store.add("chat", [HumanMessage("hi")])
+    assert "1 session without checkpoints not copied: tokenmem export" in ran(*migrate, target)
     for wrong in (["--from", "langgraph"], ["--allow", "nonsense"], ["--thread", "bop"]):
         ran(*migrate, target, *wrong, code=2)
 
