@@ -7,7 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from importlib.metadata import version
 from typing import Literal
@@ -176,10 +176,10 @@ class TextAnalyser:
     def query_terms(self, text: str) -> list[str]:
         """Return the terms that a question is about, each once.
 
-        Stop-words, words such as "latest", and pairs of Chinese or Japanese letters that are only
-        grammar are left out, unless the question consists of nothing else.
+        Stop-words, words such as "latest" or "3 weeks ago", and pairs of Chinese or Japanese
+        letters that are only grammar are left out, unless the question consists of nothing else.
         """
-        found = dict.fromkeys(self.terms(text))
+        found = dict.fromkeys(self.terms(_with_dates(text, datetime.now(UTC).date())))
         words = [term for term in found if term not in self._stop_words]
         about = [term for term in words if not (is_function_pair(term) or term in _ORDERING)]
         return about or words or list(found)
@@ -328,9 +328,13 @@ class NamedSpan:
         return self.first <= moment.date() <= self.last
 
 
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_COUNTS = {"a": 1, **{word: count for count, word in enumerate(_NUMBERS, 1)}}
 _DISTANCES = re.compile(
     r"\b(?:(?P<day>today|yesterday)|(?P<word>this|last|past) (?P<unit>week|month|year)"
-    r"|(?P<count>\d{1,3}) (?P<units>day|week|month|year)s? ago)\b",
+    rf"|last (?P<weekday>{'|'.join(_WEEKDAYS)})"
+    rf"|(?P<count>\d{{1,3}}|{'|'.join(_COUNTS)}) (?P<units>day|week|month|year)s? ago)\b",
     re.IGNORECASE,
 )
 _DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
@@ -368,15 +372,33 @@ def dates_in(question: str, now: datetime | None = None) -> list[NamedDate | Nam
     return found if now is None else [*found, *_spans(question, now.date())]
 
 
+def _with_dates(question: str, today: date) -> str:
+    """Return a question with days such as "yesterday" as dates, and without longer spans.
+
+    A message's date is among its terms; "3" and "week" would match anything.
+    """
+
+    def dated(match: re.Match[str]) -> str:
+        (span,) = _spans(match[0], today)
+        day = span.first
+        return f"{day.day} {MONTHS[day.month - 1]}" if day == span.last else " "
+
+    return _DISTANCES.sub(dated, question)
+
+
 def _spans(question: str, today: date) -> Iterator[NamedSpan]:
     """Yield the days named relative to today; for counted units, half a unit more and less."""
     for match in _DISTANCES.finditer(question):
         if named := match["day"]:
             day = today - timedelta(named.lower() == "yesterday")
             yield NamedSpan(day, day)
-        elif match["count"]:
+        elif weekday := match["weekday"]:
+            day = today - timedelta((today.weekday() - _WEEKDAYS.index(weekday.lower())) % 7 or 7)
+            yield NamedSpan(day, day)
+        elif counted := match["count"]:
+            count = _COUNTS.get(counted.lower()) or int(counted)
             days = _DAYS[match["units"].lower()]
-            middle, half = today - timedelta(int(match["count"]) * days), timedelta(days // 2)
+            middle, half = today - timedelta(count * days), timedelta(days // 2)
             yield NamedSpan(middle - half, middle + half)
         else:
             unit = match["unit"].lower()

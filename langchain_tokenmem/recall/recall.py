@@ -227,15 +227,16 @@ class Recall(Closeable):
         with self._store.index.reading(where) as reader:
             if reader is None:
                 return []
-            near = None
+            near, selection = None, self._selection(query, reader, words, options)
+            narrows = options.among is not None or options.metadata or where.after or where.before
+            allowed = selection.allowed if narrows else None
             if question is not None:
-                near = self._or_none(lambda: dense.scores(question, reader, words))
+                near = self._or_none(lambda: dense.scores(question, reader, words, allowed))
                 self._has_warned = self._has_warned and near is None
             found, lacking = near or ((), ())
             units = [unit for unit, _ in found]
             there = {*reader.filter_units(units, options.among, options.exclude)}
             found = [(unit, cosine) for unit, cosine in found if unit in there]
-            selection = self._selection(query, reader, words, options)
             return selection.select(self._fused(words, found, lacking))
 
     def _by_words(

@@ -28,6 +28,9 @@ Validate = Callable[[Hit], Hit | None]
 _POOL = 16
 """Additional units to read, so that boosts can move some of them up."""
 
+_LARGEST_POOL = 300
+"""Most units that are read because the question names a time, or asks for the first or latest."""
+
 LINE_TOKENS = 16
 """Tokens of the date and speaker before a message."""
 
@@ -132,6 +135,16 @@ class ResultSelection:
         self._read(best_units(self._words, 2 * _POOL))
         return without_names(self._query, sorted(self._names()))
 
+    def allowed(self, units: Sequence[int]) -> list[int]:
+        """Return those of some units that the search may find."""
+        options = self._options
+        there = self._reader.filter_units(units, options.among, options.exclude)
+        if not options.metadata:
+            return there
+        sources = self._reader.sources(there)
+        found = {unit: sources.get(unpack_unit(unit)[:2]) for unit in there}
+        return [unit for unit, one in found.items() if one and _has(one, options.metadata)]
+
     def _names(self) -> set[str]:
         return {each.name for each in self._sources.values() if each is not None and each.name}
 
@@ -150,7 +163,7 @@ class ResultSelection:
         left = options.max_tokens
         hits: list[Hit] = []
         misfits = 0
-        for each, source in self._candidates(best_parts(ranking)):
+        for each, source in self._candidates(best_parts(ranking), self._pool(ranking)):
             hit = self._hit(each, source)
             cost = 0 if left is None else options.count_tokens(hit.text) + LINE_TOKENS
             if left is not None and cost > left:
@@ -167,9 +180,26 @@ class ResultSelection:
                 break
         return hits
 
-    def _candidates(self, found: Iterator[RankedUnit]) -> Iterator[tuple[RankedUnit, IndexSource]]:
-        """Yield the units that exist and are allowed, best first, pool by pool."""
-        while pool := list(islice(found, self._options.k + _POOL)):
+    def _pool(self, ranking: Ranking) -> int:
+        """Return how many units are sorted at once: those that a boost may move to the top."""
+        size = self._options.k + _POOL
+        boost = self._boosts.order if self._order else 0.0
+        boost += self._boosts.date if self._dates else 0.0
+        if not boost or not len(ranking.scores):
+            return size
+        least = ranking.scores[0] / (1 + boost)
+        return max(size, min(int((ranking.scores >= least).sum()), _LARGEST_POOL))
+
+    def _candidates(
+        self, found: Iterator[RankedUnit], size: int
+    ) -> Iterator[tuple[RankedUnit, IndexSource]]:
+        """Yield the units that exist and are allowed, best first, pool by pool.
+
+        Args:
+            found: All units.
+            size: Units of a pool.
+        """
+        while pool := list(islice(found, size)):
             self._read([each.unit for each in pool])
             there = [
                 (each, source)

@@ -65,6 +65,9 @@ _PAGE = 2_000
 
 ModelChange = Literal["refuse", "rebuild"]
 
+Allowed = Callable[[Sequence[int]], Sequence[int]]
+"""Returns those of some units that a search may find."""
+
 
 def vector_index(
     store: SearchIndex,
@@ -187,17 +190,22 @@ class VectorIndex:
             ) from error
 
     def search(
-        self, question: Question, reader: IndexReader, k: int | None = None
+        self,
+        question: Question,
+        reader: IndexReader,
+        k: int | None = None,
+        allowed: Allowed | None = None,
     ) -> list[tuple[int, float]]:
         """Return the units in scope that are nearest in meaning with their cosines, best first.
 
-        In small scopes all vectors are compared; in larger ones the place proposes candidates, and
-        their vectors are compared.
+        In small scopes all vectors are compared, and in any scope all that are allowed; else the
+        place proposes candidates, and their vectors are compared.
 
         Args:
             question: What `question` returned.
             reader: A consistent view of the scope.
             k: Maximum number of units; default: all in small scopes, else `DEPTH`.
+            allowed: Returns those of some units that may be found; default: all of them.
 
         Raises:
             RecallError: When another model made the vectors, or the place fails.
@@ -206,6 +214,11 @@ class VectorIndex:
         if collection is None or (k is not None and k < 1):
             return []
         key = collection.key
+        if allowed is not None:
+            units = reader.vector_units(key)
+            parts = (units[at : at + _PAGE] for at in range(0, len(units), _PAGE))
+            pages = (reader.vectors(key, allowed(part)) for part in parts)
+            return nearest(pages, question.vector, k or DEPTH)
         is_small = reader.count_vectors(key, self._exact_most + 1) <= self._exact_most
         if self._place is None or is_small:
             limit = k or (self._exact_most if is_small else DEPTH)
@@ -235,14 +248,18 @@ class VectorIndex:
         return nearest([vectors], question.vector, len(vectors))
 
     def scores(
-        self, question: Question, reader: IndexReader, words: Scores
+        self,
+        question: Question,
+        reader: IndexReader,
+        words: Scores,
+        allowed: Allowed | None = None,
     ) -> tuple[list[tuple[int, float]], set[int]]:
         """Return what `search` finds, and the units that match by words but have no vector yet.
 
         Raises:
             RecallError: When another model made the vectors, or the place fails.
         """
-        found = self.search(question, reader)
+        found = self.search(question, reader, allowed=allowed)
         collection, near = self._filler.collection(reader), {unit for unit, _ in found}
         unknown = [unit for unit in best_units(words, _LOOKED_UP) if unit not in near]
         if collection is None or not (found and unknown):

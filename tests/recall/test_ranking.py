@@ -293,6 +293,8 @@ def test_a_missing_vector_never_puts_better_words_behind_worse_ones_without_vect
         ("Who called 3 weeks ago?", "2026-03-25", "2026-04-10"),
         ("What did we plan last month?", "2026-03-20", "2026-02-20"),
         ("Whom did she meet last year?", "2025-06-01", "2026-02-01"),
+        ("Who called two weeks ago?", "2026-04-02", "2026-04-10"),
+        ("Who called last Wednesday?", "2026-04-08", "2026-04-15"),
     ],
 )
 def test_a_time_that_is_named_by_its_distance(question, fits, fits_not):

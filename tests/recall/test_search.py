@@ -275,6 +275,31 @@ def test_the_latest_or_the_first_comes_first_where_the_question_asks_for_it(
     assert said(recall.search(question, session_id="s"))[0] == first
 
 
+LUNCHES = 60
+
+
+@pytest.mark.parametrize(
+    ("question", "days_ago"),
+    [
+        ("What did I have for lunch yesterday?", {1}),
+        ("What did I have for lunch 3 days ago?", {3}),
+        ("What did I have for lunch two weeks ago?", {*range(11, 18)}),
+        ("What did I have for lunch last week?", {*range(15)}),
+        ("What was the first lunch with friends?", {LUNCHES}),
+        ("What was the latest lunch with friends?", {1}),
+    ],
+)
+def test_a_time_in_the_question_is_found_among_many_that_say_the_same(
+    store, recall, question, days_ago
+):
+    now = datetime.now(UTC)
+    for ago in range(LUNCHES, 0, -1):
+        dish = HumanMessage(f"For lunch I had dish{ago} with friends.", id=f"d{ago}")
+        store.add("s", [dish, AIMessage("Enjoy!")], now=now - timedelta(days=ago))
+    best = recall.search(question, session_id="s")[0]
+    assert (now.date() - best.created_at.date()).days in days_ago
+
+
 def test_what_was_said_again_comes_once_and_a_contradiction_twice(store, recall):
     for number in range(9):
         store.add("s", [HumanMessage("I am allergic to hazelnuts!", id=f"n{number}")])

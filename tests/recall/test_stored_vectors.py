@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 import sys
+from datetime import timedelta
 
 import pytest
+from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall import HashingEmbeddings
-from tests.recall.samples import CountingEmbeddings, days, seqs
+from langchain_tokenmem.recall import HashingEmbeddings, vectors
+from tests.recall.samples import NOON, CountingEmbeddings, days, seqs
+
+HOUR = timedelta(hours=1)
 
 CAR = "My automobile is red."
 
@@ -37,6 +41,22 @@ def test_a_function_finds_by_meaning_without_chroma(store, function, monkeypatch
         recall.index()
         assert [hit.text for hit in recall.search("which car?", session_id="s")] == [CAR]
         assert recall.backlog() == {"lexical": 0, "vectors": 0}
+
+
+@pytest.mark.parametrize("how", ["among", "filter", "after"])
+def test_a_narrow_search_by_meaning_looks_at_all_that_it_may_find(store, how):
+    with Recall(store, embeddings=meaning) as recall:
+        near = [HumanMessage(f"The car number {n}", id=f"m{n}") for n in range(vectors.EXACT_MOST)]
+        store.add("s", near, now=NOON)
+        store.add("s", [HumanMessage("My car at the harbour", id="m")], now=NOON + HOUR)
+        manual = Document("A car floats.", id="d", metadata={"kind": "manual"})
+        recall.add_documents([manual], session_id="s")
+        recall.index()
+        options = {"among": {"m"}, "filter": {"kind": "manual"}, "after": NOON + HOUR}
+        hits = recall.search("an automobile?", session_id="s", **{how: options[how]})
+    wanted = {"among": "My car", "filter": "A car floats.", "after": "My car"}[how]
+    assert any(wanted in hit.text for hit in hits)
+    assert "number" not in str(hits)
 
 
 async def test_an_async_function_answers_where_an_event_loop_runs(store):
