@@ -105,9 +105,9 @@ def thread_of(session_id: str) -> str:
     return session_id.partition(NAMESPACE_SEPARATOR)[0]
 
 
-def is_id(name: str) -> bool:
-    """Return whether a text can be an id; a blank one is not rejected here."""
-    if _REFUSED.search(name) or len(name) > LONGEST_ID:
+def is_id(name: Any) -> bool:
+    """Return whether a value can be an id; a blank text is not rejected here."""
+    if not isinstance(name, str) or _REFUSED.search(name) or len(name) > LONGEST_ID:
         return False
     return len(name.encode()) <= _MOST_BYTES
 

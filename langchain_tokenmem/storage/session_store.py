@@ -13,6 +13,7 @@ from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, Engine
 
 from langchain_tokenmem.background import Closeable, in_thread
+from langchain_tokenmem.core.argument_checks import checked
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.session_settings import ScopedSettings, SessionSettings
@@ -197,6 +198,7 @@ class SessionStore(Closeable):
 
     def last(self, session_id: str, n: int, *, user_id: str | None = None) -> list[BaseMessage]:
         """Return the newest `n` messages in order, with the rest of the first one's group."""
+        checked(n, int, "n", 'store.last("s1", 6)')
         with self._reading(session_id, user_id) as (connection, session):
             if session is None or n < 1:
                 return []

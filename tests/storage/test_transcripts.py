@@ -126,6 +126,14 @@ def test_last_is_the_shortest_end_of_whole_groups(said, n):
         assert store.last("s", n) == wanted
 
 
+def test_a_wrong_argument_is_no_damage(store):
+    store.add("s", turn(0))
+    with pytest.raises(ConfigurationError, match="n is a str"):
+        store.last("s", "5")
+    assert store.get("s", 5) is None
+    assert store.hide("s", [5]) == 0
+
+
 def test_a_conversation_is_what_is_kept_and_everything_from_the_end_of_the_summary(store):
     store.add("s", [message for number in range(20) for message in turn(number)])
     store.save_state("s", state("a9", "h0", "h5"), expected=0)
