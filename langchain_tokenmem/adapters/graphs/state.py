@@ -216,6 +216,15 @@ def stamp_of(messages: Sequence[BaseMessage], state: MemoryState | None) -> str:
     return f"{len(messages)} {ids} {last} {summary} {rest}"
 
 
+def _is_of_the_run(messages: Sequence[BaseMessage], key: str) -> bool:
+    """Return whether messages are of the running graph's conversation, as those of `Send` are not.
+
+    So are those of a run whose messages are unknown.
+    """
+    ids = {message.id for message in state_in_run(key) or ()}
+    return not ids or not messages or any(message.id in ids for message in reversed(messages))
+
+
 def memory_input(
     state: Any,
     memory: TokenMemory,
@@ -234,7 +243,7 @@ def memory_input(
     A view is missing after a resume, because it is never checkpointed; it is stale if messages or
     pins were added after the memory's node. Then a new one is created from the state, without a
     model call. The state needs `messages` only: the memory's other channels are read from the
-    running graph.
+    running graph, unless none of the messages is in its conversation.
 
     Args:
         state: The graph's state.
@@ -267,6 +276,8 @@ def memory_input(
     view = channel_of(state, keys.view)
     if view and channel_of(state, keys.stamp) == stamp_of(messages, held):
         return list(view)
+    if not _is_of_the_run(messages, keys.messages):
+        held = kept_state(value_of(state, keys.state), keys.state)
     called = memory if model is None else memory.for_model(model)
     options: RequestOptions = {
         "system": system,

@@ -46,7 +46,7 @@ SECTIONS: Mapping[str, Section] = {
         Section("subgoals", 10, "Sub-goals"),
         Section("phase"),
         Section("constraints", 20, is_lasting=True),
-        Section("decisions", 20, is_list=True),
+        Section("decisions", 20, is_list=True, is_lasting=True),
         Section("assumptions", 10),
     )
 }

@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
+from langgraph.types import Send
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
@@ -66,6 +67,25 @@ def test_messages_behind_the_memorys_node_are_in_the_view():
     assert memory_input(later, memory)[-1].id == "new"
     edited = [*messages[:-1], messages[-1].model_copy(update={"content": "Else."})]
     assert memory_input({**state, "messages": edited}, memory)[-1].content == "Else."
+
+
+def test_a_worker_with_messages_of_its_own_gets_no_summary_of_the_conversation():
+    memory, seen = memory_of(), []
+
+    def work(state):
+        seen.append(memory_input(state, memory))
+
+    builder = StateGraph(MemoryMessagesState)
+    builder.add_node("model", lambda _state: {"messages": [AIMessage("ok " * 100)]})
+    builder.add_node("worker", work)
+    builder.add_edge(START, memory_nodes(builder, memory))
+    task = {"messages": [HumanMessage("Grade this essay.")]}
+    builder.add_conditional_edges("model", lambda _state: [Send("worker", task)], ["worker"])
+    graph = builder.compile(checkpointer=InMemorySaver())
+    for number in range(TURNS):
+        graph.invoke(question(number), thread())
+    assert state_of(graph)["summary"]
+    assert [words_of(request) for request in seen] == [["Grade this essay."]] * TURNS
 
 
 @pytest.mark.slow
