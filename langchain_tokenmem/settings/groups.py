@@ -254,7 +254,7 @@ class ModeSettings(MadeSettings):
     limits: dict[str, int] = Field(default={}, examples=[{"files": 30, "facts": 50}])
     """Items kept of a section, at most."""
     share: float | None = Field(default=None, examples=[0.8])
-    """Part of `notes_share` for the mode's notes."""
+    """Part of `shares.notes` for the mode's notes."""
     prefix_max_stale_turns: int = 3
     """Turns for which an unchanged section is shown."""
     system_text: str = Field(default="", examples=["Be brief."])

@@ -95,9 +95,9 @@ class TranscriptStore(SessionStore):
 
         A message whose id is already stored is not new. If a batch begins with the messages that
         the transcript ends with, only the rest is new. Messages without an id are compared by
-        content, if one message of the overlap has a known id, if the overlap is the whole
-        transcript and more than one turn, or if it begins a longer batch. So a list that is sent in
-        full at every turn is stored once, and a second "yes" is stored again.
+        content, if one message of the overlap has a known id, or if the overlap is the whole
+        transcript and either more than one turn or the beginning of a longer batch. So a list that
+        is sent in full at every turn is stored once, and a second "yes" is stored again.
 
         New content under a known id supersedes the earlier content in its place. Content that the
         message had before is ignored.

@@ -255,7 +255,8 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
     def _conflict(self, what: str) -> None:
         if self._raises:
             raise ThreadConflictError(
-                f"{what} Nothing was stored; repeat the turn, it will start from the head."
+                f"{what} This step was not stored; repeat the turn, it will start from the head. "
+                f'With durability="exit" nothing of a turn is stored before its end.'
             )
         if not self._has_warned:
             self._has_warned = True
