@@ -427,8 +427,8 @@ class LogForecast:
             lines = min(max(MIN_ENTRY, least), self.most // 2) + self.frame
             room = max(self.most // 3, min(self.most * 4 // 5, self.most - lines))
             count, tokens = self._condensed(room)
-            # If not even one text fits in that, the existing entries stay.
-            if self._text_of(tokens):
+            # Existing entries stay if not even one text fits in that, and a single one that fits.
+            if self._text_of(tokens) and (count > 1 or tokens < self.sizes[0]):
                 condense, condensed = count, tokens
                 used = condensed + sum(self.sizes[count:])
         entry = self._text_of(min(wanted, self.most - used))

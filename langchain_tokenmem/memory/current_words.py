@@ -33,6 +33,7 @@ from langchain_tokenmem.core.covered import (
     spans_of,
     without_words_of,
 )
+from langchain_tokenmem.core.facts.sentences import identifiers_in, message_text
 from langchain_tokenmem.core.messages import (
     NamedMessages,
     is_spoken,
@@ -238,6 +239,21 @@ def _changed_ids(state: MemoryState, messages: Sequence[BaseMessage], *, hides: 
     return changed | (noted_ids(state) - there.keys()) if hides else changed
 
 
+def _carries(entry: SummaryEntry, span: Sequence[BaseMessage], gone: Collection[str]) -> bool:
+    """Return whether an entry repeats what is gone from earlier ones, and its own messages lack.
+
+    A model that wrote it had the earlier entries as context.
+
+    Args:
+        entry: The entry.
+        span: Its messages.
+        gone: Identifiers of earlier entries that were rewritten.
+    """
+    repeated = identifiers_in(entry["text"]).intersection(gone)
+    text = "\n".join(map(message_text, span)) if repeated else ""
+    return any(one not in text for one in repeated)
+
+
 @dataclass(frozen=True)
 class _Correction:
     """The rule for the entries of a running summary.
@@ -268,14 +284,17 @@ class _Correction:
         spans = spans_of(summary, [*filter(is_spoken, covered)])
         entries: list[SummaryEntry] = []
         rewritten: set[str] = set()
+        gone: set[str] = set()
         for entry, span in zip(summary["entries"], spans, strict=True):
             current = self._current(entry, span)
-            if current is not None:
+            if current is not None and not _carries(entry, span, gone):
                 entries.append(current)
                 continue
             rewritten.update(entry["last_ids"], (message.id or "" for message in span))
+            gone |= identifiers_in(entry["text"])
             if span:
                 entries.append(self._written_again(entry, span, entries))
+                gone -= identifiers_in(entries[-1]["text"])
         if rewritten:
             logger.info(
                 "Covered messages were edited or removed; their entries were written again."

@@ -304,6 +304,8 @@ class _Entry:
             return _NOTHING if self.count_text(_NOTHING) <= self.most else ""
         first = min(pieces, key=lambda piece: piece.kind)
         text = _with_reference(first, first.forms[0])
+        if self.count_text(text) > self.most:  # words say more than a part of a reference
+            text = first.forms[0]
         while text and self.count_text(text) > self.most:
             text = cut_at_words(text.removesuffix(" …"), len(text) * 3 // 4)
             text = f"{text} …" if self.most > _FEWEST else text

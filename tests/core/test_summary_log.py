@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
+from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.core.covered import POINTER_IS_LOST
 from langchain_tokenmem.core.inserted_text import LEFT_OUT, log_texts
 from langchain_tokenmem.core.messages import reference
@@ -199,6 +200,23 @@ def test_a_lost_pointer_is_found_by_the_other_ids_of_its_entry():
         view = memory.view(rest, state)
         assert view.messages == whole.messages
         assert POINTER_IS_LOST not in view.warnings
+
+
+def test_a_single_entry_that_fits_is_not_condensed():
+    memory = TokenMemory(
+        2_400, counter=CharCounter(), summarizer=lambda _messages: "- All is well."
+    )
+    messages = [
+        kind(f"{number} " + "why " * 60, id=f"{kind.__name__}{number}")
+        for number in range(40)
+        for kind in (HumanMessage, AIMessage)
+    ]
+    state = None
+    for end in range(2, 60, 2):
+        state = memory.compact(messages[:end], state)
+        if len(entries_of(state)) == 2:
+            break
+    assert [entry["text"] for entry in entries_of(state)] == ["- All is well."] * 2
 
 
 def test_an_instruction_always_writes_and_condenses_the_log_under_it_where_nothing_folds():

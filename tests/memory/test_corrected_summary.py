@@ -86,6 +86,23 @@ def test_an_edit_of_a_covered_message_changes_its_entry_and_no_other(summarizer)
     assert memory.compact(now, after) is after
 
 
+def test_what_a_later_entry_repeats_of_an_edited_one_goes_with_it():
+    """A model may repeat what the earlier entries say, though it should not."""
+
+    def repeating(messages, prior, instruction, max_tokens):
+        text = f"{prior} {messages}"
+        return f"- They named the file {OLD}." if OLD in text else "- They talked about the sea."
+
+    memory = TokenMemory(2_400, counter=CharCounter(), summarizer=repeating, background=False)
+    messages, state = talk(40, secret=1), None
+    for end in range(4, 61):
+        state = memory.compact(messages[:end], state)
+    assert [OLD in entry["text"] for entry in entries_of(state)] == [True, True]
+    now = edited(messages, "h1")
+    assert OLD not in shown(memory, now, state)
+    assert OLD not in log_text(memory.compact(now, state))
+
+
 def test_the_same_words_in_other_objects_are_no_edit():
     memory, messages = memory_of(), talk(12)
     state = memory.compact(messages)
