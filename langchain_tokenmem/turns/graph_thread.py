@@ -241,6 +241,12 @@ class GraphThread:
         finally:
             self._remember(snapshot, after, self.key)
 
+    @property
+    def _agent(self) -> Hashable:
+        """Thread, sub-graphs and memory for which a summary is made."""
+        name = self.key[-1] if isinstance(self.key, tuple) else ""
+        return self.thread, self.subgraph, name
+
     def _remember(self, snapshot: Snapshot, after: MemoryState, key: Hashable = None) -> None:
         """Remember a new summary, unless it was made under an instruction."""
         if snapshot.request.instruction is not None:
@@ -248,7 +254,7 @@ class GraphThread:
         messages, before = snapshot.messages, snapshot.state
         places = self._places(before, snapshot.request, after)
         self.memory.finished_summaries.put(
-            messages, before, after, key=key, places=places, agent=(self.thread, self.subgraph)
+            messages, before, after, key=key, places=places, agent=self._agent
         )
 
     def _places(
@@ -317,7 +323,7 @@ class GraphThread:
         if not engine.plan(engine.prepare(self.messages, state, **request.options)).fold:
             return None
         state, agent = found
-        if agent == (self.thread, self.subgraph):  # not that of another thread or agent
+        if agent == self._agent:  # not that of another thread, agent or memory
             self.memory.warn_once(STATE_IS_LOST)
         return state
 

@@ -285,3 +285,20 @@ def test_pruning_asks_for_an_archive_and_a_thread(store):
     given = {"messages": messages, "memory": memory.compact(messages)}
     with pytest.raises(ScopeError, match="thread"):
         CompactNode(memory, archive=store, prune=True).invoke(given)
+
+
+def test_two_memories_of_one_graph_may_share_a_token_memory(caplog):
+    memory = memory_of()
+    builder = StateGraph(MemoryMessagesState)
+    for name, word in (("planner", "plan "), ("writer", "text ")):
+        builder.add_node(name, lambda _state, word=word: {"messages": [AIMessage(word * 100)]})
+    second = memory_nodes(builder, memory, before="writer", name="second")
+    builder.add_edge(START, memory_nodes(builder, memory, before="planner", name="first"))
+    builder.add_edge("planner", second)
+    graph = builder.compile(checkpointer=InMemorySaver())
+    for number in range(TURNS):
+        graph.invoke(question(number), thread())
+    held = graph.get_state(thread()).values
+    assert held["first"]["summary"]
+    assert held["second"]["summary"]
+    assert "was not kept" not in caplog.text
