@@ -270,11 +270,8 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         """Return whether the prompt writes the history that the chain was given as text."""
         if not isinstance(given, dict) or self._place not in self._prompt.input_variables:
             return False
-        return (
-            self._place not in self._message_variables()
-            and bool(self._call.handed)
-            and (given.get(self._place) == self._call.handed)
-        )
+        is_text = self._place not in self._message_variables()
+        return is_text and given.get(self._place) == self._call.handed
 
     def _message_variables(self) -> set[str]:
         parts = getattr(self._prompt, "messages", ())
@@ -285,9 +282,10 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         call = self._call
         memory = call.session.memory
         count = memory.engine.counter_of(memory.budget).message
-        # The new input is in the prompt's text.
-        rest = sum(map(count, bare.to_messages())) - sum(map(count, call.messages))
-        overhead = call.request.options.get("overhead_tokens", 0) + max(0, rest)
+        rest = sum(map(count, bare.to_messages()))
+        if self._is_history:  # the new input is in the prompt's text
+            rest = max(0, rest - sum(map(count, call.messages)))
+        overhead = call.request.options.get("overhead_tokens", 0) + rest
         options: RequestOptions = {**call.request.options, "overhead_tokens": overhead}
         request = replace(call.request, options=options, instruction=None, is_sent=True)
         call.fitted.append(request)
@@ -295,7 +293,7 @@ class FittedPrompt(Runnable[Any, PromptValue]):
 
     def _with_text(self, given: dict[str, Any], result: TurnResult) -> dict[str, Any]:
         self._call.results.append(result)
-        new = {message.id for message in self._call.messages}
+        new = {message.id for message in self._call.messages} if self._is_history else set()
         history = [message for message in result.view.messages if message.id not in new]
         return {**given, self._place: HistoryText(history)}
 

@@ -288,10 +288,21 @@ async def test_a_history_that_a_prompt_writes_as_text_fits(store, prompt, *, is_
         given = {"input": f"Question {number}? " + "why " * 40}
         await chain.ainvoke(given, session()) if is_async else chain.invoke(given, session())
     check(model, memory, count=20)
+    assert model.requests[0][0].text.startswith("History: \nNow: Question 0?")
     last = model.requests[-1][0].text
     assert f"\nHuman: {'Question 18? ' + 'why ' * 40}\nAI: an answer" in last
     assert last.endswith("Now: Question 19? " + "why " * 40)
     assert store.count("s") == 40
+
+
+def test_an_input_that_a_prompt_writes_as_text_has_its_history_in_front(store):
+    model = recorder()
+    prompt = ChatPromptTemplate([("human", "Answer.\n{input}")])
+    chain = with_token_memory(prompt | model, memory_of(), store, input_messages_key="input")
+    for said in "ab":
+        chain.invoke({"input": said}, session())
+    assert model.requests[0][0].text == "Answer.\nHuman: a"
+    assert model.requests[1][0].text == f"Answer.\nHuman: a\nAI: {'an answer ' * 10}\nHuman: b"
 
 
 def masked(messages):
