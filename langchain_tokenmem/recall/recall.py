@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 from tqdm import tqdm
 
 from langchain_tokenmem.background import Closeable, in_thread
-from langchain_tokenmem.core.argument_checks import checked_choice
+from langchain_tokenmem.core.argument_checks import checked, checked_choice
 from langchain_tokenmem.core.search_units import Change, Hit, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError, StoreError
 from langchain_tokenmem.recall.analysis import TextAnalyser
@@ -187,8 +187,12 @@ class Recall(Closeable):
             ScopeError: Without a session id, or a user id for the user's scope, and when the
                 session belongs to another user.
             RecallError: When the store cannot answer, or `count_tokens` raises.
-            ConfigurationError: When `k` is not a whole number, or `after` or `before` not a time.
+            ConfigurationError: When an argument has a wrong type, or `after` or `before` is not a
+                time.
         """
+        checked(query, str, "query", 'recall.search("What did we decide?", session_id="s1")')
+        mapping: Any = Mapping
+        checked(filter or {}, mapping, "filter", 'recall.search(..., filter={"kind": "manual"})')
         where = scope_of(session_id, user_id, scope or (self.scope if user_id else "session"))
         timed = replace(where, after=time_of(after, "after"), before=time_of(before, "before"))
         options = SearchOptions(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -59,6 +59,9 @@ QUESTION_SECONDS = 10.0
 
 _LOOKED_UP = 64
 """Best units by words whose vectors are looked up if they are not among the nearest."""
+
+_LOOKED_UP_SHARE = 10
+"""Vectors are looked up one by one if they are at most one in so many: reading all is faster."""
 
 _PAGE = 2_000
 """Vectors per read, so that memory stays bounded: 12 MB at 1,536 dimensions."""
@@ -215,9 +218,7 @@ class VectorIndex:
             return []
         key = collection.key
         if allowed is not None:
-            units = reader.vector_units(key)
-            parts = (units[at : at + _PAGE] for at in range(0, len(units), _PAGE))
-            pages = (reader.vectors(key, allowed(part)) for part in parts)
+            pages = _allowed_pages(reader, key, allowed)
             return nearest(pages, question.vector, k or DEPTH)
         is_small = reader.count_vectors(key, self._exact_most + 1) <= self._exact_most
         if self._place is None or is_small:
@@ -341,6 +342,22 @@ class VectorIndex:
         if self._place is not None:
             self._place.close()
         self._worker.start()
+
+
+def _allowed_pages(
+    reader: IndexReader, key: str, allowed: Allowed
+) -> Iterator[Mapping[int, bytes]]:
+    """Yield the vectors that a search may find: few are looked up, many read with the others."""
+    units = reader.vector_units(key)
+    parts = [units[at : at + _PAGE] for at in range(0, len(units), _PAGE)]
+    kept = [unit for part in parts for unit in allowed(part)]
+    if len(kept) <= len(units) // _LOOKED_UP_SHARE:
+        for at in range(0, len(kept), _PAGE):
+            yield reader.vectors(key, kept[at : at + _PAGE])
+        return
+    wanted = frozenset(kept)
+    for page in reader.vector_pages(key, _PAGE):
+        yield {unit: vector for unit, vector in page.items() if unit in wanted}
 
 
 def nearest(

@@ -275,6 +275,12 @@ def test_the_latest_or_the_first_comes_first_where_the_question_asks_for_it(
     assert said(recall.search(question, session_id="s"))[0] == first
 
 
+@pytest.mark.parametrize("wrong", [{"query": None}, {"query": "x", "filter": "kind"}])
+def test_an_argument_of_a_wrong_type_is_a_clear_error(recall, wrong):
+    with pytest.raises(ConfigurationError, match=r"query is None|filter is a str"):
+        recall.search(**wrong, session_id="s")
+
+
 LUNCHES = 60
 
 
