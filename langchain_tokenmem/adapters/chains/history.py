@@ -86,6 +86,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
             }
         )
         self._frozen: View | None = None
+        self._cleared: dict[str | None, tuple[BaseMessage, BaseMessage]] = {}
         self._reads: deque[datetime] = deque(maxlen=2)
 
     def __repr__(self) -> str:
@@ -120,10 +121,16 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
     aadd_messages = in_thread(add_messages)
 
     def _without_view_forms(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
-        """Return messages with a mark on those in the view's form: they are not edits."""
+        """Return messages with a mark on those in the view's form: they are not edits.
+
+        Those of a view before `clear` get their own words back.
+        """
         given = as_messages(messages)
         if self._frozen is None:
-            return given
+            return [
+                own[1] if (own := self._cleared.get(message.id)) and own[0] == message else message
+                for message in given
+            ]
         shown = {message.id: message for message in self._frozen.messages if message.id}
         return [
             marked(message, cut=True)
@@ -146,8 +153,14 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
 
     def clear(self) -> None:
         """Delete the messages and the state of this session."""
+        name, user = self._session.session_id, self._session.user_id
+        store = self._session.store
+        if self._frozen is not None:
+            shown = {message.id: message for message in self._frozen.messages}
+            held = map(with_time, store.rows(name, user_id=user))
+            self._cleared = {own.id: (shown[own.id], own) for own in held if own.id in shown}
         self._frozen = None
-        self._session.store.clear(self._session.session_id, user_id=self._session.user_id)
+        store.clear(name, user_id=user)
 
     aclear = in_thread(clear)
 

@@ -55,6 +55,19 @@ def test_the_view_is_frozen_until_the_next_write(history, another):
     assert history.messages == history.full_history() == []
 
 
+def test_what_is_put_back_after_a_clear_has_its_own_words(history):
+    """LangChain's way to trim a history: clear it, and add its newest messages again."""
+    history.add_messages(turns(40))
+    history.pin("Answer in French.")
+    own, shown = history.full_history(), history.messages
+    assert FENCE in str(shown)
+    history.clear()
+    history.add_messages(shown)
+    by_id = {message.id: message.content for message in own}
+    assert [m.content for m in history.full_history()] == [by_id[m.id] for m in shown]
+    assert "Answer in French." not in str(history.messages)
+
+
 def test_overhead_and_tools_are_counted(history, another, memory):
     history.add_messages([HumanMessage("hi")])
     tools = [{"name": "search", "description": "finds things"}]
