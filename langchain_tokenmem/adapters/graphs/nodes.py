@@ -194,12 +194,6 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         if self._archive is None:
             return ()
         run = Run.of(config, shared_threads=self._shared_threads)
-        hides = getattr(run.saver, "hides_removed", False)
-        if self._prune and hides and run.saver.store is self._archive:
-            raise ConfigurationError(
-                'prune=True moves messages into a store in which on_remove="hide" hides them: give '
-                'the archive another store, or the saver on_remove="keep".'
-            )
         before_store = self.memory.before_store
         messages, state = thread.messages, result.state
         found = archive_covered(self._archive, run, before_store, messages, state)
@@ -363,8 +357,7 @@ class CompactNode(TurnNode):
         keywords: Those of `MemoryNode`.
 
     Raises:
-        ConfigurationError: When `prune` is given without an archive, or with one in the store of a
-            saver that hides removed messages (at the call).
+        ConfigurationError: When `prune` is given without an archive.
 
     Example:
         >>> from langchain_core.messages import HumanMessage

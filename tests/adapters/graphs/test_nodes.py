@@ -22,7 +22,6 @@ from langchain_tokenmem import (
     RecallNode,
     SummarizeNode,
     TokenMemory,
-    TokenMemorySaver,
     memory_input,
     memory_nodes,
 )
@@ -267,13 +266,6 @@ def test_what_the_archive_does_not_give_back_stays(store, monkeypatch):
     removed = node.invoke(given, thread())["messages"]
     assert {m.type for m in removed} == {"remove"}
     assert {m.id for m in removed} < {m.id for m in store.messages("t")}
-
-
-def test_pruning_into_a_store_that_hides_what_is_removed_is_refused(store):
-    saver = TokenMemorySaver(store, on_remove="hide")
-    _, graph = graph_with(memory_of(), saver, split=True, archive=store, prune=True)
-    with pytest.raises(ConfigurationError, match="on_remove"):
-        graph.invoke(question(1), thread())
 
 
 def test_pruning_asks_for_an_archive_and_a_thread(store):
