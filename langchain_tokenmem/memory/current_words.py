@@ -240,18 +240,22 @@ def _changed_ids(state: MemoryState, messages: Sequence[BaseMessage], *, hides: 
 
 
 def _carries(entry: SummaryEntry, span: Sequence[BaseMessage], gone: Collection[str]) -> bool:
-    """Return whether an entry repeats what is gone from earlier ones, and its own messages lack.
+    """Return whether an entry repeats what an edit removed from earlier messages.
 
     A model that wrote it had the earlier entries as context.
 
     Args:
         entry: The entry.
-        span: Its messages.
-        gone: Identifiers of earlier entries that were rewritten.
+        span: Its messages; without all of them it stays.
+        gone: Identifiers that earlier entries had and their messages no longer have.
     """
-    repeated = identifiers_in(entry["text"]).intersection(gone)
-    text = "\n".join(map(message_text, span)) if repeated else ""
-    return any(one not in text for one in repeated)
+    return bool(gone) and is_whole(entry, span) and not _lacking(entry, span).isdisjoint(gone)
+
+
+def _lacking(entry: SummaryEntry, span: Sequence[BaseMessage]) -> set[str]:
+    """Return the identifiers of an entry that its messages do not have."""
+    text = "\n".join(map(message_text, span))
+    return {one for one in identifiers_in(entry["text"]) if one not in text}
 
 
 @dataclass(frozen=True)
@@ -291,10 +295,9 @@ class _Correction:
                 entries.append(current)
                 continue
             rewritten.update(entry["last_ids"], (message.id or "" for message in span))
-            gone |= identifiers_in(entry["text"])
+            gone |= _lacking(entry, span)
             if span:
                 entries.append(self._written_again(entry, span, entries))
-                gone -= identifiers_in(entries[-1]["text"])
         if rewritten:
             logger.info(
                 "Covered messages were edited or removed; their entries were written again."

@@ -179,7 +179,9 @@ class TextAnalyser:
         Stop-words, words such as "latest" or "3 weeks ago", and pairs of Chinese or Japanese
         letters that are only grammar are left out, unless the question consists of nothing else.
         """
-        found = dict.fromkeys(self.terms(_with_dates(text, datetime.now(UTC).date())))
+        is_about_more = bool(self.terms(_DISTANCES.sub(" ", text)))
+        dated = _with_dates(text, datetime.now(UTC).date()) if is_about_more else text
+        found = dict.fromkeys(self.terms(dated))
         words = [term for term in found if term not in self._stop_words]
         about = [term for term in words if not (is_function_pair(term) or term in _ORDERING)]
         return about or words or list(found)
@@ -335,7 +337,7 @@ _DISTANCES = re.compile(
     r"\b(?:(?P<day>today|yesterday)|(?P<word>this|last|past) (?P<unit>week|month|year)"
     rf"|last (?P<weekday>{'|'.join(_WEEKDAYS)})"
     rf"|(?P<count>\d{{1,3}}|{'|'.join(_COUNTS)}) (?P<units>day|week|month|year)s? ago)\b",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 _DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
 
@@ -379,6 +381,8 @@ def _with_dates(question: str, today: date) -> str:
     """
 
     def dated(match: re.Match[str]) -> str:
+        if match.start() and match[0][0].isupper():  # a title
+            return match[0]
         (span,) = _spans(match[0], today)
         day = span.first
         return f"{day.day} {MONTHS[day.month - 1]}" if day == span.last else " "

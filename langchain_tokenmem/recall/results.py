@@ -141,6 +141,8 @@ class ResultSelection:
         there = self._reader.filter_units(units, options.among, options.exclude)
         if not options.metadata:
             return there
+        if not options.metadata.keys() <= {"role", "name"}:
+            there = self._reader.of_documents(there)  # a message has no other metadata
         sources = self._reader.sources(there)
         found = {unit: sources.get(unpack_unit(unit)[:2]) for unit in there}
         return [unit for unit, one in found.items() if one and _has(one, options.metadata)]

@@ -223,6 +223,12 @@ class IndexReader(VectorsReader):
         }
         return [unit for unit in units if _place(unit) in found]
 
+    def of_documents(self, units: Sequence[int]) -> list[int]:
+        """Return the units of documents, not those of messages."""
+        numbers = {session for session, _ in map(_place, units)}
+        talks = {one.id for one in self._sessions((n, 0) for n in numbers) if one.kind == MESSAGES}
+        return [unit for unit in units if _place(unit)[0] not in talks]
+
     def _sessions(self, places: Iterable[tuple[int, int]]) -> list[Session]:
         """Return the sessions of places, in order; each is read once."""
         wanted = sorted({number for number, _ in places})

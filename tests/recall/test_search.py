@@ -281,6 +281,20 @@ def test_an_argument_of_a_wrong_type_is_a_clear_error(recall, wrong):
         recall.search(**wrong, session_id="s")
 
 
+@pytest.mark.parametrize(
+    "question", ["yesterday", "Who sang 'Yesterday'?", "3 weeks ago", "this year"]
+)
+def test_words_of_time_alone_are_found_as_words(store, recall, question):
+    filled(store, "s", "We saw the film yesterday.", "That was 3 weeks ago, this year.")
+    wanted = "film" if "yesterday" in question.lower() else "That was"
+    assert wanted in recall.search(question, session_id="s")[0].text
+
+
+def test_letters_that_fold_to_those_of_a_weekday_are_no_error(store, recall):
+    filled(store, "s", "We saw the film.")
+    assert isinstance(recall.search("the film la\u017ft \u017funday", session_id="s"), list)
+
+
 LUNCHES = 60
 
 

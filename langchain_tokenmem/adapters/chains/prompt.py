@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -22,11 +22,12 @@ from pydantic import BaseModel
 
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import as_messages
-from langchain_tokenmem.core.inserted_text import merged_system
+from langchain_tokenmem.core.inserted_text import PINS_FENCE, merged_system
 from langchain_tokenmem.core.messages import marked, marks_of, role_of
 from langchain_tokenmem.core.request_options import RequestOptions
-from langchain_tokenmem.core.view import messages_to_send
+from langchain_tokenmem.core.view import View, messages_to_send
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.state import MemoryState, new_state
 from langchain_tokenmem.turns.conversation import TurnRequest, TurnResult
 from langchain_tokenmem.turns.overflow import is_overflow, tighter_request
 from langchain_tokenmem.turns.stored_session import StoredSession
@@ -95,7 +96,8 @@ class MessageKeys:
             return output
         if self.output in output:
             return output[self.output]
-        is_input = "output" not in output and not {self.input, self.history}.isdisjoint(output)
+        is_input = len(output) > 1 and not {self.input, self.history}.isdisjoint(output)
+        is_input = is_input and "output" not in output
         if self.output or is_input:
             raise ConfigurationError(
                 f"Which part of the chain's output is the answer? It has the keys "
@@ -184,7 +186,7 @@ class ModelErrors(BaseCallbackHandler):
 
 
 class HistoryText(list[BaseMessage]):
-    """A history that a prompt writes as text: a line for each message, as LangChain writes it."""
+    """A history that a prompt may write as text, a line for each message, as LangChain does."""
 
     def __str__(self) -> str:
         return get_buffer_string(self)
@@ -193,8 +195,8 @@ class HistoryText(list[BaseMessage]):
 class FittedPrompt(Runnable[Any, PromptValue]):
     """A prompt whose history is fitted to what the rest of the prompt leaves.
 
-    A history that earlier steps of the chain have changed, masked or trimmed, stays as they
-    returned it; what of it does not fit is left out.
+    A history that earlier steps of the chain have changed, masked or trimmed, is sent as they
+    returned it; if the request would exceed the limit, its oldest messages are left out.
     """
 
     def __init__(
@@ -207,8 +209,14 @@ class FittedPrompt(Runnable[Any, PromptValue]):
     ) -> None:
         self._prompt = prompt
         self._call = call
-        self._place = place
         self._is_history = is_history
+        names = prompt.input_variables
+        # A prompt with one variable may get its value without the name.
+        self._place = names[0] if not place and len(names) == 1 else place
+        parts = getattr(prompt, "messages", ())
+        as_messages = {p.variable_name for p in parts if isinstance(p, MessagesPlaceholder)}
+        self._is_text = self._place in names and self._place not in as_messages
+        self._is_messages = self._place in as_messages
 
     def invoke(
         self,
@@ -217,17 +225,16 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         **kwargs: Any,
     ) -> PromptValue:
         """Render the prompt around the view."""
-        if self._is_text_in(input):
-            bare = self._prompt.invoke({**input, self._place: HistoryText()}, config, **kwargs)
+        given = self._named(input)
+        if self._is_unchanged_text(given):
+            bare = self._prompt.invoke({**given, self._place: HistoryText()}, config, **kwargs)
             fitted = take_turn(self._call.session, self._request_around(bare))
-            return self._prompt.invoke(self._with_text(input, fitted), config, **kwargs)
-        given, ids = self._with_known_history(input)
+            return self._prompt.invoke(self._with_text(given, fitted), config, **kwargs)
         value = self._prompt.invoke(given, config, **kwargs)
-        found = self._history_in(value.to_messages(), ids)
+        found = self._history_in(value.to_messages(), self._ids_in(given))
         if found is None:
-            return value
-        changed = self._as_changed(found)
-        return self._value_of(changed or take_turn(self._call.session, found.request), found)
+            return self._within_limit(value)
+        return self._value_of(take_turn(self._call.session, found.request), found)
 
     async def ainvoke(
         self,
@@ -236,52 +243,57 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         **kwargs: Any,
     ) -> PromptValue:
         """Render the prompt around the view, without blocking the event loop."""
-        if self._is_text_in(input):
-            without = {**input, self._place: HistoryText()}
+        given = self._named(input)
+        if self._is_unchanged_text(given):
+            without = {**given, self._place: HistoryText()}
             bare = await self._prompt.ainvoke(without, config, **kwargs)
             fitted = await atake_turn(self._call.session, self._request_around(bare))
-            return await self._prompt.ainvoke(self._with_text(input, fitted), config, **kwargs)
-        given, ids = self._with_known_history(input)
+            return await self._prompt.ainvoke(self._with_text(given, fitted), config, **kwargs)
         value = await self._prompt.ainvoke(given, config, **kwargs)
-        found = self._history_in(value.to_messages(), ids)
+        found = self._history_in(value.to_messages(), self._ids_in(given))
         if found is None:
-            return value
-        changed = await in_own_thread(self._as_changed, found)
-        fitted = changed or await atake_turn(self._call.session, found.request)
-        return self._value_of(fitted, found)
+            return await in_own_thread(self._within_limit, value)
+        fitted = await atake_turn(self._call.session, found.request)
+        return await in_own_thread(self._value_of, fitted, found)
 
-    def _with_known_history(self, given: Any) -> tuple[Any, set[str | None]]:
-        """Return the prompt's input with ids in its history, and the ids.
+    def _named(self, given: Any) -> Any:
+        """Return the prompt's input with ids in its history; an empty one has a mark in its place.
 
-        An empty history is marked, so that its place is found.
+        A prompt that writes the history as text gets lines.
         """
-        ids = {message.id for message in self._call.handed}
-        value = given.get(self._place) if isinstance(given, dict) else given
-        is_there = not isinstance(given, dict) or self._place in self._message_variables()
-        if not is_there or not isinstance(value, list):
-            return given, ids
-        if not all(isinstance(message, BaseMessage) for message in value):
-            return given, ids
-        named = [*map(ensure_id, value)] or [_HISTORY_MARK]
-        ids = ids | {message.id for message in named}
-        return ({**given, self._place: named} if isinstance(given, dict) else named), ids
+        named = given if isinstance(given, dict) else {self._place: given}
+        value = named.get(self._place)
+        if not (self._is_text or self._is_messages) or not isinstance(value, list | tuple):
+            return given
+        messages = [*value]
+        if not all(isinstance(message, BaseMessage) for message in messages):
+            with suppress(ConfigurationError):  # other data than messages
+                messages = [*as_messages(messages)]
+        if not all(isinstance(message, BaseMessage) for message in messages):
+            return given
+        messages = [*map(ensure_id, messages)]
+        if self._is_messages:
+            messages = messages or [_HISTORY_MARK]
+        return {**named, self._place: HistoryText(messages)}
 
-    def _is_text_in(self, given: Any) -> bool:
-        """Return whether the prompt writes the history that the chain was given as text."""
-        if not isinstance(given, dict) or self._place not in self._prompt.input_variables:
-            return False
-        is_text = self._place not in self._message_variables()
-        return is_text and given.get(self._place) == self._call.handed
+    def _ids_in(self, given: Any) -> set[str | None]:
+        """Return the ids of the history that the chain was handed, and of that of the prompt."""
+        value = given.get(self._place) if isinstance(given, dict) else ()
+        named = value if isinstance(value, HistoryText) else ()
+        return {message.id for message in (*self._call.handed, *named)}
 
-    def _message_variables(self) -> set[str]:
-        parts = getattr(self._prompt, "messages", ())
-        return {part.variable_name for part in parts if isinstance(part, MessagesPlaceholder)}
+    def _is_unchanged_text(self, given: Any) -> bool:
+        """Return whether the prompt writes the history as text that the chain was handed."""
+        return (
+            self._is_text
+            and isinstance(given, dict)
+            and given.get(self._place) == self._call.handed
+        )
 
     def _request_around(self, bare: PromptValue) -> TurnRequest:
         """Return the request of a history that is written as text, from the prompt without it."""
         call = self._call
-        memory = call.session.memory
-        count = memory.engine.counter_of(memory.budget).message
+        count = self._count
         rest = sum(map(count, bare.to_messages()))
         if self._is_history:  # the new input is in the prompt's text
             rest = max(0, rest - sum(map(count, call.messages)))
@@ -291,11 +303,27 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         call.fitted.append(request)
         return request
 
+    @property
+    def _count(self) -> Callable[[BaseMessage], int]:
+        memory = self._call.session.memory
+        return memory.engine.counter_of(memory.budget).message
+
     def _with_text(self, given: dict[str, Any], result: TurnResult) -> dict[str, Any]:
         self._call.results.append(result)
         new = {message.id for message in self._call.messages} if self._is_history else set()
         history = [message for message in result.view.messages if message.id not in new]
         return {**given, self._place: HistoryText(history)}
+
+    def _within_limit(self, value: PromptValue) -> PromptValue:
+        """Return a prompt in which no history is found, with less of it if it is over the limit."""
+        messages, options = value.to_messages(), self._call.request.options
+        usage = self._call.results[-1].view.usage
+        around = options.get("overhead_tokens", 0) + usage.parts["tools"]
+        if self._call.session.memory.count(messages).tokens + around <= usage.max_tokens:
+            return value
+        view = self._call.session.configured().memory.view(messages, **options)
+        self._call.results.append(replace(self._call.results[-1], view=view))
+        return ChatPromptValue(messages=view.messages)
 
     def _history_in(self, rendered: Sequence[BaseMessage], ids: set[str | None]) -> _Found | None:
         """Return the history in a rendered prompt and what surrounds it; None without a history.
@@ -313,10 +341,8 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         incoming = (
             _as_stored(after, call.messages) if self._is_history else [*call.messages, *after]
         )
-        memory = call.session.memory
-        count = memory.engine.counter_of(memory.budget).message
         options = call.request.options
-        overhead = options.get("overhead_tokens", 0) + sum(map(count, examples))
+        overhead = options.get("overhead_tokens", 0) + sum(map(self._count, examples))
         system = merged_system([m for m in before if role_of(m) == "system"])
         fitted: RequestOptions = {
             **options,
@@ -328,19 +354,12 @@ class FittedPrompt(Runnable[Any, PromptValue]):
             call.request, incoming=incoming, options=fitted, instruction=None, is_sent=True
         )
         call.fitted.append(request)
-        history = [message for message in rendered if message.id in ids - {_HISTORY_MARK.id}]
-        return _Found(request, history, examples, after)
-
-    def _as_changed(self, found: _Found) -> TurnResult | None:
-        """Return a turn with the history as earlier steps changed it; None if it is unchanged."""
-        if found.history == self._call.handed:
-            return None
-        new = found.request.incoming if self._is_history else found.after
-        memory, newest = self._call.session.configured().memory, self._call.results[-1]
-        view = memory.view([*found.history, *new], **found.request.options)
-        return TurnResult(newest.state, view, changed=False)
+        span = [*rendered[places[0] : places[-1] + 1]]
+        return _Found(request, [m for m in span if m.id != _HISTORY_MARK.id], examples, after)
 
     def _value_of(self, result: TurnResult, found: _Found) -> PromptValue:
+        if found.history != self._call.handed:
+            result = replace(result, view=self._changed_view(found, result.state))
         view = result.view
         if not found.examples:
             messages_to_send(view, f"Session {self._call.session.session_id!r}")
@@ -348,6 +367,23 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         front = [message for message in view.messages if role_of(message) == "system"]
         body = view.messages[len(front) :]
         return ChatPromptValue(messages=[*front, *found.examples, *body])
+
+    def _changed_view(self, found: _Found, state: MemoryState) -> View:
+        """Return the view of a history that earlier steps of the chain have changed.
+
+        The new messages get what was recalled for them, and the request its pins, if the history
+        does not have them any more.
+        """
+        new = [*found.request.incoming] if self._is_history else found.after
+        ids = {message.id for message in new}
+        has_pins = any(PINS_FENCE in message.text for message in found.history)
+        shown: MemoryState = {
+            **new_state(),
+            "pins": [] if has_pins else state.get("pins", []),
+            "blocks": {key: block for key, block in state["blocks"].items() if key in ids},
+        }
+        memory = self._call.session.configured().memory
+        return memory.view([*found.history, *new], shown, **found.request.options)
 
 
 @dataclass(frozen=True)

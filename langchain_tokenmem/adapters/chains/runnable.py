@@ -86,7 +86,8 @@ def with_token_memory(
     If the chain has a prompt, the budget is applied to its result: system text, examples, history,
     the new input and the tools bound to the model are one request. Otherwise history and input are
     counted, and `overhead_tokens` reserves the rest. A history that a step before the prompt masks
-    or trims is sent like that.
+    or trims is sent like that. A request that the chain's last model refuses as too long is made
+    smaller, and the chain runs once more.
 
     Each call names its session in `config["configurable"]`: `session_id` (required), `user_id`,
     `token_budget` (a `TokenBudget` for this call, a window or a dict of fields), and `memory_mode`
@@ -303,7 +304,10 @@ class _ChainTurns:
         chain = replace_prompts(self.chain, fitted)
         call.results.append(result)
         chain = replace_model(chain, called) or chain
-        answer = _AnswerStore(call, self.keys)
+        keys = self.keys
+        if isinstance(value, dict):
+            keys = replace(keys, input=keys.of_input(value))
+        answer = _AnswerStore(call, keys)
         whole: Runnable[Any, Any] = RunnableSequence(
             RunnableLambda(lambda _value: given, name="history"),
             chain.bind(**kwargs) if kwargs else chain,

@@ -219,10 +219,13 @@ def stamp_of(messages: Sequence[BaseMessage], state: MemoryState | None) -> str:
 def _is_of_the_run(messages: Sequence[BaseMessage], key: str) -> bool:
     """Return whether messages are of the running graph's conversation, as those of `Send` are not.
 
-    So are those of a run whose messages are unknown.
+    So are those of a run whose messages are unknown, and copies without ids.
     """
-    ids = {message.id for message in state_in_run(key) or ()}
-    return not ids or not messages or any(message.id in ids for message in reversed(messages))
+    held = state_in_run(key)
+    if not held or not messages:
+        return True
+    ids, texts = {message.id for message in held}, {message.text for message in held}
+    return any(m.id in ids if m.id else m.text in texts for m in reversed(messages))
 
 
 def memory_input(

@@ -20,7 +20,13 @@ from langchain_core.runnables import (
 )
 from langchain_core.runnables.utils import ConfigurableFieldSpec
 
-from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore, with_token_memory
+from langchain_tokenmem import (
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TranscriptStore,
+    with_token_memory,
+)
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError, ScopeError
 from langchain_tokenmem.types import RequestRules
 from tests.adapters.integrations import session, texts, turns
@@ -124,6 +130,17 @@ def test_any_shape_of_output(store, answer, stored):
     chain = with_token_memory(RunnableLambda(lambda _messages: answer), memory_of(), store)
     assert chain.invoke("hi", session()) == answer
     assert texts(store.messages("s")) == ["hi", stored]
+
+
+def test_an_answer_under_the_key_of_the_input_is_stored(store):
+    def answered(_given):
+        return {"messages": [AIMessage("said")]}
+
+    chain = with_token_memory(
+        RunnableLambda(answered), memory_of(), store, input_messages_key="messages"
+    )
+    chain.invoke({"messages": "hi"}, session())
+    assert texts(store.messages("s")) == ["hi", "said"]
 
 
 @pytest.mark.parametrize("key", [None, "anwser"])
@@ -324,6 +341,50 @@ async def test_a_history_that_a_step_has_changed_is_sent_as_changed_and_fits(sto
     assert "Card ****, 38?" in str(model.requests[-1])
     assert "conversation_summary" in str(model.requests[-1])
     assert texts(store.messages("s"))[0].startswith("Card 4711")
+
+
+def as_pairs(messages):
+    return [(message.type, message.text) for message in messages]
+
+
+def as_fresh(messages):
+    return [type(message)(message.text) for message in messages]
+
+
+def as_lines(messages):
+    return "\n".join(f"{message.type}: {message.text}" for message in messages)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("name", "change", "prompt"),
+    [
+        ("history", as_pairs, PROMPT.partial(who="a clerk")),
+        ("history", as_lines, ChatPromptTemplate([("human", AS_TEXT)])),
+        ("talk", as_fresh, ChatPromptTemplate([MessagesPlaceholder("talk"), ("human", "{input}")])),
+        ("talk", as_fresh, ChatPromptTemplate([("human", "{talk}\nNow: {input}")])),
+    ],
+)
+async def test_whatever_a_step_makes_of_the_history_fits(store, name, change, prompt, *, is_async):
+    model, memory = recorder(), memory_of()
+    step = RunnablePassthrough.assign(**{name: itemgetter("history") | RunnableLambda(change)})
+    chain = with_token_memory(step | prompt | model, memory, store, **KEYS)
+    for number in range(40):
+        given = {"input": f"Question {number}? " + "why " * 40}
+        await chain.ainvoke(given, session()) if is_async else chain.invoke(given, session())
+    check(model, memory, count=40)
+    assert "Question 39?" in str(model.requests[-1])
+
+
+def test_a_history_that_is_trimmed_keeps_the_pins(store):
+    model, memory = recorder(), memory_of()
+    TokenMemoryChatHistory("s", memory=memory, store=store).pin("Answer in French.")
+    newest = MessagesPlaceholder("history", n_messages=2)
+    prompt = ChatPromptTemplate([("system", "Be brief."), newest, ("human", "{input}")])
+    chain = with_token_memory(prompt | model, memory, store, **KEYS)
+    for said in "abcd":
+        chain.invoke({"input": said}, session())
+    assert [str(request).count("Answer in French.") for request in model.requests] == [1] * 4
 
 
 def test_a_placeholder_that_takes_the_newest_messages_only_does(store):

@@ -88,6 +88,24 @@ def test_a_worker_with_messages_of_its_own_gets_no_summary_of_the_conversation()
     assert [words_of(request) for request in seen] == [["Grade this essay."]] * TURNS
 
 
+@pytest.mark.parametrize("keeps_ids", [True, False])
+def test_a_node_that_copies_the_conversation_still_has_its_summary(keeps_ids):
+    memory, seen = memory_of(), []
+
+    def call(state):
+        copies = [m.model_copy(update={} if keeps_ids else {"id": None}) for m in state["messages"]]
+        seen.append(memory_input({"messages": copies}, memory))
+        return {"messages": [AIMessage("ok " * 100)]}
+
+    builder = StateGraph(MemoryMessagesState)
+    builder.add_node("model", call)
+    builder.add_edge(START, memory_nodes(builder, memory))
+    graph = builder.compile(checkpointer=InMemorySaver())
+    for number in range(TURNS):
+        graph.invoke(question(number), thread())
+    assert "conversation_summary" in str(seen[-1])
+
+
 @pytest.mark.slow
 def test_every_compaction_and_summary_is_an_event_of_the_custom_stream():
     _, graph = graph_with(memory_of(4_000))
