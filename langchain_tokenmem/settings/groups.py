@@ -256,7 +256,7 @@ class ModeSettings(MadeSettings):
     share: float | None = Field(default=None, examples=[0.8])
     """Part of `shares.notes` for the mode's notes."""
     prefix_max_stale_turns: int = 3
-    """Turns for which an unchanged section is shown."""
+    """Turns for which a section is shown after its last change."""
     system_text: str = Field(default="", examples=["Be brief."])
     """Text appended to the system text."""
     summary_sections: list[str] | None = Field(default=None, examples=[["Decisions", "State"]])
@@ -431,7 +431,8 @@ class MiddlewareSettings(SettingsGroup):
     @field_validator("limit_output", mode="before")
     @classmethod
     def _as_true(cls, value: Any) -> Any:
-        return True if isinstance(value, str) and value.lower() == "true" else value
+        words = {"true": True, "false": None}
+        return words.get(value.lower(), value) if isinstance(value, str) else value or None
 
 
 class MemorySettings(SettingsGroup):

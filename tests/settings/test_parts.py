@@ -10,6 +10,7 @@ from langchain_core.language_models import FakeListChatModel
 
 from langchain_tokenmem import TokenBudget, TokenMemoryChatHistory, TokenMemorySettings
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.settings.groups import MiddlewareSettings
 
 STORE = {"store": "sqlite://"}
 
@@ -85,3 +86,8 @@ def test_a_mode_of_ones_own_and_a_changed_one():
         TokenMemorySettings(mode={"name": "code", "recall_k": 7}).memory().engine.annotations.mode
     )
     assert (changed.name, changed.recall_k, changed.window) == ("code", 7, 30)
+
+
+@pytest.mark.parametrize(("given", "meant"), [("false", None), (False, None), ("True", True)])
+def test_limit_output_is_off_or_on_by_a_word_too(given, meant):
+    assert MiddlewareSettings(limit_output=given).limit_output is meant

@@ -193,7 +193,7 @@ class HistoryText(list[BaseMessage]):
 
 
 class FittedPrompt(Runnable[Any, PromptValue]):
-    """A prompt whose history is fitted to what the rest of the prompt leaves.
+    """A prompt with a history that fits beside its other parts.
 
     A history that earlier steps of the chain have changed, masked or trimmed, is sent as they
     returned it; if the request would exceed the limit, its oldest messages are left out.
@@ -266,7 +266,7 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         if not (self._is_text or self._is_messages) or not isinstance(value, list | tuple):
             return given
         messages = [*value]
-        if not all(isinstance(message, BaseMessage) for message in messages):
+        if self._is_messages:
             with suppress(ConfigurationError):  # other data than messages
                 messages = [*as_messages(messages)]
         if not all(isinstance(message, BaseMessage) for message in messages):
@@ -293,10 +293,9 @@ class FittedPrompt(Runnable[Any, PromptValue]):
     def _request_around(self, bare: PromptValue) -> TurnRequest:
         """Return the request of a history that is written as text, from the prompt without it."""
         call = self._call
-        count = self._count
-        rest = sum(map(count, bare.to_messages()))
+        rest = sum(map(self._count, bare.to_messages()))
         if self._is_history:  # the new input is in the prompt's text
-            rest = max(0, rest - sum(map(count, call.messages)))
+            rest = max(0, rest - sum(map(self._count, call.messages)))
         overhead = call.request.options.get("overhead_tokens", 0) + rest
         options: RequestOptions = {**call.request.options, "overhead_tokens": overhead}
         request = replace(call.request, options=options, instruction=None, is_sent=True)

@@ -217,9 +217,9 @@ def stamp_of(messages: Sequence[BaseMessage], state: MemoryState | None) -> str:
 
 
 def _is_of_the_run(messages: Sequence[BaseMessage], key: str) -> bool:
-    """Return whether messages are of the running graph's conversation, as those of `Send` are not.
+    """Return whether messages belong to the running graph's conversation; a `Send`'s own do not.
 
-    So are those of a run whose messages are unknown, and copies without ids.
+    Copies without ids belong to it, and all messages do if the run's are unknown.
     """
     held = state_in_run(key)
     if not held or not messages:

@@ -130,7 +130,7 @@ LIMIT = 3_000
 
 
 def strict() -> Talker:
-    """Return a model whose window is smaller than that of the memory."""
+    """Return a model with a smaller window than the memory's."""
 
     def answer(request: list[BaseMessage]) -> AIMessage:
         if count_tokens_approximately(request) > LIMIT:
