@@ -57,6 +57,7 @@ Window = Annotated[
     typer.Option(
         "--window",
         "-w",
+        min=256,  # MIN_CONTEXT_WINDOW; importing it would take a second
         help="Context window in tokens, if neither the store nor the model gives it.",
     ),
 ]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import BaseMessage
+from sqlalchemy import Connection
 
 from langchain_tokenmem import Recall, TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.adapters.importing import (
@@ -34,7 +35,7 @@ from langchain_tokenmem.cli.transfer import SourceKind, SourceTables, TargetTabl
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.search_units import Hit
 from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR, is_subgraph_session
-from langchain_tokenmem.errors import ConfigurationError, ScopeError
+from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
 from langchain_tokenmem.state import MemoryState, load_state, new_state
 from langchain_tokenmem.storage.database_url import of_file, parsed
 from langchain_tokenmem.storage.import_sources import history_engine, tables_in
@@ -45,6 +46,7 @@ from langchain_tokenmem.storage.transcripts import TranscriptRow, read, visible
 _TITLE = 200
 """Characters of a title."""
 _TYPED_SEPARATOR = "\N{SYMBOL FOR UNIT SEPARATOR}"
+_DAMAGED = "(damaged: `tokenmem doctor` lists what is)"
 _PAGE = 500
 """Sessions that are counted in one transaction."""
 _FIRST = 8
@@ -61,7 +63,7 @@ class SessionFacts:
         messages: How many messages it has.
         tokens: Tokens of them all; exact for o200k_base.
         active_at: Time of its newest message in UTC, if known.
-        title: The beginning of its first human message.
+        title: The beginning of its first human message; `(damaged)` if a message cannot be read.
     """
 
     session: str
@@ -94,10 +96,8 @@ class StoredSessions:
             found = page_of_sessions(
                 connection, user_id=user, matching=matching, limit=limit + 1, offset=offset
             )
-            return [
-                _facts_of(one, visible(read(connection, one, one.first_seq)), counter)
-                for one in found[:limit]
-            ], len(found) <= limit
+            listed = [_facts_of(connection, one, counter) for one in found[:limit]]
+            return listed, len(found) <= limit
 
     def totals(self) -> dict[str, Any]:
         """Return counts of everything: numbers, and the time of the newest message."""
@@ -168,9 +168,11 @@ class StoredSessions:
                 yield one.checkpoint["channel_values"]
 
 
-def _facts_of(
-    session: Session, rows: Sequence[TranscriptRow], counter: ReferenceCounter
-) -> SessionFacts:
+def _facts_of(connection: Connection, session: Session, counter: ReferenceCounter) -> SessionFacts:
+    try:
+        rows = visible(read(connection, session, session.first_seq))
+    except CorruptStoreError:  # the other sessions can be read
+        return SessionFacts(session.name, session.user_id, session.count, 0, None, _DAMAGED)
     messages = [row.message for row in rows]
     when = max((row.created_at for row in rows if row.is_dated), default=None)
     tokens = counter.messages(messages)

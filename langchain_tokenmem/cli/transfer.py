@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 
 if TYPE_CHECKING:
     from langchain_tokenmem import TranscriptStore
@@ -52,7 +52,8 @@ def export_sessions(
 ) -> None:
     """Export whole sessions: messages with ids, times and edits, memory state and budget.
 
-    `tokenmem import` restores the same sessions from it.
+    `tokenmem import` restores the same sessions from it. A damaged session is left out and named,
+    and the exit code is 1.
     """
     from langchain_tokenmem import TranscriptStore
     from langchain_tokenmem.cli.stored_sessions import address_of, check_file, sqlite_file
@@ -62,38 +63,60 @@ def export_sessions(
         check_output(out, force=force, store=sqlite_file(store))
     with TranscriptStore(address_of(store), shared=True) as opened:
         names = session or opened.sessions(user_id=user)
-        written = _lines if form == "jsonl" else _readable
-        lines = (f"{line}\n" for line in written(opened, names, user))
+        damaged: list[str] = []
+        read = _readable_sessions(opened, names, user, damaged)
+        lines = (f"{line}\n" for line in (_lines(read) if form == "jsonl" else _indented(read)))
         if out is None:
             sys.stdout.writelines(lines)
-            return
-        unfinished = out.with_name(f".{out.name}.{os.getpid()}.part")
-        try:
-            with unfinished.open("x", encoding="utf-8", newline="\n") as file:
-                file.writelines(lines)
-            unfinished.replace(out)
-        finally:
-            unfinished.unlink(missing_ok=True)
-    Console().print(f"{many(len(names), 'session')} written: {out}", markup=False)
+        else:
+            unfinished = out.with_name(f".{out.name}.{os.getpid()}.part")
+            try:
+                with unfinished.open("x", encoding="utf-8", newline="\n") as file:
+                    file.writelines(lines)
+                unfinished.replace(out)
+            finally:
+                unfinished.unlink(missing_ok=True)
+            written = many(len(names) - len(damaged), "session")
+            Console().print(f"{written} written: {out}", markup=False)
+    for error in damaged:
+        Console(stderr=True).print(f"Left out: {error}", style="red", markup=False)
+    raise typer.Exit(int(bool(damaged)))
 
 
-def _lines(store: TranscriptStore, names: Sequence[str], user: str | None) -> Iterator[str]:
+def _readable_sessions(
+    store: TranscriptStore, names: Sequence[str], user: str | None, damaged: list[str]
+) -> Iterator[list[str]]:
+    """Yield the lines of each session; what is wrong with the others is added to `damaged`."""
     for name in names:
-        yield from store.export_session(name, user_id=user)
+        try:
+            lines = list(store.export_session(name, user_id=user))
+        except CorruptStoreError as error:
+            damaged.append(str(error))
+        else:
+            yield lines
 
 
-def _readable(store: TranscriptStore, names: Sequence[str], user: str | None) -> Iterator[str]:
+def _lines(exported: Iterator[list[str]]) -> Iterator[str]:
+    for lines in exported:
+        yield from lines
+
+
+def _indented(exported: Iterator[list[str]]) -> Iterator[str]:
     """Yield a list of sessions as indented JSON, each with its messages inside."""
+    text = ""
     yield "["
-    for number, name in enumerate(names, 1):
-        head, *rows = map(json.loads, store.export_session(name, user_id=user))
+    for lines in exported:
+        if text:
+            yield f"{text},"
+        head, *rows = map(json.loads, lines)
         whole = {**head, "messages": rows}
         text = json.dumps(whole, indent=2, ensure_ascii=False)
         try:
             text.encode()
         except UnicodeEncodeError:  # half of a surrogate pair
             text = json.dumps(whole, indent=2)
-        yield text + ("," if number < len(names) else "")
+    if text:
+        yield text
     yield "]"
 
 

@@ -405,16 +405,17 @@ def _spans(question: str, today: date) -> Iterator[NamedSpan]:
             middle, half = today - timedelta(count * days), timedelta(days // 2)
             yield NamedSpan(middle - half, middle + half)
         else:
-            unit = match["unit"].lower()
-            start = {
-                "week": today - timedelta(today.weekday()),
-                "month": today.replace(day=1),
-                "year": today.replace(month=1, day=1),
-            }[unit]
-            if match["word"].lower() == "this":
-                yield NamedSpan(start, today)
-            else:
-                yield NamedSpan(start - timedelta(_DAYS[unit] + (unit == "month")), start)
+            unit, is_this = match["unit"].lower(), match["word"].lower() == "this"
+            first = _first_of(unit, today)
+            last = first - timedelta(1)
+            yield NamedSpan(first, today) if is_this else NamedSpan(_first_of(unit, last), last)
+
+
+def _first_of(unit: str, day: date) -> date:
+    """Return the first day of a day's week, month or year."""
+    if unit == "week":
+        return day - timedelta(day.weekday())
+    return day.replace(day=1) if unit == "month" else day.replace(month=1, day=1)
 
 
 def _found(question: str) -> Iterator[NamedDate]:

@@ -242,6 +242,8 @@ class CheckpointStore:
         with self.database.writing(str(at)) as connection:
             session = find_or_make(connection, thread_session(at.thread_id, at.ns), lock=True)
             writer = MessageWriter(self.messages, connection, session, now)
+            kept: list[dict[str, Any]] = []
+            replacing: list[dict[str, Any]] = []
             for place, (channel, value) in enumerate(prepared):
                 idx = WRITES_IDX_MAP.get(channel, place)
                 copies = [self.codec.copied(message) for message in value.messages]
@@ -256,7 +258,10 @@ class CheckpointStore:
                     "value": self.codec.pack(body),
                 }
                 # A new error or interrupt replaces the old one; other writes never change.
-                connection.execute(REPLACE_WRITE if idx < 0 else KEEP_WRITE, row)
+                (replacing if idx < 0 else kept).append(row)
+            for statement, rows in ((KEEP_WRITE, kept), (REPLACE_WRITE, replacing)):
+                if rows:
+                    connection.execute(statement, rows)
             if later(session.active_at, now - _RECENT) != session.active_at:
                 save(connection, session, active_at=later(session.active_at, now))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import warnings
 
 import pytest
@@ -65,6 +66,22 @@ def test_one_session_of_one_user_goes_to_the_output(full):
     assert output.count("tokenmem_export") == 1
     run("export", full, "--session", "s1", "--user", "bob", code=2)
     assert "There is no file" in run("export", f"{full}.none", code=2)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json"])
+def test_a_damaged_session_hides_no_other(full, target, tmp_path, form):
+    with sqlite3.connect(full) as connection:
+        damage = "UPDATE tokenmem_messages SET checksum = checksum + 1 WHERE message_id = 'x'"
+        assert connection.execute(damage).rowcount == 1
+    connection.close()
+    file = tmp_path / "out"
+    arguments = ("export", full, "--out", file, "--format", form)
+    assert "Left out: Session 's2': the row of message 1" in run(*arguments, code=1)
+    assert "1 session: 7 messages." in run("import", file, target)
+    listed = run("sessions", full)
+    assert "s1 question 1" in listed
+    assert "s2 (damaged" in listed
+    assert "sessions 2 " in run("stats", full)
 
 
 def test_a_file_is_a_session_of_its_name_or_of_the_one_given(tmp_path, target):
