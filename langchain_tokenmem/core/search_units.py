@@ -9,8 +9,8 @@ messages of a session, the documents of a session, or the documents of a user.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Protocol, Self
 
 from langchain_core.messages import BaseMessage
@@ -68,6 +68,14 @@ class Scope:
         """Return whether a text from that time may be found."""
         is_late_enough = self.after is None or moment >= self.after
         return is_late_enough and (self.before is None or moment < self.before)
+
+    def within(self, first: date, last: date) -> Scope:
+        """Return this scope with texts from some days only, first to last, in UTC."""
+        start = datetime.combine(first, time(), UTC)
+        end = datetime.combine(last + timedelta(1), time(), UTC)
+        after = start if self.after is None else max(self.after, start)
+        before = end if self.before is None else min(self.before, end)
+        return replace(self, after=after, before=before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +159,7 @@ class Hit:
         lexical: Share of the query's weight (IDF) that it and its neighbours match, 0 to 1.
         cosine: Cosine similarity of the query's vector and its own; None without embeddings.
         terms: Terms of the query in its own text, in the query's order.
+        is_of_time: Whether it was found by its time: the query asks what was said then.
     """
 
     message_id: str
@@ -168,6 +177,7 @@ class Hit:
     lexical: float = 0.0
     cosine: float | None = None
     terms: tuple[str, ...] = ()
+    is_of_time: bool = False
 
     @property
     def why(self) -> str:
@@ -178,6 +188,8 @@ class Hit:
             >>> Hit("m1", "s1", "text", 0.9, **about, lexical=0.6, terms=("licenc",)).why
             'has "licenc", 60 % of the question'
         """
+        if self.is_of_time:
+            return "said at the time that the question names"
         own = ", ".join(f'"{term}"' for term in self.terms)
         share = f"{self.lexical:.0%}".replace("%", " %")
         found = f"has {own}, {share} of the question" if own else ""

@@ -8,14 +8,8 @@ from functools import lru_cache
 
 from langchain_tokenmem.core.search_units import PART_BITS
 from langchain_tokenmem.notes.note import Note
-from langchain_tokenmem.recall.analysis import (
-    MONTHS,
-    NEGATIONS,
-    NamedDate,
-    NamedSpan,
-    TextAnalyser,
-    dates_in,
-)
+from langchain_tokenmem.recall.analysis import NEGATIONS, TextAnalyser
+from langchain_tokenmem.recall.dates import MONTHS, NamedDate, NamedSpan, dates_in
 from langchain_tokenmem.recall.fusion import Boosts, Floor, fused
 from langchain_tokenmem.recall.words import Bm25, Posting, score
 

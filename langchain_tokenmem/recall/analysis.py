@@ -1,16 +1,13 @@
-"""Text analysis for the index of words: terms of texts and questions, stop-words, dates."""
+"""Text analysis for the index of words: terms of texts and questions, stop-words."""
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
-from typing import Literal
 
 import regex
 import snowballstemmer  # type: ignore[import-untyped]
@@ -18,6 +15,14 @@ from stopwordsiso import has_lang, stopwords
 
 from langchain_tokenmem.core.search_units import Entry, IndexSource
 from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.recall.dates import (
+    MONTHS,
+    NamedSpan,
+    span_in,
+    with_dates,
+    without_distances,
+    without_times,
+)
 from langchain_tokenmem.recall.text_parts import indexable_text, parts_of
 
 _ENGLISH = """
@@ -36,6 +41,15 @@ much many get gets getting got
 The larger lists of packages (stopwordsiso 1,298 words, stop-words 1,333) contain nouns and verbs,
 too: with them LoCoMo's evidence within 1,024 tokens falls by 3.4 points.
 """
+
+_TALK = """
+anything brief briefly chat chats chatted conversation conversations discuss discussed discussing
+discussion discussions everything give happen happened happening hello hey hi know list mention
+mentioned new please recall recap remember remind said saw say short shortly show something speak
+spoke spoken summarise summarize summary talk talked talking tell thanks thing things told topic
+topics went work worked working
+"""
+"""Further words of a question that asks what was said at some time, of anything."""
 
 _NEGATIONS = """
 no nor not t ain aren couldn didn doesn don hadn hasn haven isn mightn mustn needn shan shouldn
@@ -89,18 +103,11 @@ def stop_words(language: str) -> Iterable[str]:
     return sorted(stopwords(code)) if has_lang(code) else ()
 
 
-Order = Literal["first", "latest"]
-
 _ORDERING = frozenset({"latest", "newest", "recent", "earliest", "oldest"})
 """Terms that ask for the newest of several; not "first", which is often part of a name."""
 
 VERSION = 2
 """Increase it with every change that yields other terms for a text."""
-
-MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー"
 _LETTERS = r"[\p{L}\p{M}\p{N}]"
@@ -179,12 +186,28 @@ class TextAnalyser:
         Stop-words, words such as "latest" or "3 weeks ago", and pairs of Chinese or Japanese
         letters that are only grammar are left out, unless the question consists of nothing else.
         """
-        is_about_more = bool(self.terms(_DISTANCES.sub(" ", text)))
-        dated = _with_dates(text, datetime.now(UTC).date()) if is_about_more else text
+        is_about_more = bool(self.terms(without_distances(text)))
+        dated = with_dates(text, datetime.now(UTC).date()) if is_about_more else text
         found = dict.fromkeys(self.terms(dated))
         words = [term for term in found if term not in self._stop_words]
         about = [term for term in words if not (is_function_pair(term) or term in _ORDERING)]
         return about or words or list(found)
+
+    def time_asked(self, question: str) -> NamedSpan | None:
+        """Return the time that a question is about if it asks what was said then, of anything.
+
+        Example:
+            >>> TextAnalyser().time_asked("What did we talk about in May 2023?")
+            NamedSpan(first=datetime.date(2023, 5, 1), last=datetime.date(2023, 5, 31))
+            >>> TextAnalyser().time_asked("What did Anna say in May 2023?")
+        """
+        span = span_in(question, datetime.now(UTC))
+        if span is None:
+            return None
+        rest = set(self.terms(without_times(question)))
+        # A date alone is looked for in the texts.
+        asks = rest and rest <= self._stop_words.union(_talk_terms(self._language))
+        return span if asks else None
 
     def entries(self, source: IndexSource) -> Sequence[Entry]:
         """Return an entry for each part of a message; empty if it must not be found."""
@@ -243,6 +266,11 @@ def _stop_terms(language: str) -> frozenset[str]:
     return frozenset(term for chain in chains for term in _terms_of_chain(chain, language))
 
 
+@lru_cache
+def _talk_terms(language: str) -> frozenset[str]:
+    return frozenset(term for word in _TALK.split() for term in _terms_of_chain(word, language))
+
+
 def _is_name(chain: str, pieces: Sequence[str]) -> bool:
     """Return whether a chain is kept whole: a path, a code or an identifier, not a plain word."""
     if len(pieces) < 2:  # noqa: PLR2004  nothing to split
@@ -269,163 +297,3 @@ def _folded(word: str) -> str:
     if folded.isascii():
         return folded
     return unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFD", folded)))
-
-
-_MONTHS = {
-    form: number for number, name in enumerate(MONTHS, 1) for form in (name, name[:3], name[:4])
-}
-_MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
-_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
-_YEAR = r"(?P<year>(?:19|20)\d{2})"
-
-_FORMS = tuple(
-    re.compile(form, re.IGNORECASE)
-    for form in (
-        rf"\b{_YEAR}-(?P<number>\d{{2}})-(?P<day>\d{{2}})\b",
-        rf"\b{_YEAR}-(?P<number>\d{{2}})\b(?!-)",
-        rf"\b{_DAY}\s+(?:of\s+)?(?P<month>{_MONTH})\b\.?(?:,?\s+{_YEAR}\b)?",
-        rf"\b(?P<month>{_MONTH})\b\.?\s+{_DAY}(?!\d)\b(?:,?\s+{_YEAR}\b)?",
-        rf"\b(?P<month>{_MONTH})\b\.?,?\s+(?:of\s+)?{_YEAR}\b",
-        rf"\b(?:in|last|since|until|during)\s+(?P<month>{_MONTH})\b",
-        rf"\b{_YEAR}\b",
-    )
-)
-
-
-@dataclass(frozen=True, slots=True)
-class NamedDate:
-    """A date that a question names, at least in part.
-
-    Attributes:
-        year: Four digits.
-        month: 1 to 12.
-        day: 1 to 31.
-    """
-
-    year: int | None = None
-    month: int | None = None
-    day: int | None = None
-
-    def fits(self, moment: datetime) -> bool:
-        """Return whether a moment matches; a day also matches the days before and after it.
-
-        People often report things a day later, and time zones differ.
-        """
-        if self.year is not None and moment.year != self.year:
-            return False
-        if self.month is not None and moment.month != self.month:
-            return False
-        return self.day is None or abs(moment.day - self.day) <= 1
-
-
-@dataclass(frozen=True, slots=True)
-class NamedSpan:
-    """The days that a question names by their distance from today, first and last."""
-
-    first: date
-    last: date
-
-    def fits(self, moment: datetime) -> bool:
-        """Return whether a moment is on one of the days."""
-        return self.first <= moment.date() <= self.last
-
-
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_COUNTS = {"a": 1, **{word: count for count, word in enumerate(_NUMBERS, 1)}}
-_DISTANCES = re.compile(
-    r"\b(?:(?P<day>today|yesterday)|(?P<word>this|last|past) (?P<unit>week|month|year)"
-    rf"|last (?P<weekday>{'|'.join(_WEEKDAYS)})"
-    rf"|(?P<count>\d{{1,3}}|{'|'.join(_COUNTS)}) (?P<units>day|week|month|year)s? ago)\b",
-    re.IGNORECASE | re.ASCII,
-)
-_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
-
-
-_ORDERS: dict[Order, re.Pattern[str]] = {
-    "latest": re.compile(r"\b(?:latest|newest|most recent(?:ly)?|last time)\b", re.IGNORECASE),
-    "first": re.compile(r"\b(?:first|earliest|oldest)\b", re.IGNORECASE),
-}
-
-
-def order_in(question: str) -> Order | None:
-    """Return whether a question asks for the latest or the first of something, in English.
-
-    Example:
-        >>> order_in("What is the latest budget?")
-        'latest'
-    """
-    found = [order for order, pattern in _ORDERS.items() if pattern.search(question)]
-    return found[0] if len(found) == 1 else None
-
-
-def dates_in(question: str, now: datetime | None = None) -> list[NamedDate | NamedSpan]:
-    """Return the dates that a question names, in English or as ISO 8601.
-
-    Args:
-        question: The question as asked.
-        now: When it was asked; without it, "yesterday" and "two weeks ago" are not recognised.
-
-    Example:
-        >>> dates_in("What did she say on 7 May 2023, and last June?")
-        [NamedDate(year=2023, month=5, day=7), NamedDate(year=None, month=6, day=None)]
-    """
-    found: list[NamedDate | NamedSpan] = list(_found(question))
-    return found if now is None else [*found, *_spans(question, now.date())]
-
-
-def _with_dates(question: str, today: date) -> str:
-    """Return a question with days such as "yesterday" as dates, and without longer spans.
-
-    A message's date is among its terms; "3" and "week" would match anything.
-    """
-
-    def dated(match: re.Match[str]) -> str:
-        if match.start() and match[0][0].isupper():  # a title
-            return match[0]
-        (span,) = _spans(match[0], today)
-        day = span.first
-        return f"{day.day} {MONTHS[day.month - 1]}" if day == span.last else " "
-
-    return _DISTANCES.sub(dated, question)
-
-
-def _spans(question: str, today: date) -> Iterator[NamedSpan]:
-    """Yield the days named relative to today; for counted units, half a unit more and less."""
-    for match in _DISTANCES.finditer(question):
-        if named := match["day"]:
-            day = today - timedelta(named.lower() == "yesterday")
-            yield NamedSpan(day, day)
-        elif weekday := match["weekday"]:
-            day = today - timedelta((today.weekday() - _WEEKDAYS.index(weekday.lower())) % 7 or 7)
-            yield NamedSpan(day, day)
-        elif counted := match["count"]:
-            count = _COUNTS.get(counted.lower()) or int(counted)
-            days = _DAYS[match["units"].lower()]
-            middle, half = today - timedelta(count * days), timedelta(days // 2)
-            yield NamedSpan(middle - half, middle + half)
-        else:
-            unit, is_this = match["unit"].lower(), match["word"].lower() == "this"
-            first = _first_of(unit, today)
-            last = first - timedelta(1)
-            yield NamedSpan(first, today) if is_this else NamedSpan(_first_of(unit, last), last)
-
-
-def _first_of(unit: str, day: date) -> date:
-    """Return the first day of a day's week, month or year."""
-    if unit == "week":
-        return day - timedelta(day.weekday())
-    return day.replace(day=1) if unit == "month" else day.replace(month=1, day=1)
-
-
-def _found(question: str) -> Iterator[NamedDate]:
-    taken = question
-    for form in _FORMS:
-        for match in form.finditer(taken):
-            parts = {key: value for key, value in match.groupdict().items() if value}
-            month = _MONTHS.get(parts.get("month", "").lower()) or int(parts.get("number", 0))
-            day = int(parts.get("day", 0))
-            if month <= 12 and day <= 31:  # noqa: PLR2004  months of a year, days of a month
-                year = int(parts["year"]) if "year" in parts else None
-                yield NamedDate(year, month or None, day or None)
-        taken = form.sub(lambda match: " " * len(match[0]), taken)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langchain_tokenmem.core.search_units import IndexSource
-from langchain_tokenmem.recall.analysis import NamedDate, NamedSpan
+from langchain_tokenmem.recall.dates import NamedDate, NamedSpan
 from langchain_tokenmem.recall.words import Scores, Units, Weights
 
 _SHINGLE = 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -12,9 +13,12 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from langchain_tokenmem.core.search_units import PART_BITS, Hit, IndexSource, unpack_unit
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.recall.analysis import TextAnalyser, dates_in, order_in
+from langchain_tokenmem.recall.analysis import TextAnalyser
+from langchain_tokenmem.recall.dates import NamedSpan, dates_in, order_in
 from langchain_tokenmem.recall.fusion import Boosts, DuplicateFilter, Ranking, boost_of
 from langchain_tokenmem.recall.text_parts import indexable_text, parts_of, passage_of
 from langchain_tokenmem.recall.words import Scores, best_units
@@ -30,6 +34,14 @@ _POOL = 16
 
 _LARGEST_POOL = 300
 """Most units that are read because the question names a time, or asks for the first or latest."""
+
+_MANY_WORDS = 20
+"""Different words from which a message does not say more, for a question about a time."""
+
+_PERIODS = 10
+"""Maximum periods of a span; the best message of each comes first."""
+
+_WEIGHT_OF_ROLE = {"human": 1.5, "tool": 0.5}
 
 LINE_TOKENS = 16
 """Tokens of the date and speaker before a message."""
@@ -182,6 +194,33 @@ class ResultSelection:
                 break
         return hits
 
+    def of_time(self, units: Sequence[int], span: NamedSpan) -> Ranking:
+        """Return messages, earliest first, as a ranking that begins with the best of each period.
+
+        A period is a day, or a tenth of a span of more than ten days. The best is the one that
+        says most: what the user said counts 1.5 times, as in a search by words, and a tool's
+        result half. Of many messages, some are looked at, evenly spread.
+        """
+        step = max(1.0, len(units) / _LARGEST_POOL)
+        chosen = [units[int(at * step)] for at in range(min(len(units), _LARGEST_POOL))]
+        self._read(chosen)
+        days = (span.last - span.first).days + 1
+        periods: dict[int, list[tuple[float, int]]] = defaultdict(list)
+        for unit in chosen:
+            if source := self._sources[unit]:
+                words = {*self._analyser.terms(source.text)} - self._analyser.harmless
+                says = min(len(words), _MANY_WORDS) * _WEIGHT_OF_ROLE.get(source.role, 1.0)
+                day = (source.created_at.date() - span.first).days
+                periods[day * min(days, _PERIODS) // days].append((says, unit))
+        scores = {
+            unit: 1 / rank
+            for said in periods.values()
+            for rank, (_, unit) in enumerate(sorted(said, reverse=True), 1)
+        }
+        best = np.array(sorted(scores, key=lambda unit: (-scores[unit], -unit)), dtype=np.int64)
+        values = np.array([scores[int(unit)] for unit in best])
+        return Ranking(best, values, np.zeros(len(best)), {})
+
     def _pool(self, ranking: Ranking) -> int:
         """Return how many units are sorted at once: those that a boost may move to the top."""
         size = self._options.k + _POOL
@@ -255,6 +294,7 @@ class ResultSelection:
             lexical=ranked.share,
             cosine=ranked.cosine,
             terms=self._words.terms_of(ranked.unit),
+            is_of_time=not ranked.share and ranked.cosine is None,
         )
 
     def _matches(self, sentence: str) -> bool:

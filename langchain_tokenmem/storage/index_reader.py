@@ -16,6 +16,7 @@ from langchain_tokenmem.core.search_units import (
     IndexSource,
     Scope,
     ScopePartitions,
+    pack_unit,
     unpack_unit,
 )
 from langchain_tokenmem.storage import documents
@@ -150,12 +151,14 @@ class IndexReader(VectorsReader):
         return int(row[0] or 0), int(row[1] or 0)
 
     def _mine(self) -> Any:
+        return and_(self._has_session(terms.c.session), self._is_of_time())
+
+    def _has_session(self, column: Any) -> Any:
+        """Return the condition that a session is in scope."""
         if self.partitions.whole:
             theirs = sessions.c.user_id == self._scope.user_id
-            mine = terms.c.session.in_(select(sessions.c.id).where(theirs))
-        else:
-            mine = terms.c.session.in_(self.partitions.partitions)
-        return and_(mine, self._is_of_time())
+            return column.in_(select(sessions.c.id).where(theirs))
+        return column.in_(self.partitions.partitions)
 
     def _is_of_time(self) -> Any:
         """Return the condition that a posting's message is in the scope's time range."""
@@ -222,6 +225,13 @@ class IndexReader(VectorsReader):
             if number not in talks or (name not in exclude and (among is None or name in among))
         }
         return [unit for unit in units if _place(unit) in found]
+
+    def said_in_time(self) -> list[int]:
+        """Return the first unit of each message in the scope's time range, the earliest first."""
+        own = (self._has_session(messages.c.session), messages.c.is_shown == 1)
+        query = select(messages.c.session, messages.c.seq).where(*own, *self._said_in_time())
+        rows = self._connection.execute(query.order_by(messages.c.created_at, messages.c.seq))
+        return [pack_unit(session, seq) for session, seq in rows]
 
     def of_documents(self, units: Sequence[int]) -> list[int]:
         """Return the units of documents, not those of messages."""

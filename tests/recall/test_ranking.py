@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import numpy as np
 import pytest
@@ -14,7 +14,8 @@ from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.search_units import pack_unit
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall import ChromaIndex
-from langchain_tokenmem.recall.analysis import NamedDate, TextAnalyser, dates_in, order_in
+from langchain_tokenmem.recall.analysis import TextAnalyser
+from langchain_tokenmem.recall.dates import NamedDate, NamedSpan, dates_in, order_in, span_in
 from langchain_tokenmem.recall.embeddings import HashingEmbeddings, embed_texts
 from langchain_tokenmem.recall.fusion import Floor, fused
 from langchain_tokenmem.recall.text_parts import (
@@ -303,6 +304,28 @@ def test_a_time_that_is_named_by_its_distance(question, fits, fits_not):
     assert span.fits(datetime.fromisoformat(fits))
     assert not span.fits(datetime.fromisoformat(fits_not))
     assert dates_in(question) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "last"),
+    [
+        ("What did we do in May?", date(2025, 5, 1), date(2025, 5, 31)),
+        ("What did we do in April?", date(2026, 4, 1), date(2026, 4, 30)),
+        ("What happened on 14 April?", date(2026, 4, 14), date(2026, 4, 14)),
+        ("What happened in 2024?", date(2024, 1, 1), date(2024, 12, 31)),
+        ("And last week?", date(2026, 4, 6), date(2026, 4, 12)),
+    ],
+)
+def test_the_days_of_a_time(question, first, last):
+    now = datetime(2026, 4, 15, 12, tzinfo=UTC)
+    assert span_in(question, now) == NamedSpan(first, last)
+
+
+@pytest.mark.parametrize(
+    "question", ["What happened?", "in May or June 2024", "on 30 February", "on 29 February 2023"]
+)
+def test_no_time_or_several_are_no_span(question):
+    assert span_in(question, datetime(2026, 4, 15, 12, tzinfo=UTC)) is None
 
 
 @pytest.mark.slow

@@ -320,6 +320,28 @@ def test_a_time_in_the_question_is_found_among_many_that_say_the_same(
     assert (now.date() - best.created_at.date()).days in days_ago
 
 
+@pytest.mark.parametrize(
+    "question", ["What did we talk about last week?", "Please summarize what we did last week."]
+)
+def test_what_was_said_at_some_time_is_found_whatever_its_words(store, recall, question):
+    now = datetime.now(UTC)
+    monday = now - timedelta(now.weekday() + 7)
+    for day, line in enumerate(FILLER[:6], -1):  # Sunday to Friday
+        said = [HumanMessage(line, id=f"q{day}"), AIMessage("I see. What happened then?")]
+        store.add("s", said, now=monday + timedelta(day))
+    said = HumanMessage("The tomatoes ripen.", id="other")
+    store.add("other", [said], user_id="ann", now=monday)
+    hits = recall.search(question, session_id="s", k=5)
+    assert {hit.message_id for hit in hits} == {f"q{day}" for day in range(5)}
+    assert {hit.why for hit in hits} == {"said at the time that the question names"}
+    found = recall.search(question, session_id="other", user_id="ann")
+    assert [hit.message_id for hit in found] == ["other"]
+    hits = recall.search(question, session_id="s", exclude={"q0"}, before=monday + timedelta(1))
+    assert {hit.text for hit in hits} == {"I see. What happened then?"}
+    for about_more in ("What did the president say last week?", "2024"):
+        assert recall.search(about_more, session_id="s") == []
+
+
 def test_what_was_said_again_comes_once_and_a_contradiction_twice(store, recall):
     for number in range(9):
         store.add("s", [HumanMessage("I am allergic to hazelnuts!", id=f"n{number}")])
