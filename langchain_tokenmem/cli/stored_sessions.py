@@ -6,16 +6,16 @@ Everything that is not our store is read into one in memory first, so there is o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import BaseMessage
-from sqlalchemy import Connection
 
 from langchain_tokenmem import Recall, TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.adapters.importing import (
@@ -96,7 +96,10 @@ class StoredSessions:
             found = page_of_sessions(
                 connection, user_id=user, matching=matching, limit=limit + 1, offset=offset
             )
-            listed = [_facts_of(connection, one, counter) for one in found[:limit]]
+            listed = [
+                _facts_of(one, partial(read, connection, one, one.first_seq), counter)
+                for one in found[:limit]
+            ]
             return listed, len(found) <= limit
 
     def totals(self) -> dict[str, Any]:
@@ -168,9 +171,11 @@ class StoredSessions:
                 yield one.checkpoint["channel_values"]
 
 
-def _facts_of(connection: Connection, session: Session, counter: ReferenceCounter) -> SessionFacts:
+def _facts_of(
+    session: Session, read_rows: Callable[[], list[TranscriptRow]], counter: ReferenceCounter
+) -> SessionFacts:
     try:
-        rows = visible(read(connection, session, session.first_seq))
+        rows = visible(read_rows())
     except CorruptStoreError:  # the other sessions can be read
         return SessionFacts(session.name, session.user_id, session.count, 0, None, _DAMAGED)
     messages = [row.message for row in rows]
