@@ -437,16 +437,17 @@ class LogForecast:
         return LogChange(entry, condense, text, after + (self.introduction if after else 0))
 
     def _condensed(self, room: int) -> tuple[int, int]:
-        """Return how many entries are condensed into one, and its tokens, at most `room`.
+        """Return how many entries are condensed into one, and its tokens.
 
-        The newest entries stay, up to half of the room, if the others exceed the room.
+        With the entries that stay it has at most `room`: the newest stay, up to half of the room,
+        if the others exceed it.
         """
         newest = accumulate(reversed(self.sizes))
         stay = sum(1 for total in newest if total <= room // 2)
         count = len(self.sizes) - min(stay, len(self.sizes) - 1)
         if sum(self.sizes[:count]) <= room:
             count = len(self.sizes)
-        return count, min(room, sum(self.sizes[:count]))
+        return count, min(room - sum(self.sizes[count:]), sum(self.sizes[:count]))
 
     def _text_of(self, tokens: int) -> int:
         """Return the tokens left for the text of an entry."""

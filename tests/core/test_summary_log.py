@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from random import Random
 from unittest.mock import patch
 
 import pytest
@@ -272,3 +273,28 @@ def test_the_times_of_an_entry_are_those_at_which_its_messages_were_said():
     same_day = {**entry, "since": "2026-11-20T10:05:00+00:00", "until": "2026-11-20T10:31:00+00:00"}
     assert 'date="2026-11-20">' in log_texts([same_day])[0]
     assert "date=" not in log_texts([{**entry, "since": None}])[0]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_new_entry_has_room_for_all_its_messages_whatever_older_entries_need(seed):
+    random = Random(seed)
+    memory, state, said = TokenMemory(8_000), None, []
+    system = SystemMessage("Rule of the house. " * 160)
+    for n in range(60):
+        said.append(
+            HumanMessage(f"Question {n}: where is parcel {n}? Its word is zulu{n}.", id=f"h{n}")
+        )
+        for k in range(random.randint(0, 2)):
+            call = {"name": "find", "args": {"number": 3 * n + k}, "id": f"c{n}-{k}"}
+            rows = "some row of it\n" * random.randint(40, 114)
+            said += [
+                AIMessage("", id=f"a{n}-{k}", tool_calls=[call]),
+                ToolMessage(f"parcel {3 * n + k}: depot=Oslo\n{rows}", tool_call_id=call["id"]),
+            ]
+        before = state
+        state = memory.compact(said, state, system=system)
+        if before != state and state["summary"]:
+            entry = state["summary"]["entries"][-1]
+            assert entry["tokens"] > 8 * entry["covered"]
+        said.append(AIMessage(f"Parcel {n} lies in Oslo-{n % 13}.", id=f"f{n}"))
+    assert len(entries_of(state)) > 1
