@@ -147,8 +147,9 @@ def window_of(model: Any, models: ModelLimits | None = None) -> int | None:
         models: Limits of models without a profile, by names and patterns.
     """
     told = (told_limits(one, models).get("max_input_tokens") for one in models_of(model))
-    possible = (one for one in told if isinstance(one, int) and one >= MIN_CONTEXT_WINDOW)
-    return min(possible, default=None)
+    # A profile that was read from a file may have 8000.0.
+    possible = (int(one) for one in told if isinstance(one, int | float))
+    return min((one for one in possible if one >= MIN_CONTEXT_WINDOW), default=None)
 
 
 def model_name(model: Any) -> str | None:

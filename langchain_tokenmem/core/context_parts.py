@@ -120,6 +120,7 @@ class ContextParts:
             does not fit.
         state_todos: The list in a graph's state, as text; None if there is none.
         overhead_messages: Number of messages of the request around these parts.
+        outer_marks: Number of `cache_control` marks of the request outside of its messages.
         compaction: Id of the message with the newest encrypted compaction block, if there is one.
     """
 
@@ -146,6 +147,7 @@ class ContextParts:
     todos: str | None = ""
     state_todos: str | None = None
     overhead_messages: int = 0
+    outer_marks: int = 0
     compaction: str | None = None
 
     @property
@@ -177,7 +179,7 @@ class ContextParts:
         system = self.system_message()
         whole = [*([system] if system is not None else []), *self.body()]
         marks = self.profile.cache_marks
-        return whole if marks is None else limit_cache_marks(whole, marks)
+        return whole if marks is None else limit_cache_marks(whole, marks - self.outer_marks)
 
     def body(self) -> list[BaseMessage]:
         """Return the messages after the system text."""

@@ -269,7 +269,8 @@ def _plan_fold(
     """Return the plan with the fewest groups to fold for the target, or all but the newest.
 
     If these are not enough, the summary gets at most half of its share, and the first request is
-    also cut; the newest human message only if the limit forces the change.
+    also cut; the newest human message only if the limit forces the change, and without the cut a
+    fold would be due again at once.
     """
     newest = context.newest_start()
     fold = fewest_folds(context, budget.target_tokens, within=newest, log=log)
@@ -281,8 +282,11 @@ def _plan_fold(
         change = log.change(fold, room=log.goal - request_tokens(rest))
         rest = replace(rest, summary=None)
         growth = max(0, log.most + log.introduction - change.tokens)
-    shrinking = [rest.first_request, *([rest.newest_human] if due.reason == "limit" else [])]
-    rest = shrink_to_target(rest, budget, shrinking, aside=change.tokens, growth=growth)
+    sizes = {"aside": change.tokens, "growth": growth}
+    if rest.first_request != rest.newest_human:
+        rest = shrink_to_target(rest, budget, rest.first_request, **sizes)
+    if due.reason == "limit" and request_tokens(rest) + change.tokens > budget.summarize_tokens:
+        rest = shrink_to_target(rest, budget, rest.newest_human, **sizes)
     rest = fit_required(rest, budget, aside=change.tokens)
     visible = {message.id for group in (*rest.kept, *rest.tail) for message in group.messages}
     return Plan(

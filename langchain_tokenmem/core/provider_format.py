@@ -370,6 +370,14 @@ def _is_marked(block: Any) -> bool:
     return isinstance(block, dict) and _CACHE_MARK in block
 
 
+def cache_marks_of(tools: Iterable[Any] | None, settings: Mapping[str, Any]) -> int:
+    """Return the number of `cache_control` marks of tools, and of the request as a whole."""
+    forms = (
+        tool if isinstance(tool, dict) else getattr(tool, "extras", None) for tool in tools or ()
+    )
+    return sum(map(_is_marked, forms)) + bool(settings.get(_CACHE_MARK))
+
+
 REASONING_KWARGS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
 
 _UNBOUND = re.compile(r"claude-(?:instant|v?[1-4]\b|[a-z]+-(?:[34]\b|preview|5(?![-.]\d(?!\d))))")

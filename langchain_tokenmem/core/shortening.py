@@ -203,8 +203,8 @@ def cut_to(message: BaseMessage, most: int, count: CountMessage, new: Cut) -> Cu
 
 
 def _cut_by(empty: Cut, share: float, length: int, longest: int) -> Cut:
-    half = int(share * length / 2)
-    cut: Cut = {**empty, "head": half, "tail": half}
+    kept = int(share * length)
+    cut: Cut = {**empty, "head": kept - kept // 2, "tail": kept // 2}
     if longest:
         cut["args"] = int(share * longest)
     return cut

@@ -110,38 +110,36 @@ def cap_messages(context: ContextParts, budget: TokenBudget) -> ContextParts:
 def shrink_to_target(
     context: ContextParts,
     budget: TokenBudget,
-    ids: Sequence[str | None],
+    key: str | None,
     *,
     aside: int = 0,
     growth: int = 0,
 ) -> ContextParts:
-    """Return the context with covered messages cut by the tokens above the target.
+    """Return the context with a covered message cut by the tokens above the target.
 
-    Each keeps at least `shares.pinned` of the limit. A cut only shrinks, and messages that the
-    application has pinned stay whole.
+    It keeps at least `shares.pinned` of the limit. A cut only shrinks, and a message that the
+    application has pinned stays whole.
 
     Args:
         context: A context in which everything else is already folded.
         budget: The budget with the target and `shares.pinned`.
-        ids: Ids of the messages, in the order in which they are cut.
+        key: Id of the message; None for none.
         aside: Tokens kept free for a summary that is yet to be written.
         growth: Tokens by which that summary may still grow. A cut leaves room for them as well, or
             each later fold would cut the message again and change the whole prefix.
     """
     count = context.counter.message
     covered = {m.id: m for group in context.kept for m in group.messages if not is_pinned(m)}
-    for key in ids:
-        message = covered.get(key)
-        if key is None or message is None:
-            continue
-        (shown,) = apply_cuts((message,), context.cuts)
-        size = count(shown)
-        excess = request_tokens(context) + aside - budget.target_tokens
-        most = max(budget.pinned_tokens, size - excess - growth)
-        if excess > 0 and size > most:
-            cuts = {**context.cuts, key: cut_to(message, most, count, context.new_cut)}
-            context = replace(context, cuts=cuts)
-    return context
+    if key is None or (message := covered.get(key)) is None:
+        return context
+    (shown,) = apply_cuts((message,), context.cuts)
+    size = count(shown)
+    excess = request_tokens(context) + aside - budget.target_tokens
+    most = max(budget.pinned_tokens, size - excess - growth)
+    if excess <= 0 or size <= most:
+        return context
+    cut = cut_to(message, most, count, context.new_cut)
+    return replace(context, cuts={**context.cuts, key: cut})
 
 
 def fit_required(context: ContextParts, budget: TokenBudget, *, aside: int = 0) -> ContextParts:

@@ -30,7 +30,11 @@ from langchain_tokenmem.core.messages import READ_MESSAGE, NamedMessages, role_o
 from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
-from langchain_tokenmem.core.provider_format import binds_reasoning, has_bound_reasoning
+from langchain_tokenmem.core.provider_format import (
+    binds_reasoning,
+    cache_marks_of,
+    has_bound_reasoning,
+)
 from langchain_tokenmem.core.request_options import (
     RequestOptions,
     RequestRules,
@@ -294,6 +298,7 @@ class Engine:
             system=with_text(context.system, added) if added else context.system,
             can_read=offers_tool(tools, READ_MESSAGE) if tools else False,
             overhead_messages=options.get("overhead_messages", 0),
+            outer_marks=cache_marks_of(tools, options.get("settings", {})),
             state_todos=None if todos is None else todos_text(todos),
         )
         if known.get("pins"):

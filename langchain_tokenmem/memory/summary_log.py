@@ -11,6 +11,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.covered import (
+    as_said,
     digest_of_ids,
     digest_of_words,
     is_whole,
@@ -37,6 +38,8 @@ def messages_to_fold(
 ) -> list[BaseMessage]:
     """Return the messages that the next entry is about, in their original form.
 
+    One that other middleware has cleared in the request is as it was said.
+
     These are the ones that leave the tail, and kept ones that are cut and in no entry. The first
     request and pinned messages stay visible: if shown whole, no entry needs them. A turn
     memory that a message shows is included.
@@ -55,7 +58,7 @@ def messages_to_fold(
         if message.id in planned.cuts
         or not (message.id == context.first_request or is_pinned(message))
     ]
-    return [*map(context.turns.with_text, (kept + told) or folded)]
+    return [context.turns.with_text(as_said(message)) for message in (kept + told) or folded]
 
 
 def cuts_after(

@@ -250,9 +250,10 @@ class _Entry:
         self.shorten_each(_of(pieces, Kind.ANSWER))
         self.leave_out(calls)
         self.shorten_each(changes)
+        self.leave_out(_of(pieces, Kind.ANSWER))
         self.shorten_each(_of(pieces, Kind.USER))
         self.leave_out(changes)
-        self.leave_out(_of(pieces, Kind.ANSWER, Kind.USER))
+        self.leave_out(_of(pieces, Kind.USER))
         self.changes = [(key, None) for key in reversed(self.shown)]
 
     def shorten_each(self, pieces: Sequence[Piece]) -> None:

@@ -51,7 +51,7 @@ def test_models_of_several_vocabularies_are_counted_by_the_dearest():
 
 
 def test_no_budget_goes_beyond_the_window_of_the_called_model():
-    small = Named(model_name="gpt-4o", profile={"max_input_tokens": 3_000})
+    small = Named(model_name="gpt-4o", profile={"max_input_tokens": 3_000.0})  # from a file
     memory = TokenMemory(TokenBudget(20_000)).for_model(small)
     call = TokenBudget(16_000, reserve_output=2_000)
     said = [HumanMessage(SENTENCE * 40) for _ in range(30)]

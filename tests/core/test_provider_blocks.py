@@ -30,11 +30,11 @@ ANTHROPIC = [
 PIXEL = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}}
 
 
-def view_of(messages, profile, window=8_000):
+def view_of(messages, profile, window=8_000, **options):
     memory = TokenMemory(
         TokenBudget(window), counter=CharCounter(), request=RequestRules(legality=profile)
     )
-    return memory.view(messages)
+    return memory.view(messages, **options)
 
 
 def said(blocks, provider):
@@ -114,6 +114,9 @@ def test_of_more_cache_marks_than_the_provider_takes_the_newest_stay():
     view = view_of([*talk, NEXT], "anthropic").messages
     kept = [m.id for m in view if isinstance(m.content, list) and "cache_control" in m.content[0]]
     assert kept == ["h2", "h3", "h4", "h5"]
+    tools = [{"name": "look", "input_schema": {}, **MARK}]
+    rest = view_of([*talk, NEXT], "anthropic", tools=tools, settings=MARK).messages
+    assert str(rest).count("cache_control") == 2
     assert "cache_control" not in str(view_of([*talk, NEXT], "openai").messages)
     whole = view_of([*talk, NEXT], "common").messages
     assert str(whole).count("cache_control") == 7
