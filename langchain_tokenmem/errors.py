@@ -123,7 +123,7 @@ class RedactionError(StoreError):
 
 
 class ThreadConflictError(StoreError):
-    """Another run has continued from the same checkpoint; nothing was stored.
+    """Another run has continued from the same checkpoint, or the thread was deleted meanwhile.
 
-    The turn can be repeated from the thread's new head.
+    Nothing was stored. The turn can be repeated from the thread's new head.
     """

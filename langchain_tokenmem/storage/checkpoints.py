@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +16,7 @@ from sqlalchemy import Connection, insert, select, tuple_, update
 from langchain_tokenmem.core.pins import PINS_CHANNEL
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import thread_session
-from langchain_tokenmem.errors import CorruptStoreError
+from langchain_tokenmem.errors import CorruptStoreError, ThreadConflictError
 from langchain_tokenmem.storage.checkpoint_rows import (
     AROUND,
     COUNT,
@@ -38,6 +39,7 @@ from langchain_tokenmem.storage.checkpoint_rows import (
 from langchain_tokenmem.storage.codec import MARK, Codec, MarkTakenError, attach, detach, is_plain
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.message_json import moment_of
+from langchain_tokenmem.storage.sessions import find as find_session
 from langchain_tokenmem.storage.sessions import find_or_make, later, save
 from langchain_tokenmem.storage.tables import checkpoints
 from langchain_tokenmem.storage.thread_messages import MessageWriter, ThreadMessages
@@ -47,6 +49,9 @@ _SMALL = 256
 
 _RECENT = timedelta(minutes=1)
 """A pending write does not update activity more recent than this: its checkpoint will."""
+
+_MOST_SEEN = 10_000
+"""Threads that a saver remembers to be there."""
 
 _PAGE = 32
 """Checkpoints per read."""
@@ -61,6 +66,38 @@ class _Prepared:
     packed: bytes | None
 
 
+class SeenThreads:
+    """Threads of which a saver has read or stored a checkpoint, with their namespaces.
+
+    A run that is in progress while its thread is deleted would store the whole thread again.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str], None] = {}
+        self._lock = threading.Lock()
+
+    def note(self, at: Address, *, is_there: bool = True) -> None:
+        """Remember a thread, or forget it if a reader has found that it is not there."""
+        with self._lock:
+            self._seen.pop((at.thread_id, at.ns), None)
+            if is_there:
+                self._seen[at.thread_id, at.ns] = None
+            if len(self._seen) > _MOST_SEEN:
+                del self._seen[next(iter(self._seen))]
+
+    def check(self, at: Address) -> None:
+        """Raise if a thread that is not there any more has been seen.
+
+        Raises:
+            ThreadConflictError: When it was deleted since.
+        """
+        if (at.thread_id, at.ns) in self._seen:
+            raise ThreadConflictError(
+                f"{replace(at, checkpoint_id=None)} was deleted while this run was in progress. "
+                f"This step was not stored; the next run begins without the deleted messages."
+            )
+
+
 @dataclass(frozen=True)
 class CheckpointStore:
     """The checkpoints of a database.
@@ -71,6 +108,7 @@ class CheckpointStore:
         messages: Stores messages.
         transcript_channel: Name of the channel that holds the transcript, or None.
         on_conflict: Called when another run has continued from the same parent; it may raise.
+        seen: The threads that it has read or stored.
     """
 
     database: Database
@@ -78,6 +116,7 @@ class CheckpointStore:
     messages: ThreadMessages
     transcript_channel: str | None
     on_conflict: Callable[[str], None]
+    seen: SeenThreads = field(default_factory=SeenThreads)
 
     # --- writing
 
@@ -123,6 +162,8 @@ class CheckpointStore:
             around = {**vars(own), "parent": at.checkpoint_id}
             rows = connection.execute(AROUND, around).all()
             there = {row.checkpoint_id: row for row in rows}
+            if at.checkpoint_id and not there:
+                self.seen.check(at)
             head, is_new = max(there, default=None), name not in there
             if head and is_new and not is_fork and (not at.checkpoint_id or rows[0].has_child):
                 self.on_conflict(
@@ -160,6 +201,7 @@ class CheckpointStore:
                 session.is_pinned = int(any(pins.values()))
             save(connection, session, active_at=later(session.active_at, datetime.now(UTC)))
             count = connection.execute(COUNT, vars(at)).scalar_one() if is_new and counts else 0
+        self.seen.note(at)
         self.messages.index.tell(change or Change("added"))
         return count
 
@@ -240,7 +282,11 @@ class CheckpointStore:
         prepared = [(channel, self._prepared(channel, value)) for channel, value in given]
         now = datetime.now(UTC)
         with self.database.writing(str(at)) as connection:
-            session = find_or_make(connection, thread_session(at.thread_id, at.ns), lock=True)
+            name = thread_session(at.thread_id, at.ns)
+            session = find_session(connection, name, lock=True)
+            if session is None:
+                self.seen.check(at)
+                session = find_or_make(connection, name)
             writer = MessageWriter(self.messages, connection, session, now)
             kept: list[dict[str, Any]] = []
             replacing: list[dict[str, Any]] = []
@@ -271,6 +317,8 @@ class CheckpointStore:
         """Return a checkpoint; without an id, the head of its namespace."""
         with self.database.reading(str(at)) as connection:
             found, is_named = self.find(connection, at), at.checkpoint_id is not None
+            if found is not None or not is_named:
+                self.seen.note(at, is_there=found is not None)
             return None if found is None else self.loaded(connection, found, is_named=is_named)
 
     def listed(

@@ -197,7 +197,7 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
 
         Raises:
             ThreadConflictError: When another run has continued from the same parent, with
-                `on_conflict="raise"`.
+                `on_conflict="raise"`; or when the thread was deleted since this saver has read it.
             ConfigurationError: When a value cannot be stored so that it can be read again.
             StoreError: When the store cannot write.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, TypedDict
 from uuid import uuid4
 
@@ -13,8 +13,13 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langchain_tokenmem import Recall, TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError
+from langchain_tokenmem import Recall, TokenMemory, TokenMemorySaver, TranscriptStore
+from langchain_tokenmem.errors import (
+    ConfigurationError,
+    ScopeError,
+    StoreError,
+    ThreadConflictError,
+)
 from tests.adapters.integrations import at, put, read, texts, thread
 
 FACT = "The vault code is QUOKKA."
@@ -192,3 +197,28 @@ def test_a_sub_graph_belongs_to_whom_its_thread_belongs(store):
     assert store.erase(user_id="ann")["sessions"] == 2
     assert store.sessions() == []
     assert graph.get_state(thread()).values == {}
+
+
+@pytest.mark.parametrize("how", ["erase", "delete", "expire"])
+def test_a_thread_that_is_deleted_during_its_own_run_stays_deleted(tmp_path, how):
+    url = f"sqlite:///{tmp_path}/memory.db"
+    with TranscriptStore(url) as store, TranscriptStore(url) as elsewhere:
+
+        def deleting(state):
+            if state["messages"][-1].content == "delete it":
+                if how == "erase":
+                    TokenMemory().erase(elsewhere, session_id="t")
+                elif how == "delete":
+                    TokenMemorySaver(elsewhere).delete_thread("t")
+                else:
+                    later = datetime.now(UTC) + timedelta(days=9)
+                    elsewhere.expire(timedelta(days=1), now=later)
+            return answer(state)
+
+        builder = StateGraph(MessagesState).add_node("model", deleting).add_edge(START, "model")
+        graph = builder.compile(checkpointer=TokenMemorySaver(store))
+        say(graph, FACT)
+        with pytest.raises(ThreadConflictError, match="was deleted while this run"):
+            say(graph, "delete it")
+        assert elsewhere.sessions() == []
+        assert [m.content for m in say(graph, "Hello")["messages"]] == ["Hello", "answer 1"]
