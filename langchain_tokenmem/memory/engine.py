@@ -298,7 +298,11 @@ class Engine:
             system=with_text(context.system, added) if added else context.system,
             can_read=offers_tool(tools, READ_MESSAGE) if tools else False,
             overhead_messages=options.get("overhead_messages", 0),
-            outer_marks=cache_marks_of(tools, options.get("settings", {})),
+            outer_marks=(
+                cache_marks_of(tools, options.get("settings", {}))
+                if context.profile.cache_marks
+                else 0
+            ),
             state_todos=None if todos is None else todos_text(todos),
         )
         if known.get("pins"):

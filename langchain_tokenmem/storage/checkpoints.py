@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -66,24 +66,19 @@ class _Prepared:
     packed: bytes | None
 
 
-class SeenThreads:
-    """Threads of which a saver has read or stored a checkpoint, with their namespaces.
+class SeenThreads(dict[tuple[str, str], None]):
+    """Threads, with their namespaces, of which a saver has read or stored a checkpoint.
 
     A run that is in progress while its thread is deleted would store the whole thread again.
     """
 
-    def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], None] = {}
-        self._lock = threading.Lock()
-
-    def note(self, at: Address, *, is_there: bool = True) -> None:
-        """Remember a thread, or forget it if a reader has found that it is not there."""
-        with self._lock:
-            self._seen.pop((at.thread_id, at.ns), None)
-            if is_there:
-                self._seen[at.thread_id, at.ns] = None
-            if len(self._seen) > _MOST_SEEN:
-                del self._seen[next(iter(self._seen))]
+    def note(self, at: Address, *, is_there: bool) -> None:
+        """Remember a thread, or forget it because a reader has found that it is not there."""
+        self.pop((at.thread_id, at.ns), None)
+        if is_there:
+            self[at.thread_id, at.ns] = None
+        for oldest in [*islice(self, max(0, len(self) - _MOST_SEEN))]:
+            self.pop(oldest, None)
 
     def check(self, at: Address) -> None:
         """Raise if a thread that is not there any more has been seen.
@@ -91,7 +86,7 @@ class SeenThreads:
         Raises:
             ThreadConflictError: When it was deleted since.
         """
-        if (at.thread_id, at.ns) in self._seen:
+        if (at.thread_id, at.ns) in self:
             raise ThreadConflictError(
                 f"{replace(at, checkpoint_id=None)} was deleted while this run was in progress. "
                 f"This step was not stored; the next run begins without the deleted messages."
@@ -201,7 +196,7 @@ class CheckpointStore:
                 session.is_pinned = int(any(pins.values()))
             save(connection, session, active_at=later(session.active_at, datetime.now(UTC)))
             count = connection.execute(COUNT, vars(at)).scalar_one() if is_new and counts else 0
-        self.seen.note(at)
+        self.seen[at.thread_id, at.ns] = None
         self.messages.index.tell(change or Change("added"))
         return count
 

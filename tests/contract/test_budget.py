@@ -245,3 +245,11 @@ def test_an_empty_request_is_a_clear_error_and_no_model_is_called(ask):
     with pytest.raises(ConfigurationError, match=r"no message .* Tool result r has no call"):
         ask(model)
     assert model.requests == []
+
+
+def test_a_message_that_is_cut_says_so_if_a_file_is_gone():
+    file = {"type": "file", "base64": "A" * 90_000, "mime_type": "application/pdf"}
+    asked = HumanMessage([{"type": "text", "text": "Read this."}, file], id="h")
+    view = TokenMemory(2_000).view([asked])
+    assert "Message 'h' of " in view.warnings[0]
+    assert view.warnings[0].endswith(" tokens, without its pictures and files.")
