@@ -150,7 +150,7 @@ class ErasableMemory:
         )
         self.finished_summaries.clear()
         count = receipt.counts.get("notes", 0)
-        damaged = 0
+        damaged = named = 0
         sessions: Sequence[str] = ()
         if others and not everywhere:
             sessions = _sessions_with_notes(transcripts, session_id, user_id)
@@ -159,12 +159,14 @@ class ErasableMemory:
             from langchain_tokenmem.notes.erasing import redact_notes  # noqa: PLC0415
 
             redactor = Redactor(what, replacement)
-            found, left = redact_notes(
+            found, kept, left = redact_notes(
                 other, redactor, user_id, session_id, sessions, dry_run=dry_run
             )
-            count, damaged = count + found, damaged + left
+            count, named, damaged = count + found, named + kept, damaged + left
         counts = {**receipt.counts, "notes": count} if count else receipt.counts
         unreached = list(receipt.unreached)
+        if named:
+            unreached.append(f"{named:,} keys of notes that hold the words")
         if damaged:
             unreached.append(
                 f"damaged files of notes that hold the words ({damaged:,}): repair or delete them"

@@ -73,7 +73,7 @@ def redact_notes(
     sessions: Collection[str] = (),
     *,
     dry_run: bool = False,
-) -> tuple[int, int]:
+) -> tuple[int, int, int]:
     """Remove words from the notes of a user or a session, or from all notes.
 
     Args:
@@ -85,8 +85,8 @@ def redact_notes(
         dry_run: Whether they are only counted.
 
     Returns:
-        How many notes contained the words, and how many damaged files contain them; these files
-        are not changed.
+        How many notes contained the words; and where they stay: in the keys of how many notes, and
+        in how many damaged files.
 
     Raises:
         StoreError: When the store still contains the words afterwards.
@@ -96,11 +96,12 @@ def redact_notes(
     namespaces = _namespaces(store, path)
     if sessions and not whole:
         namespaces += _namespaces_of(store, sessions, None if session_id is None else path)
-    count = 0
+    count = named = 0
     for namespace in dict.fromkeys(namespaces):
         for item in _items(store, namespace):
             before = redactor.found
-            value = redactor.value(item.value)
+            named += redactor.holds_name(item.value, item.key, *item.namespace)
+            value = redactor.item(item.value)
             if redactor.found == before:
                 continue
             count += 1
@@ -109,17 +110,17 @@ def redact_notes(
             store.batch([PutOp(namespace, item.key, value)])
             (kept,) = store.batch([GetOp(namespace, item.key)])
             seen = redactor.found
-            if isinstance(kept, Item) and redactor.value(kept.value) and redactor.found > seen:
+            if isinstance(kept, Item) and redactor.item(kept.value) and redactor.found > seen:
                 raise StoreError(
                     f"The store still has the words in note {item.key!r} of {namespace} after it "
                     f"was stored without them. Redact again, or check the store itself."
                 )
     if not isinstance(store, ItemStore):
-        return count, 0
+        return count, named, 0
     if not dry_run:
         store.flush()
     owner = path if _ANY not in path else ()
-    return count, sum(map(redactor.holds, store.damaged_texts(owner)))
+    return count, named, sum(map(redactor.holds, store.damaged_texts(owner)))
 
 
 def _emptied(store: BaseStore, namespace: Namespace) -> int:

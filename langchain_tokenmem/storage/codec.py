@@ -19,7 +19,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
-from langgraph.types import Overwrite, Send
+from langgraph.types import Interrupt, Overwrite, Send
 
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.storage.message_json import STRICT, message_digest
@@ -229,6 +229,9 @@ MARK = "\x00tokenmem"
 LOOKED_INTO = (_DeltaSnapshot, Overwrite, Send)
 """LangGraph objects that may contain messages."""
 
+NAMED = (Interrupt,)
+"""LangGraph objects that an application refers to by their `id`."""
+
 _PLAIN = frozenset({type(None), bool, int, float, str})
 
 
@@ -260,6 +263,11 @@ def detach(value: Any, found: list[BaseMessage]) -> Any:
         found.append(value)
         return {MARK: len(found) - 1}
     return mapped(value, lambda item: detach(item, found))
+
+
+def is_mark(value: dict[Any, Any]) -> bool:
+    """Return whether a dict in what `detach` returned stands for messages."""
+    return value.keys() == {MARK} and type(value[MARK]) in {int, list}
 
 
 def attach(shape: Any, messages: Sequence[BaseMessage]) -> Any:

@@ -110,17 +110,18 @@ def _forget_quotes(connection: Connection, threads: Collection[str]) -> None:
     texts = rows_with(connection, ids, messages.c.session, [row.id for row in erased])
     quoted = {row.message_id for row in texts}
     for owner in {row.user_id for row in erased} - {None}:
-        others = select(sessions.c.id, sessions.c.state, sessions.c.version).where(
-            sessions.c.user_id == owner, sessions.c.state.is_not(None)
-        )
+        columns = (sessions.c.id, sessions.c.state, sessions.c.version, sessions.c.edits)
+        others = select(*columns).where(sessions.c.user_id == owner, sessions.c.state.is_not(None))
         for row in connection.execute(others.where(sessions.c.thread_id.not_in(threads))).all():
             state = from_json(row.state)
             blocks = state.get("blocks") or {}
             kept = {n: b for n, b in blocks.items() if quoted.isdisjoint(b["ids"])}
             if len(kept) < len(blocks):
-                # A turn in progress must not put them back.
-                new = {"state": to_json({**state, "blocks": kept})[0], "version": row.version + 1}
-                connection.execute(update(sessions).where(sessions.c.id == row.id).values(**new))
+                # A turn in progress must not put them back, nor a history show them again.
+                new = {"version": row.version + 1, "edits": row.edits + 1}
+                new_state = to_json({**state, "blocks": kept})[0]
+                at = update(sessions).where(sessions.c.id == row.id)
+                connection.execute(at.values(state=new_state, **new))
 
 
 # --- expiring

@@ -46,7 +46,10 @@ from langchain_tokenmem.storage.tables import (
 
 _ABOUT = "Redacting"
 _NAMES = frozenset({"id", "ts", "v", "channel_versions", "versions_seen", "updated_channels"})
-_METADATA_NAMES = frozenset({"source", "step", "parents", "run_id", "thread_id", "checkpoint_ns"})
+_METADATA_NAMES = frozenset(
+    {"source", "step", "parents", "run_id", "thread_id", "checkpoint_ns", "user_id"}
+    | {"assistant_id", "graph_id", "counters_since_delta_snapshot"}
+)
 """Fields of a checkpoint, and of its metadata, that are LangGraph's own names."""
 
 
@@ -170,6 +173,9 @@ class Redaction:
         found = sessions_of_thread(connection, thread)
         changed = {one.id: self._messages(connection, one, redactor) for one in found}
         for one in found:
+            self.unread["ids of sessions and users that hold the words"] += redactor.holds_id(
+                one.name, one.user_id
+            )
             self._derived(connection, one, redactor, changed[one.id])
         if redactor.gone:
             self._quotes(connection, found, redactor)
@@ -194,7 +200,7 @@ class Redaction:
         for row in connection.execute(select(*columns).where(own)):
             if row.message_id:
                 redactor.places[row.message_id] = row.seq
-                if redactor.holds(row.message_id):
+                if redactor.holds_id(row.message_id):
                     self.unread["ids of messages that hold the words"] += 1
             new = self._wording(row, session, redactor)
             if new:
@@ -225,7 +231,8 @@ class Redaction:
                 if session.kind == MESSAGES:
                     text = to_json({**body, "data": redactor.record(body["data"])})[0]
                 else:
-                    text = to_json({**redactor.value(body), "id": body["id"]})[0]
+                    new_texts = {name: redactor.value(body[name]) for name in ("text", "metadata")}
+                    text = to_json({**body, **new_texts})[0]
                 if redactor.found > before:
                     new = {"message": text, "checksum": checksum(text)}
                     if session.kind == MESSAGES:
@@ -252,7 +259,8 @@ class Redaction:
             self._note("states", session)
             session.state = to_json(new)[0]
         if changed or new is not state:
-            save(connection, session, version=session.version + 1)  # a turn in progress loads again
+            # A turn in progress loads again, and a history makes its view again.
+            save(connection, session, version=session.version + 1, edits=session.edits + 1)
         own = values.c.session == session.id
         moved: dict[bytes, bytes] = {}
         for row in connection.execute(select(values).where(own)).all():
@@ -270,7 +278,8 @@ class Redaction:
         for row in connection.execute(select(writes).where(writes.c.session == session.id)).all():
             # task path, channel, references of messages, the rest
             *names, value = self._unpacked(row.value) or (None,)
-            if (new := redactor.value(value)) is not value:
+            channel = names[1] if names else ""
+            if (new := redactor.channel(channel, value)) is not value:
                 self._note("checkpoint_writes", session)
                 at = (writes.c.task_id == row.task_id, writes.c.idx == row.idx)
                 mine = update(writes).where(*is_at(row, writes), *at)
@@ -297,7 +306,8 @@ class Redaction:
             for name, (refs, shape, digest, said) in entries.items():
                 # The hash of all messages would let a reader confirm a guess of the words.
                 kept = said if changed.isdisjoint(Value(refs).numbers) else None
-                entries[name] = [refs, redactor.value(shape), moved.get(digest, digest), kept]
+                new = redactor.channel(name, shape)
+                entries[name] = [refs, new, moved.get(digest, digest), kept]
             if redactor.found > before:
                 self._note("checkpoints", session)
             elif not moved and not changed:
@@ -336,18 +346,19 @@ class Redaction:
         own = self.scope.notes([row.name for row in rows])
         columns = (items.c.namespace, items.c.key, items.c.value)
         for row in connection.execute(select(*columns).where(own)).all():
-            if redactor.holds(row.key) or redactor.holds(row.namespace):
-                self.unread["keys of notes that hold the words"] += 1
             value = from_json(row.value)
-            new = redactor.value(value)
+            held = redactor.holds_name(value, row.key, row.namespace)
+            self.unread["keys of notes that hold the words"] += held
+            new = redactor.item(value)
             if new is not value:
                 self.counts["notes"] += 1
                 at = (items.c.namespace == row.namespace, items.c.key == row.key)
                 connection.execute(update(items).where(*at).values(value=to_json(new)[0]))
         if self.scope.everywhere:
-            held = connection.execute(select(user_settings.c.settings)).scalars()
-            if count := sum(map(redactor.holds, held)):
-                self.unread["settings of users that hold the words"] += count
+            settings = connection.execute(select(user_settings.c.settings)).scalars()
+            count = sum(map(redactor.holds, settings))
+            self.unread["settings of users that hold the words"] += count
+        self.unread = +self.unread
 
 
 def purge_superseded(database: Database, codec: Codec, scope: RedactionScope) -> RemovalReceipt:

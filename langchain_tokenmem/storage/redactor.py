@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, cast
 
@@ -17,16 +17,22 @@ from langchain_tokenmem.core.block_types import REASONING
 from langchain_tokenmem.core.covered import without_words_of
 from langchain_tokenmem.core.messages import REFERENCES, reference
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.state import MemoryState, SummaryEntry
-from langchain_tokenmem.storage.codec import LOOKED_INTO, mapped
+from langchain_tokenmem.state import Block, MemoryState, ModesState, NoteItem, Pin, SummaryEntry
+from langchain_tokenmem.storage.codec import LOOKED_INTO, NAMED, is_mark, mapped
 from langchain_tokenmem.storage.message_json import fields_of, to_json
 
 _STATE_KEYS = frozenset({"version", "summary", "kept", "cuts", "blocks"})
-_MESSAGE_IDS = frozenset({"id", "type", "tool_call_id", "usage_metadata"})
+_NOTE_NAMES = frozenset(
+    {"id", "type", "created_at", "updated_at", "key", "kind", "project", "source", "by", "user_id"}
+)
+"""Fields of a note that are not its text."""
+_MESSAGE_IDS = frozenset({"id", "type", "status", "tool_call_id", "usage_metadata"})
 _BLOCK_IDS = frozenset({"id", "type", "index", "tool_use_id", "tool_call_id", "call_id"})
 _FREE = frozenset({"args", "input", "arguments", "artifact"})
 """Fields of a message inside which an application uses its own names, such as `id`."""
 _PLAIN = (type(None), bool, Enum, type)
+_RANDOM = re.compile(r"(?:(?:lc_)?run-+)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-\d+)?")
+"""An id that was generated: a UUID, or the id that LangChain gives to an answer."""
 
 
 class Redactor:
@@ -76,6 +82,10 @@ class Redactor:
         """Return whether a text contains the words."""
         return self._pattern.search(text) is not None
 
+    def holds_id(self, *names: str | None) -> bool:
+        """Return whether one of some ids contains the words, apart from what was generated."""
+        return any(self.holds(_RANDOM.sub("", name)) for name in names if name)
+
     def text(self, text: str) -> str:
         """Return a text without the words."""
         new, count = self._pattern.subn(lambda _match: self._replacement, text)
@@ -96,9 +106,17 @@ class Redactor:
             return self._number(value)
         if _is_state(value):
             return self.state(cast("MemoryState", value))
-        if kind is dict:
-            return {self._key(key): self.value(item) for key, item in value.items()}
-        return self._object(value)
+        if _is_pin(value):
+            return self._pin(cast("Pin", value))
+        return self._dict(value) if kind is dict else self._object(value)
+
+    def _dict(self, value: dict[Any, Any]) -> dict[Any, Any]:
+        if is_mark(value):
+            return value
+        return {
+            key if _is_pin(item) else self._key(key): self.value(item)
+            for key, item in value.items()
+        }
 
     def _object(self, value: Any) -> Any:
         kind = type(value)
@@ -121,6 +139,35 @@ class Redactor:
                 self.opaque += self.holds(to_json(value)[0])
         return new
 
+    def channel(self, name: str, value: Any) -> Any:
+        """Return the value of a graph's channel without the words; the name of a mode is kept."""
+        if name.endswith("_mode") and type(value) is str:
+            self.opaque += self.holds(value)
+            return value
+        return self.value(value)
+
+    def item(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Return the value of a store's item without the words; only the texts of a note change."""
+        before = self.found
+        kept = _NOTE_NAMES if value.keys() >= _NOTE_NAMES else frozenset()
+        new = {
+            name if kept else self._key(name): item if name in kept else self.value(item)
+            for name, item in value.items()
+        }
+        return value if self.found == before else new
+
+    def holds_name(self, value: Mapping[str, Any], *names: str) -> bool:
+        """Return whether what names an item, or a note and its owner, contains the words.
+
+        Args:
+            value: The item's value.
+            names: Its key and namespace, which are derived from a note's own names.
+        """
+        if not value.keys() >= _NOTE_NAMES:
+            return self.holds_id(*names)
+        project = value["project"] or {}
+        return self.holds_id(value["key"], value["user_id"], project.get("label"))
+
     def message(self, message: BaseMessage) -> BaseMessage:
         """Return a message without the words; its ids and those of its calls are kept."""
         fields = fields_of(message)
@@ -140,8 +187,10 @@ class Redactor:
         before = self.found
         new: Any = []
         if type(value) is dict:
+            # Its names are those of a format, such as "text": without them it cannot be read.
+            self.opaque += any(map(self.holds, map(str, value)))
             new = {
-                self._key(name): item if name in _BLOCK_IDS else self._in_message(name, item)
+                name: item if name in _BLOCK_IDS else self._in_message(name, item)
                 for name, item in value.items()
             }
         else:
@@ -167,21 +216,24 @@ class Redactor:
             entries.append(self._entry(entry, start))
             start = self._end_of(entry)
         is_log_new = summary is not None and entries != summary["entries"]
-        blocks = {}
-        for key, block in state["blocks"].items():
-            seen = self.found
-            self.value({k: v for k, v in block.items() if k not in {"ids", "words", "scores"}})
-            if self.found == seen and key not in self.gone:
-                blocks[key] = block
+        blocks = {
+            key: block
+            for key, block in state["blocks"].items()
+            if key not in self.gone and not self._finds(*_texts_of_block(block))
+        }
         new: dict[str, Any] = {**state, "blocks": blocks}
         if is_log_new and summary:
             new["summary"] = {**summary, "entries": entries}
-        for name in ("pins", "modes", "turns"):
-            if name in new:
-                seen = self.found
-                new[name] = self._in_message("", new[name])
-                if name == "turns" and self.found > seen:
-                    del new[name]
+        if "pins" in state:
+            new["pins"] = [*map(self._pin, state["pins"])]
+        if "modes" in state:
+            new["modes"] = self._modes(state["modes"])
+        if "turns" in state:
+            memories = [*state["turns"]["done"].values(), state["turns"]["running"]]
+            files = [file for one in memories for file in one["files_changed"]]
+            failed = [each["command"] for one in memories for each in one["failed_commands"]]
+            if self._finds(*files, *failed):
+                del new["turns"]
         touched = self.gone & {*self.places} or is_log_new
         if touched or any(not self.gone.isdisjoint(block["ids"]) for block in blocks.values()):
             new = dict(without_words_of(self.gone, cast("Any", new), is_log_new=is_log_new))
@@ -189,6 +241,24 @@ class Redactor:
             return state
         self.found += self.found == before
         return cast("MemoryState", new)
+
+    def _finds(self, *texts: str) -> bool:
+        """Return whether one of the texts, which are dropped then, contains the words."""
+        is_found = any(map(self.holds, texts))
+        self.found += is_found
+        return is_found
+
+    def _pin(self, pin: Pin) -> Pin:
+        return {**pin, "text": self.text(pin["text"])}
+
+    def _modes(self, modes: ModesState) -> ModesState:
+        """Return working notes without the items and the names that contain the words."""
+        sections = {
+            name: [item for item in items if not self._finds(*_texts_of_item(item))]
+            for name, items in modes["sections"].items()
+        }
+        names = {name: count for name, count in modes["names"].items() if not self._finds(name)}
+        return {**modes, "sections": sections, "names": names}
 
     def _end_of(self, entry: SummaryEntry) -> float:
         """Return the number of the last message that an entry covers; infinity if not known."""
@@ -237,7 +307,9 @@ class Redactor:
         return {name: field for name, field in new.items() if field is not fields[name]}
 
     def _dataclass(self, value: Any) -> Any:
-        names = [field.name for field in dataclasses.fields(value)]
+        names = {field.name for field in dataclasses.fields(value)}
+        if isinstance(value, NAMED):
+            names -= {"id"}
         changed = self._changed({name: getattr(value, name, None) for name in names})
         new = copy.copy(value)
         for name, field in changed.items():
@@ -247,6 +319,21 @@ class Redactor:
 
 def _is_state(value: Any) -> bool:
     return type(value) is dict and value.keys() >= _STATE_KEYS
+
+
+def _is_pin(value: Any) -> bool:
+    is_like_one = type(value) is dict and value.keys() == Pin.__annotations__.keys()
+    return is_like_one and str(value["id"]).startswith("pin_")
+
+
+def _texts_of_block(block: Block) -> Iterator[str]:
+    yield from (block["text"], block.get("notes", ""), block.get("kept", ""))
+    yield from (*block.get("sections", {}).values(), *block.get("named", ()))
+
+
+def _texts_of_item(item: NoteItem) -> Iterator[str]:
+    yield from (item["text"], item.get("key", ""), item.get("rationale", ""))
+    yield from item.get("rejected", ())
 
 
 def _without_lines(text: str, names: set[str]) -> str:

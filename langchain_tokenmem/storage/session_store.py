@@ -247,6 +247,16 @@ class SessionStore(Closeable):
 
     acount = in_thread(count)
 
+    def revision(self, session_id: str, *, user_id: str | None = None) -> tuple[int, ...]:
+        """Return numbers that change when texts of a session are edited, redacted or deleted.
+
+        They stay when messages are added. Empty if there is no such session.
+        """
+        with self._reading(session_id, user_id) as (_, session):
+            return () if session is None else (session.id, session.first_seq, session.edits)
+
+    arevision = in_thread(revision)
+
     def sessions(self, *, user_id: str | None = None) -> list[str]:
         """Return the ids of all sessions, or of one user's, in alphabetical order."""
         with self.database.reading("The list of sessions") as connection:

@@ -31,6 +31,7 @@ from langchain_tokenmem.storage.sessions import (
     find_or_make,
     save,
     sessions_of_thread,
+    state_of,
 )
 from langchain_tokenmem.storage.tables import (
     checkpoints,
@@ -385,6 +386,7 @@ def examine(store: CheckpointStore, progress: Progress = lambda _, __: None) -> 
             session = find(connection, name)
             if session is not None:
                 read(connection, session, session.first_seq)
+                state_of(session)
     for done, key in enumerate(keys, 1):
         with _noting(findings, key[0], key[2]):
             store.get(Address(*key))

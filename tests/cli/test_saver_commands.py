@@ -87,6 +87,11 @@ def test_doctor_lists_what_is_damaged_and_changes_nothing(file, damage):
     assert len(ids(file, "bob")) == 5
 
 
+def test_doctor_finds_a_state_that_cannot_be_loaded(file):
+    change(file, "UPDATE tokenmem_sessions SET state = ?", '{"version": 1, "kept": 0}')
+    assert "state is damaged at kept" in " ".join(ran("doctor", file, code=1).split())
+
+
 @pytest.mark.parametrize("command", ["doctor", "migrate-checkpoints"])
 def test_a_file_that_is_none_is_said_and_not_made(tmp_path, command):
     missing, text = tmp_path / "missing.db", tmp_path / "text.db"

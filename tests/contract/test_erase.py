@@ -180,6 +180,7 @@ def test_what_another_session_has_quoted_is_erased_with_it(store: TranscriptStor
     history.add_messages([HumanMessage("What is the code of the harbour gate?")])
     assert CODE in texts(history.messages)
     store.erase("gone")
+    assert CODE not in texts(history.messages)
     again = TokenMemoryChatHistory("stays", user_id="ann", memory=memory, store=store)
     assert CODE not in texts(again.messages)
 

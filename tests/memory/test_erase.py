@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from dataclasses import replace
 
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
@@ -242,3 +244,22 @@ def test_redacting_deletes_the_vectors_in_chroma_and_makes_them_again(transcript
     files = [f for f in tmp_path.rglob("*") if f.is_file() and f.name not in theirs]
     assert files
     assert not [file for file in files if holds_words(file)]
+
+
+@pytest.mark.parametrize("what", ["ann", re.compile(r"\d+"), "Tea", "application"], ids=str)
+def test_a_redaction_changes_only_the_texts_of_notes(note_store, transcripts, what):
+    notes = Notebook(note_store, project="ann")
+    memory = TokenMemory(TokenBudget(8_000), notes=notes)
+    notes.add("Ask ann about 12 Tea.", level="global", key="Tea", user_id="ann", tags=["12"])
+    notes.add("By application 12.", level="project", user_id="ann")
+    before = notes.list(user_id="ann")
+    receipt = memory.redact(what, "*", store=transcripts, everywhere=True)
+    after = notes.list(user_id="ann")
+    bare = [[replace(note, content="", tags=()) for note in each] for each in (before, after)]
+    assert bare[0] == bare[1]
+    texts = [text for note in after for text in (note.content, *note.tags)]
+    found = what if isinstance(what, re.Pattern) else re.compile(what)
+    assert not any(map(found.search, texts))
+    in_names = {"ann": 2, "Tea": 1}.get(str(what))
+    said = [line for line in receipt.unreached if "keys of notes" in line]
+    assert said == ([f"{in_names} keys of notes that hold the words"] if in_names else [])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
+from uuid import uuid4
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
+from langgraph.types import Command, interrupt
 
 from langchain_tokenmem import Recall, TokenBudget, TokenMemory, TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, RedactionError, ScopeError
@@ -115,10 +117,12 @@ def test_only_the_scope_is_redacted_and_blocks_that_quote_it_go(store: Transcrip
         store.add(session, [HumanMessage(CARD, id=f"m-{session}")], user_id=user)
     quoting = {**state("m-a2"), "blocks": {"h": {"text": "said so", "ids": ["m-a"]}}}
     assert store.save_state("a2", quoting, expected=store.state("a2").version)
+    before = store.revision("a2")
     store.redact(CARD, session_id="a", user_id="ann")
     assert texts(store.messages("a")) == ["[redacted]"]
     assert texts(store.messages("a2")) == [CARD]
     assert store.state("a2").state["blocks"] == {}
+    assert store.revision("a2") != before
     store.redact(CARD, user_id="ann")
     assert texts(store.messages("a2")) == ["[redacted]"]
     assert texts(store.messages("b")) == [CARD]
@@ -131,6 +135,38 @@ def test_a_state_that_was_read_before_is_not_committed_after(store: TranscriptSt
     held = store.state("s")
     store.redact(CARD, everywhere=True)
     assert not store.save_state("s", state("m", text=CARD), expected=held.version)
+
+
+def test_an_interrupt_can_be_resumed_by_its_id(store: TranscriptStore):
+    class Form(TypedDict):
+        card: str
+
+    builder = StateGraph(Form).add_node("ask", lambda _: {"card": interrupt(f"Still {CARD}?")})
+    graph = builder.add_edge(START, "ask").compile(checkpointer=TokenMemorySaver(store))
+    config = {"configurable": {"thread_id": "t"}}
+    graph.invoke({"card": ""}, config)
+    store.redact(re.compile(r"\d+-?"), "*", everywhere=True)
+    (asked,) = graph.get_state(config).interrupts
+    assert asked.value == "Still **Quokka?"
+    assert graph.invoke(Command(resume={asked.id: "yes"}), config) == {"card": "yes"}
+
+
+def test_only_ids_that_an_application_chose_are_reported(store: TranscriptStore):
+    store.add("s", [HumanMessage("hi"), AIMessage("yes", id=f"lc_run--{uuid4()}-0")])
+    store.add(str(uuid4()), [HumanMessage("hi")])
+    assert store.redact(re.compile(r"[0-9a-f]+"), "*", everywhere=True).unreached == ()
+    store.add("ann-12", [HumanMessage("hi", id="card-12")], user_id="user-12")
+    assert store.redact("12", everywhere=True).unreached == (
+        "1 ids of messages that hold the words",
+        "1 ids of sessions and users that hold the words",
+    )
+
+
+def test_names_of_fields_are_kept_and_reported(store: TranscriptStore):
+    store.add("s", [HumanMessage([{"type": "text", "text": "a text"}])])
+    receipt = store.redact("text", everywhere=True)
+    assert texts(store.messages("s")) == [[{"type": "text", "text": "a [redacted]"}]]
+    assert receipt.unreached == ("1 values that hold the words in a form that cannot be changed",)
 
 
 def test_wrong_use_is_refused_and_nothing_is_changed(store: TranscriptStore):

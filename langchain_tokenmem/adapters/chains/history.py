@@ -39,7 +39,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
 
     Works wherever a `BaseChatMessageHistory` does, such as in `RunnableWithMessageHistory`, sync
     and async. The view does not change between the first read and the next `add_messages`, `clear`
-    or `compact`.
+    or `compact`, unless texts are edited, redacted or deleted meanwhile.
 
     A history does not see the prompt around it: pass its size as `overhead_tokens`, or use
     `with_token_memory`, which counts the whole request.
@@ -86,6 +86,7 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
             }
         )
         self._frozen: View | None = None
+        self._revision: tuple[int, ...] = ()
         self._cleared: dict[str | None, tuple[BaseMessage, BaseMessage]] = {}
         self._reads: deque[datetime] = deque(maxlen=2)
 
@@ -319,13 +320,18 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
 
     def view(self) -> View:
         """Return the frozen view with its usage and warnings."""
-        if self._frozen is None:
-            self._frozen = take_turn(self._session, self._request).view
+        session = self._session
+        revision = session.store.revision(session.session_id, user_id=session.user_id)
+        if self._frozen is None or revision != self._revision:
+            self._frozen, self._revision = take_turn(session, self._request).view, revision
         return self._frozen
 
     async def _aview(self) -> View:
-        if self._frozen is None:
-            self._frozen = (await atake_turn(self._session, self._request)).view
+        session = self._session
+        revision = await session.store.arevision(session.session_id, user_id=session.user_id)
+        if self._frozen is None or revision != self._revision:
+            taken = await atake_turn(session, self._request)
+            self._frozen, self._revision = taken.view, revision
         return self._frozen
 
 

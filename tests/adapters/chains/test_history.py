@@ -55,6 +55,22 @@ def test_the_view_is_frozen_until_the_next_write(history, another):
     assert history.messages == history.full_history() == []
 
 
+@pytest.mark.parametrize("how", ["edit", "redact", "hide", "erase"])
+async def test_removed_text_is_in_no_later_read(how, history, store, memory):
+    history.add_messages([HumanMessage("My card is 4111.", id="m"), AIMessage("Yes.")])
+    assert "4111" in str(history.messages)
+    if how == "edit":
+        store.edit("s", "m", HumanMessage("My card is lost."))
+    elif how == "redact":
+        memory.redact("4111", store=store, session_id="s")
+    elif how == "hide":
+        store.hide("s", ["m"])
+    else:
+        memory.erase(store, session_id="s")
+    assert "4111" not in str(await history.aget_messages())
+    assert "4111" not in str(history.messages)
+
+
 def test_what_is_put_back_after_a_clear_has_its_own_words(history):
     """LangChain's way to trim a history: clear it, and add its newest messages again."""
     history.add_messages(turns(40))

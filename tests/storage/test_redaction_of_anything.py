@@ -1,0 +1,246 @@
+"""Whatever words are redacted, digits and names of fields among them, everything can be read."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain.agents import create_agent
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
+
+from langchain_tokenmem import (
+    Notebook,
+    Recall,
+    TokenBudget,
+    TokenMemory,
+    TokenMemoryChatHistory,
+    TokenMemoryMiddleware,
+    TokenMemorySaver,
+    TranscriptStore,
+)
+from langchain_tokenmem.graphs import pin_update
+from langchain_tokenmem.notes import SqlStore
+from tests.contract.chats import Talker
+from tests.storage.samples import state
+from tests.strategies import conversations
+
+WORDS = [
+    *("12", "text", "type", "id", "human", "memory", "code", "ann", "Elm Street 12"),
+    *map(re.compile, (r"\d+", r"[A-Za-z]\w+", r"\b\d{3}\b", r"\d{4}-\d\d-\d\d", r"[0-9a-f]{4}")),
+]
+OTHERS = ["mode", "name", "error", "success", "args", "word", "c1", "q", "end", "what-is-this", "s"]
+
+
+def is_in(what: str | re.Pattern[str], text: str) -> bool:
+    return re.search(re.escape(what) if isinstance(what, str) else what, text) is not None
+
+
+def shown(messages: list[Any]) -> list[str]:
+    """Return the texts of messages, and what the calls in them say."""
+    calls = [call for one in messages for call in getattr(one, "tool_calls", ())]
+    values = [value for call in calls for value in call["args"].values()]
+    return [one.text for one in messages] + [value for value in values if isinstance(value, str)]
+
+
+TEXTS = st.sampled_from(
+    ["Elm Street 12", "text mode", "human type 123", "1980-01-02 abcd", "id", "0.3", "Plain."]
+)
+NUMBERS = st.integers(0, 130)
+ITEMS = st.fixed_dictionaries(
+    {"text": TEXTS, "turn": NUMBERS, "source": st.just("a12f03"), "by": st.just("tool")},
+    optional={
+        "key": TEXTS,
+        "rationale": TEXTS,
+        "rejected": st.lists(TEXTS),
+        "verb": st.just("ran"),
+    },
+)
+MODES = st.fixed_dictionaries(
+    {
+        "mode": st.just("code"),
+        "turn": NUMBERS,
+        "read_to": st.just(["m12"]),
+        "sections": st.dictionaries(st.sampled_from(["task", "names"]), st.lists(ITEMS)),
+        "changed": st.just({"task": 12}),
+        "next_number": NUMBERS,
+        "names": st.dictionaries(TEXTS, NUMBERS),
+    },
+    optional={"chosen": st.just("text"), "words": st.just({"m12": "0123abcd"})},
+)
+OUTCOMES = st.fixed_dictionaries(
+    {
+        "files_changed": st.lists(TEXTS),
+        "failed_commands": st.lists(
+            st.fixed_dictionaries({"command": TEXTS, "exit_code": NUMBERS})
+        ),
+    }
+)
+PARTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "modes": MODES,
+        "turns": st.fixed_dictionaries(
+            {"done": st.dictionaries(TEXTS, OUTCOMES), "running": OUTCOMES, "calls": st.just({})}
+        ),
+        "pins": st.lists(
+            st.fixed_dictionaries(
+                {
+                    "id": st.just("pin_0123abcd"),
+                    "text": TEXTS,
+                    "by": st.just("tool"),
+                    "source": st.just("a12f03"),
+                }
+            )
+        ),
+        "blocks": st.dictionaries(
+            TEXTS,
+            st.fixed_dictionaries(
+                {"text": TEXTS, "ids": st.just(["m12"])},
+                optional={"notes": TEXTS, "sections": st.dictionaries(TEXTS, TEXTS)},
+            ),
+        ),
+    },
+)
+
+
+def texts_in(found: Any) -> Iterator[str]:
+    """Return the texts of a state that come from the conversation."""
+    for entry in found["summary"]["entries"]:
+        yield entry["text"]
+    for block in found["blocks"].values():
+        yield from (block["text"], block.get("notes", ""), *block.get("sections", {}).values())
+    yield from (pin["text"] for pin in found.get("pins", ()))
+    modes = found.get("modes", {"sections": {}, "names": {}})
+    yield from modes["names"]
+    for item in (item for items in modes["sections"].values() for item in items):
+        yield from (item["text"], item.get("key", ""), item.get("rationale", ""))
+        yield from item.get("rejected", ())
+    turns = found.get(
+        "turns", {"done": {}, "running": {"files_changed": [], "failed_commands": []}}
+    )
+    for one in (turns["running"], *turns["done"].values()):
+        yield from (*one["files_changed"], *(each["command"] for each in one["failed_commands"]))
+
+
+@pytest.mark.slow
+@given(PARTS, TEXTS, st.sampled_from([*WORDS, *OTHERS]))
+def test_a_state_stays_valid_and_loses_the_words(parts: Any, text: str, what: Any):
+    with TranscriptStore("sqlite://", shared=True) as store:
+        store.add("s", [HumanMessage(text, id="m12"), AIMessage("Yes.", id="a")])
+        before = {**state("m12", text=text), **parts}
+        assert store.save_state("s", before, expected=0)
+        store.redact(what, "*", everywhere=True)
+        after = store.state("s").state
+        assert [one for one in texts_in(after) if is_in(what, one)] == []
+        assert (after["kept"], after["cuts"], after["totals"]) == tuple(
+            before[name] for name in ("kept", "cuts", "totals")
+        )
+        for one in after.get("pins", ()):
+            assert {**one, "text": ""} in [{**pin, "text": ""} for pin in parts["pins"]]
+        assert TokenMemoryChatHistory("s", store=store).messages
+        assert store.redact(what, "*", everywhere=True).counts == {}
+
+
+@pytest.mark.slow
+@given(conversations(), st.sampled_from([*WORDS, *OTHERS]))
+def test_a_transcript_can_be_read_and_loses_the_words(given: Any, what: Any):
+    with TranscriptStore("sqlite://", shared=True) as store:
+        store.add("s", given)
+        kinds = [one.type for one in store.messages("s")]
+        store.redact(what, "*", everywhere=True)
+        found = store.messages("s")
+        assert [one.type for one in found] == kinds
+        assert [one for one in shown(found) if is_in(what, one)] == []
+
+
+@tool
+def lookup(q: str) -> str:
+    """Look something up."""
+    return f"record 123 of {q}: Elm Street 12, code 0."
+
+
+def answer(messages: list[Any]) -> AIMessage:
+    if messages[-1].type != "human":
+        return AIMessage("It is Elm Street 12, born 1980-01-02.")
+    args = {"q": "Elm Street 12"}
+    return AIMessage("Looking.", tool_calls=[{"name": "lookup", "args": args, "id": "call_12"}])
+
+
+CONFIG = {"configurable": {"thread_id": "t12", "user_id": "ann"}}
+
+
+class Everything:
+    """An application on a file, with an agent, a history, documents and notes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = TranscriptStore(folder / "memory.db")
+        self.notes = Notebook(SqlStore(self.store), project="shop")
+        budget = TokenBudget(context_window=1_500)
+        options: dict[str, Any] = {"background": False, "mode": "code", "notes": self.notes}
+        self.memory = TokenMemory(budget, recall=Recall(self.store, scope="user"), **options)
+        owned: dict[str, Any] = {"memory": self.memory, "store": self.store, "user_id": "ann"}
+        self.history = TokenMemoryChatHistory("s1", **owned)
+        self.agent = create_agent(
+            Talker(answer=answer),
+            [lookup],
+            middleware=[TokenMemoryMiddleware(self.memory)],
+            checkpointer=TokenMemorySaver(self.store),
+        )
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("filled")
+    app = Everything(folder)
+    app.notes.add("Likes green tea, 12 cups.", level="global", key="Tea", user_id="ann")
+    app.notes.add("Deploy to Elm Street 12.", user_id="ann", tags=["text 123"])
+    for n in range(8):
+        said = f"We decided on type {n}, not on text 123. I live at Elm Street 12. " * 3
+        app.history.add_messages([HumanMessage(said), AIMessage("Noted, 1980-01-02.")])
+        assert app.history.messages
+    app.history.pin("Elm Street 12, code 123")
+    app.agent.invoke({"messages": "The mode is text, at Elm Street 12."}, CONFIG)
+    app.agent.update_state(CONFIG, pin_update("Elm Street 12"))
+    app.agent.update_state(CONFIG, {"memory_mode": "code"})
+    app.agent.invoke({"messages": "And now, human 12?"}, CONFIG)
+    app.memory.recall.add_documents([Document("invoice 123 of text")], user_id="ann")
+    app.store.close()
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", WORDS, ids=str)
+def test_everything_can_be_read_and_loses_the_words(filled: Path, tmp_path: Path, what: Any):
+    shutil.copytree(filled, tmp_path / "copy")
+    app = Everything(tmp_path / "copy")
+    pins = [pin["id"] for pin in app.history.pins()]
+    app.memory.redact(what, "*", user_id="ann")
+    said = shown(app.history.full_history())
+    said += [pin["text"] for pin in app.history.pins()]
+    assert [pin["id"] for pin in app.history.pins()] == pins
+    kept = app.notes.list(user_id="ann")
+    assert sorted(note.key or "" for note in kept) == ["", "Tea"]
+    said += [text for note in kept for text in (note.content, *note.tags)]
+    states = [*app.agent.get_state_history(CONFIG)]
+    for one in states:
+        said += shown(one.values.get("messages", []))
+        said += [pin["text"] for pin in (one.values.get("token_memory_pins") or {}).values()]
+        assert one.metadata["user_id"] == "ann"
+    said += [
+        one.text for one in app.memory.recall.search("invoice", session_id="s1", user_id="ann")
+    ]
+    assert [text for text in said if is_in(what, text)] == []
+    assert [*app.agent.checkpointer.list(None, filter={"user_id": "ann"})]
+    assert app.agent.checkpointer.examine().findings == ()
+    assert app.history.messages
+    asked = len(states[0].values["messages"])
+    assert len(app.agent.invoke({"messages": "Go on."}, CONFIG)["messages"]) > asked
+    app.store.close()
