@@ -58,6 +58,13 @@ def test_a_server_that_is_not_there_is_a_store_error(tmp_path):
     assert "secret" not in str(error.value)
 
 
+def test_a_pool_without_a_free_connection_is_a_clear_error(postgres):
+    engine = create_engine(postgres, pool_size=1, max_overflow=0, pool_timeout=0.1)
+    with engine.connect(), pytest.raises(StoreError, match="in use, and nothing was stored"):
+        TranscriptStore(engine=engine).add("s", [HumanMessage("Hello.")])
+    engine.dispose()
+
+
 def test_an_engine_of_the_application_with_a_schema_of_its_own(postgres):
     engine = create_engine(
         postgres, execution_options={"schema_translate_map": {None: "memory"}}, pool_size=3

@@ -205,6 +205,7 @@ class BackgroundJob:
         future: Ends with the job; it never fails.
         started: Time of its start, by `time.monotonic`, in seconds; None until then.
         again: Whether to run the work once more when it ends.
+        given_up: Called if it is given up.
     """
 
     run: Callable[[], None] = lambda: None
@@ -212,6 +213,7 @@ class BackgroundJob:
     future: Future[None] = field(default_factory=Future)
     started: float | None = None
     again: bool = False
+    given_up: Callable[[], None] = lambda: None
 
     def is_overdue(self, timeout_s: float) -> bool:
         """Return whether it was started at least `timeout_s` seconds ago."""
@@ -243,7 +245,12 @@ class BackgroundRunner:
         self._running: list[BackgroundJob] = []
 
     def start(
-        self, key: Hashable, work: Callable[[], None], *, again: bool = False
+        self,
+        key: Hashable,
+        work: Callable[[], None],
+        *,
+        again: bool = False,
+        given_up: Callable[[], None] = lambda: None,
     ) -> Future[None]:
         """Start a job, or return the one already running or waiting for this key.
 
@@ -251,6 +258,7 @@ class BackgroundRunner:
             key: Key of the job.
             work: The job; it handles its own errors.
             again: If a job is running for this key, run its work once more after it.
+            given_up: Called if `give_up_overdue` gives it up.
         """
         with self._lock:
             job = self._jobs.get(key)
@@ -259,7 +267,7 @@ class BackgroundRunner:
                 return job.future
             context = contextvars.copy_context()  # keeps the caller's tracing and counters
             context.run(_DEADLINE.set, math.inf)  # but a job ends without its caller
-            job = self._jobs[key] = BackgroundJob()
+            job = self._jobs[key] = BackgroundJob(given_up=given_up)
             job.run = partial(context.run, self._run, key, job, work)
             self._waiting.append(job)
             self._start_waiting()
@@ -316,6 +324,8 @@ class BackgroundRunner:
             ]
             for name, job in found:
                 self._forget(name, job)
+        for _, job in found:
+            job.given_up()
         return len(found)
 
     def jobs(self) -> list[BackgroundJob]:

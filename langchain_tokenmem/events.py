@@ -122,7 +122,10 @@ class MemoryCallbacks:
         """Called when it is done; for a change, before the new state is stored."""
 
     def on_memory_error(self, event: MemoryEvent) -> None:
-        """Called if a summarizer failed; if a fallback wrote instead, `on_memory_end` follows."""
+        """Called if a summarizer failed or is given up, also for the `fold` around it.
+
+        If a fallback wrote instead, or it answers late, `on_memory_end` follows.
+        """
 
 
 class TraceCallbacks(MemoryCallbacks):
@@ -154,8 +157,11 @@ class TraceCallbacks(MemoryCallbacks):
             run.on_chain_end(_fields(event))
 
     def on_memory_error(self, event: MemoryEvent) -> None:
-        """End the run, unless a fallback wrote instead: then `on_memory_end` follows."""
-        run = None if event.summarizer else self._runs.pop()
+        """End the run, unless a fallback wrote instead: then `on_memory_end` follows.
+
+        The run of a summary that is given up stays open in its own thread, until it answers.
+        """
+        run = self._runs.pop() if self._runs and not event.summarizer else None
         if run is not None:
             run.on_chain_error(SummaryError(event.error or "The summarizer failed."))
 
@@ -196,10 +202,15 @@ class EventTotals:
         self._lock = Lock()
         self._totals: dict[str, dict[str, float]] = {}
 
-    def add(self, event: MemoryEvent) -> None:
-        """Add a finished event."""
+    def add(self, moment: Moment, event: MemoryEvent) -> None:
+        """Add an event that ended, or count an error."""
+        if moment == "start":
+            return
         with self._lock:
-            known = self._totals.setdefault(event.kind, {"events": 0})
+            known = self._totals.setdefault(event.kind, {"events": 0, "errors": 0})
+            if moment == "error":
+                known["errors"] += 1
+                return
             known["events"] += 1
             for name in _SUMS:
                 known[name] = known.get(name, 0) + (getattr(event, name) or 0)
@@ -229,17 +240,25 @@ def notify(
     callbacks: Iterable[MemoryCallbacks],
     moment: Moment,
     event: MemoryEvent,
+    failed: set[tuple[int, type]],
 ) -> None:
-    """Log a finished event, and call every callback; one that raises is logged."""
+    """Log a finished event, and call every callback; one that raises is logged.
+
+    Args:
+        callbacks: The callbacks.
+        moment: Whether the event begins, has ended or has failed.
+        event: The event.
+        failed: Callbacks by `id` with the types of errors that were already logged; added to.
+    """
     level = logging.INFO if event.is_change else logging.DEBUG
     if moment == "end" and logger.isEnabledFor(level):
         logger.log(level, "%s", event)
     for callback in callbacks:
-        _notify_one(callback, moment, event)
-
-
-def _notify_one(callback: MemoryCallbacks, moment: str, event: MemoryEvent) -> None:
-    try:
-        getattr(callback, f"on_memory_{moment}")(event)
-    except Exception:  # a callback must not break the run
-        logger.exception("on_memory_%s of %r failed; the run goes on.", moment, callback)
+        try:
+            getattr(callback, f"on_memory_{moment}")(event)
+        except Exception as error:  # a callback must not break the run
+            name = id(callback), type(error)
+            level = logging.DEBUG if name in failed else logging.ERROR
+            fault = "on_memory_%s of %r failed; the run goes on."
+            logger.log(level, fault, moment, callback, exc_info=name not in failed)
+            failed.add(name)

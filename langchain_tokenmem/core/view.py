@@ -278,9 +278,8 @@ def _view_warnings(
         yield f"{written} after refused attempts: {why}."
     if shown is not whole:
         yield from _omissions(whole, shown)
-    if without_room := shown.left_out - counted.left_out:
-        omitted = f"{without_room:,} messages did not fit and are left out"
-        yield f"{omitted}; compact() folds them into a summary."
+    if shown.left_out > counted.left_out:
+        yield "The oldest messages do not fit and are left out until a summary covers them."
     if shown.cuts:
         yield from _cut_warnings(shown, budget)
     if has_more_messages(shown):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from langchain_core.runnables.config import (
     ensure_config,
@@ -19,10 +20,16 @@ from langchain_core.runnables.config import (
 from langchain_tokenmem.background import BackgroundJob, BackgroundRunner, wait_at_exit, wait_for
 from langchain_tokenmem.core.argument_checks import checked_seconds
 from langchain_tokenmem.errors import ConfigurationError, TokenMemoryError
-from langchain_tokenmem.events import EventSource
+from langchain_tokenmem.events import EventSource, Kind, MemoryEvent
 from langchain_tokenmem.summarize.model_call import without_streaming
 
+if TYPE_CHECKING:
+    from langchain_tokenmem.memory.engine import Engine
+
 logger = logging.getLogger(__name__)
+
+_STARTED: tuple[Kind, ...] = ("summary", "fold")
+"""Events that have a start while a summary is made, the inner one first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,30 +65,41 @@ class BackgroundSummarizer:
 
     Args:
         limits: How long a summary may take, and how many may run concurrently.
-        on_timeout: Called for each summary that is given up.
     """
 
-    def __init__(self, limits: BackgroundSummaries, on_timeout: Callable[[], None]) -> None:
+    def __init__(self, limits: BackgroundSummaries) -> None:
         self.timeout_s = limits.timeout_s
-        self._on_timeout = on_timeout
         self._runner = BackgroundRunner("tokenmem-summary", limits.at_once)
         wait_at_exit(self.wait)
 
-    def start(self, key: Hashable, work: Callable[[], None]) -> Future[None]:
-        """Start a summary, or return the one in progress for this key."""
-        for _ in range(self._runner.give_up_overdue(key, self.timeout_s)):
-            logger.warning("A summary took more than %s s; it is given up.", self.timeout_s)
-            self._on_timeout()
+    def start(self, key: Hashable, work: Callable[[], None], engine: Engine) -> Future[None]:
+        """Start a summary, or return the one in progress for this key.
+
+        Args:
+            key: Key of the conversation.
+            work: Makes the summary and stores it.
+            engine: The engine of the conversation.
+        """
+        self._runner.give_up_overdue(key, self.timeout_s)
+        label = engine.label
 
         def summarize() -> None:
             try:
                 work()
             except TokenMemoryError as error:
-                logger.warning("A summary in the background failed: %s", error)
+                logger.warning("%s: A summary in the background failed: %s", label, error)
             except Exception:  # a thread has no caller to raise it to
-                logger.exception("A summary in the background failed; the history is unchanged.")
+                fault = "A summary in the background failed; the history is unchanged."
+                logger.exception("%s: %s", label, fault)
 
-        return self._runner.start(key, summarize)
+        def give_up() -> None:
+            fault = f"A summary took more than {self.timeout_s:g} s; it is given up."
+            logger.warning("%s: %s", label, fault)
+            engine.breaker.failed()
+            for kind in _STARTED:
+                engine.tell("error", MemoryEvent(kind=kind, duration_s=self.timeout_s, error=fault))
+
+        return self._runner.start(key, summarize, given_up=give_up)
 
     def running(self, key: Hashable) -> Future[None] | None:
         """Return the summary in progress or waiting for a key, if any."""

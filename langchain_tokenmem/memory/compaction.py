@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -57,7 +58,10 @@ def summaries_by(summarizer: Summarizer, calls: TimedCalls | None = None) -> Sum
     """
 
     def summarize(request: SummaryRequest) -> Summary:
-        with _as_summary_errors(), without_streaming():
+        is_main = threading.current_thread() is threading.main_thread()
+        # Only the main thread can be interrupted, or asked to exit.
+        kinds = (Exception, asyncio.CancelledError) if is_main else (BaseException,)
+        with _as_summary_errors(*kinds), without_streaming():
             if calls is None or summarizer.is_quick:
                 return summarizer.summarize(request)
             return calls.run(partial(summarizer.summarize, request))
@@ -73,7 +77,7 @@ async def with_async_summaries(summarizer: Summarizer, work: Callable[[Summarize
 
     async def asummarize(request: SummaryRequest) -> Summary:
         left = seconds_left()
-        with _as_summary_errors(), without_streaming():
+        with _as_summary_errors(Exception), without_streaming():
             answer = summarizer.asummarize(request)
             return await asyncio.wait_for(answer, None if left == math.inf else left)
 
@@ -81,14 +85,15 @@ async def with_async_summaries(summarizer: Summarizer, work: Callable[[Summarize
 
 
 @contextmanager
-def _as_summary_errors() -> Iterator[None]:
-    """Convert any exception of an application's summarizer to a `SummaryError`."""
+def _as_summary_errors(*kinds: type[BaseException]) -> Iterator[None]:
+    """Convert exceptions of an application's summarizer to a `SummaryError`."""
     try:
         yield
     except SummaryError:
         raise
-    except Exception as error:
-        fault = str(error) or "it took too long"  # a timeout of asyncio has no text
+    except kinds as error:
+        # A timeout of asyncio has no text.
+        fault = str(error) or ("it took too long" if isinstance(error, TimeoutError) else "no text")
         raise SummaryError(f"The summarizer failed: {type(error).__name__}: {fault}") from error
 
 
@@ -285,17 +290,29 @@ class Compaction:
         return log, made
 
     def _written(self, request: SummaryRequest) -> Summary:
-        """Return the summarizer's summary; an extract if it declines the batch.
+        """Return the summarizer's summary; an extract if it declines the batch or is paused.
 
         A slow call is an event.
         """
-        if self.instruction is None and not self.engine.summarizer.wants(request.messages):
+        summarizer, breaker = self.engine.summarizer, self.engine.breaker
+        if self.instruction is None and not summarizer.wants(request.messages):
             return ExtractiveSummarizer().summarize(request)
-        if self.engine.summarizer.is_quick:
+        if summarizer.is_quick:
             return self.summarize(request)
+        is_checked_here = breaker is self.engine.pause
+        if is_checked_here and breaker.is_open:
+            name = getattr(summarizer, "name", type(summarizer).__name__)
+            why = f"{name} has failed {breaker.attempts} times and is paused"
+            return replace(ExtractiveSummarizer().summarize(request), failures=(why,))
         event = MemoryEvent(kind="summary", summarized=len(request.messages))
-        with self._told(event) as started:
-            made = self.summarize(request)
+        try:
+            with self._told(event) as started:
+                made = self.summarize(request)
+        except SummaryError:
+            breaker.failed()
+            raise
+        if is_checked_here:
+            breaker.succeeded()
         self.engine.tell("end", _with_usage(event, [made], time.perf_counter() - started))
         return made
 

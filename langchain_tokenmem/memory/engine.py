@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -10,6 +11,7 @@ from typing import Any, Unpack
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.background import CircuitBreaker
 from langchain_tokenmem.core.argument_checks import as_budget, checked_tokens, described
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import (
@@ -77,6 +79,7 @@ from langchain_tokenmem.memory.working_notes import WorkingNotes, with_covered_n
 from langchain_tokenmem.notes.kept_notes import without_void_notes
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.summarize.base import Summarizer
+from langchain_tokenmem.summarize.model import ATTEMPTS, COOL_DOWN_S
 from langchain_tokenmem.tokens.counters import TokenCounter, counter_for
 
 
@@ -153,6 +156,8 @@ class Engine:
         source: The conversation that events are about; None if unknown.
         totals: Totals so far, over all conversations.
         checked: Returns the messages of a conversation that were compared with its summary.
+        pause: Pauses a slow summarizer that has no circuit breaker itself, after failures.
+        failed_callbacks: Callbacks and types of their errors that were logged; see `notify`.
     """
 
     budget: TokenBudget
@@ -170,6 +175,10 @@ class Engine:
     source: EventSource | None = None
     totals: EventTotals = field(default_factory=EventTotals)
     checked: Callable[[Any], CheckedMessages] = field(default_factory=checked_messages)
+    pause: CircuitBreaker = field(
+        default_factory=lambda: CircuitBreaker(ATTEMPTS, COOL_DOWN_S, time.monotonic)
+    )
+    failed_callbacks: set[tuple[int, type]] = field(default_factory=set)
 
     def for_model(self, model: Any) -> Engine:
         """Return the engine for calls of a chat model, with its rules, vocabulary and window."""
@@ -194,11 +203,8 @@ class Engine:
         if settings.summarizer is not None:
             try:
                 engine = replace(engine, summarizer=summarizer_named(settings.summarizer))
-            except Exception as error:  # noqa: BLE001  # a package or a key may be missing: any
-                told = f"{type(error).__name__}: {error}"
-                self.warn(
-                    f"The summarizer {settings.summarizer!r} of a session is not used: {told}"
-                )
+            except ConfigurationError as error:
+                self.warn(f"A session's own summarizer is not used: {error}")
         if settings.mode is not None:
             try:
                 mode = engine.annotations.mode_named(settings.mode)
@@ -215,9 +221,8 @@ class Engine:
         source = vars(self.source or EventSource())
         model = self.called.name if self.called else None
         event = replace(event, **{**source, "model": model})
-        if moment == "end":
-            self.totals.add(event)
-        notify(self.callbacks, moment, event)
+        self.totals.add(moment, event)
+        notify(self.callbacks, moment, event, self.failed_callbacks)
 
     def budget_for(self, budget: TokenBudget | None) -> TokenBudget:
         """Return the budget of a call, or the engine's own, within the called model's window."""
@@ -234,11 +239,17 @@ class Engine:
         known = self.checked(messages if isinstance(messages, list) else ())
         return known.named(messages)
 
-    def gave_up(self) -> None:
-        """Report a summary that timed out to the summarizer's circuit breaker."""
-        breaker = getattr(self.summarizer, "breaker", None)
-        if breaker is not None:
-            breaker.failed()
+    @property
+    def label(self) -> str:
+        """Name of the conversation in the log."""
+        source = self.source or EventSource()
+        return f"Thread {source.thread!r}" if source.thread else f"Session {source.session!r}"
+
+    @property
+    def breaker(self) -> CircuitBreaker:
+        """The circuit breaker of the summarizer: its own, which it checks itself, or `pause`."""
+        own: CircuitBreaker | None = getattr(self.summarizer, "breaker", None)
+        return self.pause if own is None else own
 
     def counter_of(self, budget: TokenBudget) -> TokenCounter:
         """Return the counter for a budget."""

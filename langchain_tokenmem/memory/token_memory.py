@@ -178,9 +178,7 @@ class TokenMemory(ErasableMemory, Closeable):
         self.background = self.catches_up and not self.summarizer.is_quick
         self.max_wait_s = checked_seconds("max_wait_s", max_wait_s)
         limits = background if isinstance(background, BackgroundSummaries) else None
-        self.background_summaries = BackgroundSummarizer(
-            limits or BackgroundSummaries(), self.engine.gave_up
-        )
+        self.background_summaries = BackgroundSummarizer(limits or BackgroundSummaries())
         self.summarizer_named = lru_cache(maxsize=64)(as_summarizer)
         self.finished_summaries = FinishedSummaries()
         self.recall_calls = TimedCalls("tokenmem-recall")
@@ -299,6 +297,7 @@ class TokenMemory(ErasableMemory, Closeable):
         Raises:
             BudgetExceededError: When the fixed parts alone exceed the limit.
             SummaryError: When the summarizer failed and has no fallback; then nothing is changed.
+                After three failures in a row extracts are written instead, for a while.
         """
         return self.compact_and_view(messages, state, **options)[0]
 
@@ -458,8 +457,9 @@ class TokenMemory(ErasableMemory, Closeable):
         """Return what this memory has done since it was created, in all conversations.
 
         Returns:
-            For each kind of `MemoryEvent`, the number of `events`, and the sums of their figures:
-            tokens before and after, seconds, the summarizer's calls, tokens and cost.
+            For each kind of `MemoryEvent`, the number of `events` and of `errors`, and the sums of
+            the events' figures: tokens before and after, seconds, the summarizer's calls, tokens
+            and cost.
         """
         return self.engine.totals.as_dict()
 

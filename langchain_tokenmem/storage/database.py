@@ -28,6 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import QueuePool
 
 from langchain_tokenmem.background import renew_after_fork, seconds_left
@@ -298,6 +299,7 @@ class Database:
                     f"{about}: the database is damaged ({cause}). Nothing was returned; restore a "
                     f"backup."
                 ) from error
+            fault = str(cause).partition("\n")[0]  # the lines after it quote the statement
             name = getattr(cause, "sqlite_errorname", None) or ""
             if name.startswith(_NO_WRITE):
                 raise StoreError(
@@ -306,13 +308,23 @@ class Database:
                     f"read is named sqlite:///file:{self._path}?mode=ro&uri=true."
                 ) from error
             if isinstance(error, DBAPIError) and error.connection_invalidated:
-                first_line = str(cause).partition("\n")[0]
                 raise StoreError(
-                    f"{about}: the connection to the database was lost ({first_line}). Nothing of "
+                    f"{about}: the connection to the database was lost ({fault}). Nothing of "
                     f"this call was stored, unless it was lost at the very end. Call again: the "
                     f"next call opens a new connection."
                 ) from error
-            raise StoreError(f"{about}: the database could not do it ({cause}).") from error
+            if isinstance(error, PoolTimeoutError):
+                raise StoreError(
+                    f"{about}: every connection to the database is in use, and nothing was "
+                    f"stored. Call again, or raise pool_size."
+                ) from error
+            code = getattr(cause, "sqlstate", None) or name
+            if isinstance(error, DBAPIError) and not (error.statement or code):
+                raise StoreError(
+                    f"{about}: no connection to the database could be opened ({fault}), and "
+                    f"nothing was stored. Check the server and the URL, then call again."
+                ) from error
+            raise StoreError(f"{about}: the database could not do it ({fault}).") from error
 
 
 def _busy_seconds() -> float:

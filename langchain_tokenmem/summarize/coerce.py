@@ -35,14 +35,19 @@ def as_summarizer(given: AnySummarizer | None) -> Summarizer:
             extractive one.
 
     Raises:
-        ConfigurationError: When it is none of these.
+        ConfigurationError: When it is none of these, or the model of a name cannot be made.
     """
     if given is None or given == "extractive":
         return ExtractiveSummarizer()
     if isinstance(given, str):
         from langchain.chat_models import init_chat_model  # noqa: PLC0415  # only for names
 
-        return ModelSummarizer(init_chat_model(given))
+        try:
+            return ModelSummarizer(init_chat_model(given))
+        except Exception as error:  # a package or a key may be missing: any
+            raise ConfigurationError(
+                f"The summarizer {given!r} cannot be made: {type(error).__name__}: {error}"
+            ) from error
     if isinstance(given, Summarizer):
         return given
     if isinstance(given, Runnable):

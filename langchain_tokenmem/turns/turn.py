@@ -239,14 +239,16 @@ class Turn:
         conversation, memory = self.conversation, self.conversation.memory
         if due == "at once":  # the call waits, so the summary is part of it
             return memory.background_summaries.start(
-                conversation.key, lambda: conversation.summarize(snapshot, memory.max_wait_s)
+                conversation.key,
+                lambda: conversation.summarize(snapshot, memory.max_wait_s),
+                memory.engine,
             )
 
         def behind_the_reply() -> None:
             with run_in_background(memory.engine.source):
                 conversation.summarize(snapshot, 0.0)
 
-        return memory.background_summaries.start(conversation.key, behind_the_reply)
+        return memory.background_summaries.start(conversation.key, behind_the_reply, memory.engine)
 
     def running_summary(self) -> Future[None] | None:
         """Return the summary in progress for this conversation, if any."""

@@ -17,7 +17,9 @@ from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import Notebook, Recall, TokenBudget, TokenMemory, TranscriptStore
 from langchain_tokenmem.errors import StoreError
-from tests.contract.chats import CHATS, Chat, Talker, Way, long_turns, texts
+from langchain_tokenmem.summarizers import Summary
+from langchain_tokenmem.types import BackgroundSummaries
+from tests.contract.chats import CHATS, Chat, Heard, Talker, Way, long_turns, texts
 
 PATIENCE_S = 25.0
 """Seconds after which a turn is taken to hang; below every limit that is built in."""
@@ -241,3 +243,75 @@ async def test_a_summary_that_the_next_call_needs_is_begun_before_that_call(way:
         if memory.count(chat.said()).tokens > memory.budget.summarize_tokens:
             break
     assert begun
+
+
+class SlowSummarizer:
+    """A summarizer of the application."""
+
+    is_quick = False
+
+    def __init__(self, write: Callable[[], str]) -> None:
+        self.write = write
+
+    def wants(self, _messages: Any) -> bool:
+        return True
+
+    def summarize(self, _request: Any) -> Summary:
+        return Summary(self.write(), "slow", "1")
+
+    async def asummarize(self, request: Any) -> Any:
+        return await asyncio.to_thread(self.summarize, request)
+
+
+@pytest.mark.parametrize("is_function", [True, False])
+@pytest.mark.parametrize("background", [BackgroundSummaries(timeout_s=0.01), False])
+@pytest.mark.parametrize("way", ["history", "middleware"], indirect=True)
+async def test_a_summarizer_that_hangs_is_given_up_three_times_then_extracts_are_written(
+    way: Way, service: Service, caplog, *, is_function: bool, background: Any
+):
+    begun, heard = [], Heard()
+
+    def summarize(*_messages: Any) -> str:
+        begun.append(1)
+        service.call()
+        return "- Parcels were asked for."
+
+    writer: Any = summarize if is_function else SlowSummarizer(summarize)
+    memory = TokenMemory(
+        1_000, summarizer=writer, max_wait_s=0.02, background=background, callbacks=[heard]
+    )
+    chat = way.chat(memory, thread="t7")
+    service.hang()
+    for question in long_turns(20):
+        await in_time(chat, question)
+    assert len(begun) == 3
+    name = "summarize" if is_function else "SlowSummarizer"
+    told = [event.error for event in heard.of("fold")]
+    assert told
+    assert {*told} == {f"{name} has failed 3 times and is paused"}
+    for kind in ("summary", "fold"):
+        errors = [event for event in heard.errors if event.kind == kind]
+        assert len(errors) >= 3
+        assert {event.session for event in errors} == {"t7"}
+        assert memory.stats()[kind]["errors"] == len(errors)
+    label = "Thread 't7'" if way.is_graph else "Session 't7'"
+    given_up = f"{label}: A summary took more than 0.01 s; it is given up."
+    assert (given_up in caplog.messages) == bool(background)
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+@pytest.mark.parametrize("way", ["history"], indirect=True)
+async def test_a_summarizer_that_ends_its_thread_is_paused_like_one_that_fails(
+    way: Way, error: type[BaseException]
+):
+    def summarize(_messages: list[BaseMessage]) -> str:
+        raise error
+
+    heard = Heard()
+    chat = way.chat(TokenMemory(1_000, summarizer=summarize, callbacks=[heard]))
+    for question in long_turns(20):
+        await in_time(chat, question)
+        chat.memory.close()
+    told = [event.error for event in heard.of("fold")]
+    assert told
+    assert {*told} == {"summarize has failed 3 times and is paused"}

@@ -25,8 +25,9 @@ from langchain_tokenmem import (
     TranscriptStore,
     memory_input,
     memory_nodes,
+    with_token_memory,
 )
-from langchain_tokenmem.events import TraceCallbacks
+from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent, TraceCallbacks
 from langchain_tokenmem.graphs import TokenMemoryTransformer
 from tests.contract.chats import Heard, Talker, Way, long_turns
 
@@ -359,6 +360,22 @@ def test_stats_add_up_what_was_done_in_all_conversations():
     assert stats.keys() == {event.kind for event in heard.events}
     assert stats["view"]["events"] == 48
     assert stats["fold"]["summarized"] == sum(event.summarized for event in heard.of("fold")) > 0
+
+
+def test_each_error_of_a_callback_is_logged_once_with_its_traceback(caplog):
+    errors = [KeyError("a"), ValueError("b"), KeyError("c")]
+
+    class Failing(MemoryCallbacks):
+        def on_memory_end(self, event: MemoryEvent) -> None:
+            raise errors.pop(0)
+
+    memory = TokenMemory(2_000, callbacks=[Failing()])
+    with TranscriptStore("sqlite://") as store:
+        chain = with_token_memory(Talker(), memory, store)
+        for _ in range(3):
+            chain.invoke("Hello.", {"configurable": {"session_id": "s"}})
+    logged = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [record.exc_info[0] for record in logged] == [KeyError, ValueError]
 
 
 class Runs(BaseCallbackHandler):

@@ -252,6 +252,13 @@ def test_an_engine_that_does_not_fit_is_refused(engine, problem):
         TranscriptStore(engine=engine)
 
 
+def test_a_server_that_cannot_be_reached_is_one_line_that_says_what_to_do():
+    with TranscriptStore("postgresql+psycopg://u@/db?host=/nowhere") as store:
+        with pytest.raises(StoreError, match=r"no connection .* nothing was stored") as refused:
+            store.add("s", [HumanMessage("Hello.")])
+        assert "\n" not in str(refused.value)
+
+
 def test_a_database_is_named_once():
     with pytest.raises(ConfigurationError, match="not by both"):
         TranscriptStore("memory.db", engine=create_engine("postgresql+psycopg://u@h/db"))
