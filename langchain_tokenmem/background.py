@@ -181,7 +181,7 @@ class TimedCalls:
         if len(late) == self._late.maxlen and not any(
             job.done() or now - given_up > _PAUSE_S for given_up, job in late
         ):
-            raise TimeoutError(f"the last {len(late)} calls still hang")
+            raise TimeoutError(f"the last {len(late)} calls have not ended yet")
         limit = seconds_left(seconds)
         if limit == math.inf:
             return call()
