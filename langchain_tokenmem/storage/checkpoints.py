@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from itertools import islice
-from typing import Any
+from typing import Any, NoReturn
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple, DeltaChannelHistory
@@ -51,7 +52,7 @@ _RECENT = timedelta(minutes=1)
 """A pending write does not update activity more recent than this: its checkpoint will."""
 
 _MOST_SEEN = 10_000
-"""Threads that a saver remembers to be there."""
+"""Checkpoints kept in memory."""
 
 _PAGE = 32
 """Checkpoints per read."""
@@ -66,31 +67,39 @@ class _Prepared:
     packed: bytes | None
 
 
-class SeenThreads(dict[tuple[str, str], None]):
-    """Threads, with their namespaces, of which a saver has read or stored a checkpoint.
+class SeenCheckpoints:
+    """The checkpoints that a saver has read or stored lately.
 
-    A run that is in progress while its thread is deleted would store the whole thread again.
+    A run that is in progress while its thread is deleted would store the whole thread again. A
+    session that is deleted and made again has another number.
+
+    Attributes:
+        sessions: The number of the session of each.
     """
 
-    def note(self, at: Address, *, is_there: bool) -> None:
-        """Remember a thread, or forget it because a reader has found that it is not there."""
-        self.pop((at.thread_id, at.ns), None)
-        if is_there:
-            self[at.thread_id, at.ns] = None
-        for oldest in [*islice(self, max(0, len(self) - _MOST_SEEN))]:
-            self.pop(oldest, None)
+    def __init__(self) -> None:
+        self.sessions: OrderedDict[Address, int] = OrderedDict()
+        self._lock = threading.Lock()
 
-    def check(self, at: Address) -> None:
-        """Raise if a thread that is not there any more has been seen.
+    def note(self, at: Address, session: int) -> None:
+        """Remember the session of a checkpoint."""
+        with self._lock:
+            self.sessions[at] = session
+            self.sessions.move_to_end(at)
+            if len(self.sessions) > _MOST_SEEN:
+                self.sessions.popitem(last=False)
+
+    def refuse(self, parent: Address, own: Address) -> NoReturn:
+        """Raise for a step that follows a deleted checkpoint; what follows it is refused, too.
 
         Raises:
-            ThreadConflictError: When it was deleted since.
+            ThreadConflictError: Always.
         """
-        if (at.thread_id, at.ns) in self:
-            raise ThreadConflictError(
-                f"{replace(at, checkpoint_id=None)} was deleted while this run was in progress. "
-                f"This step was not stored; the next run begins without the deleted messages."
-            )
+        self.note(own, self.sessions.get(parent, 0))
+        raise ThreadConflictError(
+            f"{parent} was deleted with its thread. The step that follows it was not stored; a new "
+            f"run without checkpoint_id begins without the deleted messages."
+        )
 
 
 @dataclass(frozen=True)
@@ -103,7 +112,7 @@ class CheckpointStore:
         messages: Stores messages.
         transcript_channel: Name of the channel that holds the transcript, or None.
         on_conflict: Called when another run has continued from the same parent; it may raise.
-        seen: The threads that it has read or stored.
+        seen: The checkpoints that it has read or stored.
     """
 
     database: Database
@@ -111,7 +120,7 @@ class CheckpointStore:
     messages: ThreadMessages
     transcript_channel: str | None
     on_conflict: Callable[[str], None]
-    seen: SeenThreads = field(default_factory=SeenThreads)
+    seen: SeenCheckpoints = field(default_factory=SeenCheckpoints)
 
     # --- writing
 
@@ -122,6 +131,7 @@ class CheckpointStore:
         metadata: dict[str, Any],
         new_versions: Mapping[str, Any],
         *,
+        root: str | None = None,
         user_id: str | None = None,
         counts: bool = False,
     ) -> int:
@@ -132,6 +142,7 @@ class CheckpointStore:
             checkpoint: The checkpoint.
             metadata: Its metadata, without secrets.
             new_versions: The channels that changed.
+            root: The checkpoint of the thread's own graph, if a sub-graph has made this one.
             user_id: Owner of the thread.
             counts: Whether to count the checkpoints of its namespace.
 
@@ -152,13 +163,18 @@ class CheckpointStore:
         self.messages.index.make_ready()
         with self.database.writing(str(at)) as connection:
             session = find_or_make(connection, thread_session(at.thread_id, at.ns), lock=True)
+            followed, number = at, session.id
+            if root and not at.checkpoint_id:
+                followed = Address(at.thread_id, "", root)
+                outer = find_session(connection, thread_session(at.thread_id, ""))
+                number = outer.id if outer is not None else 0
+            if self.seen.sessions.get(followed, number) != number:
+                self.seen.refuse(followed, own)
             if session.user_id is None and user_id:
                 session = find_or_make(connection, session.name, user_id)
             around = {**vars(own), "parent": at.checkpoint_id}
             rows = connection.execute(AROUND, around).all()
             there = {row.checkpoint_id: row for row in rows}
-            if at.checkpoint_id and not there:
-                self.seen.check(at)
             head, is_new = max(there, default=None), name not in there
             if head and is_new and not is_fork and (not at.checkpoint_id or rows[0].has_child):
                 self.on_conflict(
@@ -196,7 +212,7 @@ class CheckpointStore:
                 session.is_pinned = int(any(pins.values()))
             save(connection, session, active_at=later(session.active_at, datetime.now(UTC)))
             count = connection.execute(COUNT, vars(at)).scalar_one() if is_new and counts else 0
-        self.seen[at.thread_id, at.ns] = None
+        self.seen.note(own, session.id)
         self.messages.index.tell(change or Change("added"))
         return count
 
@@ -277,11 +293,9 @@ class CheckpointStore:
         prepared = [(channel, self._prepared(channel, value)) for channel, value in given]
         now = datetime.now(UTC)
         with self.database.writing(str(at)) as connection:
-            name = thread_session(at.thread_id, at.ns)
-            session = find_session(connection, name, lock=True)
-            if session is None:
-                self.seen.check(at)
-                session = find_or_make(connection, name)
+            session = find_or_make(connection, thread_session(at.thread_id, at.ns), lock=True)
+            if self.seen.sessions.get(at, session.id) != session.id:
+                self.seen.refuse(at, at)
             writer = MessageWriter(self.messages, connection, session, now)
             kept: list[dict[str, Any]] = []
             replacing: list[dict[str, Any]] = []
@@ -312,8 +326,8 @@ class CheckpointStore:
         """Return a checkpoint; without an id, the head of its namespace."""
         with self.database.reading(str(at)) as connection:
             found, is_named = self.find(connection, at), at.checkpoint_id is not None
-            if found is not None or not is_named:
-                self.seen.note(at, is_there=found is not None)
+            if found is not None:
+                self.seen.note(found.address, found.session)
             return None if found is None else self.loaded(connection, found, is_named=is_named)
 
     def listed(

@@ -74,12 +74,10 @@ def kept_metadata(
         },
     }
     kept = dict(get_checkpoint_metadata(clean, metadata))
-    return {key: _as_number(value) for key, value in kept.items()}
-
-
-def _as_number(value: Any) -> Any:
-    """Return the number of an enumeration's member: no reader needs to know its type."""
-    return value.value if isinstance(value, int | float) and isinstance(value, Enum) else value
+    for key, value in kept.items():
+        if isinstance(value, int | float) and isinstance(value, Enum):
+            kept[key] = value.value  # no reader needs to know its type
+    return kept
 
 
 _OLDEST = timedelta(days=365 * 1_000)

@@ -197,7 +197,8 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
 
         Raises:
             ThreadConflictError: When another run has continued from the same parent, with
-                `on_conflict="raise"`; or when the thread was deleted since this saver has read it.
+                `on_conflict="raise"`; or when the thread was deleted since this saver has read
+                the checkpoint that this one follows.
             ConfigurationError: When a value cannot be stored so that it can be read again.
             StoreError: When the store cannot write.
         """
@@ -207,6 +208,7 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
             checkpoint,
             kept_metadata(config, metadata, self._metadata_keys),
             new_versions,
+            root=config["configurable"].get("checkpoint_map", {}).get("") if address.ns else None,
             user_id=owner_of(config),
             counts=self._keep_last is not None or self._older_than is not None,
         )

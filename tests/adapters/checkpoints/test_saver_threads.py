@@ -199,8 +199,9 @@ def test_a_sub_graph_belongs_to_whom_its_thread_belongs(store):
     assert graph.get_state(thread()).values == {}
 
 
+@pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("how", ["erase", "delete", "expire"])
-def test_a_thread_that_is_deleted_during_its_own_run_stays_deleted(tmp_path, how):
+def test_a_thread_that_is_deleted_during_its_own_run_stays_deleted(tmp_path, how, restarts):
     url = f"sqlite:///{tmp_path}/memory.db"
     with TranscriptStore(url) as store, TranscriptStore(url) as elsewhere:
 
@@ -213,12 +214,45 @@ def test_a_thread_that_is_deleted_during_its_own_run_stays_deleted(tmp_path, how
                 else:
                     later = datetime.now(UTC) + timedelta(days=9)
                     elsewhere.expire(timedelta(days=1), now=later)
+                assert graph.get_state(thread("t")).values == {}
+                if restarts:
+                    say(graph, "fresh")
             return answer(state)
 
         builder = StateGraph(MessagesState).add_node("model", deleting).add_edge(START, "model")
         graph = builder.compile(checkpointer=TokenMemorySaver(store))
         say(graph, FACT)
-        with pytest.raises(ThreadConflictError, match="was deleted while this run"):
+        with pytest.raises(ThreadConflictError, match="was deleted with its thread"):
             say(graph, "delete it")
-        assert elsewhere.sessions() == []
-        assert [m.content for m in say(graph, "Hello")["messages"]] == ["Hello", "answer 1"]
+        anew = ["fresh", "answer 1"] if restarts else []
+        assert [m.content for m in elsewhere.messages("t")] == anew
+        said = [m.content for m in say(graph, "Hello")["messages"]]
+        assert said == [*anew, "Hello", f"answer {len(anew) + 1}"]
+
+
+def test_a_sub_graph_of_a_thread_that_was_deleted_stores_nothing(store):
+    builder = StateGraph(MessagesState).add_node("model", answer).add_edge(START, "model")
+    sub = builder.compile()
+
+    def deleting(state):
+        TokenMemorySaver(store).delete_thread("t")
+        return {"messages": sub.invoke(state)["messages"][-1]}
+
+    outer = StateGraph(MessagesState).add_node("outer", deleting).add_edge(START, "outer")
+    graph = outer.compile(checkpointer=TokenMemorySaver(store))
+    with pytest.raises(ThreadConflictError):
+        graph.invoke({"messages": [HumanMessage(FACT)]}, thread("t"), durability="sync")
+    assert store.sessions() == []
+
+
+def test_pruned_checkpoints_are_not_a_deleted_thread(store):
+    saver = TokenMemorySaver(store)
+
+    def pruning(state):
+        saver.prune(["t"], strategy="delete")
+        return answer(state)
+
+    builder = StateGraph(MessagesState).add_node("model", pruning).add_edge(START, "model")
+    graph = builder.compile(checkpointer=saver)
+    for words in ("one", "two"):
+        assert say(graph, words)["messages"][-1].content.startswith("answer")
