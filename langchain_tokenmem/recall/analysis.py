@@ -42,14 +42,21 @@ The larger lists of packages (stopwordsiso 1,298 words, stop-words 1,333) contai
 too: with them LoCoMo's evidence within 1,024 tokens falls by 3.4 points.
 """
 
-_TALK = """
-anything brief briefly chat chats chatted conversation conversations discuss discussed discussing
-discussion discussions everything give happen happened happening hello hey hi know list mention
-mentioned new please recall recap remember remind said saw say short shortly show something speak
-spoke spoken summarise summarize summary talk talked talking tell thanks thing things told topic
-topics went work worked working
+_PAST = """
+chatted did discussed done happened mentioned recap remember remind said spoke summarise summarize
+talked told was were went worked
 """
-"""Further words of a question that asks what was said at some time, of anything."""
+"""Words of which a question has one if it asks what was said or done at some time."""
+
+_TALK = """
+anything briefly chat conversation conversations discuss discussion discussions everything happen
+know mention please recall say something speak summary talk talking tell thing things topic topics
+work working
+"""
+"""Further words of a question that asks so, of anything."""
+
+_BOUNDS = frozenset(["after", "before", "between", "by", "from", "not", "since", "till", "until"])
+"""Words that make a time the bound of another one."""
 
 _NEGATIONS = """
 no nor not t ain aren couldn didn doesn don hadn hasn haven isn mightn mustn needn shan shouldn
@@ -194,20 +201,24 @@ class TextAnalyser:
         return about or words or list(found)
 
     def time_asked(self, question: str) -> NamedSpan | None:
-        """Return the time that a question is about if it asks what was said then, of anything.
+        """Return the time of a question that asks what was said or done then, and nothing else.
 
         Example:
             >>> TextAnalyser().time_asked("What did we talk about in May 2023?")
             NamedSpan(first=datetime.date(2023, 5, 1), last=datetime.date(2023, 5, 31))
             >>> TextAnalyser().time_asked("What did Anna say in May 2023?")
         """
-        span = span_in(question, datetime.now(UTC))
-        if span is None:
+        words = without_times(question).casefold().split()
+        asks = (
+            question.rstrip().endswith("?")
+            or words[:1] in (["please"], ["what"])
+            or _is_past(words[:1])
+        )
+        if not asks or not _is_past(words) or not _BOUNDS.isdisjoint(words):
             return None
-        rest = set(self.terms(without_times(question)))
-        # A date alone is looked for in the texts.
-        asks = rest and rest <= self._stop_words.union(_talk_terms(self._language))
-        return span if asks else None
+        span = span_in(question, datetime.now(UTC))
+        known = self._stop_words | _terms_of_words(f"{_TALK} {_PAST}", self._language)
+        return span if known.issuperset(self.terms(" ".join(words))) else None
 
     def entries(self, source: IndexSource) -> Sequence[Entry]:
         """Return an entry for each part of a message; empty if it must not be found."""
@@ -267,8 +278,12 @@ def _stop_terms(language: str) -> frozenset[str]:
 
 
 @lru_cache
-def _talk_terms(language: str) -> frozenset[str]:
-    return frozenset(term for word in _TALK.split() for term in _terms_of_chain(word, language))
+def _terms_of_words(words: str, language: str) -> frozenset[str]:
+    return frozenset(term for word in words.split() for term in _terms_of_chain(word, language))
+
+
+def _is_past(words: Iterable[str]) -> bool:
+    return not frozenset(_PAST.split()).isdisjoint(word.strip("?!.,:;") for word in words)
 
 
 def _is_name(chain: str, pieces: Sequence[str]) -> bool:

@@ -64,7 +64,7 @@ class NamedDate:
 
 @dataclass(frozen=True, slots=True)
 class NamedSpan:
-    """The days that a question names by their distance from today, first and last."""
+    """Days from a first to a last one."""
 
     first: date
     last: date
@@ -121,7 +121,8 @@ def dates_in(question: str, now: datetime | None = None) -> list[NamedDate | Nam
 def span_in(question: str, now: datetime) -> NamedSpan | None:
     """Return the days of the time that a question names; None unless it names exactly one.
 
-    A month without a year is the last one that has begun.
+    A month without a year is the last one that has begun. A date is three days: people often
+    report things a day later.
 
     Example:
         >>> span_in("What did we do in May?", datetime(2026, 3, 1))
@@ -140,8 +141,8 @@ def span_in(question: str, now: datetime) -> NamedSpan | None:
             first = first.replace(year=year - 1)
     except ValueError:  # 30 February
         return None
-    if one.day:
-        return NamedSpan(first, first)
+    if one.day:  # as `NamedDate.fits`
+        return NamedSpan(first - timedelta(1), first + timedelta(1))
     last = first.replace(month=one.month or 12, day=28) + timedelta(4)  # in the next month
     return NamedSpan(first, last - timedelta(last.day))
 

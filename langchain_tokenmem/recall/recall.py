@@ -25,7 +25,6 @@ from langchain_tokenmem.recall.arguments import (
     time_of,
 )
 from langchain_tokenmem.recall.chroma import ChromaIndex
-from langchain_tokenmem.recall.dates import NamedSpan
 from langchain_tokenmem.recall.embeddings import AnyEmbeddings
 from langchain_tokenmem.recall.fusion import Boosts, Floor, Ranking, fused
 from langchain_tokenmem.recall.regex_search import search_by_regex
@@ -38,7 +37,7 @@ from langchain_tokenmem.recall.results import (
 from langchain_tokenmem.recall.text_parts import rough_tokens
 from langchain_tokenmem.recall.vector_store import VectorStoreIndex
 from langchain_tokenmem.recall.vectors import vector_index
-from langchain_tokenmem.recall.words import LexicalIndex, Scores, nothing
+from langchain_tokenmem.recall.words import LexicalIndex, Scores
 from langchain_tokenmem.recall.worker import LexicalBacklog
 from langchain_tokenmem.storage.index_reader import IndexReader
 from langchain_tokenmem.storage.lifecycle import ExpiryReport
@@ -215,9 +214,6 @@ class Recall(Closeable):
     asearch = in_thread(search)
 
     def _search(self, query: str, where: Scope, options: SearchOptions) -> list[Hit]:
-        span = self._analyser.time_asked(query)
-        if span is not None and (said := self._said_in(span, query, where, options)):
-            return said
         dense = self._dense
         with self._indexed(where) as reader:
             if reader is None:
@@ -246,16 +242,6 @@ class Recall(Closeable):
             there = {*reader.filter_units(units, options.among, options.exclude)}
             found = [(unit, cosine) for unit, cosine in found if unit in there]
             return selection.select(self._fused(words, found, lacking))
-
-    def _said_in(
-        self, span: NamedSpan, query: str, where: Scope, options: SearchOptions
-    ) -> list[Hit]:
-        """Return what was said in a span, for a question that asks for nothing else."""
-        with self._store.index.reading(where.within(span.first, span.last)) as reader:
-            if reader is None:
-                return []
-            selection = self._selection(query, reader, nothing(), options)
-            return selection.select(selection.of_time(reader.said_in_time(), span))
 
     def _by_words(
         self, query: str, reader: IndexReader, options: SearchOptions

@@ -18,7 +18,7 @@ import numpy as np
 from langchain_tokenmem.core.search_units import PART_BITS, Hit, IndexSource, unpack_unit
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.recall.analysis import TextAnalyser
-from langchain_tokenmem.recall.dates import NamedSpan, dates_in, order_in
+from langchain_tokenmem.recall.dates import NamedSpan, dates_in, order_in, without_times
 from langchain_tokenmem.recall.fusion import Boosts, DuplicateFilter, Ranking, boost_of
 from langchain_tokenmem.recall.text_parts import indexable_text, parts_of, passage_of
 from langchain_tokenmem.recall.words import Scores, best_units
@@ -37,6 +37,9 @@ _LARGEST_POOL = 300
 
 _MANY_WORDS = 20
 """Different words from which a message does not say more, for a question about a time."""
+
+_OF_TIME = 0.6
+"""Best score of what was said at the time; what names it has at most the rest of 1."""
 
 _PERIODS = 10
 """Maximum periods of a span; the best message of each comes first."""
@@ -172,7 +175,7 @@ class ResultSelection:
 
     def select(self, ranking: Ranking) -> list[Hit]:
         """Return the hits, best first."""
-        options = self._options
+        options, ranking = self._options, self._with_time(ranking)
         duplicates = DuplicateFilter(self._analyser.harmless)
         left = options.max_tokens
         hits: list[Hit] = []
@@ -194,13 +197,38 @@ class ResultSelection:
                 break
         return hits
 
-    def of_time(self, units: Sequence[int], span: NamedSpan) -> Ranking:
-        """Return messages, earliest first, as a ranking that begins with the best of each period.
+    def _with_time(self, ranking: Ranking) -> Ranking:
+        """Return the ranking for a question about a time alone: what was said then.
+
+        What names the date comes after it; other words of such a question say nothing.
+        """
+        span = self._analyser.time_asked(self._query)
+        then = {} if span is None else self._of_time(span)
+        if not then:
+            return ranking
+        dates = {*self._analyser.terms(self._query)}
+        dates -= {*self._analyser.terms(without_times(self._query))}
+        scores = {unit: _OF_TIME * score for unit, score in then.items()}
+        shares = dict.fromkeys(then, 0.0)
+        for at in range(len(ranking.units)):
+            unit = int(ranking.units[at])
+            if unit not in then and not dates.isdisjoint(self._words.terms_of(unit)):
+                scores[unit] = (1 - _OF_TIME) * float(ranking.scores[at])
+                shares[unit] = float(ranking.shares[at])
+        best = sorted(scores, key=lambda unit: (-scores[unit], -unit))
+        values, own = ([found[unit] for unit in best] for found in (scores, shares))
+        return Ranking(np.array(best, dtype=np.int64), np.array(values), np.array(own), {})
+
+    def _of_time(self, span: NamedSpan) -> dict[int, float]:
+        """Return scores of messages from some days: 1 for the best of each period, then 1/2 ...
 
         A period is a day, or a tenth of a span of more than ten days. The best is the one that
         says most: what the user said counts 1.5 times, as in a search by words, and a tool's
         result half. Of many messages, some are looked at, evenly spread.
         """
+        units = self._reader.said_between(span.first, span.last)
+        if self._options.among is not None or self._options.metadata:
+            units = self.allowed(units)
         step = max(1.0, len(units) / _LARGEST_POOL)
         chosen = [units[int(at * step)] for at in range(min(len(units), _LARGEST_POOL))]
         self._read(chosen)
@@ -212,14 +240,11 @@ class ResultSelection:
                 says = min(len(words), _MANY_WORDS) * _WEIGHT_OF_ROLE.get(source.role, 1.0)
                 day = (source.created_at.date() - span.first).days
                 periods[day * min(days, _PERIODS) // days].append((says, unit))
-        scores = {
+        return {
             unit: 1 / rank
             for said in periods.values()
             for rank, (_, unit) in enumerate(sorted(said, reverse=True), 1)
         }
-        best = np.array(sorted(scores, key=lambda unit: (-scores[unit], -unit)), dtype=np.int64)
-        values = np.array([scores[int(unit)] for unit in best])
-        return Ranking(best, values, np.zeros(len(best)), {})
 
     def _pool(self, ranking: Ranking) -> int:
         """Return how many units are sorted at once: those that a boost may move to the top."""

@@ -287,7 +287,7 @@ class LexicalIndex:
         """
         self.index(scope)
         with self._store.index.reading(scope) as reader:
-            return self.scores(query, reader) if reader is not None else nothing()
+            return self.scores(query, reader) if reader is not None else _nothing()
 
     def index(self, scope: Scope | None = None) -> int:
         """Index the messages that are not indexed yet; return how many."""
@@ -309,7 +309,7 @@ class LexicalIndex:
         terms = self.analyser.query_terms(query)
         units, length = reader.totals()
         if not terms or not units:
-            return nothing()
+            return _nothing()
         average = length / units
         if units * len(terms) <= _READ:  # read every posting, without counting them first
             read = reader.postings(terms, _READ)
@@ -372,6 +372,5 @@ def _with_neighbours(units: Sequence[int], neighbours: int) -> list[int]:
     return sorted(number for number in found if number >= 0)
 
 
-def nothing() -> Scores:
-    """Return the scores of a search in which nothing matches."""
+def _nothing() -> Scores:
     return score({}, {}, 0, 1.0, _BM25)

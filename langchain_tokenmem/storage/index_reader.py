@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, exists, func, select, true
@@ -162,16 +163,10 @@ class IndexReader(VectorsReader):
 
     def _is_of_time(self) -> Any:
         """Return the condition that a posting's message is in the scope's time range."""
-        if not (bounds := self._said_in_time()):
+        if not (bounds := _said_in(self._scope)):
             return true()
         same = (messages.c.session == terms.c.session, messages.c.seq == terms.c.seq)
         return exists().where(*same, messages.c.is_shown == 1, *bounds)
-
-    def _said_in_time(self) -> list[Any]:
-        """Return the conditions that a message is in the scope's time range; often none."""
-        after, before = self._scope.after, self._scope.before
-        bounds = [] if after is None else [messages.c.created_at >= after.isoformat()]
-        return bounds if before is None else [*bounds, messages.c.created_at < before.isoformat()]
 
     def counts(self, words: Sequence[str]) -> dict[str, int]:
         """Return the number of units in scope that have each term; omit terms that do not occur."""
@@ -212,7 +207,7 @@ class IndexReader(VectorsReader):
         Both are ids of messages; documents are always returned. Units outside the scope's time
         range are not.
         """
-        bounds = self._said_in_time()
+        bounds = _said_in(self._scope)
         if not bounds and among is None and not exclude:
             return list(units)
         places = {_place(unit) for unit in units}
@@ -226,10 +221,14 @@ class IndexReader(VectorsReader):
         }
         return [unit for unit in units if _place(unit) in found]
 
-    def said_in_time(self) -> list[int]:
-        """Return the first unit of each message in the scope's time range, the earliest first."""
-        own = (self._has_session(messages.c.session), messages.c.is_shown == 1)
-        query = select(messages.c.session, messages.c.seq).where(*own, *self._said_in_time())
+    def said_between(self, first: date, last: date) -> list[int]:
+        """Return the first unit of each message from some days in scope, the earliest first."""
+        talks = select(sessions.c.id).where(sessions.c.kind == MESSAGES)
+        mine = messages.c.session.in_(talks.where(self._has_session(sessions.c.id)))
+        said = _said_in(self._scope.within(first, last))
+        query = select(messages.c.session, messages.c.seq).where(
+            mine, messages.c.is_shown == 1, *said
+        )
         rows = self._connection.execute(query.order_by(messages.c.created_at, messages.c.seq))
         return [pack_unit(session, seq) for session, seq in rows]
 
@@ -266,6 +265,13 @@ class IndexReader(VectorsReader):
                 if self._scope.has_time(source.created_at)
             }
         return found
+
+
+def _said_in(scope: Scope) -> list[Any]:
+    """Return the conditions that a message is in a scope's time range; often none."""
+    after, before = scope.after, scope.before
+    bounds = [] if after is None else [messages.c.created_at >= after.isoformat()]
+    return bounds if before is None else [*bounds, messages.c.created_at < before.isoformat()]
 
 
 def _place(unit: int) -> tuple[int, int]:

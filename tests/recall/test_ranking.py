@@ -311,7 +311,7 @@ def test_a_time_that_is_named_by_its_distance(question, fits, fits_not):
     [
         ("What did we do in May?", date(2025, 5, 1), date(2025, 5, 31)),
         ("What did we do in April?", date(2026, 4, 1), date(2026, 4, 30)),
-        ("What happened on 14 April?", date(2026, 4, 14), date(2026, 4, 14)),
+        ("What happened on 14 April?", date(2026, 4, 13), date(2026, 4, 15)),
         ("What happened in 2024?", date(2024, 1, 1), date(2024, 12, 31)),
         ("And last week?", date(2026, 4, 6), date(2026, 4, 12)),
     ],
@@ -326,6 +326,27 @@ def test_the_days_of_a_time(question, first, last):
 )
 def test_no_time_or_several_are_no_span(question):
     assert span_in(question, datetime(2026, 4, 15, 12, tzinfo=UTC)) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "asks"),
+    [
+        ("What did we talk about last week?", True),
+        ("Do you remember what I told you yesterday?", True),
+        ("Please summarize what we did in May 2024.", True),
+        ("what was last month about", True),
+        ("What did we do before 2025?", False),
+        ("What did we talk about until May 2024?", False),
+        ("Thanks, that is it for today", False),
+        ("How are you today?", False),
+        ("I was there last year", False),
+        ("What is 2048?", False),
+        ("2024", False),
+        ("What did the president say last week?", False),
+    ],
+)
+def test_what_asks_for_nothing_but_a_time(question, asks):
+    assert (TextAnalyser().time_asked(question) is not None) is asks
 
 
 @pytest.mark.slow
