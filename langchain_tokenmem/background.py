@@ -206,6 +206,7 @@ class BackgroundJob:
         started: Time of its start, by `time.monotonic`, in seconds; None until then.
         again: Whether to run the work once more when it ends.
         given_up: Called if it is given up.
+        is_given_up: Whether it is: then its end counts for nothing.
     """
 
     run: Callable[[], None] = lambda: None
@@ -214,10 +215,20 @@ class BackgroundJob:
     started: float | None = None
     again: bool = False
     given_up: Callable[[], None] = lambda: None
+    is_given_up: bool = False
 
     def is_overdue(self, timeout_s: float) -> bool:
         """Return whether it was started at least `timeout_s` seconds ago."""
         return self.started is not None and time.monotonic() - self.started >= timeout_s
+
+
+_JOB: ContextVar[BackgroundJob | None] = ContextVar("tokenmem_job", default=None)
+
+
+def is_given_up() -> bool:
+    """Return whether this code runs in a job that was given up."""
+    job = _JOB.get()
+    return job is not None and job.is_given_up
 
 
 class BackgroundRunner:
@@ -268,6 +279,7 @@ class BackgroundRunner:
             context = contextvars.copy_context()  # keeps the caller's tracing and counters
             context.run(_DEADLINE.set, math.inf)  # but a job ends without its caller
             job = self._jobs[key] = BackgroundJob(given_up=given_up)
+            context.run(_JOB.set, job)
             job.run = partial(context.run, self._run, key, job, work)
             self._waiting.append(job)
             self._start_waiting()
@@ -325,6 +337,7 @@ class BackgroundRunner:
             for name, job in found:
                 self._forget(name, job)
         for _, job in found:
+            job.is_given_up = True
             job.given_up()
         return len(found)
 
@@ -417,14 +430,18 @@ class CircuitBreaker:
             return False
 
     def failed(self) -> None:
-        """Record a failed attempt."""
+        """Record a failed attempt, unless it was given up, and so counted, before."""
+        if is_given_up():
+            return
         with self._lock:
             self._failures += 1
             if self._failures >= self.attempts:
                 self._opened_at = self._clock()
 
     def succeeded(self) -> None:
-        """Record a successful attempt."""
+        """Record a successful attempt, unless it was given up before."""
+        if is_given_up():
+            return
         with self._lock:
             self._failures, self._opened_at = 0, None
 

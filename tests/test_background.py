@@ -10,7 +10,12 @@ from functools import partial
 
 import pytest
 
-from langchain_tokenmem.background import BackgroundRunner, ForkSafeLock, wait_for
+from langchain_tokenmem.background import (
+    BackgroundRunner,
+    CircuitBreaker,
+    ForkSafeLock,
+    wait_for,
+)
 from langchain_tokenmem.tokens import encodings
 from tests.fakes import printed_by
 
@@ -137,3 +142,26 @@ del dropped
 def test_what_waits_at_exit_is_called_once_for_each_object_that_lives():
     """Also where no library has made a finalizer before, which would then be the first to run."""
     assert printed_by(AT_EXIT).split() == ["ended"]
+
+
+@pytest.mark.parametrize("ends", ["failed", "succeeded"])
+def test_the_end_of_a_job_that_was_given_up_counts_for_nothing(ends):
+    breaker = CircuitBreaker(2, 60.0, lambda: 0.0)
+    is_started, may_end = threading.Event(), threading.Event()
+
+    def late():
+        is_started.set()
+        may_end.wait(10)
+        getattr(breaker, ends)()
+
+    runner = BackgroundRunner("test")
+    future = runner.start("k", late, given_up=breaker.failed)
+    thread = runner.job("k").thread
+    assert is_started.wait(10)
+    assert runner.give_up_overdue("k", 0) == 1
+    may_end.set()
+    thread.join(10)
+    assert wait_for(future, 10)
+    assert not breaker.is_open
+    breaker.failed()
+    assert breaker.is_open, "the job that was given up has failed once"

@@ -46,7 +46,7 @@ from langchain_tokenmem.storage.transcripts import TranscriptRow, read, visible
 _TITLE = 200
 """Characters of a title."""
 _TYPED_SEPARATOR = "\N{SYMBOL FOR UNIT SEPARATOR}"
-_DAMAGED = "(damaged: `tokenmem doctor` lists what is)"
+_DAMAGED = "(damaged; run `tokenmem doctor`)"
 _PAGE = 500
 """Sessions that are counted in one transaction."""
 _FIRST = 8
@@ -63,7 +63,7 @@ class SessionFacts:
         messages: How many messages it has.
         tokens: Tokens of them all; exact for o200k_base.
         active_at: Time of its newest message in UTC, if known.
-        title: The beginning of its first human message; `(damaged)` if a message cannot be read.
+        title: The beginning of its first human message; says so if a message is damaged.
     """
 
     session: str

@@ -21,6 +21,8 @@ TODOS_KEY = "todos"
 DONE = frozenset({"completed", "complete", "done", "finished", "cancelled", "canceled", "skipped"})
 """Statuses of items that need no more work, in lower case."""
 
+_IN_PROGRESS = frozenset({"in_progress", "in progress", "doing", "active", "started"})
+
 _ABOUT = "The to-do list as it was last written; a later one takes its place."
 _TEXTS = ("content", "text", "title", "step", "task")
 _MOST_ITEMS = 25
@@ -46,11 +48,15 @@ def todos_text(todos: Sequence[tuple[str, str]]) -> str:
     if all(done):
         return ""
     lines = [
-        f"- [{'x' if is_done else ' '}] {text[:_MOST_CHARACTERS]}"
-        for is_done, (text, _) in sorted(zip(done, todos, strict=True), key=lambda pair: pair[0])
+        f"- [{_mark(status)}] {text[:_MOST_CHARACTERS]}"
+        for _, (text, status) in sorted(zip(done, todos, strict=True), key=lambda pair: pair[0])
     ]
     more = [f"- (+{len(lines) - _MOST_ITEMS} more)"] if len(lines) > _MOST_ITEMS else []
     return fenced("\n".join([*lines[:_MOST_ITEMS], *more]), TODOS_FENCE, _ABOUT)
+
+
+def _mark(status: str) -> str:
+    return "x" if status in DONE else "~" if status in _IN_PROGRESS else " "
 
 
 def todo_lists(messages: Sequence[BaseMessage]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
-from langchain_tokenmem.background import TimedCalls, seconds_left, with_calls_on_loop
+from langchain_tokenmem.background import TimedCalls, is_given_up, seconds_left, with_calls_on_loop
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.message_times import time_of
 from langchain_tokenmem.core.messages import role_of
@@ -324,8 +324,9 @@ class Compaction:
         try:
             yield started
         except SummaryError as error:
-            took = time.perf_counter() - started
-            self.engine.tell("error", replace(event, duration_s=took, error=str(error)))
+            if not is_given_up():  # else that was told
+                took = time.perf_counter() - started
+                self.engine.tell("error", replace(event, duration_s=took, error=str(error)))
             raise
 
 

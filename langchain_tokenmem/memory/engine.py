@@ -248,8 +248,8 @@ class Engine:
     @property
     def breaker(self) -> CircuitBreaker:
         """The circuit breaker of the summarizer: its own, which it checks itself, or `pause`."""
-        own: CircuitBreaker | None = getattr(self.summarizer, "breaker", None)
-        return self.pause if own is None else own
+        own = getattr(self.summarizer, "breaker", None)
+        return own if isinstance(own, CircuitBreaker) else self.pause
 
     def counter_of(self, budget: TokenBudget) -> TokenCounter:
         """Return the counter for a budget."""

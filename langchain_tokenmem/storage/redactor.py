@@ -140,8 +140,11 @@ class Redactor:
         return new
 
     def channel(self, name: str, value: Any) -> Any:
-        """Return the value of a graph's channel without the words; the name of a mode is kept."""
-        if name.endswith("_mode") and type(value) is str:
+        """Return the value of a graph's channel without the words; the name of a mode is kept.
+
+        A channel of the application may have such a name, too: a text of several words changes.
+        """
+        if name.endswith("_mode") and type(value) is str and len(value.split()) <= 1:
             self.opaque += self.holds(value)
             return value
         return self.value(value)

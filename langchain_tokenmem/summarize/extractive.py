@@ -16,6 +16,7 @@ from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.log_lines import (
+    CORRECTION,
     SPEECH_LENGTHS,
     Kind,
     Line,
@@ -34,6 +35,18 @@ _FEWEST = 16
 
 _MOST_USED, _MOST_OTHERS = 20, 12
 """Maximum values of one result that a call shows: those that were used later, and others."""
+
+_LONG_VALUE = 8
+"""Characters from which a value is recognisable, so that one result that shows it is enough."""
+
+_USER_SHARE = 0.6
+"""Share of an entry that lines of the user get before those of answers."""
+
+_FEW_WORDS = 5
+"""Words of a user's line, speaker included, up to which it is hardly more than a reply."""
+
+_LONGEST_SPEAKER = 60
+"""Characters that are searched for the mark of a correction."""
 
 _TIMES = re.compile(r" \(\u00d7(\d+)\)(?=: )")
 
@@ -150,6 +163,7 @@ class _Entry:
         used: Tokens of all that.
         sharing: How many pieces share a line.
         changes: What was shown of a piece before each change.
+        listed: Long values that results show: each is shown once.
     """
 
     lines: Sequence[Line]
@@ -160,12 +174,14 @@ class _Entry:
     used: int = 0
     sharing: Counter[str] = field(default_factory=Counter)
     changes: list[tuple[int, _Shown | None]] = field(default_factory=list)
+    listed: set[str] = field(default_factory=set)
 
     def fill(self, pieces: Sequence[Piece]) -> None:
         """Show pieces step by step, in each step in the order of the pieces.
 
         The second step adds what the first one left out.
         """
+        self._show_users(_of(pieces, Kind.USER))
         self.show(pieces, Kind.USER, Kind.ANSWER, with_names=True)
         self.show(pieces, Kind.USER, Kind.ANSWER)
         self.show(pieces, Kind.FAILURE)
@@ -180,6 +196,14 @@ class _Entry:
         self.show(pieces, Kind.CALL, form=2)
         self.show(pieces, Kind.NOTE, form=1)
         self.show(pieces, Kind.CALL, form=3)
+
+    def _show_users(self, users: Sequence[Piece]) -> None:
+        """Show what the user said, corrections first, within a share of the room."""
+        room, self.most = self.most, int(_USER_SHARE * self.most)
+        said = [one for one in users if len(one.forms[-1].split()) > _FEW_WORDS]
+        said.sort(key=lambda one: CORRECTION not in one.forms[0][:_LONGEST_SPEAKER])
+        self.show(said, Kind.USER)
+        self.most = room
 
     def show(
         self, pieces: Sequence[Piece], *kinds: Kind, form: int = 0, with_names: bool = False
@@ -211,9 +235,13 @@ class _Entry:
             bare = _bare(value)
             if is_used is not used or bare in now.text or bare in self.known:
                 continue
+            if bare in self.listed:
+                continue
             longer = replace(now, values=(*now.values, value))
             if self._change(piece, longer):
                 now, added = longer, added + 1
+                if len(bare) >= _LONG_VALUE:
+                    self.listed.add(bare)
             if added == most:
                 break
 

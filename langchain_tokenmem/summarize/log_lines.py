@@ -103,6 +103,13 @@ Line = list[Piece]
 """One line: a piece, or consecutive calls of the same tool."""
 
 
+CORRECTION = " (correction)"
+"""Mark after the speaker of a correction."""
+
+_LONGEST_NAME = 30
+_NOT_IN_NAMES = re.compile(r"[^\w.'-]+")
+
+
 def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
     """Return the lines about some messages, in their order.
 
@@ -119,7 +126,7 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
             continue
         text = prose(message_text(message))
         used |= identifiers_in(text[:MOST_READ])
-        if piece := _spoken(text, role, name, has_calls=bool(calls)):
+        if piece := _spoken(text, role, name, message.name, has_calls=bool(calls)):
             pieces.append(piece)
         for made, result in calls:
             call = _call_of(made, name, result)
@@ -143,13 +150,18 @@ def _call_of(made: Any, name: str, result: ToolMessage | None) -> ToolCall:
     return call
 
 
-def _spoken(text: str, role: str, name: str, *, has_calls: bool) -> Piece | None:
+def _spoken(
+    text: str, role: str, name: str, speaker: str | None, *, has_calls: bool
+) -> Piece | None:
     if not without_line_breaks(text):
         return None
     if role == "human" or not has_calls:
-        user = "User (correction)" if role == "human" and _corrects(text) else "User"
-        kind, speaker = (Kind.USER, user) if role == "human" else (Kind.ANSWER, "Assistant")
-        forms = [f"{speaker}: {form}" for form in forms_of(text, SPEECH_LENGTHS)]
+        kind, who = (Kind.USER, "User") if role == "human" else (Kind.ANSWER, "Assistant")
+        if speaker:
+            who += f" {_NOT_IN_NAMES.sub(' ', speaker)[:_LONGEST_NAME].strip()}"
+        if role == "human" and _corrects(text):
+            who += CORRECTION
+        forms = [f"{who}: {form}" for form in forms_of(text, SPEECH_LENGTHS)]
         return Piece(kind, forms, name, key=_key_of(role, text))
     # The last sentence before a call announces it, and adds nothing to the call.
     found = " ".join(sentences(without_code(text))[:-1])
@@ -215,7 +227,7 @@ def _joined(pieces: Sequence[Piece]) -> list[Line]:
 
 # --- lines of earlier entries
 
-_SPOKEN = re.compile(r"(User|Assistant)(?: \((?:correction|\u00d7\d+)\))*: ")
+_SPOKEN = re.compile(r"(User|Assistant)(?: [^:(\n]{1,40})?(?: \((?:correction|\u00d7\d+)\))*: ")
 _TOOL = re.compile(r"[^\s(]*")
 _PATH = re.compile(r"[\w@.~-]*[/.][\w@./~-]*\w")
 _CONDENSED_LENGTHS = (45, 120, 240)

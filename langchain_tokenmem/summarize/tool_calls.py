@@ -45,8 +45,8 @@ _FEW_WORDS = 4
 """A value with more words is prose, and is shown only if it was used later."""
 _SCALAR, _LINE = 60, 80
 """Characters of a value in JSON, and of a line of a text, that may be shown."""
-_RULERS = "=*- \n"
-"""Characters around a line of a result that carry no information."""
+_RULERS = re.compile(r"\A(?:[=*#-]{3,}\s*|[*-] (?=[^\W\d]))+|\s*[=*-]{3,}\Z")
+"""Rulers and bullets around a line of a result, which carry no information; a sign does."""
 _HEADING = re.compile(r"\s*(?:[=#*-]{3,}|#+ )")
 """Beginning of a line over others, such as `=== STDOUT ===` and `## Result`."""
 _NO_ARGUMENTS = frozenset({"", "{}", "[]", "null"})
@@ -259,7 +259,7 @@ def gist_of(text: str, most: int) -> str:
         return lines[0] if lines[0] == lines[-1] else f"{lines[0]} … {lines[-1]}"
     whole = [
         one
-        for one in (*lines[:1], *lines[-1:], *sentences(text.strip(_RULERS))[:1])
+        for one in (*lines[:1], *lines[-1:], *sentences(_RULERS.sub("", text.strip()))[:1])
         if len(one) <= most
     ]
     return whole[0] if whole else ""
@@ -271,7 +271,7 @@ def _is_part(line: str) -> bool:
 
 
 def _line(text: str) -> str:
-    return without_line_breaks(text).strip(_RULERS)
+    return _RULERS.sub("", without_line_breaks(text).strip())
 
 
 def scalars_in(value: Any) -> Iterator[tuple[str, str]]:

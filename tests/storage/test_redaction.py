@@ -16,6 +16,7 @@ from langgraph.types import Command, interrupt
 
 from langchain_tokenmem import Recall, TokenBudget, TokenMemory, TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, RedactionError, ScopeError
+from langchain_tokenmem.storage.redactor import Redactor
 from tests.contract.chats import bytes_of, fill
 from tests.storage.samples import state, texts
 
@@ -211,3 +212,11 @@ def test_superseded_wordings_are_purged_and_what_a_checkpoint_has_stays(tmp_path
         receipt = store.purge_superseded(everywhere=True)
         assert (receipt.counts, len(receipt.unreached)) == ({}, 1)
         assert [*graph.get_state_history(config)][-1] is not None
+
+
+def test_a_text_in_an_applications_channel_of_any_name_is_redacted():
+    redactor = Redactor("Ann Smith")
+    assert (
+        redactor.channel("delivery_mode", "leave it with Ann Smith") == "leave it with [redacted]"
+    )
+    assert Redactor("code").channel("memory_mode", "code") == "code"

@@ -378,3 +378,62 @@ def test_a_tiny_limit_still_gives_something(limit: int) -> None:
     entry = summary_of(HumanMessage(LONG), max_tokens=limit).text
     assert entry
     assert count(entry) <= limit
+
+
+@pytest.mark.parametrize("result", ["-350.20", "-0.5 %\n-0.7 %", "=SUM(A1:A3)", "a.py | 4 +-"])
+def test_signs_of_a_result_are_kept(result: str) -> None:
+    [line] = lines(*call("look", result, at="x1"))
+    assert line == f"look x1 → {' '.join(result.split())}"
+
+
+@pytest.mark.parametrize(
+    "result", ["Done. 0 failed, 14 passed.", "Saved. Return code: 0. Timeout limit: 60 s."]
+)
+def test_a_success_that_mentions_errors_is_no_failure(result: str) -> None:
+    [line] = lines(*call("run", result, at="x1"))
+    assert "failed:" not in line
+
+
+def test_speakers_have_their_names_also_when_condensed() -> None:
+    said = [
+        HumanMessage("I am allergic to nuts.", name="Ann"),
+        HumanMessage("I only eat nuts.", name="Bob (2): x"),
+        AIMessage("Noted, both of you.", name="helper"),
+    ]
+    expected = [
+        "User Ann: I am allergic to nuts.",
+        "User Bob 2 x: I only eat nuts.",
+        "Assistant helper: Noted, both of you.",
+    ]
+    assert lines(*said) == expected
+    assert condensed("\n".join(expected)).splitlines() == expected
+
+
+def test_corrections_and_wishes_of_the_user_go_before_numbered_answers() -> None:
+    said: list[BaseMessage] = [
+        HumanMessage("Ship both of the lamps to Porto, to the same address as before."),
+        HumanMessage("Actually, not Porto: ship them to Braga instead."),
+    ]
+    for n in range(30):
+        said += [
+            HumanMessage("ok"),
+            AIMessage(f"Done. The ticket number is RMA-50{n:02}. Is there anything else for you?"),
+        ]
+    told = lines(*said, max_tokens=150)
+    assert "User (correction): Actually, not Porto: ship them to Braga instead." in told
+    assert any("to Porto, to the same" in line for line in told)
+    assert any("RMA-5029" in line for line in told)
+
+
+def test_a_value_that_several_results_have_is_shown_once() -> None:
+    told = "\n".join(
+        lines(
+            *(
+                one
+                for n in range(4)
+                for one in call("find", f'{{"user_id": "sofia_7287", "from": "B{n}O"}}', at=f"x{n}")
+            )
+        )
+    )
+    assert told.count("sofia_7287") == 1
+    assert [f"from=B{n}O" in told for n in range(4)] == [True] * 4

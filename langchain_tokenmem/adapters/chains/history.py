@@ -322,17 +322,22 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
         """Return the frozen view with its usage and warnings."""
         session = self._session
         revision = session.store.revision(session.session_id, user_id=session.user_id)
-        if self._frozen is None or revision != self._revision:
-            self._frozen, self._revision = take_turn(session, self._request).view, revision
+        if self._frozen is None or self._is_outdated(revision):
+            self._frozen = take_turn(session, self._request).view
+        self._revision = revision
         return self._frozen
 
     async def _aview(self) -> View:
         session = self._session
         revision = await session.store.arevision(session.session_id, user_id=session.user_id)
-        if self._frozen is None or revision != self._revision:
-            taken = await atake_turn(session, self._request)
-            self._frozen, self._revision = taken.view, revision
+        if self._frozen is None or self._is_outdated(revision):
+            self._frozen = (await atake_turn(session, self._request)).view
+        self._revision = revision
         return self._frozen
+
+    def _is_outdated(self, revision: tuple[int, ...]) -> bool:
+        """Return whether texts were removed since the last read; a new session has none to lose."""
+        return bool(self._revision) and revision != self._revision
 
 
 def _hold_reply(messages: Sequence[BaseMessage]) -> bool:

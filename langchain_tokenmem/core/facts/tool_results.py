@@ -141,6 +141,11 @@ _ERROR_LINE = re.compile(
     re.MULTILINE,
 )
 _ANY_ERROR = re.compile(rf"\b{any_of('failure')}\b", re.IGNORECASE)
+_CODE_0 = re.compile(r"\b(?:exit|return)[ _-]?code[\"']?[ :=]{1,3}0\b", re.IGNORECASE)
+_NO_ERROR = re.compile(
+    r"\b(?:0|no|zero|without(?: any)?) (?:errors?|fail\w*|timeouts?)\b|\berror rate:? 0\b",
+    re.IGNORECASE,
+)
 _REPORTED = re.compile(
     r"\bexit[ _-]?code[\"']?[ :=]{1,3}-?[1-9]|\"(?:is_?error|failed)\" ?: ?true"
     r"|\"success\" ?: ?false"
@@ -170,7 +175,8 @@ def failure_of(message: ToolMessage, *, reads: bool) -> str | None:
     """
     text = ends_of(plain_result(message))
     is_reported = message.status == "error" or bool(_REPORTED.search(text[:600]))
-    short = len(text) <= 3 * MAX_OUTCOME and bool(_ANY_ERROR.search(text))
+    is_short = len(text) <= 3 * MAX_OUTCOME and not _CODE_0.search(text)
+    short = is_short and bool(_ANY_ERROR.search(_NO_ERROR.sub(" ", text)))
     begins = bool(_ERROR_LINE.match(text.lstrip()))
     if not (is_reported or begins or short or (reports_error if reads else is_error)(message)):
         return None

@@ -225,3 +225,9 @@ def test_a_deleted_turn_is_in_no_summary(history):
     assert "question 0" in str(history.messages)
     history.delete_turn("h0")
     assert "question 0" not in str(history.messages)
+
+
+def test_what_another_process_adds_to_an_empty_session_waits_for_the_next_read(history, store):
+    assert history.messages == []
+    store.add("s", [HumanMessage("from elsewhere")])
+    assert history.messages == []
