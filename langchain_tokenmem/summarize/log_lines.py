@@ -157,12 +157,12 @@ def _spoken(
         return None
     if role == "human" or not has_calls:
         kind, who = (Kind.USER, "User") if role == "human" else (Kind.ANSWER, "Assistant")
-        if speaker:
-            who += f" {_NOT_IN_NAMES.sub(' ', speaker)[:_LONGEST_NAME].strip()}"
+        known = _NOT_IN_NAMES.sub(" ", speaker or "")[:_LONGEST_NAME].strip()
+        who = f"{who} {known}".strip()
         if role == "human" and _corrects(text):
             who += CORRECTION
         forms = [f"{who}: {form}" for form in forms_of(text, SPEECH_LENGTHS)]
-        return Piece(kind, forms, name, key=_key_of(role, text))
+        return Piece(kind, forms, name, key=_key_of(who, text))
     # The last sentence before a call announces it, and adds nothing to the call.
     found = " ".join(sentences(without_code(text))[:-1])
     if len(found) < _SHORT_NOTE or not any(find_identifiers(found)):
@@ -178,8 +178,8 @@ def _corrects(text: str) -> bool:
     return says_so is not None and not first.endswith(("?", "\uff1f"))
 
 
-def _key_of(role: str, text: str) -> str:
-    return f"{role} {text}" if len(text) > SPEECH_LENGTHS[0] else ""
+def _key_of(speaker: str, text: str) -> str:
+    return f"{speaker} {text}" if len(text) > SPEECH_LENGTHS[0] else ""
 
 
 def _last_of_each(pieces: Sequence[Piece | ToolCall]) -> list[Piece | ToolCall]:
