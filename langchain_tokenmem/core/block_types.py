@@ -117,6 +117,12 @@ def text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
+def has_media(content: str | list[Any]) -> bool:
+    """Return whether content has a block whose content is not text."""
+    blocks = content if isinstance(content, list) else ()
+    return any(isinstance(block, dict) and block.get("type") in MEDIA for block in blocks)
+
+
 def blocks_of(content: str | list[Any]) -> list[Any]:
     """Return content as a list of blocks; the list is empty for an empty text."""
     if isinstance(content, str):

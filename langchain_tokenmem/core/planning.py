@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
 
+from langchain_tokenmem.core.block_types import has_media
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.inserted_text import log_texts
@@ -269,8 +270,8 @@ def _plan_fold(
     """Return the plan with the fewest groups to fold for the target, or all but the newest.
 
     If these are not enough, the summary gets at most half of its share, and the first request is
-    also cut; the newest human message only if the limit forces the change, and without the cut a
-    fold would be due again at once.
+    also cut; the newest human message, and a first request with files that is the newest, only if
+    the limit forces the change, and without the cut a fold would be due again at once.
     """
     newest = context.newest_start()
     fold = fewest_folds(context, budget.target_tokens, within=newest, log=log)
@@ -283,7 +284,7 @@ def _plan_fold(
         rest = replace(rest, summary=None)
         growth = max(0, log.most + log.introduction - change.tokens)
     sizes = {"aside": change.tokens, "growth": growth}
-    if rest.first_request != rest.newest_human:
+    if rest.first_request != rest.newest_human or not _has_media(rest, rest.first_request):
         rest = shrink_to_target(rest, budget, rest.first_request, **sizes)
     if due.reason == "limit" and request_tokens(rest) + change.tokens > budget.summarize_tokens:
         rest = shrink_to_target(rest, budget, rest.newest_human, **sizes)
@@ -298,6 +299,11 @@ def _plan_fold(
         log=change,
         kept=tuple(m.id or "" for group in rest.kept for m in group.source.messages),
     )
+
+
+def _has_media(context: ContextParts, key: str | None) -> bool:
+    shown = (message for group in context.kept for message in group.source.messages)
+    return any(message.id == key and has_media(message.content) for message in shown)
 
 
 # --- the running summary after a fold

@@ -9,11 +9,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.block_types import MEDIA
+from langchain_tokenmem.core.block_types import has_media
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.explained_request import explanation_of
@@ -315,16 +314,10 @@ def _cut_warnings(context: ContextParts, budget: TokenBudget) -> tuple[str, ...]
     return tuple(
         f"Message {message.id!r} of {tokens:,} tokens is too long beside the rest: it is shown cut "
         f"to {counter.message(apply_cut(message, context.cuts[message.id or ''])):,} tokens"
-        f"{', without its pictures and files' if _has_media(message) else ''}."
+        f"{', without its pictures and files' if has_media(message.content) else ''}."
         for message, tokens in found
         if role_of(message) != "tool" or tokens > share
     )
-
-
-def _has_media(message: BaseMessage) -> bool:
-    content: Any = message.content
-    blocks = content if isinstance(content, list) else ()
-    return any(isinstance(block, dict) and block.get("type") in MEDIA for block in blocks)
 
 
 def _notes_tokens(context: ContextParts) -> int:

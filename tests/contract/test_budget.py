@@ -186,11 +186,12 @@ def test_the_newest_human_message_is_in_every_view_whatever_is_removed(steps):
             assert humans[-1:] == [m.id for m in view.messages if m.id in humans[-1:]]
 
 
-def test_a_file_of_the_newest_question_stays_while_the_tools_for_it_run():
+@pytest.mark.parametrize("earlier", [0, 8])
+def test_a_file_of_the_newest_question_stays_while_the_tools_for_it_run(earlier):
     file = {"type": "file", "base64": "A" * 3_000, "mime_type": "application/pdf"}
     asked = [{"type": "text", "text": "Compare this contract with all parcels."}, file]
     memory, state = TokenMemory(8_000, background=False), None
-    messages: list[BaseMessage] = [HumanMessage(text) for text in long_turns(8)]
+    messages: list[BaseMessage] = [HumanMessage(text) for text in long_turns(earlier)]
     messages.append(HumanMessage(asked, id="asked"))
     for number in range(30):
         call = {"name": "find", "args": {"number": number}, "id": f"c{number}"}
