@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -65,7 +66,8 @@ def export_sessions(
         names = session or opened.sessions(user_id=user)
         damaged: list[str] = []
         read = _readable_sessions(opened, names, user, damaged)
-        lines = (f"{line}\n" for line in (_lines(read) if form == "jsonl" else _indented(read)))
+        written = chain.from_iterable(read) if form == "jsonl" else _indented(read)
+        lines = (f"{line}\n" for line in written)
         if out is None:
             sys.stdout.writelines(lines)
         else:
@@ -76,11 +78,12 @@ def export_sessions(
                 unfinished.replace(out)
             finally:
                 unfinished.unlink(missing_ok=True)
-            written = many(len(names) - len(damaged), "session")
-            Console().print(f"{written} written: {out}", markup=False)
+            count = many(len(names) - len(damaged), "session")
+            Console().print(f"{count} written: {out}", markup=False)
     for error in damaged:
         Console(stderr=True).print(f"Left out: {error}", style="red", markup=False)
-    raise typer.Exit(int(bool(damaged)))
+    if damaged:
+        raise typer.Exit(1)
 
 
 def _readable_sessions(
@@ -94,11 +97,6 @@ def _readable_sessions(
             damaged.append(str(error))
         else:
             yield lines
-
-
-def _lines(exported: Iterator[list[str]]) -> Iterator[str]:
-    for lines in exported:
-        yield from lines
 
 
 def _indented(exported: Iterator[list[str]]) -> Iterator[str]:

@@ -118,7 +118,7 @@ def text_block(text: str) -> dict[str, Any]:
 
 
 def has_media(content: str | list[Any]) -> bool:
-    """Return whether content has a block whose content is not text."""
+    """Return whether content has a picture, a sound or a file."""
     blocks = content if isinstance(content, list) else ()
     return any(isinstance(block, dict) and block.get("type") in MEDIA for block in blocks)
 

@@ -10,6 +10,7 @@ files are read without importing the packages, which takes seconds. Our own list
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -148,8 +149,8 @@ def window_of(model: Any, models: ModelLimits | None = None) -> int | None:
     """
     told = (told_limits(one, models).get("max_input_tokens") for one in models_of(model))
     # A profile that was read from a file may have 8000.0.
-    possible = (int(one) for one in told if isinstance(one, int | float))
-    return min((one for one in possible if one >= MIN_CONTEXT_WINDOW), default=None)
+    known = (one for one in told if isinstance(one, int | float))
+    return min((int(one) for one in known if MIN_CONTEXT_WINDOW <= one < math.inf), default=None)
 
 
 def model_name(model: Any) -> str | None:

@@ -20,7 +20,6 @@ from langchain_tokenmem.recall.dates import (
     NamedSpan,
     span_in,
     with_dates,
-    without_distances,
     without_times,
 )
 from langchain_tokenmem.recall.text_parts import indexable_text, parts_of
@@ -193,7 +192,7 @@ class TextAnalyser:
         Stop-words, words such as "latest" or "3 weeks ago", and pairs of Chinese or Japanese
         letters that are only grammar are left out, unless the question consists of nothing else.
         """
-        is_about_more = bool(self.terms(without_distances(text)))
+        is_about_more = bool(self.terms(without_times(text)))
         dated = with_dates(text, datetime.now(UTC).date()) if is_about_more else text
         found = dict.fromkeys(self.terms(dated))
         words = [term for term in found if term not in self._stop_words]
@@ -217,7 +216,7 @@ class TextAnalyser:
         if not asks or not _is_past(words) or not _BOUNDS.isdisjoint(words):
             return None
         span = span_in(question, datetime.now(UTC))
-        known = self._stop_words | _terms_of_words(f"{_TALK} {_PAST}", self._language)
+        known = self._stop_words.union(self.terms(f"{_TALK} {_PAST}"))
         return span if known.issuperset(self.terms(" ".join(words))) else None
 
     def entries(self, source: IndexSource) -> Sequence[Entry]:
@@ -275,11 +274,6 @@ def _stem(word: str, language: str) -> str:
 def _stop_terms(language: str) -> frozenset[str]:
     chains = (chain for word in stop_words(language) for chain in _chains(word))
     return frozenset(term for chain in chains for term in _terms_of_chain(chain, language))
-
-
-@lru_cache
-def _terms_of_words(words: str, language: str) -> frozenset[str]:
-    return frozenset(term for word in words.split() for term in _terms_of_chain(word, language))
 
 
 def _is_past(words: Iterable[str]) -> bool:

@@ -154,11 +154,6 @@ def without_times(question: str) -> str:
     return question
 
 
-def without_distances(question: str) -> str:
-    """Return a question without times such as "yesterday"."""
-    return _DISTANCES.sub(" ", question)
-
-
 def with_dates(question: str, today: date) -> str:
     """Return a question with days such as "yesterday" as dates, and without longer spans.
 

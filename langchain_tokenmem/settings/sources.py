@@ -226,7 +226,7 @@ def configuration_error(
         path = tuple(map(str, fault["loc"]))
         what = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "time_delta_parsing":
-            what = "it is no duration; P30D is 30 days, PT12H is 12 hours."
+            what = "it is not a duration; write P30D for 30 days, PT12H for 12 hours."
         inside = [p for p in places if p[: len(path)] == path or path[: len(p)] == p]
         named = [one for one in inside if re.search(rf"\b{re.escape(one[-1])}\b", what)]
         from_ = sorted({places[one] for one in named or inside})

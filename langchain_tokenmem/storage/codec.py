@@ -266,7 +266,7 @@ def detach(value: Any, found: list[BaseMessage]) -> Any:
 
 
 def is_mark(value: dict[Any, Any]) -> bool:
-    """Return whether a dict in what `detach` returned stands for messages."""
+    """Return whether a dict is a mark of `detach`."""
     return value.keys() == {MARK} and type(value[MARK]) in {int, list}
 
 

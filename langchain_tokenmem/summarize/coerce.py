@@ -35,7 +35,7 @@ def as_summarizer(given: AnySummarizer | None) -> Summarizer:
             extractive one.
 
     Raises:
-        ConfigurationError: When it is none of these, or the model of a name cannot be made.
+        ConfigurationError: When it is none of these, or the named model cannot be created.
     """
     if given is None or given == "extractive":
         return ExtractiveSummarizer()
@@ -46,7 +46,7 @@ def as_summarizer(given: AnySummarizer | None) -> Summarizer:
             return ModelSummarizer(init_chat_model(given))
         except Exception as error:  # a package or a key may be missing: any
             raise ConfigurationError(
-                f"The summarizer {given!r} cannot be made: {type(error).__name__}: {error}"
+                f"The summarizer {given!r} cannot be created: {type(error).__name__}: {error}"
             ) from error
     if isinstance(given, Summarizer):
         return given

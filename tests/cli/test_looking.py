@@ -26,6 +26,7 @@ from langchain_tokenmem import (
     TranscriptStore,
     with_token_memory,
 )
+from langchain_tokenmem.core.chat_models import MIN_CONTEXT_WINDOW
 from tests.cli.command import ran as at_full_width
 
 RECORDED = Path(__file__).parents[2] / "examples" / "recorded_agent.jsonl"
@@ -285,6 +286,8 @@ def test_calls_of_a_recording_are_played_again():
     assert max(map(len, rows)) <= 80
     assert "summary" in "".join(rows)
     assert "1 to 25" in ran("view", RECORDED, "recorded-agent", "--at", 99, code=2)
+    tiny = ran("view", RECORDED, "recorded-agent", "-w", MIN_CONTEXT_WINDOW - 1, code=2)
+    assert str(MIN_CONTEXT_WINDOW) in tiny
 
 
 def chain_run(path, **options):

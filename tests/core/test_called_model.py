@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.core.chat_models import window_of
 from langchain_tokenmem.tokens.counters import counter_for
 from langchain_tokenmem.types import Shares
 
@@ -59,6 +61,8 @@ def test_no_budget_goes_beyond_the_window_of_the_called_model():
         view = memory.view(said, **options)
         assert memory.count(view.messages).tokens <= 3_000 - view.usage.parts["reserved_output"]
     assert memory.budget.context_window == 3_000
+    assert window_of(Named(profile={"max_input_tokens": 100})) is None
+    assert window_of(Named.model_construct(profile={"max_input_tokens": math.inf})) is None
     large = Named(model_name="gpt-4o", profile={"max_input_tokens": 200_000})
     assert memory.for_model(large).budget == TokenBudget(20_000)
 

@@ -104,7 +104,7 @@ def test_a_mode_is_switched_off_in_any_words(word, tmp_path, monkeypatch):
         ("TOKENMEM_BUGDET__TARGET", "0.3", "variable TOKENMEM_BUGDET__TARGET"),
         ("TOKENMEM_BUDGET__TARGET", "0.99", "variable TOKENMEM_BUDGET__TARGET"),
         ("TOKENMEM_CONFIG", "nowhere.yaml", "variable TOKENMEM_CONFIG"),
-        ("TOKENMEM_STORE__INACTIVE_FOR", "30", "it is no duration; P30D is 30 days"),
+        ("TOKENMEM_STORE__INACTIVE_FOR", "30", "it is not a duration; write P30D for 30 days"),
     ],
 )
 def test_what_cannot_be_in_the_environment_names_the_variable(variable, value, said, monkeypatch):

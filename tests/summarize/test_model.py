@@ -368,7 +368,7 @@ async def test_any_summarizer_is_accepted():
         assert len(failed.failures) == 1
     with pytest.raises(ConfigurationError, match="not a summarizer"):
         as_summarizer(42)
-    with pytest.raises(ConfigurationError, match="summarizer 'nowhere:m' cannot be made"):
+    with pytest.raises(ConfigurationError, match="summarizer 'nowhere:m' cannot be created"):
         as_summarizer("nowhere:m")
     with pytest.raises(ConfigurationError, match="takes no messages"):
         as_summarizer(lambda: "nothing")
