@@ -15,7 +15,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from pydantic import PrivateAttr
 
-from langchain_tokenmem.cli.measures import ReferenceCounter, find_literals, plain, said
+from langchain_tokenmem.cli.measures import ReferenceCounter, find_literals, plain, plain_text
 
 SUMMARY_TOKENS = 300
 
@@ -81,7 +81,7 @@ class CitingModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
         **kwargs: Any,
     ) -> ChatResult:
-        text = cite([said(message) for message in messages], self.counter)
+        text = cite([plain_text(message) for message in messages], self.counter)
         self._calls.append(SummaryCall(list(messages), text, kwargs.get("tools") == TOOLS))
         return ChatResult(generations=[ChatGeneration(message=AIMessage(text))])
 

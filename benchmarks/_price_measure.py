@@ -185,7 +185,7 @@ class Run:
     ) -> None:
         texts = self.texts
         needed = needed_literals(texts, history, action)
-        shown = [texts.sent(message).said for message in request]
+        shown = [texts.sent(message).plain_text for message in request]
         own = [without_summary(message) for message in request]
         held = held_literals(texts, request, needed)
         far = far_literals(texts, history, needed, self.window)
@@ -201,7 +201,9 @@ class Run:
     def _is_bound(self, literal: str, shown: list[str], history: Sequence[BaseMessage]) -> bool:
         holding = [text for text in shown if self.texts.holds(text, literal)]
         sources = [
-            text for m in history if self.texts.holds(text := self.texts.sent(m).said, literal)
+            text
+            for m in history
+            if self.texts.holds(text := self.texts.sent(m).plain_text, literal)
         ]
         if not set(holding).isdisjoint(sources):
             return True

@@ -187,8 +187,8 @@ def main() -> None:
         parts = [f"{runs}, measured at commit `{options.state}`:", price_tables(rows)]
     else:
         budget_chart(rows)
-        said = "Price · coverage in % · far coverage in %, measured at commit"
-        parts = [f"{said} `{options.state}`:", budget_tables(rows)]
+        heading = "Price · coverage in % · far coverage in %, measured at commit"
+        parts = [f"{heading} `{options.state}`:", budget_tables(rows)]
     figures = "\n" + "\n".join(f"{part.rstrip()}\n" for part in parts) + "\n"
     path.write_text(replace_figures(path.read_text("utf-8"), name, figures), "utf-8")
 

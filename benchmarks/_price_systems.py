@@ -31,7 +31,7 @@ from langgraph.graph.message import add_messages
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.cli.measures import plain, said, text_of
+from langchain_tokenmem.cli.measures import plain, plain_text, text_of
 from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.summarize.model import ModelSummarizer
@@ -260,4 +260,4 @@ def without_summary(message: BaseMessage) -> str:
     text = text_of(message)
     if isinstance(message, SystemMessage) and text.startswith(_LANGMEM_INTRODUCTION):
         return ""
-    return plain(_FENCED.sub("", text)) if "<conversation_summary" in text else said(message)
+    return plain(_FENCED.sub("", text)) if "<conversation_summary" in text else plain_text(message)

@@ -41,8 +41,8 @@ class Talk:
 
     def message(self, number: int, *, words: int = 25) -> BaseMessage:
         """Return a message of about `words` words."""
-        said = " ".join(self.words(self._random.randint(words // 2, words * 3 // 2)))
-        return (HumanMessage if number % 2 == 0 else AIMessage)(f"{said}.", id=f"m{number}")
+        text = " ".join(self.words(self._random.randint(words // 2, words * 3 // 2)))
+        return (HumanMessage if number % 2 == 0 else AIMessage)(f"{text}.", id=f"m{number}")
 
     def question(self, *, words: int = 6) -> str:
         """Return a question; the commonest words are left out, as an analyser does."""

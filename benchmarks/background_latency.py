@@ -200,8 +200,8 @@ async def burst(calls: int) -> Burst:
         memory = TokenMemory(TokenBudget(1_000), summarizer=found.slow, max_wait_s=BURST_WAIT_S)
         memory.count(turn(0))
         for number in range(calls):
-            said = [message for n in range(8) for message in turn(n)]
-            store.add(f"s{number}", said)
+            messages = [message for n in range(8) for message in turn(n)]
+            store.add(f"s{number}", messages)
 
         async def call(number: int) -> None:
             history = TokenMemoryChatHistory(f"s{number}", memory=memory, store=store)

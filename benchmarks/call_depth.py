@@ -49,10 +49,13 @@ def last_put(saver: TokenMemorySaver) -> set[tuple[str, str]]:
     """Put three checkpoints of a growing list; return what the last one runs through."""
     parent: Any = {"configurable": {"thread_id": "put", "checkpoint_ns": ""}}
     for turn in range(3):
-        said = [
+        messages = [
             one(f"{n}", id=f"{n}{one}") for n in range(turn) for one in (HumanMessage, AIMessage)
         ]
-        values = {"channel_values": {"messages": said}, "channel_versions": {"messages": turn + 1}}
+        values = {
+            "channel_values": {"messages": messages},
+            "channel_versions": {"messages": turn + 1},
+        }
         new: Any = {**empty_checkpoint(), "id": f"{turn}", **values}
         found = called(lambda: saver.put(parent, new, {"step": turn}, {"messages": turn + 1}))  # noqa: B023
         parent["configurable"]["checkpoint_id"] = new["id"]

@@ -61,8 +61,8 @@ def words(seed: str, characters: int) -> str:
 
 def joined(old: list[AnyMessage], writes: list[list[AnyMessage]]) -> list[AnyMessage]:
     """Reduce writes as `add_messages` does, as a delta channel wants it."""
-    said: list[Any] = [one for write in writes for one in write]
-    return cast("list[AnyMessage]", add_messages(cast("list[Any]", old), said))
+    written: list[Any] = [one for write in writes for one in write]
+    return cast("list[AnyMessage]", add_messages(cast("list[Any]", old), written))
 
 
 class Whole(TypedDict):
@@ -112,9 +112,9 @@ class Runner:
 
     def turn(self, number: int) -> None:
         """Take one turn."""
-        said = HumanMessage(words(f"h{number}", 200), id=f"h{number}")
+        question = HumanMessage(words(f"h{number}", 200), id=f"h{number}")
         started = time.perf_counter()
-        self.graph.invoke({"messages": [said]}, CONFIG, durability="sync")
+        self.graph.invoke({"messages": [question]}, CONFIG, durability="sync")
         self.turns.append(time.perf_counter() - started)
 
     def seconds(self, what: str) -> float:
@@ -198,14 +198,14 @@ def postgres_saver() -> Iterator[Runner | None]:
             yield Runner("PostgresSaver", saver, compiled(Whole, saver), size)
 
 
-def grown(number: int, said: list[AnyMessage]) -> tuple[Any, ChannelVersions]:
+def grown(number: int, history: list[AnyMessage]) -> tuple[Any, ChannelVersions]:
     """Return the checkpoint of a step, and the versions of its channels."""
     versions: ChannelVersions = {"messages": f"{number + 1:032}.5"}
     checkpoint = {
         "v": 4,
         "id": f"{number:032}",
         "ts": "2026-11-21T12:00:00+00:00",
-        "channel_values": {"messages": said},
+        "channel_values": {"messages": history},
         "channel_versions": versions,
         "versions_seen": {},
     }
@@ -233,7 +233,7 @@ async def stall(saver: BaseCheckpointSaver[Any] | None, messages: int) -> Stall:
     A task that wants to run every half millisecond notes how late it was; of each call the
     longest delay counts. Without a saver it is the machine that is measured.
     """
-    said: list[AnyMessage] = [HumanMessage("x" * 400, id=f"m{n}") for n in range(messages)]
+    history: list[AnyMessage] = [HumanMessage("x" * 400, id=f"m{n}") for n in range(messages)]
     late = [0.0]
 
     async def watch() -> None:
@@ -246,8 +246,8 @@ async def stall(saver: BaseCheckpointSaver[Any] | None, messages: int) -> Stall:
     config: Any = {"configurable": {"thread_id": "stall", "checkpoint_ns": ""}}
     found: list[tuple[float, bool]] = []
     for number in range(40):
-        said = [*said, HumanMessage("y" * 400, id=f"n{number}")]
-        made, versions = grown(number, said)
+        history = [*history, HumanMessage("y" * 400, id=f"n{number}")]
+        made, versions = grown(number, history)
         await asyncio.sleep(0.005)
         late[0], collections = 0.0, gc.get_stats()[2]["collections"]
         if saver is None:
@@ -286,7 +286,7 @@ def cpu_costs(messages: int) -> tuple[Cost, Cost, Cost]:
     The two savers take turn about, and the first call of each is left out. What a get returned is
     freed when its time is taken: that is the application's business.
     """
-    said: list[AnyMessage] = [
+    history: list[AnyMessage] = [
         made(words(f"{name}{n}", size), id=f"{name}{n}")
         for n in range(messages // 2)
         for made, name, size in ((HumanMessage, "h", 200), (AIMessage, "a", 600))
@@ -303,8 +303,8 @@ def cpu_costs(messages: int) -> tuple[Cost, Cost, Cost]:
         savers: list[Any] = [SqliteSaver(connection), TokenMemorySaver(store)]
         parents = [config, config]
         for number in range(_CALLS):
-            said = [*said, HumanMessage(words(f"n{number}", 200), id=f"n{number}")]
-            checkpoint, versions = grown(number, said)
+            history = [*history, HumanMessage(words(f"n{number}", 200), id=f"n{number}")]
+            checkpoint, versions = grown(number, history)
             for at, saver in enumerate(savers):
                 metadata = {"source": "loop", "step": number}
                 started = time.process_time()

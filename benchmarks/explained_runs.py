@@ -153,10 +153,10 @@ def played(recording: Recording, window: int) -> Counter[str]:
     warnings.simplefilter("ignore")
     messages = recording.messages()
     turns = [*turns_of(messages)]
-    said = [message for turn in turns for message in turn]
+    messages = [message for turn in turns for message in turn]
     system = next((m.text for m in messages if isinstance(m, SystemMessage)), None)
-    tools, listener = tools_of(said), Listener()
-    model = Replayed(answers=[m for m in said if isinstance(m, AIMessage)])
+    tools, listener = tools_of(messages), Listener()
+    model = Replayed(answers=[m for m in messages if isinstance(m, AIMessage)])
     saver = InMemorySaver()
     config: Any = {"configurable": {"thread_id": recording.name}}
 
@@ -177,31 +177,31 @@ def played(recording: Recording, window: int) -> Counter[str]:
     found["threads wrong"] += covered != listener.shown[recording.name]
     graph, middleware = agent(TokenMemory(window))
     for number, request in enumerate(sent, 1):
-        told = middleware.explain(graph, config, call=number)
+        explained = middleware.explain(graph, config, call=number)
         found["calls"] += 1
-        found["calls wrong"] += [*map(plain, told.messages)] != [*map(plain, request)]
-    found["folded"] += bool(told.hidden.summarized)
-    return found + lines_opened(said, window)
+        found["calls wrong"] += [*map(plain, explained.messages)] != [*map(plain, request)]
+    found["folded"] += bool(explained.hidden.summarized)
+    return found + lines_opened(messages, window)
 
 
-def lines_opened(said: Sequence[BaseMessage], window: int) -> Counter[str]:
+def lines_opened(messages: Sequence[BaseMessage], window: int) -> Counter[str]:
     """Return how many lines of the summary the page shows, and how many open other words."""
     found: Counter[str] = Counter()
     with TranscriptStore("sqlite://", shared=True) as store:
-        store.add("run", said)
+        store.add("run", messages)
         known = session_calls(StoredSessions(store), "run", window)
         last = known.facts(known.call(None))
     for item in last.items:
         for line, places in item["lines"]:
-            told = words(re.sub(r"\[[0-9a-f]{6,}\]", " ", line)) - _FRAME
-            if not line.strip() or line.startswith(("<", "[Notes")) or not told:
+            shown = words(re.sub(r"\[[0-9a-f]{6,}\]", " ", line)) - _FRAME
+            if not line.strip() or line.startswith(("<", "[Notes")) or not shown:
                 continue
             opened = " ".join(
                 json.dumps(plain(known.messages[at]), ensure_ascii=False) for at in places
             )
             opened = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), opened)
             found["lines"] += 1
-            lacking = [word for word in told if word not in opened.lower()]
+            lacking = [word for word in shown if word not in opened.lower()]
             found["lines wrong"] += bool(lacking)
             if lacking:
                 print(f"{sorted(lacking)} in {line[:200]!r}", file=sys.stderr)

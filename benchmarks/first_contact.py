@@ -64,13 +64,13 @@ class Contact:
 
 def history(size: int) -> list[BaseMessage]:
     """Return a history of so many messages, of about 40 tokens each."""
-    said: list[BaseMessage] = []
+    messages: list[BaseMessage] = []
     for n in range(size // 2):
         order = f"order {4711 + n} for {n % 977}.50 EUR in file src/orders/o{n}.py"
-        said.append(HumanMessage(f"{n}: please check {order}. {WORDS}", id=f"h{n}"))
-        said.append(AIMessage(f"{n}: {order} ships on day {n % 30}. {WORDS * 2}", id=f"a{n}"))
-    said.append(HumanMessage("When does the last one ship?", id="last"))
-    return said
+        messages.append(HumanMessage(f"{n}: please check {order}. {WORDS}", id=f"h{n}"))
+        messages.append(AIMessage(f"{n}: {order} ships on day {n % 30}. {WORDS * 2}", id=f"a{n}"))
+    messages.append(HumanMessage("When does the last one ship?", id="last"))
+    return messages
 
 
 def contact(memory: TokenMemory, conversation: Conversation, size: int) -> Contact:

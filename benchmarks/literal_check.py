@@ -28,7 +28,7 @@ from pathlib import Path
 from _price_recordings import read_recordings
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
-from langchain_tokenmem.cli.measures import find_literals, said
+from langchain_tokenmem.cli.measures import find_literals, plain_text
 from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.literal_check import (
     known_text,
@@ -95,14 +95,14 @@ class Refusals:
             ("bullets", self.refused_bullets, self.bullets),
             ("literals", self.refused_literals, self.literals),
         )
-        told = (
+        parts = (
             f"{refused:,} of {all_:,} {what} ({refused / max(1, all_):.2%})"
             for what, refused, all_ in pairs
         )
         caught = (
             f", {self.caught:,} of {self.changed:,} changed literals caught" if self.changed else ""
         )
-        return f"{name:<10}" + ", ".join(told) + caught
+        return f"{name:<10}" + ", ".join(parts) + caught
 
 
 def _changed(literal: str, rng: random.Random) -> str:
@@ -146,7 +146,7 @@ def reworded_entries(
     batch: list[BaseMessage] = []
     for message in messages:
         batch.append(message)
-        if sum(len(said(one)) for one in batch) >= BATCH_CHARACTERS:
+        if sum(len(plain_text(one)) for one in batch) >= BATCH_CHARACTERS:
             yield _entry(batch, rng), batch
             batch = []
 
@@ -155,7 +155,7 @@ def _entry(batch: Iterable[BaseMessage], rng: random.Random) -> str:
     lines = [
         piece.strip(" ,;{}")
         for message in batch
-        for line in said(message).split("\n")
+        for line in plain_text(message).split("\n")
         for piece in _PIECE.findall(line)
     ]
     best = sorted(dict.fromkeys(lines), key=lambda one: -len(find_literals(one)))[:LINES]

@@ -83,18 +83,18 @@ def is_shred(line: str, sources: str, whole: set[str]) -> bool:
         sources: The text of the history: words between spaces, boundaries as `|`.
         whole: The words of each message, joined.
     """
-    said = _MARK.sub("", line).strip()
-    for match in _ELLIPSIS.finditer(said):
-        if match.end() >= len(said.rstrip(" )]\"'`.")):
+    text = _MARK.sub("", line).strip()
+    for match in _ELLIPSIS.finditer(text):
+        if match.end() >= len(text.rstrip(" )]\"'`.")):
             continue
-        before, behind = words(said[: match.start()])[-2:], words(said[match.end() :])[:2]
+        before, behind = words(text[: match.start()])[-2:], words(text[match.end() :])[:2]
         ends = not before or f" {' '.join(before)} |" in sources
         begins = not behind or f"| {' '.join(behind)} " in sources
         if not (ends and begins):
             return True
-    few = words(said)
+    few = words(text)
     is_bare = len(few) <= FEW_WORDS and " ".join(few) not in whole
-    return bool(few) and is_bare and not any(find_literals(said))
+    return bool(few) and is_bare and not any(find_literals(text))
 
 
 def marked_sources(messages: Sequence[BaseMessage]) -> str:

@@ -148,10 +148,10 @@ def main() -> None:
         own = [one for one in chosen if one.section == section]
         shown = [one for one in own if not (args.unjudged and one.digest in judged)]
         for one in shown[: len(shown) if args.unjudged else args.show]:
-            said = " ".join(message_text(one.message).split())
-            place = max(0, said.find(one.item["text"][:20]) - 120)
+            text = " ".join(message_text(one.message).split())
+            place = max(0, text.find(one.item["text"][:20]) - 120)
             at = f"{one.data},{one.conversation},{one.number},{section},{one.digest}"
-            print(f"{at} {one.text!r}\n      {said[place : place + 300]}")
+            print(f"{at} {one.text!r}\n      {text[place : place + 300]}")
     rows = [(one.section, judged.get(one.digest, {}).get("judgement", "?")) for one in chosen]
     for section in (*SECTIONS, "all"):
         verdicts = Counter(verdict for name, verdict in rows if section in (name, "all"))

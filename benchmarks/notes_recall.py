@@ -88,8 +88,8 @@ class Speaker:
             evidence = frozenset(_EVIDENCE.findall(" ".join(map(str, asked["evidence"]))))
             if not evidence or not evidence <= known or asked["category"] in {0, ADVERSARIAL}:
                 continue
-            told = {t for f in facts if f.sources & evidence for t in terms.terms(f.text)}
-            answered = not told.isdisjoint(terms.query_terms(str(asked["answer"])))
+            shown = {t for f in facts if f.sources & evidence for t in terms.terms(f.text)}
+            answered = not shown.isdisjoint(terms.query_terms(str(asked["answer"])))
             is_temporal = asked["category"] == TEMPORAL
             question = Question(str(asked["question"]), evidence, is_temporal or answered)
             self.questions.append(question)

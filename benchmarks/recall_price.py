@@ -49,14 +49,14 @@ CACHED = 0.1
 
 def turns_of(dialogue: Dialogue) -> Iterator[tuple[str, str]]:
     """Yield what the first speaker says, and what the second answers."""
-    said: list[list[str]] = [[], []]
+    texts: list[list[str]] = [[], []]
     for line in dialogue.lines:
         who = int(line.speaker != dialogue.speakers[0])
-        if who == 0 and said[1]:
-            yield "\n".join(said[0]), "\n".join(said[1])
-            said = [[], []]
-        if who == 0 or said[0]:
-            said[who].append(line.text)
+        if who == 0 and texts[1]:
+            yield "\n".join(texts[0]), "\n".join(texts[1])
+            texts = [[], []]
+        if who == 0 or texts[0]:
+            texts[who].append(line.text)
 
 
 def requests_of(
@@ -83,8 +83,8 @@ def requests_of(
             input_messages_key="input",
             history_messages_key="history",
         )
-        for said, _ in turns:
-            chain.invoke({"input": said}, {"configurable": {"session_id": dialogue.name}})
+        for question, _ in turns:
+            chain.invoke({"input": question}, {"configurable": {"session_id": dialogue.name}})
     return requests
 
 

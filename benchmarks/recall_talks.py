@@ -154,9 +154,9 @@ def report(
         rows = list(measured(dialogues, ours(recall)))
         asked_s = time.process_time() - started
         print("\n".join(compared(f"Recall, {name}", rows, fts5)), flush=True)
-        said = sum(len(each.lines) for each in dialogues)
+        count = sum(len(each.lines) for each in dialogues)
         print(
-            f"  {indexed / said * 1e3:.1f} ms of CPU a message to index, "
+            f"  {indexed / count * 1e3:.1f} ms of CPU a message to index, "
             f"{asked_s / len(rows) * 1e3:.1f} ms a question for {DEEPEST} hits",
             flush=True,
         )
@@ -187,8 +187,10 @@ def main() -> None:
     model = model_named(options.embeddings, options.cache)
     for path in options.data:
         dialogues = read_dialogues(path, captions=not options.no_captions)
-        said = sum(len(each.lines) for each in dialogues)
-        print(f"\n{path.name}: {len(dialogues)} dialogues, {said:,} messages\n{HEADER}", flush=True)
+        count = sum(len(each.lines) for each in dialogues)
+        print(
+            f"\n{path.name}: {len(dialogues)} dialogues, {count:,} messages\n{HEADER}", flush=True
+        )
         others = {
             name: list(measured(dialogues, find)) for name, find in peers(dialogues, model).items()
         }

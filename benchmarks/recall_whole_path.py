@@ -97,7 +97,7 @@ def requests(
 
     chain = with_token_memory(RunnableLambda(model), memory, store)
     before = store.state(dialogue.name)
-    said = store.count(dialogue.name)
+    count = store.count(dialogue.name)
     for question in dialogue.questions:
         try:
             chain.invoke(question.text, {"configurable": {"session_id": dialogue.name}})
@@ -108,7 +108,7 @@ def requests(
         if after.version != before.version and before.state is not None:
             store.save_state(dialogue.name, before.state, expected=after.version)
             before = store.state(dialogue.name)
-        if store.count(dialogue.name) != said:
+        if store.count(dialogue.name) != count:
             raise SystemExit("A question was stored: the next one would find it.")
 
 

@@ -98,20 +98,20 @@ def serve(options: argparse.Namespace) -> None:
         for turn in range(options.turns):
             for session in range(options.sessions):
                 thread = f"p{options.number}-s{session}"
-                said = HumanMessage(" ".join(talk.words(40)) + "?", id=f"{thread}-{turn}")
+                question = HumanMessage(" ".join(talk.words(40)) + "?", id=f"{thread}-{turn}")
                 failed, started = 0, time.perf_counter()
-                while (answer := take(agent, thread, said, options.crash)) is None:
+                while (answer := take(agent, thread, question, options.crash)) is None:
                     failed += 1
                     time.sleep(0.1)
                 took = time.perf_counter() - started
-                print(json.dumps([thread, said.id, answer, took, failed]), flush=True)
+                print(json.dumps([thread, question.id, answer, took, failed]), flush=True)
 
 
-def take(agent: Any, thread: str, said: HumanMessage, is_crash_expected: bool) -> str | None:  # noqa: FBT001
+def take(agent: Any, thread: str, question: HumanMessage, is_crash_expected: bool) -> str | None:  # noqa: FBT001
     """Take a turn, and return the id of its answer; None where the server was away."""
     config = {"configurable": {"thread_id": thread, "user_id": thread}}
     try:
-        return str(agent.invoke({"messages": [said]}, config)["messages"][-1].id)
+        return str(agent.invoke({"messages": [question]}, config)["messages"][-1].id)
     except StoreError:
         if not is_crash_expected:
             raise
@@ -219,10 +219,10 @@ def check_kept(url: str, lines: list[Any]) -> None:
     """Stop where a question or an answer that was acknowledged is not there."""
     with ours(url) as agent, TranscriptStore(url, shared=True) as store:
         for thread in {line[0] for line in lines}:
-            told = [name for line in lines if line[0] == thread for name in line[1:3]]
+            names = [name for line in lines if line[0] == thread for name in line[1:3]]
             state = agent.get_state({"configurable": {"thread_id": thread}}).values["messages"]
             for where, held in (("checkpoint", state), ("transcript", store.messages(thread))):
-                lost = set(told) - {message.id for message in held}
+                lost = set(names) - {message.id for message in held}
                 if lost:
                     raise SystemExit(f"{thread}: {len(lost)} messages not in the {where}")
     failed = sum(line[4] for line in lines)

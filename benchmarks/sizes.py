@@ -165,8 +165,8 @@ def print_long(folder: Path, messages: int) -> bool:
         memory = TokenMemory(WINDOW, recall=recall)
         for name, size in sizes.items():
             for start in range(0, size, 1_000):
-                said = [talk.message(number) for number in range(start, start + 1_000)]
-                store.add(name, said, user_id="u")
+                batch = [talk.message(number) for number in range(start, start + 1_000)]
+                store.add(name, batch, user_id="u")
                 TokenMemoryChatHistory(name, memory=memory, store=store, user_id="u").compact()
     taken: dict[str, list[float]] = {name: [] for name in sizes}
     for name in [*sizes] * COLD_RUNS:  # they take turn about

@@ -95,13 +95,13 @@ def found_in(text: str) -> Counter[str]:
 
 def played(messages: Sequence[BaseMessage], window: int) -> Iterator[tuple[int, Counter[str]]]:
     """Yield how many facts are left, for each number of `FOLDS` that a run reaches."""
-    said = [*messages[:BEGINNING], *planted(), *messages[BEGINNING:]]
+    history = [*messages[:BEGINNING], *planted(), *messages[BEGINNING:]]
     memory = TokenMemory(TokenBudget(window), counter=counter_for())
     state, left = None, [*FOLDS]
-    for place in lengths_at_calls(said):
-        state = memory.compact(said[:place], state)
+    for place in lengths_at_calls(history):
+        state = memory.compact(history[:place], state)
         if left and state["totals"]["summaries"] >= left[0]:
-            request = memory.view(said[:place], state).messages
+            request = memory.view(history[:place], state).messages
             yield left.pop(0), found_in("\n".join(map(text_of, request)))
         if not left:
             return

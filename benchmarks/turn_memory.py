@@ -135,17 +135,17 @@ def _edges(text: str) -> str:
     return f"{lines[0]}\n{lines[-1]}"
 
 
-def told_of(name: str, recorded: Sequence[dict[str, Any]], found: Found) -> tuple[int, float]:
+def add_found(name: str, recorded: Sequence[dict[str, Any]], found: Found) -> tuple[int, float]:
     """Add what the turn memories of a recording tell; return its messages and the seconds."""
     # Without the next question the last turn would still run.
-    said = numbered(message_of(one, name) for one in recorded)
-    messages = [*said, HumanMessage("Next?", id="next")]
+    history = numbered(message_of(one, name) for one in recorded)
+    messages = [*history, HumanMessage("Next?", id="next")]
     reading = TurnMemorySettings(include_partial=True)
     began = time.process_time()
-    told = with_turn_memories(messages, reading)
+    shown = with_turn_memories(messages, reading)
     seconds = time.process_time() - began
     turn = 0
-    for message in told:
+    for message in shown:
         turn += message.type == "human"
         memory = marks_of(message).get("turn_memory")
         for path in memory["files_changed"] if memory else ():
@@ -155,15 +155,15 @@ def told_of(name: str, recorded: Sequence[dict[str, Any]], found: Found) -> tupl
     return len(messages), seconds
 
 
-def _shares(expected: Counter[Event], told: Counter[Event]) -> tuple[float, float]:
+def _shares(expected: Counter[Event], found: Counter[Event]) -> tuple[float, float]:
     """Return precision and recall; 1 where there is nothing."""
-    both = (expected & told).total()
-    precision = both / told.total() if told else 1.0
+    both = (expected & found).total()
+    precision = both / found.total() if found else 1.0
     return precision, both / expected.total() if expected else 1.0
 
 
-def _differences(what: str, expected: Counter[Event], told: Counter[Event]) -> Iterator[str]:
-    for sign, one in (("missing", expected - told), ("too much", told - expected)):
+def _differences(what: str, expected: Counter[Event], found: Counter[Event]) -> Iterator[str]:
+    for sign, one in (("missing", expected - found), ("too much", found - expected)):
         for name, turn, text in one.elements():
             yield f"  {what} {sign}: {name}, turn {turn}: {text[:120]}"
 
@@ -175,17 +175,17 @@ def main() -> int:
     parser.add_argument("--least", type=float, default=0.98)
     options = parser.parse_args()
     lowest = 1.0
-    print(f"{'file':40} {'what':16} {'expected':>8} {'told':>6} {'precision':>9} {'recall':>7}")
+    print(f"{'file':40} {'what':16} {'expected':>8} {'found':>6} {'precision':>9} {'recall':>7}")
     for path in options.files:
-        expected, told, count, seconds = Found(), Found(), 0, 0.0
+        expected, found, count, seconds = Found(), Found(), 0, 0.0
         for number, row in enumerate(rows_of(path)):
             name = f"{number} {row.get('id')}"
             expected_of(name, row["messages"], expected)
-            messages, took = told_of(name, row["messages"], told)
+            messages, took = add_found(name, row["messages"], found)
             count, seconds = count + messages, seconds + took
         sides = (
-            ("files changed", expected.files, told.files),
-            ("failed commands", expected.failed, told.failed),
+            ("files changed", expected.files, found.files),
+            ("failed commands", expected.failed, found.failed),
         )
         for what, raw, ours in sides:
             precision, recall = _shares(raw, ours)

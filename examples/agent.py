@@ -62,10 +62,10 @@ def main() -> None:
         print(event["event"], {k: v for k, v in event.items() if k in known})
     held = agent.get_state(config).values
     state = held["token_memory"]["TokenMemoryMiddleware"]
-    told = memory.explain(held["messages"], state, system="You look through logs.")
+    explained = memory.explain(held["messages"], state, system="You look through logs.")
     print(held["messages"][-1].content)
-    print(f"{len(held['messages'])} messages in the state, {len(told.messages)} in the view")
-    print(f"{told.tokens:,} tokens of {told.limit:,}")
+    print(f"{len(held['messages'])} messages in the state, {len(explained.messages)} in the view")
+    print(f"{explained.tokens:,} tokens of {explained.limit:,}")
 
 
 if __name__ == "__main__":

@@ -43,9 +43,9 @@ def main() -> None:
     for turn in range(TURNS):
         agent.invoke({"messages": [HumanMessage(f"Where is parcel {turn}?")]}, config)
     kept = len(agent.get_state(config).values["messages"])
-    told = memory.explain(agent, config)
-    print(told)
-    print(f"{kept} messages kept, {told.tokens:,} tokens sent of {told.limit:,}")
+    explained = memory.explain(agent, config)
+    print(explained)
+    print(f"{kept} messages kept, {explained.tokens:,} tokens sent of {explained.limit:,}")
 
 
 if __name__ == "__main__":

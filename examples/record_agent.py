@@ -56,8 +56,8 @@ class ScriptedModel(BaseChatModel):
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         newest = max(i for i, message in enumerate(messages) if isinstance(message, HumanMessage))
         number = sum(isinstance(message, HumanMessage) for message in messages) - 1
-        said = messages[newest + 1 :]
-        step = sum(isinstance(message, AIMessage) for message in said)
+        recent = messages[newest + 1 :]
+        step = sum(isinstance(message, AIMessage) for message in recent)
         turn = self.turns[number]
         if step < len(turn.steps):
             answer = AIMessage(
@@ -69,7 +69,7 @@ class ScriptedModel(BaseChatModel):
             )
         else:
             results: list[str] = [
-                message.text for message in said if isinstance(message, ToolMessage)
+                message.text for message in recent if isinstance(message, ToolMessage)
             ]
             answer = AIMessage(turn.answer(results))
         return ChatResult(generations=[ChatGeneration(message=answer)])
@@ -147,19 +147,19 @@ TOOLS: list[BaseTool] = [list_files, read_file, grep, run_tests, run_python]
 
 
 def record() -> list[BaseMessage]:
-    """Let the agent work through every turn and return all that was said."""
+    """Let the agent work through every turn and return every message."""
     for one in TOOLS:
         one.handle_tool_error = True
     agent = create_agent(ScriptedModel(turns=TURNS), TOOLS, system_prompt=SYSTEM)
-    said: list[AnyMessage] = []
+    messages: list[AnyMessage] = []
     for turn in TURNS:
-        said = agent.invoke({"messages": [*said, HumanMessage(turn.ask)]})["messages"]
-    return list[BaseMessage](said)
+        messages = agent.invoke({"messages": [*messages, HumanMessage(turn.ask)]})["messages"]
+    return list[BaseMessage](messages)
 
 
 def main() -> None:
     """Record, and write the recording beside this script."""
-    said = record()
+    messages = record()
     row = {
         "id": "recorded-agent",
         "source": "examples/record_agent.py",
@@ -167,7 +167,7 @@ def main() -> None:
         "tools": [convert_to_openai_tool(one) for one in TOOLS],
         "messages": [
             {"role": "system", "content": SYSTEM},
-            *convert_to_openai_messages(said),
+            *convert_to_openai_messages(messages),
         ],
     }
     RECORDING.write_text(json.dumps(row, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -28,8 +28,8 @@ def main() -> None:
 
     # In the first session the agent calls a tool, as a model does when it is told to remember.
     (memorize,) = memory_tools(notebook, include={"memorize"}, user_id="anna", session_id="monday")
-    said = "Anna wants answers in French, without salutations."
-    print(memorize.invoke({"content": said, "kind": "preference"}))
+    wish = "Anna wants answers in French, without salutations."
+    print(memorize.invoke({"content": wish, "kind": "preference"}))
 
     # The second one has another id and an empty transcript.
     seen: list[str] = []
@@ -53,7 +53,7 @@ def main() -> None:
         for question in ("In which language are answers?", "What does green tea cost?"):
             chain.invoke({"input": question}, config)
     print(seen[0])
-    print(f"The second session knows: {said in seen[0]}; asked of tea: {said in seen[1]}")
+    print(f"The second session knows: {wish in seen[0]}; asked of tea: {wish in seen[1]}")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ class Watcher(MemoryCallbacks, logging.Handler):
 
     def __init__(self) -> None:
         logging.Handler.__init__(self, logging.INFO)
-        self.told: list[tuple[datetime, MemoryEvent]] = []
+        self.changes: list[tuple[datetime, MemoryEvent]] = []
         self.logged: Counter[tuple[str, str, str]] = Counter()
         self.noting = Lock()
 
@@ -51,7 +51,7 @@ class Watcher(MemoryCallbacks, logging.Handler):
         """Note a change with the time at which it happens."""
         if event.is_change:
             with self.noting:
-                self.told.append((datetime.now(UTC), event))
+                self.changes.append((datetime.now(UTC), event))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Note the line of a change: the session, and its tokens before and after."""
@@ -117,7 +117,7 @@ def main() -> None:
     log.removeHandler(watcher)
 
     spent: dict[str, Counter[str]] = defaultdict(Counter)
-    for at, event in watcher.told:
+    for at, event in watcher.changes:
         name = event.thread or event.session or ""
         spent[name].update(
             compactions=event.kind == "shorten",
@@ -134,9 +134,9 @@ def main() -> None:
     ]
     lines = Counter(
         (event.thread or event.session or "", f"{event.tokens_before:,}", f"{event.tokens_after:,}")
-        for _, event in watcher.told
+        for _, event in watcher.changes
     )
-    print(f"{len(spent)} of {len(states)} sessions were compacted, {len(watcher.told)} changes.")
+    print(f"{len(spent)} of {len(states)} sessions were compacted, {len(watcher.changes)} changes.")
     print(
         f"Sums that differ from the state: {len(wrong)}; log and callbacks agree: "
         f"{lines == watcher.logged}"

@@ -114,8 +114,8 @@ class Cut(TypedDict):
         calls: How many of its tool calls are kept, counted from the last.
         named: Whether its marker names the message by its reference: the model has a tool that
             opens it.
-        untold: True if the message is covered and no entry of the running summary was made from its
-            full text: the next one will be.
+        unsummarized: True if the message is covered and no entry of the running summary was made
+            from its full text: the next one will be.
     """
 
     head: _Number
@@ -123,7 +123,7 @@ class Cut(TypedDict):
     args: NotRequired[_Number]
     calls: NotRequired[_Number]
     named: NotRequired[bool]
-    untold: NotRequired[bool]
+    unsummarized: NotRequired[bool]
 
 
 class Block(TypedDict):

@@ -122,8 +122,8 @@ def _in_messages(held: Sequence[BaseMessage] | None, pattern: str, by: str, most
 
 
 def _found(message: BaseMessage, start: int = 0) -> str:
-    said_at = marks_of(message).get("created_at")
-    moment = datetime.fromisoformat(said_at) if isinstance(said_at, str) else None
+    created_at = marks_of(message).get("created_at")
+    moment = datetime.fromisoformat(created_at) if isinstance(created_at, str) else None
     speaker = speaker_of(role_of(message), message.name)
     return _line(message.id, moment, speaker, text_of(message), start)
 

@@ -57,10 +57,10 @@ class TokenMemoryTransformer(StreamTransformer):
 
     def process(self, event: ProtocolEvent) -> bool:
         """Add an event of the memory to the projection; none is taken out of the stream."""
-        said = event["params"]["data"]
-        is_ours = event["method"] == "custom" and isinstance(said, dict)
-        if is_ours and said.get("type") == EVENT and event["params"]["namespace"] == [*self.scope]:
-            self._events.push(said)
+        data = event["params"]["data"]
+        is_ours = event["method"] == "custom" and isinstance(data, dict)
+        if is_ours and data.get("type") == EVENT and event["params"]["namespace"] == [*self.scope]:
+            self._events.push(data)
         return True
 
 

@@ -82,7 +82,7 @@ def on_one_line(text: str) -> str:
     return r"\n".join(text.splitlines())
 
 
-def said(error: Exception) -> str:
+def text_of_error(error: Exception) -> str:
     """Return an error as a sentence that a model can act on."""
     if isinstance(error, ScopeError):
         return "This cannot be done here: the conversation names no user or session for it."
@@ -93,7 +93,7 @@ def said(error: Exception) -> str:
     return f"That did not work: {type(error).__name__}. Check the arguments."
 
 
-def said_of_arguments(error: ValidationError | Any) -> str:
+def text_of_argument_errors(error: ValidationError | Any) -> str:
     """Return what is wrong with a tool's arguments, as a sentence."""
     found = error.errors(include_url=False, include_input=False)
     parts = (f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in found)
@@ -114,17 +114,17 @@ def as_tool(call: Callable[..., Any]) -> BaseTool:
         try:
             return call(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  here, and below, all errors of tools are caught
-            return said(error)
+            return text_of_error(error)
 
     async def aanswered(*args: Any, **kwargs: Any) -> Any:
         try:
             return await in_own_thread(call, *args, **kwargs)
         except Exception as error:  # noqa: BLE001
-            return said(error)
+            return text_of_error(error)
 
     return StructuredTool.from_function(
         func=answered,
         coroutine=aanswered,
         parse_docstring=True,
-        handle_validation_error=said_of_arguments,
+        handle_validation_error=text_of_argument_errors,
     )

@@ -157,8 +157,8 @@ class SessionCalls:
 
     def _is_cut(self, message: BaseMessage, place: int) -> bool:
         """Return whether a message is shown shortened."""
-        said = text_of(self.messages[place])
-        return bool(marks_of(message).get("cut")) and said not in text_of(message)
+        original = text_of(self.messages[place])
+        return bool(marks_of(message).get("cut")) and original not in text_of(message)
 
     def _summarized(self, entries: Sequence[SummaryEntry]) -> list[dict[str, int]]:
         start, found = 0, []

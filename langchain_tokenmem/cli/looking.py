@@ -137,7 +137,7 @@ def show(
             "role": row.message.type,
             "created_at": row.created_at if row.is_dated else None,
             "tokens": counter.message(row.message),
-            "text": said(row.message),
+            "text": text_with_calls(row.message),
         }
         for row in rows
     ]
@@ -305,7 +305,7 @@ def serve(
 # --- what is printed
 
 
-def said(message: BaseMessage) -> str:
+def text_with_calls(message: BaseMessage) -> str:
     """Return the text of a message with its tool calls."""
     from langchain_tokenmem.cli.measures import written_calls
     from langchain_tokenmem.core.messages import text_of

@@ -199,7 +199,7 @@ def leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
         yield key, str(value)
 
 
-def said(message: BaseMessage) -> str:
+def plain_text(message: BaseMessage) -> str:
     """Return the text of a message, including its tool calls, as plain lines."""
     lines = [text_of(message)]
     if isinstance(message, AIMessage):
@@ -324,7 +324,7 @@ class SentMessage:
     frame: str
     blocks: tuple[str, ...]
     tokens: int
-    said: str
+    plain_text: str
 
 
 class MessageTexts:
@@ -352,7 +352,7 @@ class MessageTexts:
             content = [message.content] if isinstance(message.content, str) else message.content
             blocks = tuple(map(_sent_text, content))
             tokens = self.counter.message(message)
-            known = message, SentMessage(frame, blocks, tokens, said(message))
+            known = message, SentMessage(frame, blocks, tokens, plain_text(message))
             self._sent[id(message)] = known
         return known[1]
 
@@ -400,10 +400,11 @@ class MessageTexts:
         found: list[str] = []
         for message in map(self.sent, reversed(history)):
             if message.tokens > tokens:
-                size = len(message.said)
-                return [*found, message.said[size - size * max(tokens, 0) // message.tokens :]]
+                text = message.plain_text
+                start = len(text) - len(text) * max(tokens, 0) // message.tokens
+                return [*found, text[start:]]
             tokens -= message.tokens
-            found.append(message.said)
+            found.append(message.plain_text)
         return found
 
 
@@ -427,8 +428,8 @@ def needed_literals(
         history: The messages before the action.
         action: What the model answered in the recording.
     """
-    system = [texts.sent(m).said for m in history if isinstance(m, SystemMessage)]
-    others = [texts.sent(m).said for m in history if not isinstance(m, SystemMessage)]
+    system = [texts.sent(m).plain_text for m in history if isinstance(m, SystemMessage)]
+    others = [texts.sent(m).plain_text for m in history if not isinstance(m, SystemMessage)]
     return [
         literal
         for literal in literals_of_action(action)
@@ -455,7 +456,7 @@ def held_literals(
     texts: MessageTexts, request: Sequence[BaseMessage], literals: Sequence[str]
 ) -> list[str]:
     """Return the literals that are in a request."""
-    shown = [texts.sent(message).said for message in request]
+    shown = [texts.sent(message).plain_text for message in request]
     return [literal for literal in literals if texts.any_holds(shown, literal)]
 
 

@@ -24,7 +24,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from langchain_tokenmem.cli.calls import PARTS, Call, CallFacts, session_calls
-from langchain_tokenmem.cli.looking import NAMES, said, time_text
+from langchain_tokenmem.cli.looking import NAMES, text_with_calls, time_text
 from langchain_tokenmem.cli.measures import CACHED, price
 from langchain_tokenmem.cli.stored_sessions import StoredSessions
 from langchain_tokenmem.cli.transfer import many
@@ -64,7 +64,7 @@ def session_page(
     """
     rows = found.rows(session)
     known = session_calls(found, session, window)
-    texts = [said(row.message) for row in rows]
+    texts = [text_with_calls(row.message) for row in rows]
     made: list[dict[str, Any]] = []
     shown: list[Mapping[str, Any]] = []
     for call in known.calls:

@@ -11,8 +11,8 @@ from langchain_tokenmem.core.chat_models import (
     MIN_CONTEXT_WINDOW,
     ModelLimits,
     checked_model,
+    limits_of_model,
     model_name,
-    told_limits,
     window_of,
 )
 from langchain_tokenmem.errors import ConfigurationError
@@ -213,7 +213,7 @@ class TokenBudget:
             32000
         """
         name = model_name(checked_model(model, 'TokenBudget.for_model("openai:gpt-4o")'))
-        profile = told_limits(model, models)
+        profile = limits_of_model(model, models)
         given = fields.pop("context_window", None)
         window = window_of(model, models) if given is None else given
         if window is None and isinstance(model, str):

@@ -121,7 +121,7 @@ def profile_of(model: Any) -> Mapping[str, Any]:
     return profile if isinstance(profile, Mapping) else {}
 
 
-def told_limits(model: Any, models: ModelLimits | None = None) -> Mapping[str, Any]:
+def limits_of_model(model: Any, models: ModelLimits | None = None) -> Mapping[str, Any]:
     """Return the limits of one model: from its profile, else from `models`; empty if unknown.
 
     A name has no profile: if it is not in `models`, installed packages are searched. For a chat
@@ -147,9 +147,9 @@ def window_of(model: Any, models: ModelLimits | None = None) -> int | None:
         model: A chat model, a runnable around one, or a name.
         models: Limits of models without a profile, by names and patterns.
     """
-    told = (told_limits(one, models).get("max_input_tokens") for one in models_of(model))
+    windows = (limits_of_model(one, models).get("max_input_tokens") for one in models_of(model))
     # A profile that was read from a file may have 8000.0.
-    known = (one for one in told if isinstance(one, int | float))
+    known = (one for one in windows if isinstance(one, int | float))
     return min((int(one) for one in known if MIN_CONTEXT_WINDOW <= one < math.inf), default=None)
 
 
@@ -254,9 +254,9 @@ def _table_in(file: Path) -> Any:
     return getattr(module, "_PROFILES", {})
 
 
-def _checked(told: Any) -> Iterator[tuple[str, Limits]]:
+def _checked(listed: Any) -> Iterator[tuple[str, Limits]]:
     """Yield the models that write text and whose window a package lists."""
-    for name, profile in told.items() if isinstance(told, dict) else ():
+    for name, profile in listed.items() if isinstance(listed, dict) else ():
         if not isinstance(profile, dict) or profile.get("mode", "chat") not in _MODES:
             continue
         limits = {

@@ -150,7 +150,7 @@ def _hex(total: int) -> str:
     return f"{total % 16**_DIGITS:0{_DIGITS}x}"
 
 
-class _Said(dict[str, Any]):
+class _Original(dict[str, Any]):
     """Content of a message before it was cleared; our own class, so no input can contain one."""
 
 
@@ -162,7 +162,7 @@ def digest_of_words(messages: Iterable[BaseMessage]) -> str | None:
         return None
 
 
-def with_said(
+def with_originals(
     messages: Sequence[BaseMessage], originals: Sequence[BaseMessage]
 ) -> list[BaseMessage]:
     """Return messages of a request; one that was cleared for it carries its original content.
@@ -175,27 +175,29 @@ def with_said(
         return [*messages]
     known = {message.id: message for message in originals if message.id}
     return [
-        marked(message, said=_Said(_said_by(known[message.id])))
+        marked(message, original=_Original(_content_of(known[message.id])))
         if is_cleared(message) and message.id in known
         else message
         for message in messages
     ]
 
 
-def as_said(message: BaseMessage) -> BaseMessage:
+def original_of(message: BaseMessage) -> BaseMessage:
     """Return a message with its original content, if it carries that; otherwise unchanged."""
-    said = marks_of(message).get("said")
-    return without_said(message).model_copy(update=said) if isinstance(said, _Said) else message
+    original = marks_of(message).get("original")
+    if not isinstance(original, _Original):
+        return message
+    return without_original(message).model_copy(update=original)
 
 
-def without_said(message: BaseMessage) -> BaseMessage:
+def without_original(message: BaseMessage) -> BaseMessage:
     """Return a message without its original content from before it was cleared."""
-    return unmarked(message, ["said"])
+    return unmarked(message, ["original"])
 
 
-def _said_by(message: BaseMessage) -> dict[str, Any]:
-    said = {"content": message.content, "response_metadata": message.response_metadata}
-    return said | ({"tool_calls": message.tool_calls} if isinstance(message, AIMessage) else {})
+def _content_of(message: BaseMessage) -> dict[str, Any]:
+    content = {"content": message.content, "response_metadata": message.response_metadata}
+    return content | ({"tool_calls": message.tool_calls} if isinstance(message, AIMessage) else {})
 
 
 def is_cleared(message: BaseMessage) -> bool:
@@ -211,11 +213,11 @@ def _words_of(message: BaseMessage) -> str:
         TypeError: When its content is not plain data, which may be stored in another form.
         ValueError: When its content refers to itself, or was cleared for a request and is unknown.
     """
-    message = as_said(message)
+    message = original_of(message)
     if is_cleared(message):
         raise ValueError(message.id)
-    said = [role_of(message), message.content, getattr(message, "tool_calls", None)]
-    return json.dumps(said, sort_keys=True)
+    words = [role_of(message), message.content, getattr(message, "tool_calls", None)]
+    return json.dumps(words, sort_keys=True)
 
 
 def without_words_of(

@@ -161,21 +161,23 @@ def first_sights(
         kept: Ids of covered messages that are shown.
         replies: Times at which replies were complete, by id.
     """
-    said = [message for message in messages if _speaker(message)]
-    ids = [message.id or "" for message in said]
+    spoken = [message for message in messages if _speaker(message)]
+    ids = [message.id or "" for message in spoken]
     live = {*ids, *kept}
     known = {key: time for key, time in times if key in live}
     begin = next((n + 1 for n in range(len(ids) - 1, -1, -1) if ids[n] in known), 0)
-    roles = [role_of(message) for message in said]
-    turns = (n for n in range(len(said) - 1, begin, -1) if roles[n - 1 : n + 1] == ["ai", "human"])
+    roles = [role_of(message) for message in spoken]
+    turns = (
+        n for n in range(len(spoken) - 1, begin, -1) if roles[n - 1 : n + 1] == ["ai", "human"]
+    )
     latest = next(turns, begin)
     moment = now.isoformat(timespec="seconds")
-    for place in range(begin, len(said)):
+    for place in range(begin, len(spoken)):
         time = (replies or {}).get(ids[place]) or (moment if place >= latest else None)
-        if time and marks_of(said[place]).get("created_at") is None:
+        if time and marks_of(spoken[place]).get("created_at") is None:
             known[ids[place]] = time
     if shown == "human":
-        for place in range(1, len(said)):
+        for place in range(1, len(spoken)):
             if roles[place - 1 : place + 1] == ["ai", "ai"]:
                 known.pop(ids[place - 1], None)
     order = [*(key for key in known if key not in ids), *(key for key in ids if key in known)]

@@ -121,12 +121,12 @@ def with_pinned_text(
     if not shown:
         return context
     text, left = pins_text(shown, budget.pinned_tokens, count_text)
-    said = f"{left} of {len(shown)} pins do not fit shares.pinned: unpin some or shorten them."
+    warning = f"{left} of {len(shown)} pins do not fit shares.pinned: unpin some or shorten them."
     return replace(
         context,
         pins=text,
         pins_in_human=bool(text) and not (is_whole or context.system),
-        warnings=(*context.warnings, said) if left else context.warnings,
+        warnings=(*context.warnings, warning) if left else context.warnings,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from langchain_tokenmem.core import block_types
 from langchain_tokenmem.core.block_types import BlockTypes
-from langchain_tokenmem.core.chat_models import model_name, told_limits, unwrap_model
+from langchain_tokenmem.core.chat_models import limits_of_model, model_name, unwrap_model
 from langchain_tokenmem.errors import ConfigurationError
 
 
@@ -255,6 +255,6 @@ def output_setting(
     key = name if isinstance(name, str) else next(by_provider, "max_tokens")
     inner = unwrap_model(model)
     own = (getattr(inner, field, None) for field in dict.fromkeys((key, *_OWN_SETTINGS)))
-    known = (settings.get(key), told_limits(model).get("max_output_tokens"), *own)
+    known = (settings.get(key), limits_of_model(model).get("max_output_tokens"), *own)
     most = [value for value in known if type(value) is int and value > 0]
     return {**settings, key: max(1, min([left, *most]))}

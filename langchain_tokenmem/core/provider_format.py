@@ -56,12 +56,12 @@ def block_as_text(block: Mapping[str, Any]) -> str:
         '[web_search_call: {"action": {"query": "tea"}}]'
     """
     kind = str(block.get("type") or "")
-    said = {key: _plain(value) for key, value in block.items() if key not in _HIDDEN_KEYS}
-    if kind in MEDIA or not said:
+    shown = {key: _plain(value) for key, value in block.items() if key not in _HIDDEN_KEYS}
+    if kind in MEDIA or not shown:
         return block_text(block) or _DATA_TEXT
-    if kind in {"", *TEXT} and isinstance(said.get("text"), str):
-        return str(said["text"])
-    written = json.dumps(said, ensure_ascii=False, default=str, skipkeys=True)
+    if kind in {"", *TEXT} and isinstance(shown.get("text"), str):
+        return str(shown["text"])
+    written = json.dumps(shown, ensure_ascii=False, default=str, skipkeys=True)
     return f"[{kind}: {written}]" if kind else written
 
 

@@ -187,10 +187,10 @@ def unwrapped(text: str) -> str:
         if not all(isinstance(block, Mapping) for block in blocks):
             return text
         texts = [block.get("text") for block in blocks]
-        said = [one for one in texts if isinstance(one, str)]
-        if not said:
+        strings = [one for one in texts if isinstance(one, str)]
+        if not strings:
             return text
-        text = "\n".join(said).strip()
+        text = "\n".join(strings).strip()
     return text
 
 

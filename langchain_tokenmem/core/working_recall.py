@@ -188,13 +188,13 @@ def _text(chosen: Sequence[_Line], *, with_references: bool) -> str:
     shown = []
     for _, lines in groupby(chosen, key=lambda line: line.place[0]):
         own = [*lines]
-        said = "\n".join(line.read.text for line in own)
+        text = "\n".join(line.read.text for line in own)
         name = f"[{reference(own[0].source.id)}] "
-        shown.append(as_one_message(f"{name}{said}") if with_references else said)
+        shown.append(as_one_message(f"{name}{text}") if with_references else text)
     return in_fence("\n".join(shown), LINES_FENCE, _ABOUT)
 
 
-def _said(message: BaseMessage) -> str:
+def _plain_lines(message: BaseMessage) -> str:
     """Return the text of a message and the arguments of its calls, as plain lines."""
     lines = [text_of(message)]
     for call in calls_of(message) if isinstance(message, AIMessage) else ():
@@ -208,16 +208,16 @@ def _said(message: BaseMessage) -> str:
 
 
 def _lines(message: BaseMessage) -> tuple[_Read, ...]:
-    return _read(_said(message))
+    return _read(_plain_lines(message))
 
 
 @lru_cache(maxsize=512)
-def _read(said: str) -> tuple[_Read, ...]:
+def _read(text: str) -> tuple[_Read, ...]:
     """Return the lines of a text that have literals.
 
     The cache saves 16 of 22 ms per call (8 recorded agents at 8,000): most texts are read again.
     """
-    pieces = (piece for line in said.splitlines() for piece in _pieces(line.strip()))
+    pieces = (piece for line in text.splitlines() for piece in _pieces(line.strip()))
     texts = (piece for piece in pieces if not _MARKUP.fullmatch(piece))
     read = ((piece, frozenset(identifiers_in(piece))) for piece in texts)
     return tuple(_Read(piece, words, _names(words)) for piece, words in read if words)

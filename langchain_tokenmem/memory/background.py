@@ -106,7 +106,7 @@ class BackgroundSummarizer:
         job = self._runner.job(key)
         return None if job is None else job.future
 
-    def goes_on(self, key: Hashable) -> None:
+    def extend(self, key: Hashable) -> None:
         """Restart the timeout, because a part of a long summary is done."""
         job = self._runner.job(key)
         if job is not None and job.thread is threading.current_thread():

@@ -236,7 +236,7 @@ class Compaction:
             summarized=sum(len(group.source.messages) for group in context.tail[: planned.fold]),
             ids=ids,
         )
-        with self._told(event) as started:
+        with self._reported(event) as started:
             log, made = self._log_after(context, planned, batch)
         count = self.call.counter.text
         unused = planned.log.entry_tokens - count(made[0].text) if planned.fold else 0
@@ -306,7 +306,7 @@ class Compaction:
             return replace(ExtractiveSummarizer().summarize(request), failures=(why,))
         event = MemoryEvent(kind="summary", summarized=len(request.messages))
         try:
-            with self._told(event) as started:
+            with self._reported(event) as started:
                 made = self.summarize(request)
         except SummaryError:
             breaker.failed()
@@ -317,7 +317,7 @@ class Compaction:
         return made
 
     @contextmanager
-    def _told(self, event: MemoryEvent) -> Iterator[float]:
+    def _reported(self, event: MemoryEvent) -> Iterator[float]:
         """Report the start of a step, and its failure if any; yield the time of the start."""
         self.engine.tell("start", event)
         started = time.perf_counter()

@@ -24,12 +24,12 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.covered import (
-    as_said,
     covered_end,
     digest_of_ids,
     digest_of_words,
     is_cleared,
     is_whole,
+    original_of,
     spans_of,
     without_words_of,
 )
@@ -74,7 +74,7 @@ class _Compared(NamedTuple):
     summary: RunningSummary
     messages: Sequence[BaseMessage]
     answers: Sequence[AIMessage]
-    said: list[Any]
+    words: list[Any]
     hides: bool
 
 
@@ -122,7 +122,7 @@ class CheckedMessages:
                 return False
             answers = _answers(covered)
         try:
-            return known.said == _said(covered, answers)
+            return known.words == _words(covered, answers)
         except (ValueError, RecursionError):  # content that cannot be compared
             return False
 
@@ -130,11 +130,11 @@ class CheckedMessages:
         """Remember that a summary is current."""
         answers = _answers(covered)
         try:
-            said = _copied(_said(covered, answers))
+            words = _copied(_words(covered, answers))
         except RecursionError:  # content that refers to itself is compared at each call
             self._current = None
             return
-        self._current = _Compared(summary, covered, answers, said, hides)
+        self._current = _Compared(summary, covered, answers, words, hides)
 
 
 _kind_and_id = attrgetter("__class__", "id")
@@ -150,7 +150,7 @@ def _answers(messages: Sequence[BaseMessage]) -> list[AIMessage]:
     return [message for message in messages if isinstance(message, AIMessage)]
 
 
-def _said(messages: Sequence[BaseMessage], answers: Sequence[AIMessage]) -> list[Any]:
+def _words(messages: Sequence[BaseMessage], answers: Sequence[AIMessage]) -> list[Any]:
     """Return the parts of messages that can be modified in place."""
     return [*map(attrgetter("content"), messages), *map(attrgetter("tool_calls"), answers)]
 
@@ -354,7 +354,7 @@ class _Correction:
         prior = "\n\n".join(filter(None, (one["text"] for one in before)))
         summary = ExtractiveSummarizer().summarize(
             SummaryRequest(
-                [*map(as_said, batch)], entry["tokens"], self.count_text, prior=prior or None
+                [*map(original_of, batch)], entry["tokens"], self.count_text, prior=prior or None
             )
         )
         name = f"{entry['id']}\n{words}\n{summary.text}"

@@ -17,9 +17,9 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import (
     ModelLimits,
     checked_model,
+    limits_of_model,
     model_name,
     models_of,
-    told_limits,
     unwrap_model,
     window_of,
 )
@@ -117,7 +117,7 @@ class CalledModel:
             models: Limits of models without a profile.
         """
         checked_model(model, "memory.for_model(model)")
-        most = told_limits(model, models).get("max_output_tokens")
+        most = limits_of_model(model, models).get("max_output_tokens")
         counters = {id(counter_for(one, nameless=nameless)) for one in models_of(model)}
         return cls(
             name=model_name(model) or type(unwrap_model(model)).__name__,

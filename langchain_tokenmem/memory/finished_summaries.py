@@ -21,7 +21,7 @@ from cachetools import LRUCache
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import ForkSafeLock
-from langchain_tokenmem.core.covered import as_said, digest_of_texts
+from langchain_tokenmem.core.covered import digest_of_texts, original_of
 from langchain_tokenmem.core.messages import digest_of, reference, spoken_messages, with_ids
 from langchain_tokenmem.core.turns import NO_TURNS
 from langchain_tokenmem.memory.call_counts import in_force_from
@@ -83,7 +83,7 @@ class _FinishedSummary:
         if summary["covers_to"] not in ids[start:]:
             return None
         size = ids.index(summary["covers_to"], start) + 1 - start
-        digests = tuple(map(_digest_of_said, named[start:]))
+        digests = tuple(map(_digest_of_original, named[start:]))
         return cls(entry_ids(before["summary"]), start, size, ids, digests, after)
 
     def applied_to(self, messages: Sequence[BaseMessage], now: MemoryState) -> MemoryState | None:
@@ -99,7 +99,7 @@ class _FinishedSummary:
         ):
             return None
         covered = named[start : start + self.size]
-        if tuple(map(_digest_of_said, covered)) != self.digests[: self.size]:
+        if tuple(map(_digest_of_original, covered)) != self.digests[: self.size]:
             return None
         newer = {*ids[start + self.size :]}
         cuts = {name: cut for name, cut in now["cuts"].items() if name in newer}
@@ -126,7 +126,7 @@ class _FinishedSummary:
         modes = _later_modes(now, self.state, messages)
         return {**merged, "modes": modes} if modes else merged
 
-    def told_again(
+    def for_same_messages(
         self, named: Sequence[BaseMessage], digests: Sequence[str], now: MemoryState
     ) -> MemoryState | None:
         """Return the state of a conversation of the same messages, under its own ids.
@@ -283,7 +283,7 @@ class FinishedSummaries:
         if not kept:
             return None
         named = with_ids(messages)
-        digests = [*map(_digest_of_said, named)]
+        digests = [*map(_digest_of_original, named)]
         while True:
             start = _covered_by(now, [message.id for message in named])
             entries, rest = entry_ids(now["summary"]), digests[start:]
@@ -295,7 +295,7 @@ class FinishedSummaries:
             )
             with self._lock:
                 same = next(filter(None, (self._kept.get(key) for key in keys)), None)
-            state = same[0].told_again(named, rest, now) if same else None
+            state = same[0].for_same_messages(named, rest, now) if same else None
             if same is None or state is None:
                 return found
             now, found = state, (state, same[1])
@@ -337,8 +337,8 @@ def _covered_by(state: MemoryState, ids: Sequence[str | None]) -> int:
     return ids.index(summary["covers_to"]) + 1 if summary and summary["covers_to"] in ids else 0
 
 
-def _digest_of_said(message: BaseMessage) -> str:
-    return digest_of(as_said(message))
+def _digest_of_original(message: BaseMessage) -> str:
+    return digest_of(original_of(message))
 
 
 def _digest_of_all(digests: Sequence[str]) -> str:

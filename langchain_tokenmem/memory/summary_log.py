@@ -11,10 +11,10 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.covered import (
-    as_said,
     digest_of_ids,
     digest_of_words,
     is_whole,
+    original_of,
     spans_of,
     sum_of_digests,
 )
@@ -49,16 +49,17 @@ def messages_to_fold(
         planned: The plan.
         cuts_before: The cuts of the state before it.
     """
-    untold = _untold(context, planned.cuts, cuts_before) if planned.fold else set()
-    kept = [m for group in context.kept for m in group.source.messages if m.id in untold]
+    unsummarized = _unsummarized(context, planned.cuts, cuts_before) if planned.fold else set()
+    kept = [m for group in context.kept for m in group.source.messages if m.id in unsummarized]
     folded = [m for group in context.tail[: planned.fold] for m in group.source.messages]
-    told = [
+    leaving = [
         message
         for message in folded
         if message.id in planned.cuts
         or not (message.id == context.first_request or is_pinned(message))
     ]
-    return [context.turns.with_text(as_said(message)) for message in (kept + told) or folded]
+    shown = (kept + leaving) or folded
+    return [context.turns.with_text(original_of(message)) for message in shown]
 
 
 def cuts_after(
@@ -69,21 +70,21 @@ def cuts_after(
     A kept message that is cut while no entry with a text is written is marked, so that the next
     entry includes its words.
     """
-    untold = _untold(context, planned.cuts, cuts_before)
-    if not untold:
+    unsummarized = _unsummarized(context, planned.cuts, cuts_before)
+    if not unsummarized:
         return dict(planned.cuts)
     if not (planned.fold and planned.log.entry_tokens):
         return {
-            key: {**cut, "untold": True} if key in untold else cut
+            key: {**cut, "unsummarized": True} if key in unsummarized else cut
             for key, cut in planned.cuts.items()
         }
-    told = {key: cut.copy() for key, cut in planned.cuts.items()}
-    for cut in told.values():
-        cut.pop("untold", None)
-    return told
+    cuts = {key: cut.copy() for key, cut in planned.cuts.items()}
+    for cut in cuts.values():
+        cut.pop("unsummarized", None)
+    return cuts
 
 
-def _untold(
+def _unsummarized(
     context: ContextParts, cuts: Mapping[str, Cut], cuts_before: Mapping[str, Cut]
 ) -> set[str]:
     """Return the ids of kept messages that are cut and whose words are in no entry."""
@@ -91,7 +92,7 @@ def _untold(
     return {
         key
         for key in kept & cuts.keys()
-        if key not in cuts_before or cuts_before[key].get("untold")
+        if key not in cuts_before or cuts_before[key].get("unsummarized")
     }
 
 
@@ -328,11 +329,11 @@ def sources_of(
         )
     found = entries[place]
     lines = lines_of(found)
-    told = {name for _, names in lines for name in names}
+    mentioned = {name for _, names in lines for name in names}
     spoken = spoken_messages(messages or ())
     own = spans_of(summary, spoken)[place][-found["covered"] :]
     covered = {message.id for message in own} if is_whole(found, own) else set()
-    named = {reference(m.id): m for m in spoken if m.id in covered or reference(m.id) in told}
+    named = {reference(m.id): m for m in spoken if m.id in covered or reference(m.id) in mentioned}
     return EntrySources(
         entry=key,
         first=found["first"],

@@ -109,8 +109,8 @@ class WorkingNotes:
         before = state.get("modes")
         if not self._is_switch(before) or (before is None and self.asked is None):
             return None
-        said = (message for group in context.tail for message in group.messages)
-        if context.summary is None and not any(role_of(message) == "ai" for message in said):
+        shown = (message for group in context.tail for message in group.messages)
+        if context.summary is None and not any(role_of(message) == "ai" for message in shown):
             return None  # the conversation begins in this mode
         tokens = request_tokens(context)
         return MemoryEvent(kind="mode", reason=self.name, tokens_before=tokens, tokens_after=tokens)

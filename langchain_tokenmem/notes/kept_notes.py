@@ -94,8 +94,8 @@ def kept_notes(
     while lines and count_text(_fenced(lines)) > most:
         lines.pop()
         levels.popitem() if levels else None
-    is_told = bool(lines) and lines[0].startswith(_VOID)
-    return KeptNotes(_fenced(lines) if lines else "", levels, tuple(void) if is_told else ())
+    is_listed = bool(lines) and lines[0].startswith(_VOID)
+    return KeptNotes(_fenced(lines) if lines else "", levels, tuple(void) if is_listed else ())
 
 
 def without_void_notes(state: MemoryState, before: MemoryState) -> MemoryState:
@@ -112,9 +112,9 @@ def without_void_notes(state: MemoryState, before: MemoryState) -> MemoryState:
     void: set[str] = set()
     cleaned: dict[str, Block] = {}
     for key, block in reversed(state["blocks"].items()):
-        told = block.get("void", ())
-        cleaned[key] = _without(block, void) if void or told else block
-        void.update(told)  # a later block may show it again if it was added again
+        listed = block.get("void", ())
+        cleaned[key] = _without(block, void) if void or listed else block
+        void.update(listed)  # a later block may show it again if it was added again
     return {**state, "blocks": dict(reversed(cleaned.items()))} if void else state
 
 

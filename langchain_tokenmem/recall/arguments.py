@@ -87,8 +87,8 @@ def document_source(
             f"langchain_core.documents.Document(page_content=..., id=...)."
         )
     whole = document.metadata.get("document_id")
-    said = f"{whole}\n{document.page_content}" if whole else document.page_content
-    digest = hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    text = f"{whole}\n{document.page_content}" if whole else document.page_content
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     return IndexSource(
         seq=0,
         text=document.page_content,

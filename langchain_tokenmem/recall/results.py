@@ -226,7 +226,7 @@ class ResultSelection:
         says most: what the user said counts 1.5 times, as in a search by words, and a tool's
         result half. Of many messages, some are looked at, evenly spread.
         """
-        units = self._reader.said_between(span.first, span.last)
+        units = self._reader.units_between(span.first, span.last)
         if self._options.among is not None or self._options.metadata:
             units = self.allowed(units)
         step = max(1.0, len(units) / _LARGEST_POOL)
@@ -237,13 +237,13 @@ class ResultSelection:
         for unit in chosen:
             if source := self._sources[unit]:
                 words = {*self._analyser.terms(source.text)} - self._analyser.harmless
-                says = min(len(words), _MANY_WORDS) * _WEIGHT_OF_ROLE.get(source.role, 1.0)
+                weight = min(len(words), _MANY_WORDS) * _WEIGHT_OF_ROLE.get(source.role, 1.0)
                 day = (source.created_at.date() - span.first).days
-                periods[day * min(days, _PERIODS) // days].append((says, unit))
+                periods[day * min(days, _PERIODS) // days].append((weight, unit))
         return {
             unit: 1 / rank
-            for said in periods.values()
-            for rank, (_, unit) in enumerate(sorted(said, reverse=True), 1)
+            for period in periods.values()
+            for rank, (_, unit) in enumerate(sorted(period, reverse=True), 1)
         }
 
     def _pool(self, ranking: Ranking) -> int:

@@ -114,7 +114,7 @@ class LexicalBacklog:
 
     def _work(self) -> None:
         late = set(self._late)
-        self._store.index_lexical(goes_on=self._pause)
+        self._store.index_lexical(keep_going=self._pause)
         if not self._worker.is_stopping:
             self._late -= late
 

@@ -74,7 +74,7 @@ class Value(NamedTuple):
     refs: list[list[int]]
     shape: Any = None
     digest: bytes | None = None
-    said: bytes | None = None
+    list_hash: bytes | None = None
 
     @property
     def numbers(self) -> list[int]:
@@ -180,7 +180,7 @@ def referenced(connection: Connection, codec: Codec, session: int) -> tuple[set[
     return numbers, digests
 
 
-def says(metadata: Mapping[str, Any], key: str, wanted: Any) -> bool:
+def has_entry(metadata: Mapping[str, Any], key: str, wanted: Any) -> bool:
     """Return whether metadata has a value under a key or a dotted path."""
     if key in metadata or "." not in key:
         return bool(metadata.get(key) == wanted)

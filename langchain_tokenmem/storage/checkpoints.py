@@ -33,8 +33,8 @@ from langchain_tokenmem.storage.checkpoint_rows import (
     StoredCheckpoint,
     Value,
     errors_about,
+    has_entry,
     is_at,
-    says,
     to_ranges,
 )
 from langchain_tokenmem.storage.codec import MARK, Codec, MarkTakenError, attach, detach, is_plain
@@ -239,17 +239,17 @@ class CheckpointStore:
             if channel not in given:
                 continue
             value = prepared.get(channel) or self._prepared(channel, given[channel])
-            known, more, said = self._compared(value.messages, earlier)
+            known, more, list_hash = self._compared(value.messages, earlier)
             is_main = channel == self.transcript_channel
             numbers = writer.store(more, is_main=is_main) if more else []
             refs = to_ranges(numbers, known)
             if value.packed is None:
-                found[channel] = Value(refs, value.shape, said=said)
+                found[channel] = Value(refs, value.shape, list_hash=list_hash)
                 continue
             digest = hashlib.blake2b(value.packed, digest_size=16).digest()
             row = {"session": session, "digest": digest, "value": value.packed}
             connection.execute(KEEP_VALUE, row)
-            found[channel] = Value(refs, digest=digest, said=said)
+            found[channel] = Value(refs, digest=digest, list_hash=list_hash)
         return found
 
     def _prepared(self, channel: str, value: Any) -> _Prepared:
@@ -276,15 +276,17 @@ class CheckpointStore:
             messages, so that no one can change them while they are stored; and the hash of the
             whole list.
         """
-        size = len(before.numbers) if before and before.said else 0
-        said = self.codec.hash(found[:size]) if 0 < size <= len(found) else None
-        goes_on = before is not None and said is not None and said.digest() == before.said
-        if not goes_on:
-            size, said = 0, None
+        size = len(before.numbers) if before and before.list_hash else 0
+        list_hash = self.codec.hash(found[:size]) if 0 < size <= len(found) else None
+        continues = (
+            before is not None and list_hash is not None and list_hash.digest() == before.list_hash
+        )
+        if not continues:
+            size, list_hash = 0, None
         more = [self.codec.copied(message) for message in found[size:]]
         if more:
-            said = self.codec.hash(more, said)
-        return before.refs if before and goes_on else [], more, said and said.digest()
+            list_hash = self.codec.hash(more, list_hash)
+        return before.refs if before and continues else [], more, list_hash and list_hash.digest()
 
     def put_writes(
         self, at: Address, given: Sequence[tuple[str, Any]], task_id: str, task_path: str
@@ -366,7 +368,7 @@ class CheckpointStore:
                 found = [
                     self.loaded(connection, one)
                     for one in stored
-                    if all(says(one.metadata, key, value) for key, value in metadata.items())
+                    if all(has_entry(one.metadata, key, value) for key, value in metadata.items())
                 ]
             yield from found
             if len(rows) < size:

@@ -79,11 +79,11 @@ class Codec:
             return None
         fields = list(map(_fields_of, messages))
         try:
-            said = orjson.dumps(fields, option=STRICT)
+            encoded = orjson.dumps(fields, option=STRICT)
         except TypeError:
             return None
         found = before.copy() if before else hashlib.blake2b(digest_size=16, key=self._secret)
-        found.update(memoryview(said)[1:-1])
+        found.update(memoryview(encoded)[1:-1])
         found.update(b",")
         return found
 

@@ -163,7 +163,7 @@ class IndexReader(VectorsReader):
 
     def _is_of_time(self) -> Any:
         """Return the condition that a posting's message is in the scope's time range."""
-        if not (bounds := _said_in(self._scope)):
+        if not (bounds := _time_bounds(self._scope)):
             return true()
         same = (messages.c.session == terms.c.session, messages.c.seq == terms.c.seq)
         return exists().where(*same, messages.c.is_shown == 1, *bounds)
@@ -207,7 +207,7 @@ class IndexReader(VectorsReader):
         Both are ids of messages; documents are always returned. Units outside the scope's time
         range are not.
         """
-        bounds = _said_in(self._scope)
+        bounds = _time_bounds(self._scope)
         if not bounds and among is None and not exclude:
             return list(units)
         places = {_place(unit) for unit in units}
@@ -221,13 +221,13 @@ class IndexReader(VectorsReader):
         }
         return [unit for unit in units if _place(unit) in found]
 
-    def said_between(self, first: date, last: date) -> list[int]:
+    def units_between(self, first: date, last: date) -> list[int]:
         """Return the first unit of each message from some days in scope, the earliest first."""
         talks = select(sessions.c.id).where(sessions.c.kind == MESSAGES)
         mine = messages.c.session.in_(talks.where(self._has_session(sessions.c.id)))
-        said = _said_in(self._scope.within(first, last))
+        bounds = _time_bounds(self._scope.within(first, last))
         query = select(messages.c.session, messages.c.seq).where(
-            mine, messages.c.is_shown == 1, *said
+            mine, messages.c.is_shown == 1, *bounds
         )
         rows = self._connection.execute(query.order_by(messages.c.created_at, messages.c.seq))
         return [pack_unit(session, seq) for session, seq in rows]
@@ -251,11 +251,11 @@ class IndexReader(VectorsReader):
         places = {_place(unit) for unit in units}
         mine = [one for one in self._sessions(places) if _is_in_scope(one, self._scope)]
         talks = [session for session in mine if session.kind == MESSAGES]
-        said = read_places(self._connection, talks, places) if talks else {}
+        rows = read_places(self._connection, talks, places) if talks else {}
         found: dict[tuple[int, int], IndexSource] = {}
         for session in mine:
             if session.kind == MESSAGES:
-                sources = [source_of(row, session) for row in visible(said[session.id])]
+                sources = [source_of(row, session) for row in visible(rows[session.id])]
             else:
                 seqs = [seq for number, seq in places if number == session.id]
                 sources = documents.read(self._connection, session, seqs=seqs)
@@ -267,7 +267,7 @@ class IndexReader(VectorsReader):
         return found
 
 
-def _said_in(scope: Scope) -> list[Any]:
+def _time_bounds(scope: Scope) -> list[Any]:
     """Return the conditions that a message is in a scope's time range; often none."""
     after, before = scope.after, scope.before
     bounds = [] if after is None else [messages.c.created_at >= after.isoformat()]

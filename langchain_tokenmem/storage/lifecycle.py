@@ -205,7 +205,7 @@ def expire_inactive(
     since: datetime,
     *,
     dry_run: bool = False,
-    goes_on: Callable[[], bool] = lambda: True,
+    keep_going: Callable[[], bool] = lambda: True,
     progress: Callable[[int], None] = lambda _: None,
 ) -> ExpiryReport:
     """Delete the inactive sessions of a database, or only report which they are.
@@ -215,7 +215,7 @@ def expire_inactive(
         index: Its listeners are called.
         since: Sessions that were active then or later are kept.
         dry_run: Whether nothing is deleted.
-        goes_on: Called before each batch; returns whether to continue.
+        keep_going: Called before each batch; returns whether to continue.
         progress: Called after each batch with the number of deleted sessions.
     """
     with database.reading(_ABOUT) as connection:
@@ -224,7 +224,7 @@ def expire_inactive(
     expired: list[str] = []
     counts: Counter[str] = Counter()
     for batch in _batches([one for one in found if not one.stays]):
-        if not goes_on():
+        if not keep_going():
             break
         threads = [one.id for one in batch]
         if dry_run:
@@ -313,7 +313,7 @@ class AutomaticExpiry:
                     return
             since = self._policy.since(now)
             report = expire_inactive(
-                self._database, self._index, since, goes_on=lambda: not self._is_closing
+                self._database, self._index, since, keep_going=lambda: not self._is_closing
             )
         except TokenMemoryError as error:
             logger.warning("Inactive sessions did not expire: %s", error)

@@ -334,8 +334,8 @@ class EncodedMessage:
         try:
             # A message changed in place after its check could make its session unreadable.
             decoded = checked_message(text)
-            if (said := fields_of(decoded)) != data:
-                text, _ = to_json({"type": message.type, "data": said})
+            if (fields := fields_of(decoded)) != data:
+                text, _ = to_json({"type": message.type, "data": fields})
             return Encoding(text, decoded, frozenset(described))
         except CorruptStoreError as error:
             raise ConfigurationError(
@@ -385,13 +385,13 @@ def message_digest(message: BaseMessage, key: bytes = b"") -> bytes:
     del fields["id"]
     plain = [type(message).__name__, {k: v for k, v in fields.items() if v is not None}]
     try:
-        said = orjson.dumps(plain, option=STRICT)
+        encoded = orjson.dumps(plain, option=STRICT)
     except TypeError:
-        said = b"null"
-    if b"null" in said:  # NaN and infinity become null, too
+        encoded = b"null"
+    if b"null" in encoded:  # NaN and infinity become null, too
         # Msgpack loses lone surrogates, JSON the difference between bytes and their base64 form.
-        said = to_json(fields)[0].encode()
+        encoded = to_json(fields)[0].encode()
         with suppress(TypeError, ValueError, RecursionError):  # then only a transcript can hold it
             nameless = message.model_copy(update={"id": None})
-            said += JsonPlusSerializer().dumps_typed(nameless)[1]
-    return hashlib.blake2b(said, digest_size=16, key=key).digest()
+            encoded += JsonPlusSerializer().dumps_typed(nameless)[1]
+    return hashlib.blake2b(encoded, digest_size=16, key=key).digest()

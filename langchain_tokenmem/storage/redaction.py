@@ -236,8 +236,9 @@ class Redaction:
                 if redactor.found > before:
                     new = {"message": text, "checksum": checksum(text)}
                     if session.kind == MESSAGES:
-                        said = decoded_message(text)
-                        new |= {"digest": message_digest(said), "content_hash": digest_of(said)}
+                        decoded = decoded_message(text)
+                        new["digest"] = message_digest(decoded)
+                        new["content_hash"] = digest_of(decoded)
             if row.exact is not None:
                 whole = self.codec.unpack(row.exact)
                 exact = redactor.message(whole)
@@ -303,9 +304,9 @@ class Redaction:
             metadata = {
                 k: v if k in _METADATA_NAMES else redactor.value(v) for k, v in metadata.items()
             }
-            for name, (refs, shape, digest, said) in entries.items():
+            for name, (refs, shape, digest, list_hash) in entries.items():
                 # The hash of all messages would let a reader confirm a guess of the words.
-                kept = said if changed.isdisjoint(Value(refs).numbers) else None
+                kept = list_hash if changed.isdisjoint(Value(refs).numbers) else None
                 new = redactor.channel(name, shape)
                 entries[name] = [refs, new, moved.get(digest, digest), kept]
             if redactor.found > before:

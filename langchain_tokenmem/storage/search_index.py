@@ -258,12 +258,12 @@ class SearchIndex(VectorTable):
         self,
         scope: Scope | None = None,
         most: int | None = None,
-        goes_on: Callable[[], bool] = lambda: True,
+        keep_going: Callable[[], bool] = lambda: True,
     ) -> int:
         """Index the words of one scope or of all; return how many messages were indexed.
 
         Nothing happens without an analyser. Indexing starts with the scope's session, and stops
-        after the batch with which `most` messages are indexed, or `goes_on` returns false. A
+        after the batch with which `most` messages are indexed, or `keep_going` returns false. A
         session that cannot be read is skipped.
         """
         analyser = self._analyser
@@ -274,7 +274,7 @@ class SearchIndex(VectorTable):
         for entry in self.pending(WORDS, scope=scope):
             for count, _ in self._batches(analyser, entry.partition):
                 done += count
-                if (most is not None and done >= most) or not goes_on():
+                if (most is not None and done >= most) or not keep_going():
                     return done
         return done
 

@@ -231,8 +231,8 @@ def find_or_make(
     if user_id is not None and found.user_id is None:
         # Vectors are filtered by their owner: index them again.
         given = {"user_id": user_id, "vectors_from": sessions.c.first_seq}
-        nobodys = (sessions.c.thread_id == found.thread_id, sessions.c.user_id.is_(None))
-        connection.execute(update(sessions).where(*nobodys).values(given))
+        unowned = (sessions.c.thread_id == found.thread_id, sessions.c.user_id.is_(None))
+        connection.execute(update(sessions).where(*unowned).values(given))
         found = find(connection, name, user_id, kind=kind) or found
     return found
 

@@ -85,13 +85,13 @@ class ThreadMessages:
             CorruptStoreError: When one is damaged or missing.
         """
         found: dict[int, BaseMessage] = {}
-        for number, said, proof, exact, has_own_id in _rows(connection, session, {*numbers}):
+        for number, stored, proof, exact, has_own_id in _rows(connection, session, {*numbers}):
             if exact is not None:
                 found[number] = self.codec.unpack(exact)
                 continue
-            if said is None or checksum(said) != proof:
+            if stored is None or checksum(stored) != proof:
                 raise CorruptStoreError("a message is damaged")
-            found[number] = decoded_message(said)
+            found[number] = decoded_message(stored)
             if not has_own_id:
                 found[number].id = None  # the transcript generated its id
         if not found.keys() >= {*numbers}:
@@ -330,7 +330,7 @@ def _give_to_heads(
             value = Value(*entry)
             if not old.isdisjoint(value.numbers):
                 new = to_ranges(number if n in old else n for n in value.numbers)
-                entries[name] = [*value._replace(refs=new, said=None)]
+                entries[name] = [*value._replace(refs=new, list_hash=None)]
         body = codec.pack([fields, metadata, entries])
         connection.execute(update(checkpoints).where(*is_at(row)).values(body=body))
 

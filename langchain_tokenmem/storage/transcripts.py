@@ -259,8 +259,8 @@ def append(
         name = one.stored.id
         digest = message_digest(one.stored)
         if name and name in known:
-            at, said = known[name]
-            is_new = place == last[name] and digest not in said  # in a batch the last one counts
+            at, digests = known[name]
+            is_new = place == last[name] and digest not in digests  # in a batch the last one counts
             if only_new or not is_new or _is_repeated(connection, session, one):
                 continue
             _log_edit(session, one.stored)
@@ -329,10 +329,10 @@ def wordings_of(
     kept = case((messages.c.exact.is_not(None), messages.c.message))
     columns = (messages.c.message_id, messages.c.seq, messages.c.digest, kept)
     for name, seq, digest, text in _rows_named(connection, session, ids, *columns):
-        said = found.setdefault(name, (seq, set()))[1]
-        said.add(bytes(digest))
+        digests = found.setdefault(name, (seq, set()))[1]
+        digests.add(bytes(digest))
         if text is not None:  # the transcript has another wording than the checkpoint
-            said.add(message_digest(decoded_message(text)))
+            digests.add(message_digest(decoded_message(text)))
     return found
 
 

@@ -200,9 +200,9 @@ class _Entry:
     def _show_users(self, users: Sequence[Piece]) -> None:
         """Show what the user said, corrections first, within a share of the room."""
         room, self.most = self.most, int(_USER_SHARE * self.most)
-        said = [one for one in users if len(one.forms[-1].split()) > _FEW_WORDS]
-        said.sort(key=lambda one: CORRECTION not in one.forms[0][:_LONGEST_SPEAKER])
-        self.show(said, Kind.USER)
+        lines = [one for one in users if len(one.forms[-1].split()) > _FEW_WORDS]
+        lines.sort(key=lambda one: CORRECTION not in one.forms[0][:_LONGEST_SPEAKER])
+        self.show(lines, Kind.USER)
         self.most = room
 
     def show(

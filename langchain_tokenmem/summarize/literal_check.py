@@ -186,10 +186,10 @@ def known_text(request: SummaryRequest) -> KnownText:
     """
     first = next((one for one in request.sent if role_of(one) == "human"), None)
     system = [one for one in request.sent if role_of(one) == "system"]
-    said = [*request.messages, *system, *([first] if first else [])]
+    sources = [*request.messages, *system, *([first] if first else [])]
     tools = (str(tool_name(tool) or "") for tool in request.tools)
     orders = (request.prior or "", request.instruction or "")
-    return KnownText([*map(render_message, said), *tools, *orders])
+    return KnownText([*map(render_message, sources), *tools, *orders])
 
 
 def unknown_literals(text: str, known: KnownText) -> list[str]:
@@ -260,8 +260,8 @@ def _without_empty_headings(lines: Sequence[str]) -> list[str]:
 def _unknown_in(line: str, known: KnownText) -> Iterator[str]:
     """Yield the literals of a line that are not known, then its quotes."""
     line = plain(line)
-    said = _MARKER.sub("", line)
-    if not said.strip() or known.has_words(said):
+    text = _MARKER.sub("", line)
+    if not text.strip() or known.has_words(text):
         return  # cited verbatim
     line = _CURRENCY.sub(r"\1 ", _GROUPED.sub(",", line))
     aside = [match.span() for match in _ASIDE.finditer(line)]
@@ -313,5 +313,5 @@ def _is_known_quote(quote: str, known: KnownText) -> bool:
     if is_plain or known.has_words(quote):
         return True
     pairs = [" ".join(pair) for pair in pairwise(words)]
-    said = sum(map(known.has_words, pairs))
-    return bool(pairs) and said >= _SAID_SHARE * len(pairs)
+    found = sum(map(known.has_words, pairs))
+    return bool(pairs) and found >= _SAID_SHARE * len(pairs)

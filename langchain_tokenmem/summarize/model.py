@@ -162,8 +162,8 @@ class ModelSummarizer:
 
         Tool results and tool calls do not count: an extract covers all that matters in them.
         """
-        said = (message for message in messages if role_of(message) in {"human", "ai"})
-        lengths = [len(text_of(message).strip()) for message in said]
+        spoken = (message for message in messages if role_of(message) in {"human", "ai"})
+        lengths = [len(text_of(message).strip()) for message in spoken]
         meaningful = [length for length in lengths if length >= MIN_CHARACTERS]
         return len(meaningful) >= self._min_messages or sum(meaningful) >= self._min_characters
 

@@ -253,8 +253,8 @@ def gist_of(text: str, most: int) -> str:
     if len(line) <= most:
         return line
     found = [one for one in text.splitlines() if any(map(str.isalpha, one))]
-    said = [one for one in found if not _HEADING.match(one)]
-    lines = [one for one in map(_line, said or found) if not _is_part(one)]
+    without_headings = [one for one in found if not _HEADING.match(one)]
+    lines = [one for one in map(_line, without_headings or found) if not _is_part(one)]
     if len(lines) > 1 and len(lines[0]) + len(lines[-1]) + 3 <= most:
         return lines[0] if lines[0] == lines[-1] else f"{lines[0]} … {lines[-1]}"
     whole = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from langchain_tokenmem.core.facts.sentences import goes_on
+from langchain_tokenmem.core.facts.sentences import continues
 
 FEWEST_WORDS = 8
 """Minimum words of the shortest form of a message, or all if it has fewer."""
@@ -47,7 +47,7 @@ def _pieces(text: str, ends: re.Pattern[str]) -> Iterator[str]:
     start = 0
     for match in ends.finditer(text):
         if "\n" not in match[0]:
-            if goes_on(text, match):
+            if continues(text, match):
                 continue
             is_short = match.end() - start <= _LONGEST_OPEN
             if is_short and is_open(text[start : match.end()]):

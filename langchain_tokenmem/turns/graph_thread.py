@@ -14,7 +14,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
-from langchain_tokenmem.core.covered import after_clearing, as_said, covered_end
+from langchain_tokenmem.core.covered import after_clearing, covered_end, original_of
 from langchain_tokenmem.core.message_times import first_sights
 from langchain_tokenmem.core.messages import role_of, spoken_messages, with_ids
 from langchain_tokenmem.core.pins import with_pins
@@ -237,7 +237,7 @@ class GraphThread:
         try:
             for part in beginnings(messages, before, limit):
                 after = self.memory.compact_behind(part, after, **snapshot.options)
-                self.memory.background_summaries.goes_on(self.key)
+                self.memory.background_summaries.extend(self.key)
         finally:
             self._remember(snapshot, after, self.key)
 
@@ -341,7 +341,9 @@ class GraphThread:
         if all(message.id in self.checkpointed for message in new):
             hidden = covered_end(self.messages, state["summary"]) if state["summary"] else 0
             new = new[: max(0, hidden - len(ids) + len(new))]
-        kept = [as_said(message) for message in new if role_of(message) not in {"system", "remove"}]
+        kept = [
+            original_of(message) for message in new if role_of(message) not in {"system", "remove"}
+        ]
         if not kept:
             return state
         store.add(scope.session_id, self.memory.stored_form(kept), user_id=scope.user_id)
@@ -362,14 +364,14 @@ def with_pruned(
     messages: Sequence[BaseMessage], state: MemoryState, rows: Sequence[TranscriptRow]
 ) -> list[BaseMessage]:
     """Return the messages together with those that were moved into the transcript, in order."""
-    said = {row.seq: row for row in rows}  # the newest wording of each is the last
-    seqs = {row.message.id: seq for seq, row in said.items()}
+    newest = {row.seq: row for row in rows}  # the newest wording of each is the last
+    seqs = {row.message.id: seq for seq, row in newest.items()}
     held = {message.id for message in messages}
     moved = [
-        said[seq].message
+        newest[seq].message
         for first, last in state["pruned"]
         for seq in range(first, last + 1)
-        if seq in said and said[seq].message.id not in held
+        if seq in newest and newest[seq].message.id not in held
     ]
-    end = max(said, default=0) + 1
+    end = max(newest, default=0) + 1
     return sorted([*moved, *messages], key=lambda message: seqs.get(message.id, end))

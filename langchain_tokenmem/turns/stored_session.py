@@ -362,7 +362,7 @@ class StoredSession:
                     return
                 begun = committed
             if len(part) < len(begun.messages):
-                jobs.goes_on(self.key)
+                jobs.extend(self.key)
                 if not self.store.lease(
                     self.session_id, owner, jobs.timeout_s, user_id=self.user_id
                 ):

@@ -33,7 +33,8 @@ def test_a_literal_is_held_as_whole_words_with_the_escapes_of_json_undone():
     assert measures.holds("in app.py:3", "app.py")
     assert not measures.holds("in myapp.py and app.pyc", "app.py")
     assert measures.holds(measures.plain('{\\"id\\": \\"x\\\\nEHGLP3\\"}'), "EHGLP3")
-    assert measures.said(calling(path="a.py", lines=[{"first": 1}])) == "book\npath: a.py\nfirst: 1"
+    call = calling(path="a.py", lines=[{"first": 1}])
+    assert measures.plain_text(call) == "book\npath: a.py\nfirst: 1"
 
 
 HISTORY = [

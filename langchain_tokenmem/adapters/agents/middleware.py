@@ -59,7 +59,7 @@ from langchain_tokenmem.adapters.stream_events import (
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked, checked_output_limit
 from langchain_tokenmem.core.chat_models import unwrap_model
-from langchain_tokenmem.core.covered import without_said
+from langchain_tokenmem.core.covered import without_original
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.pins import PINS_CHANNEL
 from langchain_tokenmem.core.profiles import output_setting
@@ -386,7 +386,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         system = messages.pop(0) if isinstance(messages[0], SystemMessage) else None
         if call.added is not None:
             memory = call.thread.memory
-            messages = with_added(map(without_said, messages), call.thread.messages, call.added)
+            messages = with_added(map(without_original, messages), call.thread.messages, call.added)
             messages = fit_list(messages, memory.engine.profile_of(memory.budget))
         settings = request.model_settings
         if self._limit_output is not None:

@@ -12,7 +12,7 @@ from langchain.agents.middleware.types import ModelRequest
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.adapters.run_context import has_channel
-from langchain_tokenmem.core.covered import with_said
+from langchain_tokenmem.core.covered import with_originals
 from langchain_tokenmem.core.messages import (
     call_ids,
     result_ids,
@@ -83,7 +83,7 @@ def conversation_in(
         is_plain = not (call_ids(message) or result_ids(message))
         return message.id not in own and role_of(message) in {"human", "ai"} and is_plain
 
-    said: list[Any] = []
+    kept: list[Any] = []
     new: list[Any] = []
     added: dict[str, list[BaseMessage]] = {}
     for is_new, run in groupby(request.messages, is_added):
@@ -94,7 +94,7 @@ def conversation_in(
         after = next((message.id for message in messages if message.id in own), None)
         if after and new:
             added[after], new = new, []
-        said += [*new, *messages]
+        kept += [*new, *messages]
         new = []
     count = memory.engine.counter_of(memory.budget).message
     profile = memory.engine.profile_of(memory.budget)
@@ -104,9 +104,9 @@ def conversation_in(
     }
     tokens = sum(map(count, chain.from_iterable(added.values())))
     if tokens > MOST_ADDED * memory.limit_of({}):
-        return with_said(request.messages, held), {}, 0
+        return with_originals(request.messages, held), {}, 0
     # Messages that others cleared for this request carry their original content.
-    return with_said([*said, *new], held), added, tokens
+    return with_originals([*kept, *new], held), added, tokens
 
 
 def with_added(

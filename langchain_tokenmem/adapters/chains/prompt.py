@@ -402,20 +402,20 @@ class _Found:
     after: list[BaseMessage]
 
 
-def _as_stored(rendered: list[BaseMessage], said: list[BaseMessage]) -> list[BaseMessage]:
+def _as_stored(rendered: list[BaseMessage], messages: list[BaseMessage]) -> list[BaseMessage]:
     """Return rendered messages with the ids and times under which their content will be stored.
 
     If a prompt puts other text around the input, its last human message gets the input's time.
     """
-    by_text = {str(message.content): message for message in said}
-    by_id = {message.id: message for message in said}
+    by_text = {str(message.content): message for message in messages}
+    by_id = {message.id: message for message in messages}
     found = [by_id.get(m.id) if m.id else by_text.get(str(m.content)) for m in rendered]
     humans = [n for n, message in enumerate(rendered) if role_of(message) == "human"]
     shown: list[BaseMessage] = []
     for place, (message, same) in enumerate(zip(rendered, found, strict=True)):
         is_around = not any(found) and place in humans[-1:]
         named = message if message.id else message.model_copy(update={"id": same and same.id})
-        source = said[-1] if is_around else same
+        source = messages[-1] if is_around else same
         time = marks_of(source).get("created_at") if source else None
         shown.append(ensure_id(marked(named, created_at=time) if time else named))
     return shown

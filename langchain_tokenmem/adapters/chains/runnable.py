@@ -199,9 +199,9 @@ class TokenMemoryRunnable(RunnableBindingBase[Any, Any]):
 
     def get_input_schema(self, config: RunnableConfig | None = None) -> Any:
         """Return the chain's schema without the history."""
-        said: Any = str | BaseMessage | Sequence[BaseMessage]
+        message_types: Any = str | BaseMessage | Sequence[BaseMessage]
         if self.keys.input is None:
-            return RootModel[said]
+            return RootModel[message_types]
         schema: Any = self.chain.get_input_schema(config)
         ours = {self.keys.input, self.keys.history, "root"}
         fields: dict[str, Any] = {
@@ -209,7 +209,7 @@ class TokenMemoryRunnable(RunnableBindingBase[Any, Any]):
             for name, field in schema.model_fields.items()
             if name not in ours
         }
-        return create_model("ChainInput", **{**fields, self.keys.input: (said, ...)})
+        return create_model("ChainInput", **{**fields, self.keys.input: (message_types, ...)})
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
@@ -363,8 +363,8 @@ class _AnswerStore:
         texts: list[str] = []
         with suppress(ConfigurationError):  # the part with the answer had not come yet
             texts = [message.text for message in self._turn()[len(self.call.messages) :]]
-        said = AIMessage("\n\n".join([*filter(None, texts), "[interrupted]"]))
-        self.call.session.add([*self.call.messages, marked(said, interrupted=True)])
+        partial = AIMessage("\n\n".join([*filter(None, texts), "[interrupted]"]))
+        self.call.session.add([*self.call.messages, marked(partial, interrupted=True)])
 
 
 class _CallChain(RunnableBindingBase[Any, Any]):

@@ -217,10 +217,12 @@ def _explained(
     thread, request = node.turn_of(values, {**config, "configurable": configurable})
     state = thread.state
     snapshot = Snapshot(request, thread.messages, state, state, request.options)
-    told = Turn(replace(thread, label=""), request).view_again(snapshot).explain()
+    explained = Turn(replace(thread, label=""), request).view_again(snapshot).explain()
     change = change_between(_state_before(made.older, nodes, node.keys.state), state)
     thread_id = str(known.get("thread_id", ""))
-    return replace(told, session=thread_id, call=made.number, change=change or told.change)
+    return replace(
+        explained, session=thread_id, call=made.number, change=change or explained.change
+    )
 
 
 def _state_before(

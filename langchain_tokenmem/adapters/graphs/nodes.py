@@ -75,9 +75,9 @@ def archive_covered(
         return []
     stored, session_id = as_kept(before_store, spoken), run.session()
     store.add(session_id, stored, user_id=run.user_id)
-    said = {message.id: digest_of(message) for message in stored}
+    digests = {message.id: digest_of(message) for message in stored}
     rows = store.named(session_id, names, user_id=run.user_id)
-    return [row for row in rows if digest_of(row.message) == said.get(row.message.id)]
+    return [row for row in rows if digest_of(row.message) == digests.get(row.message.id)]
 
 
 class TurnNode(Runnable[Any, dict[str, Any]]):

@@ -165,14 +165,14 @@ def split_sentences(line: str) -> Iterator[str]:
     """Yield the sentences of one line, each of at most `MAX_SENTENCE` characters."""
     start = 0
     for match in _ENDS.finditer(line):
-        if goes_on(line, match):
+        if continues(line, match):
             continue
         yield from _bounded(line[start : match.end()])
         start = match.end()
     yield from _bounded(line[start:])
 
 
-def goes_on(text: str, end: re.Match[str]) -> bool:
+def continues(text: str, end: re.Match[str]) -> bool:
     """Return whether a sentence continues after what ends it: after `e.g.`, for example."""
     rest = text[end.end() : end.end() + 2].lstrip()
     before = text[max(0, end.start() - 8) : end.start()]

@@ -181,8 +181,8 @@ def failure_of(message: ToolMessage, *, reads: bool) -> str | None:
     if not (is_reported or begins or short or (reports_error if reads else is_error)(message)):
         return None
     whole = plain_result(message)
-    if (said := _output_in(whole)) != whole:
-        text = ends_of(said)
+    if (output := _output_in(whole)) != whole:
+        text = ends_of(output)
         if not error_lines(text):
             return clean_line(" ".join(text.split())) or "failed"
     lines = error_lines(text)
@@ -242,8 +242,8 @@ def _output_in(text: str) -> str:
         return text
     if isinstance(found.get("error"), dict):
         found = {**found, **found["error"]}
-    said = (found.get(key) for key in _OUTPUTS)
-    return "\n".join(one for one in said if isinstance(one, str) and one.strip()) or text
+    outputs = (found.get(key) for key in _OUTPUTS)
+    return "\n".join(one for one in outputs if isinstance(one, str) and one.strip()) or text
 
 
 def _reports_failure(command: str | None, result: ToolMessage, text: str) -> bool:

@@ -111,8 +111,8 @@ def facts_in(sentence: str) -> Iterator[tuple[str, str]]:
         text = without_lead(_LEAD, clause)
         if not asked and len(text) <= MAX_ITEM and _is_fact(text):
             fact = as_item(text)
-            told = _RELATION.match(fact)
-            yield fact, told["relation"].lower() if told else ""
+            match = _RELATION.match(fact)
+            yield fact, match["relation"].lower() if match else ""
 
 
 def _is_fact(text: str) -> bool:

@@ -336,14 +336,14 @@ def _read_call(draft: NotesDraft, effect: ToolEffect, source: str, result: str) 
         result: Reference of its result.
     """
     failure = failure_of_call(effect.result, effect.command, effect.exit_code)
-    told, key = _call_name(effect)
+    call_name, key = _call_name(effect)
     if failure is None or effect.command:
         _touch_files(draft, effect, source, failed=failure is not None)
     if failure is not None:
-        draft.put_last("errors", draft.item(f"{told} → {failure}", result, "tool", key))
+        draft.put_last("errors", draft.item(f"{call_name} → {failure}", result, "tool", key))
         return
     _add_command(draft, effect, source)
-    _resolve(draft, key, told, result)
+    _resolve(draft, key, call_name, result)
     _read_todos(draft, effect.args, source)
 
 
@@ -358,8 +358,8 @@ def _call_name(effect: ToolEffect) -> tuple[str, str]:
         return one_line(effect.command, _MAX_CALL), f"{effect.tool}: {key}"[:_MAX_KEY]
     path = path_of(effect.args)
     about = path or json.dumps(effect.args, ensure_ascii=False, default=str, sort_keys=True)
-    told = one_line(f"{effect.tool} {about}" if effect.args else effect.tool, _MAX_CALL)
-    return told, one_line(f"{effect.tool}: {about}", _MAX_KEY)
+    call_name = one_line(f"{effect.tool} {about}" if effect.args else effect.tool, _MAX_CALL)
+    return call_name, one_line(f"{effect.tool}: {about}", _MAX_KEY)
 
 
 def _add_command(draft: NotesDraft, effect: ToolEffect, source: str) -> None:
@@ -370,12 +370,12 @@ def _add_command(draft: NotesDraft, effect: ToolEffect, source: str) -> None:
         draft.put_last("commands", draft.item(command, source, "tool"))
 
 
-def _resolve(draft: NotesDraft, key: str, told: str, source: str) -> None:
+def _resolve(draft: NotesDraft, key: str, call_name: str, source: str) -> None:
     """Remove the error of a call that succeeds now; that is progress."""
     rest = [one for one in draft.items("errors") if one.get("key") != key]
     if len(rest) < len(draft.items("errors")):
         draft.set_items("errors", rest)
-        _add_progress(draft, f"Fixed: {told}", source)
+        _add_progress(draft, f"Fixed: {call_name}", source)
 
 
 def _add_progress(draft: NotesDraft, text: str, source: str) -> None:

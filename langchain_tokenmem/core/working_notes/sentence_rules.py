@@ -314,8 +314,8 @@ def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
         by_user: Whether the user said it; an assistant says "Let's use" of each of its steps.
 
     Example:
-        >>> said = "We decided to use Go instead of Java because it starts fast."
-        >>> decision_in(said, by_user=True)
+        >>> sentence = "We decided to use Go instead of Java because it starts fast."
+        >>> decision_in(sentence, by_user=True)
         Decision(text='use Go', rationale='it starts fast', rejected=('Java',))
     """
     if is_question(sentence) or sentence.endswith(":"):
