@@ -40,8 +40,8 @@ from langchain_tokenmem.storage.checkpoint_rows import (
 from langchain_tokenmem.storage.codec import MARK, Codec, MarkTakenError, attach, detach, is_plain
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.message_json import moment_of
+from langchain_tokenmem.storage.sessions import Session, find_or_make, later, save
 from langchain_tokenmem.storage.sessions import find as find_session
-from langchain_tokenmem.storage.sessions import find_or_make, later, save
 from langchain_tokenmem.storage.tables import checkpoints
 from langchain_tokenmem.storage.thread_messages import MessageWriter, ThreadMessages
 
@@ -49,7 +49,7 @@ _SMALL = 256
 """Maximum bytes of a value that is stored in the body of its checkpoint."""
 
 _RECENT = timedelta(minutes=1)
-"""A pending write does not update activity more recent than this: its checkpoint will."""
+"""Activity more recent than this is not updated by what adds no message."""
 
 _MOST_SEEN = 10_000
 """Checkpoints kept in memory."""
@@ -210,7 +210,7 @@ class CheckpointStore:
             pins = given.get(PINS_CHANNEL)
             if isinstance(pins, dict):
                 session.is_pinned = int(any(pins.values()))
-            save(connection, session, active_at=later(session.active_at, datetime.now(UTC)))
+            _note_activity(connection, session)
             count = connection.execute(COUNT, vars(at)).scalar_one() if is_new and counts else 0
         self.seen.note(own, session.id)
         self.messages.index.tell(change or Change("added"))
@@ -319,8 +319,7 @@ class CheckpointStore:
             for statement, rows in ((KEEP_WRITE, kept), (REPLACE_WRITE, replacing)):
                 if rows:
                     connection.execute(statement, rows)
-            if later(session.active_at, now - _RECENT) != session.active_at:
-                save(connection, session, active_at=later(session.active_at, now))
+            _note_activity(connection, session)
 
     # --- reading
 
@@ -471,3 +470,11 @@ class CheckpointStore:
             return attach(shape, self.messages.read(connection, session, value.numbers))
         except CorruptStoreError as error:
             raise CorruptStoreError(f"{what}: {error}") from error
+
+
+def _note_activity(connection: Connection, session: Session) -> None:
+    """Save a session, with the time if its last activity was a while ago."""
+    now = datetime.now(UTC)
+    if later(session.active_at, now - _RECENT) != session.active_at:
+        session.active_at = later(session.active_at, now)
+    save(connection, session)
