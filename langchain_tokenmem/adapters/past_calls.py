@@ -51,7 +51,11 @@ def past_reply(
     newest = next(snapshots, None)
     replies = _replies(newest, key) if newest else []
     number = len(replies) if call is None else call
-    if newest is None or not 1 <= number <= len(replies):
+    if newest is None or not replies:
+        raise ConfigurationError(
+            "The thread has no reply of a model yet: check its thread_id, and the checkpointer."
+        )
+    if not 1 <= number <= len(replies):
         raise ConfigurationError(
             f"The thread has {len(replies)} replies of the model; call={number} is not one of them."
         )
@@ -113,7 +117,8 @@ class PastModelCall:
         config: The config of that call.
 
     Raises:
-        ConfigurationError: When the thread has no such reply, or no checkpoint right after it.
+        ConfigurationError: When the thread has no such reply, or no checkpoint right after it, or
+            if the call was made without the memory.
     """
 
     def __init__(
@@ -127,6 +132,11 @@ class PastModelCall:
         context: Any,
     ) -> None:
         self._made, self._asked = past_reply(history, call), AskedExplanation(name)
+        found = self._made.found.values
+        if name not in (found.get("token_memory_orders") or {}):  # each call leaves an entry there
+            raise ConfigurationError(
+                f"The agent has no memory named {name!r}, or had none at call {self._made.number}."
+            )
         known = config.get("configurable") or {}
         configurable = {
             **known,
@@ -135,7 +145,6 @@ class PastModelCall:
             "__pregel_checkpointer": agent.checkpointer,
         }
         self.node: Any = agent.nodes["model"].bound
-        found = self._made.found.values
         self.values = {**found, "messages": self._made.messages, ASKED: self._asked}
         self.config: RunnableConfig = {**config, "configurable": configurable}
 

@@ -148,6 +148,20 @@ def test_what_other_middleware_adds_is_explained_too():
         TokenMemoryMiddleware(name="other").explain(agent, config)
 
 
+def test_without_its_memory_a_call_is_not_explained_and_no_model_is_called():
+    model, middleware = Talker(), TokenMemoryMiddleware(TokenMemory(8_000))
+    agent = create_agent(model, middleware=[middleware], checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t1"}}
+    agent.invoke({"messages": "Where is it?"}, config)
+    unlike: Any = create_agent(model, checkpointer=agent.checkpointer)
+    for given, memory in ((unlike, middleware), (agent, TokenMemoryMiddleware(name="other"))):
+        with pytest.raises(ConfigurationError, match="no memory named"):
+            memory.explain(given, config)
+    with pytest.raises(ConfigurationError, match="check its thread_id"):
+        middleware.explain(agent, {"configurable": {"thread_id": "typo"}})
+    assert len(model.requests) == 1
+
+
 @pytest.mark.slow
 def test_what_recall_brought_is_told_with_its_scores():
     with TranscriptStore("sqlite://") as store:
