@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from textwrap import shorten
+from itertools import chain
+from textwrap import shorten, wrap
 from typing import Any
 
 from langchain_core.messages import BaseMessage, message_to_dict
@@ -203,12 +204,8 @@ class Explanation:
         return plain
 
     def __str__(self) -> str:
-        return "\n".join(map(_within_width, _report(self)))
-
-
-def _within_width(line: str) -> str:
-    """Return a line of at most 80 columns."""
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3].rstrip()}..."
+        lines = (wrap(line, _WIDTH, subsequent_indent="    ") for line in _report(self))
+        return "\n".join(chain.from_iterable(wrapped or [""] for wrapped in lines))
 
 
 def _report(explanation: Explanation) -> Iterator[str]:

@@ -122,3 +122,10 @@ def test_divided_tokens_add_up(total: int, weights: list[int]):
     assert sum(shares) == total
     assert len(shares) == len(weights)
     assert min(shares) >= 0
+
+
+def test_a_warning_is_printed_whole():
+    told = TokenMemory(2_000).explain([HumanMessage("word " * 5_000, id="a" * 36)])
+    (warning,) = told.warnings
+    assert warning in " ".join(str(told).split())
+    assert max(map(len, str(told).splitlines())) <= 80
