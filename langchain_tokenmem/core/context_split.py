@@ -82,7 +82,7 @@ def split_context(
         cuts=state["cuts"],
         first_request=humans[0] if humans and rules.pin_first else None,
         newest_human=humans[-1] if humans else None,
-        warnings=tuple(warnings),
+        warnings=tuple(dict.fromkeys(warnings)),
         rules=rules,
         profile=profile,
         system_ids=tuple(message.id or "" for message in inside),

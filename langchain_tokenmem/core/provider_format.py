@@ -225,7 +225,8 @@ def fit_message(message: BaseMessage, profile: LegalityProfile, warnings: list[s
         fitted, kinds = fit_blocks(plain, profile.blocks, is_own=_is_own(plain, profile))
         if kinds:
             named = ", ".join(dict.fromkeys(kinds))
-            warnings.append(f"Message {message.id} holds {named}; shown as text to this provider.")
+            # Without the message's id: a log has it once, not once for each picture.
+            warnings.append(f"Content of type {named} is shown as text to this provider.")
     if profile.refuses_blank:
         fitted = _without_blanks(fitted)
     if profile.not_in_names and fitted.name and role_of(fitted) != "tool":

@@ -51,7 +51,7 @@ def test_a_server_call_of_openai_is_text_for_another_provider_and_said(block, pr
     assert shown[0]["text"].startswith(f"[{block['type']}: ")
     assert "4711" in shown[0]["text"]
     assert block["id"] not in shown[0]["text"]
-    assert view.warnings == (f"Message a holds {block['type']}; shown as text to this provider.",)
+    assert view.warnings == (f"Content of type {block['type']} is shown as text to this provider.",)
 
 
 @pytest.mark.parametrize("profile", sorted({*STRICT} - {"anthropic"}))
@@ -103,7 +103,14 @@ def test_a_block_that_nobody_knows_is_text_that_holds_all_it_says(profile):
     odd = {"type": "what-is-this", "data": {"deep": [1, None, "a" * 300 + " 4711"]}}
     view = view_of([HumanMessage([odd], id="h")], profile)
     assert "a" * 300 + " 4711" in view.messages[0].content[0]["text"]
-    assert view.warnings == ("Message h holds what-is-this; shown as text to this provider.",)
+    assert view.warnings == ("Content of type what-is-this is shown as text to this provider.",)
+
+
+def test_blocks_of_several_messages_are_reported_once():
+    sound = {"type": "audio", "base64": "UklGRg==", "mime_type": "audio/wav"}
+    talk = [HumanMessage([sound], id="h1"), AIMessage("Yes.", id="a1"), HumanMessage([sound])]
+    (warning,) = view_of(talk, "anthropic").warnings
+    assert warning == "Content of type audio is shown as text to this provider."
 
 
 def test_of_more_cache_marks_than_the_provider_takes_the_newest_stay():
