@@ -206,6 +206,7 @@ class BackgroundJob:
         started: Time of its start, by `time.monotonic`, in seconds; None until then.
         again: Whether to run the work once more when it ends.
         given_up: Called if it is given up.
+        label: Name of what it is for, in the log.
         is_given_up: Whether it is: then its end counts for nothing.
     """
 
@@ -215,6 +216,7 @@ class BackgroundJob:
     started: float | None = None
     again: bool = False
     given_up: Callable[[], None] = lambda: None
+    label: str = ""
     is_given_up: bool = False
 
     def is_overdue(self, timeout_s: float) -> bool:
@@ -262,6 +264,7 @@ class BackgroundRunner:
         *,
         again: bool = False,
         given_up: Callable[[], None] = lambda: None,
+        label: str = "",
     ) -> Future[None]:
         """Start a job, or return the one already running or waiting for this key.
 
@@ -270,6 +273,7 @@ class BackgroundRunner:
             work: The job; it handles its own errors.
             again: If a job is running for this key, run its work once more after it.
             given_up: Called if `give_up_overdue` gives it up.
+            label: Name of what it is for, in the log.
         """
         with self._lock:
             job = self._jobs.get(key)
@@ -278,7 +282,7 @@ class BackgroundRunner:
                 return job.future
             context = contextvars.copy_context()  # keeps the caller's tracing and counters
             context.run(_DEADLINE.set, math.inf)  # but a job ends without its caller
-            job = self._jobs[key] = BackgroundJob(given_up=given_up)
+            job = self._jobs[key] = BackgroundJob(given_up=given_up, label=label)
             context.run(_JOB.set, job)
             job.run = partial(context.run, self._run, key, job, work)
             self._waiting.append(job)

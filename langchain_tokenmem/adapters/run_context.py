@@ -242,7 +242,7 @@ def graph_thread(
         name: Name of the memory: the middleware's name, or the state key of nodes.
         messages: The conversation in the graph's state.
         state: The memory's state in the graph's state; None if there is none yet.
-        label: Name of the conversation in the log; empty if this view is not sent.
+        label: Its name in the log if it has no thread; empty if this view is not sent.
         store: The store of settings that the application gave.
         recalls: Whether a new question gets a memory block; one that has a block gets another if
             messages are folded.
@@ -258,20 +258,21 @@ def graph_thread(
     # In order of precedence: the application's store, a `TokenMemorySaver`'s, the recall's.
     near = (store, getattr(run.saver, "store", None), getattr(memory.recall, "store", None))
     known = next((one for one in near if isinstance(one, TranscriptStore)), None)
+    session = thread_session(thread, run.subgraph) if thread else None
+    source = EventSource(session=session, thread=thread, user=owner, run_id=run.run_id)
+    memory = memory.in_conversation(source)
     if known is not None and (thread or owner):
         memory = _with_own_settings(memory, run, known)
     known_state, named = load_state(state), memory.engine.named(messages)
     recalls = recalls or is_recalled_for(named, known_state)
     recalls = recalls and (memory.recall is not None or memory.notes_in_blocks is not None)
-    session = thread_session(thread, run.subgraph) if thread else None
-    source = EventSource(session=session, thread=thread, user=owner, run_id=run.run_id)
     return GraphThread(
-        memory=memory.in_conversation(source),
+        memory=memory,
         messages=named,
         state=known_state,
         key=(owner, thread, run.namespace, name) if thread else None,
         scope=recall_scope(memory, run) if recalls else None,
-        label=label,
+        label=f"Thread {thread!r}" if label and thread else label,
         user_id=owner,
         thread=thread,
         subgraph=run.subgraph,

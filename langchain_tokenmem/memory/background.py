@@ -99,7 +99,7 @@ class BackgroundSummarizer:
             for kind in _STARTED:
                 engine.tell("error", MemoryEvent(kind=kind, duration_s=self.timeout_s, error=fault))
 
-        return self._runner.start(key, summarize, given_up=give_up)
+        return self._runner.start(key, summarize, given_up=give_up, label=label)
 
     def running(self, key: Hashable) -> Future[None] | None:
         """Return the summary in progress or waiting for a key, if any."""
@@ -129,7 +129,7 @@ class BackgroundSummarizer:
         while not wait_for(job.future, bound - time.monotonic()):
             later = self._bound(job, end, now)
             if later <= bound:
-                logger.warning("A summary did not end in time; it is dropped.")
+                logger.warning("%s: A summary did not end in time; it is dropped.", job.label)
                 return False
             bound = later
         return True

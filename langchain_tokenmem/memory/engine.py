@@ -204,13 +204,13 @@ class Engine:
             try:
                 engine = replace(engine, summarizer=summarizer_named(settings.summarizer))
             except ConfigurationError as error:
-                self.warn(f"A session's own summarizer is not used: {error}")
+                self.warn(f"{self.label}: its own summarizer is not used, {error}")
         if settings.mode is not None:
             try:
                 mode = engine.annotations.mode_named(settings.mode)
                 engine = replace(engine, annotations=replace(engine.annotations, mode=mode))
             except ConfigurationError as error:
-                self.warn(f"A session's own mode is not used: {error}")
+                self.warn(f"{self.label}: its own mode is not used, {error}")
         if settings.enabled is False:
             off = AnnotationSettings(TurnMemorySettings(shown="never"), modes_on=False)
             engine = replace(engine, annotations=off, policy=SummaryPolicy(trigger=None))
@@ -242,8 +242,10 @@ class Engine:
     @property
     def label(self) -> str:
         """Name of the conversation in the log."""
-        source = self.source or EventSource()
-        return f"Thread {source.thread!r}" if source.thread else f"Session {source.session!r}"
+        if self.source is None:
+            return "A session"
+        thread, session = self.source.thread, self.source.session
+        return f"Thread {thread!r}" if thread else f"Session {session!r}"
 
     @property
     def breaker(self) -> CircuitBreaker:

@@ -205,13 +205,14 @@ class StoredSession:
     def configured(self) -> StoredSession:
         """Return the session with its own settings, or else those of its user."""
         settings = self.store.settings(self.session_id, user_id=self.user_id)
-        memory = self.memory.with_settings(settings)
+        memory = self.memory
         if memory.engine.source is None:
             run = getattr(ensure_config().get("callbacks"), "parent_run_id", None)
             run_id = None if run is None else str(run)
             memory = memory.in_conversation(
                 EventSource(session=self.session_id, user=self.user_id, run_id=run_id)
             )
+        memory = memory.with_settings(settings)
         return self if memory is self.memory else replace(self, memory=memory)
 
     def add(self, messages: Sequence[BaseMessage]) -> None:

@@ -55,6 +55,18 @@ def store(tmp_path):
 # Stored sessions
 
 
+def test_a_summary_that_is_dropped_at_the_end_is_logged_with_its_session(store, caplog):
+    gate = Gate()
+    memory = memory_of(gate.model)
+    store.add("s", talk(3_300))
+    history(store, memory).view()
+    assert gate.asked.wait(10)
+    assert not memory.background_summaries.wait(0.01)
+    gate.open.set()
+    memory.close()
+    assert "Session 's': A summary did not end in time; it is dropped." in caplog.messages
+
+
 @pytest.mark.slow
 def test_200_messages_added_during_a_slow_summary_are_all_kept(store):
     gate = Gate()

@@ -281,13 +281,16 @@ def memory_input(
         return list(view)
     if not _is_of_the_run(messages, keys.messages):
         held = kept_state(value_of(state, keys.state), keys.state)
-    called = memory if model is None else memory.for_model(model)
+    called, run = memory if model is None else memory.for_model(model), Run.of()
     options: RequestOptions = {
         "system": system,
         "tools": tools,
         "overhead_tokens": overhead_tokens,
         "todos": value_of(state, TODOS_KEY),
-        "mode": Run.of().mode(channel_of(state, keys.mode)),
+        "mode": run.mode(channel_of(state, keys.mode)),
     }
     where = f"memory_input, which reads the state's {keys.messages!r} (input_messages_key)"
-    return messages_to_send(called.view(messages, held, **options), where)
+    made = called.view(messages, held, **options)
+    for warning in made.warnings:
+        called.warn_once(f"{f'Thread {run.thread!r}' if run.thread else name}: {warning}")
+    return messages_to_send(made, where)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from langchain.agents import create_agent
 from langchain_core.documents import Document
-from langchain_core.messages import HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
@@ -17,6 +17,8 @@ from langchain_tokenmem import (
     TokenMemoryMiddleware,
     TokenMemorySaver,
     TranscriptRetriever,
+    memory_input,
+    memory_nodes,
     with_token_memory,
 )
 from langchain_tokenmem.errors import ScopeError
@@ -85,6 +87,33 @@ def test_ids_with_control_characters_are_refused_by_every_integration(bad, store
             refused()
     assert model.requests == []
     assert store.sessions() == []
+
+
+# Warnings of a thread
+
+
+def test_a_warning_names_its_thread_once(door, caplog):
+    _, graph = door(memory_of(1_000, trigger=None))
+    for name in ("t7", "t8", "t8"):
+        graph.invoke({"messages": ["word " * 300] * 4 + ["And?"]}, thread(name))
+    left_out = "The oldest messages do not fit and are left out until a summary covers them."
+    for name in ("t7", "t8"):
+        assert caplog.messages.count(f"Thread {name!r}: {left_out}") == 1
+
+
+def test_what_a_graph_without_an_edge_to_its_memory_leaves_out_is_logged(caplog):
+    memory, builder = memory_of(1_000), StateGraph(MessagesState)
+
+    def model(state):
+        return {"messages": [AIMessage(str(len(memory_input(state, memory))))]}
+
+    builder.add_node("model", model)
+    memory_nodes(builder, memory)
+    builder.add_edge(START, "model")  # not to the memory's node
+    graph = builder.compile(checkpointer=InMemorySaver())
+    for number in range(9):
+        graph.invoke({"messages": f"{number} " * 300}, thread("t7"))
+    assert sum(m.startswith("Thread 't7': The oldest messages") for m in caplog.messages) == 1
 
 
 # A state that is lost: a summary is found again by its words
