@@ -92,6 +92,8 @@ def erase(
     from langchain_tokenmem.cli.stored_sessions import our_saver
     from langchain_tokenmem.storage.redaction import RemovalReceipt
 
+    if session is None and user is None:
+        raise ConfigurationError("Name --session or --user; nothing was erased.")
     with our_saver(store) as saver:
         opened = saver.store
         names = (session,) if session is not None else tuple(opened.sessions(user_id=user))

@@ -76,7 +76,7 @@ def test_erase_counts_asks_and_erases_a_session_or_a_user(path):
     ran("erase", path, "--thread", "bob-1", "--yes")
     assert said(path) == []
     assert CARD.encode() not in path.read_bytes()
-    ran("erase", path, "--yes", code=2)
+    assert "Name --session or --user" in ran("erase", path, "--yes", code=2)
 
 
 # --- expire

@@ -267,13 +267,17 @@ class _ChainTurns:
         session_id, user_id = self.fields.session_in(configurable)
         memory = memory_for(self.chain, self.memory, config)
         session = StoredSession(memory, self.store, session_id, user_id)
-        given = value.get(self.keys.of_input(value)) if isinstance(value, dict) else value
+        given, where = value, ""
+        if isinstance(value, dict):
+            key = self.keys.of_input(value)
+            given = value.get(key)
+            where = f" under {key!r}; its keys are {', '.join(map(repr, value)) or 'none'}"
         now = memory.now()
         messages = [stamped(ensure_id(m), now) for m in to_messages(given, HumanMessage)]
         if not messages:
             raise ConfigurationError(
-                f"Session {session_id!r}: the input holds no message. Pass a text, a message or a "
-                f"list of messages, or name its key with input_messages_key."
+                f"Session {session_id!r}: the input has no message{where}. Pass a text, a message "
+                f"or a list of messages, or name its key with input_messages_key."
             )
         budget = as_budget(configurable.get("token_budget"), "token_budget")
         mode = configurable.get("memory_mode")
