@@ -220,7 +220,7 @@ class TokenBudget:
             raise _unknown(model)
         if window is None:
             logger.warning(
-                "The model %s does not tell its context window; %s tokens are assumed. Pass "
+                "The context window of %s is not known; %s tokens are assumed. Pass "
                 "TokenBudget(context_window=...) or give the model a profile.",
                 name or type(model).__name__,
                 f"{DEFAULT_CONTEXT_WINDOW:,}",
