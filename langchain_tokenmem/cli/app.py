@@ -49,6 +49,8 @@ class _Commands(TyperGroup):
         """Run the command that was asked for."""
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # as in `tokenmem export ... | head`: click ends without a word
         except (TokenMemoryError, OSError) as error:
             about = str(error)
             if isinstance(error, OSError) and error.filename:

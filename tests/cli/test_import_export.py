@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -175,3 +178,13 @@ def test_an_option_that_would_not_be_followed_is_refused(full, tmp_path, target)
         assert option in run("import", file, target, "--from", kind, option, "x", code=2)
     with TranscriptStore(target, shared=True) as store:
         assert store.sessions() == []
+
+
+@pytest.mark.slow
+def test_an_export_whose_reader_has_gone_ends_without_a_word(full):
+    reading, writing = os.pipe()
+    os.close(reading)  # as `head` does
+    command = [sys.executable, "-m", "langchain_tokenmem", "export", str(full)]
+    done = subprocess.run(command, check=False, stdout=writing, stderr=subprocess.PIPE)  # noqa: S603
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
