@@ -54,19 +54,21 @@ _OF_THE_CONVERSATION = ("turns", "times", "reports", "change", "sent")
 def after_clearing(messages: Sequence[BaseMessage], state: MemoryState) -> MemoryState:
     """Return a state without what was derived from messages that were removed all at once.
 
-    That is so if none of the covered messages is left and no model has answered since: a user has
-    cleared the chat. Trimming, and moving messages into an archive, leave answers behind; then the
-    summary stays.
+    That is so if no covered message is left, none of those last read for notes, and no model has
+    answered since: a user has cleared the chat. Trimming, and moving messages into an archive,
+    leave answers behind; then summary and notes stay.
 
     Args:
         messages: The conversation in a graph's state, oldest first.
         state: The state; returned unchanged if the conversation continues.
     """
-    summary = state["summary"]
-    if summary is None or state["pruned"] or any(role_of(m) == "ai" for m in messages):
+    summary, read_to = state["summary"], state["modes"]["read_to"] if "modes" in state else []
+    is_new = summary is None and not read_to
+    if is_new or state["pruned"] or any(role_of(m) == "ai" for m in messages):
         return state
     there = {message.id for message in messages if is_spoken(message)}
-    if covered_end(messages, summary) or not there.isdisjoint(state["kept"]):
+    is_covered = summary is not None and covered_end(messages, summary)
+    if is_covered or not there.isdisjoint([*state["kept"], *read_to]):
         return state
     rest: Any = {key: value for key, value in state.items() if key not in _OF_THE_CONVERSATION}
     if "modes" in state:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Unpack
 
@@ -146,7 +146,7 @@ class Engine:
         policy: When a summary is due.
         callbacks: Callbacks for what the memory does.
         warn: Logs a warning once.
-        now: Returns the time of a summary, in UTC.
+        clock: Returns the current time, in UTC if it has no zone.
         counter: Counts tokens; None for the default of the budget's model.
         rules: Rules for the messages of every request.
         annotations: Settings of turn memory, working notes and times.
@@ -165,7 +165,7 @@ class Engine:
     policy: SummaryPolicy
     callbacks: Sequence[MemoryCallbacks]
     warn: Callable[[str], None]
-    now: Callable[[], datetime]
+    clock: Callable[[], datetime]
     counter: TokenCounter | None
     rules: RequestRules = field(default_factory=RequestRules)
     annotations: AnnotationSettings = field(default_factory=AnnotationSettings)
@@ -215,6 +215,11 @@ class Engine:
             off = AnnotationSettings(TurnMemorySettings(shown="never"), modes_on=False)
             engine = replace(engine, annotations=off, policy=SummaryPolicy(trigger=None))
         return engine
+
+    def now(self) -> datetime:
+        """Return the time of the clock, in UTC."""
+        moment = self.clock()
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
     def tell(self, moment: Moment, event: MemoryEvent) -> None:
         """Report an event of the conversation to callbacks and the log."""

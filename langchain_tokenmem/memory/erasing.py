@@ -159,10 +159,10 @@ class ErasableMemory:
             from langchain_tokenmem.notes.erasing import redact_notes  # noqa: PLC0415
 
             redactor = Redactor(what, replacement)
-            found, kept, left = redact_notes(
-                other, redactor, user_id, session_id, sessions, dry_run=dry_run
-            )
-            count, named, damaged = count + found, named + kept, damaged + left
+            found = redact_notes(other, redactor, user_id, session_id, sessions, dry_run=dry_run)
+            count += found.notes
+            named += found.keys
+            damaged += found.damaged_files
         counts = {**receipt.counts, "notes": count} if count else receipt.counts
         unreached = list(receipt.unreached)
         if named:

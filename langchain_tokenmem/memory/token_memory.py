@@ -156,7 +156,7 @@ class TokenMemory(ErasableMemory, Closeable):
             ),
             callbacks=checked_callbacks(callbacks),
             warn=self.warn_once,
-            now=now,
+            clock=now,
             models=models,
             counter=checked_counter(counter),
             rules=rules,
@@ -220,8 +220,7 @@ class TokenMemory(ErasableMemory, Closeable):
 
     def now(self) -> datetime:
         """Return the time of this memory's clock, in UTC; a time without a zone is UTC."""
-        moment = self.engine.now()
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+        return self.engine.now()
 
     def stored_form(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         """Return messages as they are stored: changed by `before_store`, if there is one.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from langgraph.store.base import (
     BaseStore,
@@ -65,6 +65,20 @@ def erase_notes(
     return sum(_emptied(store, namespace) for namespace in namespaces)
 
 
+class RedactedNotes(NamedTuple):
+    """What a redaction found in a store of notes.
+
+    Attributes:
+        notes: How many notes contained the words.
+        keys: How many keys of notes contain them, and stay.
+        damaged_files: How many damaged files contain them, and stay.
+    """
+
+    notes: int
+    keys: int
+    damaged_files: int
+
+
 def redact_notes(
     store: BaseStore,
     redactor: Redactor,
@@ -73,7 +87,7 @@ def redact_notes(
     sessions: Collection[str] = (),
     *,
     dry_run: bool = False,
-) -> tuple[int, int, int]:
+) -> RedactedNotes:
     """Remove words from the notes of a user or a session, or from all notes.
 
     Args:
@@ -83,10 +97,6 @@ def redact_notes(
         session_id: The session; without either id all notes are searched.
         sessions: Further sessions, as in `erase_notes`.
         dry_run: Whether they are only counted.
-
-    Returns:
-        How many notes contained the words; and where they stay: in the keys of how many notes, and
-        in how many damaged files.
 
     Raises:
         StoreError: When the store still contains the words afterwards.
@@ -116,11 +126,12 @@ def redact_notes(
                     f"was stored without them. Redact again, or check the store itself."
                 )
     if not isinstance(store, ItemStore):
-        return count, named, 0
+        return RedactedNotes(count, named, 0)
     if not dry_run:
         store.flush()
     owner = path if _ANY not in path else ()
-    return count, named, sum(map(redactor.holds, store.damaged_texts(owner)))
+    damaged = sum(map(redactor.holds, store.damaged_texts(owner)))
+    return RedactedNotes(count, named, damaged)
 
 
 def _emptied(store: BaseStore, namespace: Namespace) -> int:

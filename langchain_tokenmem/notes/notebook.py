@@ -144,12 +144,13 @@ class Notebook:
             ScopeError: When the level needs a user or a session that is missing.
             ConfigurationError: When an argument is invalid.
         """
-        added = self.scoped(user_id, session_id).add(
-            content, level=level, key=key, kind=kind, tags=tags, source=source
-        )
+        scope = self.scoped(user_id, session_id)
+        owner = f"Session {session_id!r}" if level == "session" else f"User {scope.user_id!r}"
+        added = scope.add(content, level=level, key=key, kind=kind, tags=tags, source=source)
         for note in added.dropped:
             logger.warning(
-                "A level has more than %d notes: the oldest one, %s (%s), was removed.",
+                "%s: A level has more than %d notes: the oldest one, %s (%s), was removed.",
+                owner,
                 self.limit,
                 note.id,
                 note.type,

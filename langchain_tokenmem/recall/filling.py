@@ -322,7 +322,8 @@ class Filler:
         number, start, is_more = entry.partition, entry.from_seq, True
         while is_more:
             session = self._store.session(number)
-            if session is None:
+            if session is None:  # another process may have erased it before the place had the batch
+                self.delete_gone([number])
                 return
             found, last = self._store.sources_from(number, max(1, start), self._batch)
             done_to = found[-1].seq if found else max(last, start)

@@ -281,13 +281,19 @@ class SessionStore(Closeable):
         expected: int,
         user_id: str | None = None,
     ) -> bool:
-        """Store a new state, unless one was stored or the session was cleared since `expected`.
+        """Store a new state, unless one was stored since `expected`, or the session deleted.
+
+        Args:
+            session_id: Id of the conversation.
+            state: The new state.
+            expected: Version of the state that it is based on; 0 if there was no session.
+            user_id: The owner of the session.
 
         Returns:
             Whether it was stored.
         """
         with self._writing(session_id, user_id) as (connection, session):
-            if (session.version if session else 0) != expected:
+            if (session.state_version if session else 0) != expected:
                 return False
             save_state(connection, session or find_or_make(connection, session_id, user_id), state)
             return True

@@ -78,6 +78,11 @@ class Session:
         """Number of messages in the session."""
         return self.last_seq - self.first_seq + 1
 
+    @property
+    def state_version(self) -> int:
+        """Version of the state that no state of an erased session with this name had."""
+        return (self.id << 32) + self.version
+
 
 @dataclass(frozen=True)
 class StoredState:
@@ -356,7 +361,7 @@ def state_of(session: Session) -> StoredState:
     """Return the memory of a session."""
     state = None if session.state is None else load_state(from_json(session.state))
     edits = str(session.edits or "")
-    return StoredState(state, session.version, settings_of(session).budget, edits)
+    return StoredState(state, session.state_version, settings_of(session).budget, edits)
 
 
 def save_state(connection: Connection, session: Session, state: MemoryState) -> None:

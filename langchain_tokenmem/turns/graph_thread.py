@@ -145,8 +145,7 @@ class GraphThread:
             state = with_pins(state, self.pins)
         if self.key is not None and request.steps is not None:
             state = self.memory.finished_summaries.take(self.key, self.messages, state)
-        if state["summary"] is not None:
-            state = after_clearing(self.messages if self.held is None else self.held, state)
+        state = after_clearing(self.messages if self.held is None else self.held, state)
         if state["summary"] is None and self.memory.finished_summaries:
             state = self._found_again(request, state) or state
         if self.removed is not None:

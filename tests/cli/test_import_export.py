@@ -15,7 +15,7 @@ from langchain_core.messages import HumanMessage, messages_to_dict
 from langchain_tokenmem import TokenBudget, TranscriptStore
 from langchain_tokenmem.errors import ScopeError
 from tests.cli.command import ran
-from tests.storage.samples import state, turn
+from tests.storage.samples import save_state, state, turn
 
 
 def run(*given, code=0):
@@ -32,7 +32,7 @@ def full(tmp_path):
     path = tmp_path / "full.db"
     with TranscriptStore(path, shared=True) as store:
         store.add("s1", [*turn(1, 2), *turn(2)], user_id="ann")
-        store.save_state("s1", state("a1", "h1"), expected=0)
+        save_state(store, "s1", state("a1", "h1"))
         store.set_budget("s1", TokenBudget(context_window=4_000))
         store.add("s2", [HumanMessage("lone \ud800 surrogate", id="x")])
     return path

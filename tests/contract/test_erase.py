@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from threading import Event
 from typing import Any
 
 import pytest
@@ -59,6 +60,27 @@ async def test_an_erased_conversation_begins_anew(way: Way):
         await chat.ask(question)
     chat.store.erase(chat.setting.thread)
     chat = chat.reopened()
+    assert CODE not in texts(await chat.last("What is my code?"))
+    assert len(chat.said()) == 2
+
+
+async def test_a_summary_that_was_being_written_is_erased_too(way: Way):
+    if way.name == "by-hand":
+        pytest.skip("the application holds messages and state itself")
+    is_called, is_erased = Event(), Event()
+
+    def summarizer(_messages: list[Any]) -> str:
+        is_called.set()
+        is_erased.wait(60)
+        return f"- The code is {CODE}."
+
+    budget = TokenBudget(2_000, compact_at=0.6, summarize_at=0.6)
+    chat = way.chat(TokenMemory(budget, summarizer=summarizer))
+    while not is_called.is_set():
+        await chat.ask(f"My code is {CODE}. {'word ' * 60}")
+    chat.store.erase(chat.setting.thread)
+    is_erased.set()
+    chat.memory.close()
     assert CODE not in texts(await chat.last("What is my code?"))
     assert len(chat.said()) == 2
 

@@ -37,8 +37,8 @@ GRAPHS = pytest.mark.parametrize(
 def chat_of(way: Way, request: pytest.FixtureRequest) -> Callable[..., Any]:
     """Return a function that begins a conversation on either checkpointer, as a graph's chat."""
 
-    def begin(**setting: Any) -> Any:
-        memory = TokenMemory(TokenBudget(context_window=2_000), background=False)
+    def begin(mode: str | None = None, **setting: Any) -> Any:
+        memory = TokenMemory(TokenBudget(context_window=2_000), background=False, mode=mode)
         store = way.store()
         is_ours = request.param == "TokenMemorySaver"
         saver = TokenMemorySaver(store) if is_ours else InMemorySaver()
@@ -104,6 +104,20 @@ async def test_a_cleared_chat_starts_anew(chat_of: Callable[..., Any]):
         await chat.ask(HumanMessage(f"New: topic{n} " + "new " * 120, id=f"new{n}"))
         assert "word" not in texts(chat.requests[-1])
     assert "<conversation_summary" in texts(chat.requests[-1]), "the new one is folded as well"
+
+
+@GRAPHS
+async def test_a_chat_that_is_cleared_before_its_first_summary_leaves_no_notes(
+    chat_of: Callable[..., Any],
+):
+    chat = chat_of(mode="conversation")
+    for n in range(2):
+        await chat.ask(f"My name is Ann Marlowe, and I live in Lund. {'word ' * 20 * n}")
+    await update(chat, RemoveMessage(REMOVE_ALL_MESSAGES))
+    request = await chat.last("Who am I?")
+    assert texts(request).strip() == "Who am I?"
+    request = await chat.last("My name is Bob.")
+    assert "Ann" not in texts(request)
 
 
 @GRAPHS

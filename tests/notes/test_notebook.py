@@ -168,7 +168,7 @@ def test_over_the_limit_the_oldest_goes_and_that_is_said(store, caplog):
     with caplog.at_level(logging.WARNING):
         notebook.add("3", **ANN)
     assert [note.content for note in notebook.list(**ANN)] == ["3", "00", "2"]
-    assert "more than 3 notes" in caplog.text
+    assert "User 'ann': A level has more than 3 notes" in caplog.text
     assert first.id not in {note.id for note in notebook.list(**ANN)}
 
 

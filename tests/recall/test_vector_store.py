@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
-from langchain_tokenmem import Recall
+from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall import HashingEmbeddings, VectorStoreIndex
@@ -92,6 +92,24 @@ def test_what_could_not_be_erased_is_erased_by_the_next_process(store, vectors, 
     with recalled(store, vectors) as again:
         again.index()
         assert words_in(vectors) == {message.text for message in days(3, topic="t")}
+
+
+def test_what_another_process_erases_meanwhile_does_not_stay(tmp_path, vectors):
+    url = f"sqlite:///{tmp_path}/memory.db"
+    embed = vectors.embeddings.embed_documents
+
+    def erases(texts):
+        other.erase("t")
+        return embed(texts)
+
+    with TranscriptStore(url) as store, TranscriptStore(url) as other:
+        store.add("s", days(3, topic="s"))
+        with recalled(store, vectors) as recall:
+            recall.index()
+            store.add("t", days(3, topic="t"))
+            vectors.embeddings.embed_documents = erases
+            recall.index()
+            assert words_in(vectors) == {message.text for message in days(3, topic="s")}
 
 
 def _fails(*_args, **_options):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.state import STATE_VERSION, MemoryState, SummaryEntry, new_state
 
 
@@ -35,6 +36,11 @@ def state(covers_to: str, *kept: str, text: str = "So far.") -> MemoryState:
         "cuts": {"x": {"head": 1, "tail": 2}},
         "totals": new_state()["totals"],
     }
+
+
+def save_state(store: TranscriptStore, session: str, new: MemoryState) -> None:
+    """Store a state on top of the one that a session has."""
+    assert store.save_state(session, new, expected=store.state(session).version)
 
 
 def turn(number: int | str, results: int = 0) -> list[BaseMessage]:

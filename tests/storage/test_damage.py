@@ -17,14 +17,14 @@ from langchain_tokenmem.errors import CorruptStoreError, StoreError
 from langchain_tokenmem.storage.codec import Codec
 from langchain_tokenmem.storage.serializer import StateSerializer
 from langchain_tokenmem.storage.tables import SCHEMA_VERSION
-from tests.storage.samples import state, turn
+from tests.storage.samples import save_state, state, turn
 
 
 @pytest.fixture
 def filled(path: Path) -> Path:
     with TranscriptStore(f"sqlite:///{path}") as store:
         store.add("s", [message for number in range(5) for message in turn(number)])
-        store.save_state("s", state("a1", "h0"), expected=0)
+        save_state(store, "s", state("a1", "h0"))
         store.add("t", turn(9))
         store.clear("t")
     return path

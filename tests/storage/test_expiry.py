@@ -25,7 +25,7 @@ from langchain_tokenmem.graphs import pin_update
 from langchain_tokenmem.notes import SqlStore
 from langchain_tokenmem.storage import lifecycle as expiring
 from langchain_tokenmem.storage.tables import metadata
-from tests.storage.samples import state
+from tests.storage.samples import save_state, state
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 LATER = datetime.now(UTC) + timedelta(days=100)
@@ -95,7 +95,7 @@ def test_a_session_expires_whole_and_nothing_of_it_is_left(store):
     store.add("s", [HumanMessage("Where is the lamp?")], user_id="ann")
     recall.add_documents([Document("The lamp is on the desk.")], session_id="s")
     notes.add("The lamp is green.", session_id="s", level="session")
-    store.save_state("s", state("x"), expected=0)
+    save_state(store, "s", state("x"))
     store.lease("s", "me", 60)
     assert rows(store).keys() > before
     report = store.expire(MONTH, now=LATER)

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from langchain_tokenmem import Recall, TokenBudget, TranscriptStore
 from langchain_tokenmem.core.messages import groups
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
-from tests.storage.samples import state, texts, turn
+from tests.storage.samples import save_state, state, texts, turn
 from tests.strategies import conversations
 
 ODD_IDS = ["../x", "/etc/passwd", "x' OR '1'='1", "😀", "a\\x00b", "%", "_", " a", "a", "A", "1"]
@@ -136,11 +136,11 @@ def test_a_wrong_argument_is_no_damage(store):
 
 def test_a_conversation_is_what_is_kept_and_everything_from_the_end_of_the_summary(store):
     store.add("s", [message for number in range(20) for message in turn(number)])
-    store.save_state("s", state("a9", "h0", "h5"), expected=0)
+    save_state(store, "s", state("a9", "h0", "h5"))
     rows = store.conversation("s")[1]
     assert [row.message.id for row in rows][:4] == ["h0", "h5", "a9", "h10"]
     assert len(rows) == 2 + 1 + 20
-    store.save_state("s", state("gone"), expected=1)
+    save_state(store, "s", state("gone"))
     assert len(store.conversation("s")[1]) == 40
 
 

@@ -60,7 +60,11 @@ def _as_text(value: Any) -> str:
         return value
     if isinstance(value, BaseModel):
         return value.model_dump_json()
-    return json.dumps(value, default=str, ensure_ascii=False)
+    return json.dumps(value, default=_as_plain, ensure_ascii=False)
+
+
+def _as_plain(value: Any) -> Any:
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)
 
 
 @dataclass(frozen=True)

@@ -110,6 +110,12 @@ OVERFLOWS = [
     "Please reduce the length of the messages or completion.",
     "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
     "the request exceeds the available context size. try increasing the context size",
+    "The decoder prompt (length 17772) is longer than the maximum model length of 16384.",
+    "The model returned: Input Tokens Exceeded: Number of input tokens exceeds maximum length.",
+    "However, the model is loaded with context length of only 4096 tokens",
+    "Please reduce input. Current length is 9000 while limit is 8192",
+    "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4000",
+    "Input validation error: `inputs` must have less than 4096 tokens. Given: 4545",
 ]
 
 

@@ -19,6 +19,7 @@ from langchain_core.runnables import (
     RunnablePassthrough,
 )
 from langchain_core.runnables.utils import ConfigurableFieldSpec
+from pydantic import BaseModel
 
 from langchain_tokenmem import (
     TokenBudget,
@@ -112,6 +113,12 @@ def test_any_shape_of_input(store, asked):
     assert texts(store.messages("s"))[::2] == ["hi", "hi"]
 
 
+class City(BaseModel):
+    """The answer of a model that is asked for tools."""
+
+    name: str
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "stored"),
@@ -122,6 +129,7 @@ def test_any_shape_of_input(store, asked):
         ([AIMessage("in a list")], "in a list"),
         ({"a": 1, "b": 2}, json.dumps({"a": 1, "b": 2})),
         ({"cities": ["Lund"]}, json.dumps({"cities": ["Lund"]})),
+        ([City(name="Lund")], '[{"name": "Lund"}]'),
         ({"raw": AIMessage("{"), "parsed": {"x": 3}, "parsing_error": None}, '{"x": 3}'),
         ({"raw": AIMessage("no"), "parsed": None, "parsing_error": ValueError()}, "no"),
     ],
