@@ -168,11 +168,22 @@ def test_what_is_said_beside_a_call_is_left_out_unless_it_found_something() -> N
         "bash: make: command not found",
         "Traceback (most recent call last):\n  File x\nValueError: no sum",
         '{"success": false, "error": "denied"}',
+        '"No harbour of this name: not found"',
+        '["The light was not found"]',
+        '{"name": "the light of the pier", "state": "failed"}',
+        '{"errorMessage": "The light of this pier is invalid"}',
+        "2 lights succeeded, 1 failed",
     ],
 )
 def test_a_failure_is_told_as_a_failure(result: str) -> None:
     [line] = lines(*call("bash", result, command="make all"))
     assert line.startswith("bash make all → failed: ")
+
+
+def test_an_error_below_its_heading_is_shown_whole() -> None:
+    error = "Line 4711 of the ledger has no sum. " * 3 + "Give it one before the books are closed"
+    [line] = lines(*call("run", f"ERROR:\n{error}", at="x1"))
+    assert line == f"run x1 → failed: ERROR: {error}"
 
 
 def test_a_result_in_any_form_follows_its_call() -> None:
@@ -387,7 +398,16 @@ def test_signs_of_a_result_are_kept(result: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "result", ["Done. 0 failed, 14 passed.", "Saved. Return code: 0. Timeout limit: 60 s."]
+    "result",
+    [
+        "Done. 0 failed, 14 passed.",
+        "Saved. Return code: 0. Timeout limit: 60 s.",
+        "Retried once after a timeout, then succeeded.",
+        'Kept the note "An error of the gauge".',
+        '{"id": 12, "error": null, "state": "open"}',
+        '{"id": 12, "errors": [], "failed": 0, "error_code": ""}',
+        '{"id": 12, "title": "Login error on the start page", "state": "open"}',
+    ],
 )
 def test_a_success_that_mentions_errors_is_no_failure(result: str) -> None:
     [line] = lines(*call("run", result, at="x1"))
