@@ -8,7 +8,8 @@ back to be condensed into one entry.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
@@ -133,9 +134,9 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
             used |= words_passed(call.args)
             if not any(map(todos_in, call.args.values())):  # a list has its own place
                 pieces.append(call)
-    shown = [
-        one if isinstance(one, Piece) else _piece_of(one, used) for one in _last_of_each(pieces)
-    ]
+    last = _last_of_each(pieces)
+    heads = Counter(one.head(0) for one in last if isinstance(one, ToolCall))
+    shown = [one if isinstance(one, Piece) else _piece_of(one, used, heads) for one in last]
     for piece in shown:
         piece.forms = [*map(_without_references, piece.forms)]
         piece.values = [(_without_references(value), is_used) for value, is_used in piece.values]
@@ -195,8 +196,10 @@ def _last_of_each(pieces: Sequence[Piece | ToolCall]) -> list[Piece | ToolCall]:
     return [one for one in pieces if not one.key or id(one) in stays]
 
 
-def _piece_of(call: ToolCall, used: set[str]) -> Piece:
-    forms = list(dict.fromkeys(call.text(length) for length in range(LENGTHS)))
+def _piece_of(call: ToolCall, used: set[str], heads: Mapping[str, int]) -> Piece:
+    # Calls that read the same without their long arguments have no such form.
+    shortest = 1 if heads[call.head(0)] > 1 else 0
+    forms = list(dict.fromkeys(call.text(length) for length in range(shortest, LENGTHS)))
     kind = Kind.EDIT if call.edits else Kind.CALL
     return Piece(
         Kind.FAILURE if call.failure or call.failed_before else kind,

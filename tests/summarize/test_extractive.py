@@ -112,6 +112,7 @@ def test_a_long_message_is_told_by_its_first_sentences_and_its_last_one() -> Non
         ({"query": "query Runs(name" + ", name" * 200 + ")"}, "find query Runs ["),
         ({"parent": {"database_id": "28fd1b2a " * 40}}, "find ["),
         ({"names": ["The Ritz London", "Dinner by " * 40]}, 'find ["The Ritz London" ['),
+        ({"script": "#!/bin/sh\nmake the_docs " + "&& make all " * 40}, "find #!/bin/sh make the_"),
     ],
 )
 def test_a_long_argument_is_cut_outside_of_brackets_and_quotes(
@@ -145,6 +146,28 @@ def test_a_long_argument_is_cut_outside_of_brackets_and_quotes(
 def test_of_a_result_stands_what_is_whole(result: object, shown: str) -> None:
     (line,) = lines(*call("look", result))
     assert line.endswith(f"→ {shown}")
+
+
+@pytest.mark.parametrize("before", ["", "cat ", "wc -l '"])
+def test_a_long_path_is_shown_by_its_end(before: str) -> None:
+    path = f"{before}/srv/app/src/main/java/org/example/shop/Cart.java"
+    [line] = lines(*call("view", "4 lines", file=path, m="r"), max_tokens=33)
+    assert line == f"view(file={before}…/shop/Cart.java, m=r) → 4 lines"
+
+
+def test_calls_that_differ_in_a_long_argument_are_never_shown_without_it() -> None:
+    issues = [{"owner": "harbour-and-piers", "repo": "lights", "issue": n} for n in (27, 28)]
+    both = [one for issue in issues for one in call("run", "{}", act="close", at=issue)]
+    for limit in range(20, 120, 5):
+        assert "(act=close)" not in "".join(lines(*both, max_tokens=limit))
+    [alone] = lines(*both[:2], max_tokens=20)
+    assert alone == "run(act=close) → 0 values"
+
+
+def test_keys_of_records_are_shown_without_the_spaces_before_their_colon() -> None:
+    table = "name      : 0.12\nlongest   : 0.14\nshortest  : 0.15\n"
+    [line] = lines(*call("look", table, at="x1"))
+    assert line == "look x1 → name=0.12, longest=0.14, shortest=0.15"
 
 
 def test_what_is_said_beside_a_call_is_left_out_unless_it_found_something() -> None:
