@@ -36,6 +36,7 @@ from langchain_tokenmem.core.todos import todos_in
 from langchain_tokenmem.core.tool_calls import paired_calls
 from langchain_tokenmem.summarize.tool_calls import LENGTHS, MOST_READ, ToolCall, words_passed
 from langchain_tokenmem.summarize.whole_pieces import (
+    cut_at_words,
     forms_of,
     sentences,
     without_code,
@@ -235,6 +236,9 @@ _TOOL = re.compile(r"[^\s(]*")
 _PATH = re.compile(r"[\w@.~-]*[/.][\w@./~-]*\w")
 _CONDENSED_LENGTHS = (45, 120, 240)
 """Characters of the shorter forms of a line that is condensed."""
+_VALUE_END = re.compile(r", | [|…] ")
+_OUTCOME = 60
+"""Characters of an outcome after failures that a condensed call keeps."""
 
 
 def earlier_lines(entries: Sequence[BaseMessage]) -> list[Line]:
@@ -288,11 +292,22 @@ def _earlier_call(text: str, tool: str, name: str) -> Piece:
     failed = result.startswith("failed")
     path = _changed_file(head, tool)
     least = f"{tool} {path}" if path else head
-    ending = f" → {result.partition(':')[0]}" if failed else ""
-    forms = _growing([f"{least}{ending}", *([] if failed else [head]), text])
+    outcome = f" → {_outcome(result)}" if result else ""
+    forms = [f"{least}{outcome}"] if failed else [least, head, f"{head}{outcome}"]
+    forms = _growing([*forms, text])
     kind = Kind.FAILURE if failed else Kind.EDIT if path else Kind.CALL
     key = f"{tool} {path or head.removeprefix(tool)}"
     return Piece(kind, forms, name, tool=tool, key=key)
+
+
+def _outcome(result: str) -> str:
+    """Return the beginning of a result; of a failure no more than that, and what came after it."""
+    if not result.startswith("failed"):
+        return _VALUE_END.split(result, maxsplit=1)[0]
+    failed, then, last = result.partition(", then ")
+    if not then or ":" in failed:
+        return result.partition(":")[0]
+    return f"{failed}{then}{cut_at_words(last, _OUTCOME)}"
 
 
 def _changed_file(call: str, tool: str) -> str | None:

@@ -337,6 +337,23 @@ def test_condensing_keeps_failures_and_changed_files_longer_than_other_calls() -
         assert kept or ("ledger" not in text and "src/old.py" not in text)
 
 
+def test_condensing_keeps_what_came_after_a_failure() -> None:
+    entry = summary_of(
+        *call("bash", "FAILED test_a\nExit code: 1", command="pytest"),
+        *call("bash", "Tests of the harbour: 12 passed, 3 skipped", command="pytest"),
+        HumanMessage(LONG),
+    ).text
+    told = condensed(entry, max_tokens=70)
+    assert "pytest → failed once, then Tests of the harbour: 12 passed, 3 skipped\n" in told
+
+
+def test_condensing_keeps_the_beginning_of_an_outcome_longer_than_its_end() -> None:
+    customer = {"id": "ines_3302", "city": "Porto", "zip": "4711", "street": "Rua das Flores 12"}
+    entry = summary_of(*call("find", json.dumps(customer), name="Ines")).text
+    told = [condensed(entry, max_tokens=limit).partition(" ")[2] for limit in range(12, 60)]
+    assert "find Ines → id=ines_3302" in told
+
+
 def test_an_instruction_gives_its_lines_room_first() -> None:
     said = [HumanMessage(f"{topic} {LONG}") for topic in ("Harbour", "Invoice", "Parser", "Quota")]
     lengths = [len(line) for line in lines(*said, max_tokens=150, instruction="the invoice")]
