@@ -8,7 +8,8 @@ back to be condensed into one entry.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
@@ -35,6 +36,7 @@ from langchain_tokenmem.core.todos import todos_in
 from langchain_tokenmem.core.tool_calls import paired_calls
 from langchain_tokenmem.summarize.tool_calls import LENGTHS, MOST_READ, ToolCall, words_passed
 from langchain_tokenmem.summarize.whole_pieces import (
+    cut_at_words,
     forms_of,
     sentences,
     without_code,
@@ -133,9 +135,9 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
             used |= words_passed(call.args)
             if not any(map(todos_in, call.args.values())):  # a list has its own place
                 pieces.append(call)
-    shown = [
-        one if isinstance(one, Piece) else _piece_of(one, used) for one in _last_of_each(pieces)
-    ]
+    last = _last_of_each(pieces)
+    heads = Counter(one.head(0) for one in last if isinstance(one, ToolCall))
+    shown = [one if isinstance(one, Piece) else _piece_of(one, used, heads) for one in last]
     for piece in shown:
         piece.forms = [*map(_without_references, piece.forms)]
         piece.values = [(_without_references(value), is_used) for value, is_used in piece.values]
@@ -195,8 +197,10 @@ def _last_of_each(pieces: Sequence[Piece | ToolCall]) -> list[Piece | ToolCall]:
     return [one for one in pieces if not one.key or id(one) in stays]
 
 
-def _piece_of(call: ToolCall, used: set[str]) -> Piece:
-    forms = list(dict.fromkeys(call.text(length) for length in range(LENGTHS)))
+def _piece_of(call: ToolCall, used: set[str], heads: Mapping[str, int]) -> Piece:
+    # Calls that read the same without their long arguments have no such form.
+    shortest = 1 if heads[call.head(0)] > 1 else 0
+    forms = list(dict.fromkeys(call.text(length) for length in range(shortest, LENGTHS)))
     kind = Kind.EDIT if call.edits else Kind.CALL
     return Piece(
         Kind.FAILURE if call.failure or call.failed_before else kind,
@@ -232,6 +236,9 @@ _TOOL = re.compile(r"[^\s(]*")
 _PATH = re.compile(r"[\w@.~-]*[/.][\w@./~-]*\w")
 _CONDENSED_LENGTHS = (45, 120, 240)
 """Characters of the shorter forms of a line that is condensed."""
+_VALUE_END = re.compile(r", | [|…] ")
+_OUTCOME = 60
+"""Characters of an outcome after failures that a condensed call keeps."""
 
 
 def earlier_lines(entries: Sequence[BaseMessage]) -> list[Line]:
@@ -285,11 +292,22 @@ def _earlier_call(text: str, tool: str, name: str) -> Piece:
     failed = result.startswith("failed")
     path = _changed_file(head, tool)
     least = f"{tool} {path}" if path else head
-    ending = f" → {result.partition(':')[0]}" if failed else ""
-    forms = _growing([f"{least}{ending}", *([] if failed else [head]), text])
+    outcome = f" → {_outcome(result)}" if result else ""
+    forms = [f"{least}{outcome}"] if failed else [least, head, f"{head}{outcome}"]
+    forms = _growing([*forms, text])
     kind = Kind.FAILURE if failed else Kind.EDIT if path else Kind.CALL
     key = f"{tool} {path or head.removeprefix(tool)}"
     return Piece(kind, forms, name, tool=tool, key=key)
+
+
+def _outcome(result: str) -> str:
+    """Return the beginning of a result; of a failure no more than that, and what came after it."""
+    if not result.startswith("failed"):
+        return _VALUE_END.split(result, maxsplit=1)[0]
+    failed, then, last = result.partition(", then ")
+    if not then or ":" in failed:
+        return result.partition(":")[0]
+    return f"{failed}{then}{cut_at_words(last, _OUTCOME)}"
 
 
 def _changed_file(call: str, tool: str) -> str | None:

@@ -38,6 +38,8 @@ _ARGUMENTS = (30, 80, 80, 160)
 """Characters of an argument that a call shows in these lengths; up to half as much more is shown
 whole. In the first one a longer argument is left out if there are others."""
 _MOST_ARGUMENTS = 6
+_FOLDERS = re.compile(r"(?<![\w.@~$/-])[\w.@~$-]*/(?:[\w.@~+-]+/)+(?=[\w.@~+-]+/[\w.@~+-])")
+"""All folders of a path but the last."""
 _GISTS = (40, 40, 100, 240)
 """Characters of a result in these lengths."""
 _FAILURE = 200
@@ -125,8 +127,7 @@ class ToolCall:
     def text(self, length: int) -> str:
         """Return the call in one of its lengths, from 0 on; with its outcome, if that is text."""
         times = f" (\u00d7{self.repeats + 1})" if self.repeats else ""
-        call = self._call(_ARGUMENTS[length], only_short=length == 0)
-        return f"{call}{times}{self._ending(length)}"
+        return f"{self.head(length)}{times}{self._ending(length)}"
 
     def _ending(self, length: int) -> str:
         if self.failure:
@@ -138,19 +139,27 @@ class ToolCall:
         gist = gist_of(self.result or "", _GISTS[length]) or self.size
         return f" → {before}{gist}"
 
-    def _call(self, most: int, *, only_short: bool) -> str:
-        """Return the call: its tool, and its arguments of about `most` characters each."""
+    def head(self, length: int) -> str:
+        """Return the call in one of its lengths, without its outcome.
+
+        Args:
+            length: The length, from 0 on; in this one long arguments are left out.
+        """
+        most = int(1.5 * _ARGUMENTS[length])
         texts = {
             str(key): value if isinstance(value, str) else _compact(value)
             for key, value in list(self.args.items())[:_MOST_ARGUMENTS]
         }
         texts = {key: text for key, text in texts.items() if text.strip() not in _NO_ARGUMENTS}
-        if only_short:
-            short = {key: text for key, text in texts.items() if len(text) <= 1.5 * most}
-            texts = short or dict([*texts.items()][:1])
+        near = {key: _near(text, most) for key, text in texts.items()}
+        if length == 0:
+            short = {key: text for key, text in near.items() if len(text) <= most}
+            near = short or dict([*near.items()][:1])
         shown = {
-            key: without_line_breaks(text) if len(text) <= 1.5 * most else _beginning(text, most)
-            for key, text in texts.items()
+            key: without_line_breaks(text)
+            if len(text) <= most
+            else f"{_beginning(text, _ARGUMENTS[length])} [{len(texts[key]):,} characters]".lstrip()
+            for key, text in near.items()
         }
         if len(self.args) == 1 and shown:
             return f"{self.name} {next(iter(shown.values()))}"
@@ -200,16 +209,22 @@ def _compact(value: object) -> str:
         return str(value)
 
 
+def _near(text: str, most: int) -> str:
+    """Return an argument; of one over `most` characters the paths begin with their last folder."""
+    return _FOLDERS.sub("…/", text) if most < len(text) <= MOST_READ else text
+
+
 def _beginning(text: str, most: int) -> str:
-    """Return the first line of a long argument, with the size of the whole."""
-    first = next(filter(None, map(without_line_breaks, text.splitlines())), "")
+    """Return the first line of a long argument; of one word, such as `#!/bin/sh`, two lines."""
+    lines = [line for line in map(without_line_breaks, text.splitlines()) if line]
+    first = " ".join(lines[: 1 if " " in lines[0] else 2]) if lines else ""
     inner = first.lstrip("[{")
     head = beginning_of(inner, most)
     if inner != first:  # of JSON, its first fields
         head = head.rpartition(", ")[0] or head
         whole = "" if head.endswith('"') and inner.startswith(f"{head}:") else head
         head = whole and first[: -len(inner)] + whole
-    return f"{head} [{len(text):,} characters]".lstrip()
+    return head
 
 
 def _read(text: str) -> tuple[list[tuple[str, str]] | None, str]:
@@ -222,7 +237,7 @@ def _read(text: str) -> tuple[list[tuple[str, str]] | None, str]:
     records = [match for line in lines if (match := _RECORD.fullmatch(line))]
     if len(records) > max(2, _RECORDS_SHARE * len(lines)):
         count = sum(line.startswith("- ") for line in lines)
-        pairs = [(m[1], value) for m in records if (value := _record_value(m[2]))]
+        pairs = [(m[1].strip(), value) for m in records if (value := _record_value(m[2]))]
         pairs = list(dict.fromkeys(pairs))[:_MOST_SCALARS]
         return pairs, _counted(count, "record") if count else _counted(len(records), "value")
     if len(lines) > 1:

@@ -72,6 +72,16 @@ def test_the_named_line_and_the_lines_behind_it_come_back_with_the_reason():
     assert "because the newest messages named box_2" in str(told)
 
 
+def test_names_without_a_value_do_not_come_back():
+    messages = conversation()
+    empty = '"opened_at": null,\n"old_keys": [\nkey_104: \'\''
+    messages[2].content = f"{listing()}\nbox_2 holds key_103\n{empty}\nkey_105: 4711"
+    (*_, view), _ = played(memory_of(), messages)
+    block = block_in(view.messages[-1].text)
+    assert "key_105: 4711" in block
+    assert all(line not in block for line in empty.splitlines())
+
+
 def test_lines_have_a_reference_where_the_model_can_open_it():
     memory, messages = memory_of(), conversation()
     tools = [{"name": "read_message", "description": "Open a message.", "parameters": {}}]

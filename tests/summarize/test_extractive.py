@@ -112,6 +112,7 @@ def test_a_long_message_is_told_by_its_first_sentences_and_its_last_one() -> Non
         ({"query": "query Runs(name" + ", name" * 200 + ")"}, "find query Runs ["),
         ({"parent": {"database_id": "28fd1b2a " * 40}}, "find ["),
         ({"names": ["The Ritz London", "Dinner by " * 40]}, 'find ["The Ritz London" ['),
+        ({"script": "#!/bin/sh\nmake the_docs " + "&& make all " * 40}, "find #!/bin/sh make the_"),
     ],
 )
 def test_a_long_argument_is_cut_outside_of_brackets_and_quotes(
@@ -147,6 +148,28 @@ def test_of_a_result_stands_what_is_whole(result: object, shown: str) -> None:
     assert line.endswith(f"→ {shown}")
 
 
+@pytest.mark.parametrize("before", ["", "cat ", "wc -l '"])
+def test_a_long_path_is_shown_by_its_end(before: str) -> None:
+    path = f"{before}/srv/app/src/main/java/org/example/shop/Cart.java"
+    [line] = lines(*call("view", "4 lines", file=path, m="r"), max_tokens=33)
+    assert line == f"view(file={before}…/shop/Cart.java, m=r) → 4 lines"
+
+
+def test_calls_that_differ_in_a_long_argument_are_never_shown_without_it() -> None:
+    issues = [{"owner": "harbour-and-piers", "repo": "lights", "issue": n} for n in (27, 28)]
+    both = [one for issue in issues for one in call("run", "{}", act="close", at=issue)]
+    for limit in range(20, 120, 5):
+        assert "(act=close)" not in "".join(lines(*both, max_tokens=limit))
+    [alone] = lines(*both[:2], max_tokens=20)
+    assert alone == "run(act=close) → 0 values"
+
+
+def test_keys_of_records_are_shown_without_the_spaces_before_their_colon() -> None:
+    table = "name      : 0.12\nlongest   : 0.14\nshortest  : 0.15\n"
+    [line] = lines(*call("look", table, at="x1"))
+    assert line == "look x1 → name=0.12, longest=0.14, shortest=0.15"
+
+
 def test_what_is_said_beside_a_call_is_left_out_unless_it_found_something() -> None:
     key = {"id": "c", "name": "look", "args": {}, "type": "tool_call"}
     [planned] = lines(AIMessage("That is planning. I look at it.", tool_calls=[key]))
@@ -168,11 +191,22 @@ def test_what_is_said_beside_a_call_is_left_out_unless_it_found_something() -> N
         "bash: make: command not found",
         "Traceback (most recent call last):\n  File x\nValueError: no sum",
         '{"success": false, "error": "denied"}',
+        '"No harbour of this name: not found"',
+        '["The light was not found"]',
+        '{"name": "the light of the pier", "state": "failed"}',
+        '{"errorMessage": "The light of this pier is invalid"}',
+        "2 lights succeeded, 1 failed",
     ],
 )
 def test_a_failure_is_told_as_a_failure(result: str) -> None:
     [line] = lines(*call("bash", result, command="make all"))
     assert line.startswith("bash make all → failed: ")
+
+
+def test_an_error_below_its_heading_is_shown_whole() -> None:
+    error = "Line 4711 of the ledger has no sum. " * 3 + "Give it one before the books are closed"
+    [line] = lines(*call("run", f"ERROR:\n{error}", at="x1"))
+    assert line == f"run x1 → failed: ERROR: {error}"
 
 
 def test_a_result_in_any_form_follows_its_call() -> None:
@@ -303,6 +337,23 @@ def test_condensing_keeps_failures_and_changed_files_longer_than_other_calls() -
         assert kept or ("ledger" not in text and "src/old.py" not in text)
 
 
+def test_condensing_keeps_what_came_after_a_failure() -> None:
+    entry = summary_of(
+        *call("bash", "FAILED test_a\nExit code: 1", command="pytest"),
+        *call("bash", "Tests of the harbour: 12 passed, 3 skipped", command="pytest"),
+        HumanMessage(LONG),
+    ).text
+    told = condensed(entry, max_tokens=70)
+    assert "pytest → failed once, then Tests of the harbour: 12 passed, 3 skipped\n" in told
+
+
+def test_condensing_keeps_the_beginning_of_an_outcome_longer_than_its_end() -> None:
+    customer = {"id": "ines_3302", "city": "Porto", "zip": "4711", "street": "Rua das Flores 12"}
+    entry = summary_of(*call("find", json.dumps(customer), name="Ines")).text
+    told = [condensed(entry, max_tokens=limit).partition(" ")[2] for limit in range(12, 60)]
+    assert "find Ines → id=ines_3302" in told
+
+
 def test_an_instruction_gives_its_lines_room_first() -> None:
     said = [HumanMessage(f"{topic} {LONG}") for topic in ("Harbour", "Invoice", "Parser", "Quota")]
     lengths = [len(line) for line in lines(*said, max_tokens=150, instruction="the invoice")]
@@ -387,7 +438,16 @@ def test_signs_of_a_result_are_kept(result: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "result", ["Done. 0 failed, 14 passed.", "Saved. Return code: 0. Timeout limit: 60 s."]
+    "result",
+    [
+        "Done. 0 failed, 14 passed.",
+        "Saved. Return code: 0. Timeout limit: 60 s.",
+        "Retried once after a timeout, then succeeded.",
+        'Kept the note "An error of the gauge".',
+        '{"id": 12, "error": null, "state": "open"}',
+        '{"id": 12, "errors": [], "failed": 0, "error_code": ""}',
+        '{"id": 12, "title": "Login error on the start page", "state": "open"}',
+    ],
 )
 def test_a_success_that_mentions_errors_is_no_failure(result: str) -> None:
     [line] = lines(*call("run", result, at="x1"))

@@ -141,11 +141,26 @@ _ERROR_LINE = re.compile(
     re.MULTILINE,
 )
 _ANY_ERROR = re.compile(rf"\b{any_of('failure')}\b", re.IGNORECASE)
-_CODE_0 = re.compile(r"\b(?:exit|return)[ _-]?code[\"']?[ :=]{1,3}0\b", re.IGNORECASE)
-_NO_ERROR = re.compile(
-    r"\b(?:0|no|zero|without(?: any)?) (?:errors?|fail\w*|timeouts?)\b|\berror rate:? 0\b",
+_WORKED = re.compile(
+    r"\b(?:exit|return)[ _-]?code[\"']?[ :=]{1,3}0\b|\"(?:success|ok)\" ?: ?true"
+    r"|\b(?:errors?|fail\w*|time-?d? ?out)\b[^.\n\d]{0,80}(?<!none )\bsucceeded\b",
     re.IGNORECASE,
 )
+"""What says that a call succeeded, if after an error that it mentions."""
+_NO_ERROR = re.compile(
+    r"\b(?:0|no|zero|without(?: any)?) (?:errors?|fail\w*|timeouts?)\b|\berror rate:? 0\b"
+    r"|\b\w{0,40}(?:error|fail|invalid)\w{0,40}[\"']? ?[:=] ?"
+    r"(?:null\b|none\b|false\b|0(?![\w.])|\"\"|''|\[\]|\{\})",
+    re.IGNORECASE,
+)
+"""What says that there is no error, such as `"error": null`."""
+_QUOTED = re.compile(
+    r"(?<=[\s(])(?<!: )(?:\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|«[^»\n]{1,300}»)(?! ?:)"
+    r"|\"(?!\w*(?:err|exception|fail|message|msg|detail|reason|std|output|result|response|content"
+    r"|text))\w{1,40}\" ?: ?\"(?:[^\"\\\s]+ ){2}[^\"]{0,300}\"",
+    re.IGNORECASE,
+)
+"""Words in quotes, such as a title; in JSON three or more under a name that is not of a report."""
 _REPORTED = re.compile(
     r"\bexit[ _-]?code[\"']?[ :=]{1,3}-?[1-9]|\"(?:is_?error|failed)\" ?: ?true"
     r"|\"success\" ?: ?false"
@@ -153,7 +168,7 @@ _REPORTED = re.compile(
     r"|^\W{0,20}(?:HTTP )?[45]\d\d [A-Z]",
     re.IGNORECASE,
 )
-_BELOW = 100
+_BELOW = 300
 """Characters after an error line with a final colon, which are read as its end."""
 
 _FEW_LINES = 2
@@ -175,8 +190,8 @@ def failure_of(message: ToolMessage, *, reads: bool) -> str | None:
     """
     text = ends_of(plain_result(message))
     is_reported = message.status == "error" or bool(_REPORTED.search(text[:600]))
-    is_short = len(text) <= 3 * MAX_OUTCOME and not _CODE_0.search(text)
-    short = is_short and bool(_ANY_ERROR.search(_NO_ERROR.sub(" ", text)))
+    is_short = len(text) <= 3 * MAX_OUTCOME and not _WORKED.search(text)
+    short = is_short and bool(_ANY_ERROR.search(_QUOTED.sub(" ", _NO_ERROR.sub(" ", text))))
     begins = bool(_ERROR_LINE.match(text.lstrip()))
     if not (is_reported or begins or short or (reports_error if reads else is_error)(message)):
         return None
