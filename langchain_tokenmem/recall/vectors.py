@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from langchain_core.embeddings import Embeddings
 
-from langchain_tokenmem.background import TimedCalls
+from langchain_tokenmem.background import TimedCalls, seconds_left
 from langchain_tokenmem.core.argument_checks import checked_choice
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.errors import ConfigurationError, RecallError
@@ -55,7 +55,7 @@ _LOOKED_THROUGH = 256
 """Vectors in scope up to which `has_any` checks whether any of their messages may be found."""
 
 QUESTION_SECONDS = 10.0
-"""Timeout for embedding a question."""
+"""Timeout for embedding a question; half of a turn's time is left for the search by words."""
 
 _LOOKED_UP = 64
 """Best units by words whose vectors are looked up if they are not among the nearest."""
@@ -185,7 +185,7 @@ class VectorIndex:
             return Question(query, found[0])
 
         try:
-            return self._questions.run(embed, QUESTION_SECONDS)
+            return self._questions.run(embed, min(QUESTION_SECONDS, seconds_left() / 2))
         except TimeoutError as error:
             raise RecallError(
                 f"The embedding model {name_of(self._embeddings)} did not answer: {error}. "
