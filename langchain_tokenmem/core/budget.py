@@ -10,6 +10,7 @@ from typing import Any
 from langchain_tokenmem.core.chat_models import (
     MIN_CONTEXT_WINDOW,
     ModelLimits,
+    checked_limits,
     checked_model,
     limits_of_model,
     model_name,
@@ -213,7 +214,7 @@ class TokenBudget:
             32000
         """
         name = model_name(checked_model(model, 'TokenBudget.for_model("openai:gpt-4o")'))
-        profile = limits_of_model(model, models)
+        profile = limits_of_model(model, checked_limits(models))
         given = fields.pop("context_window", None)
         window = window_of(model, models) if given is None else given
         if window is None and isinstance(model, str):

@@ -35,6 +35,26 @@ MIN_CONTEXT_WINDOW = 256
 NAME_START = r"(?:^|[/:.])"
 
 
+_LIMITS = ("max_input_tokens", "max_output_tokens")
+
+
+def checked_limits(models: ModelLimits | None) -> ModelLimits | None:
+    """Return the argument `models`, whose limits are whole numbers of tokens.
+
+    Raises:
+        ConfigurationError: When it has another form.
+    """
+    for name, limits in dict(models or {}).items():
+        known = limits if isinstance(limits, Mapping) else {}
+        given = [known[key] for key in _LIMITS if key in known]
+        if not given or not all(type(most) is int and most > 0 for most in given):
+            raise ConfigurationError(
+                f"models has {limits!r:.100} for {name!r}; it has limits in tokens: "
+                f'models={{{name!r}: {{"max_input_tokens": 128_000, "max_output_tokens": 8_192}}}}.'
+            )
+    return models
+
+
 def limits_of(name: str | None, models: ModelLimits | None) -> Mapping[str, int]:
     """Return the limits that an application gives for a model; empty if it gives none.
 

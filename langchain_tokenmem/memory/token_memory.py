@@ -28,7 +28,7 @@ from langchain_tokenmem.core.argument_checks import (
     checked_seconds,
 )
 from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, TokenBudget
-from langchain_tokenmem.core.chat_models import ModelLimits
+from langchain_tokenmem.core.chat_models import ModelLimits, checked_limits
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.message_times import without_stamp
 from langchain_tokenmem.core.planning import Plan
@@ -157,7 +157,7 @@ class TokenMemory(ErasableMemory, Closeable):
             callbacks=checked_callbacks(callbacks),
             warn=self.warn_once,
             clock=now,
-            models=models,
+            models=checked_limits(models),
             counter=checked_counter(counter),
             rules=rules,
             annotations=AnnotationSettings(

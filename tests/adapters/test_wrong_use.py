@@ -74,6 +74,18 @@ WRONG = {
         lambda _: TokenMemory(BUDGET).view(TokenMemory(BUDGET).compact(["hi"]), ["hi"]),
         "messages contains a dict",
     ),
+    "a model's window under another name": (
+        lambda _: TokenMemory(models={"glm-*": {"context_window": 8_000}}),
+        r"models has .* for 'glm-\*'; it has limits in tokens: models=.*max_input_tokens",
+    ),
+    "a model's window as a text": (
+        lambda _: TokenBudget.for_model("x", models={"x": {"max_input_tokens": "8000"}}),
+        "models has",
+    ),
+    "a number for a model's limits": (
+        lambda _: TokenMemory(models={"x": 8_000}),
+        "models has 8000",
+    ),
     "one callback for a list": (
         lambda _: TokenMemory(callbacks=MemoryCallbacks()),
         r"callbacks is not a list of MemoryCallbacks: callbacks=\[MyCallbacks\(\)\]",

@@ -22,7 +22,7 @@ from tests.contract.chats import CHATS, ByHand, Chat, History, Setting, Talker
 from tests.golden.recordings import Recording, pinned_now
 
 # The log names the integration in front of a warning; that is no part of the warning.
-_SPEAKER = re.compile(r"^(Session '[^']*'|\w+Node|\w+Middleware): ")
+_SPEAKER = re.compile(r"^((Session|Thread) '[^']*'|\w+Node|\w+Middleware): ")
 
 _LITERALS = re.compile(r"[\w@./-]*\d[\w@./:-]*|\w+(?:[./_@-]\w+)+")
 _WORDS = re.compile(r"at most (\d+) words")
