@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from itertools import chain, count
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
@@ -88,8 +89,8 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Return a text without the words."""
-        new, count = self._pattern.subn(lambda _match: self._replacement, text)
-        self.found += count
+        new, found = self._pattern.subn(lambda _match: self._replacement, text)
+        self.found += found
         return new
 
     def value(self, value: Any) -> Any:
@@ -113,10 +114,11 @@ class Redactor:
     def _dict(self, value: dict[Any, Any]) -> dict[Any, Any]:
         if is_mark(value):
             return value
-        return {
-            key if _is_pin(item) else self._key(key): self.value(item)
-            for key, item in value.items()
-        }
+        new: dict[Any, Any] = {}
+        for key, item in value.items():
+            name = key if _is_pin(item) else self._key(key, value, new)
+            new[name] = self.value(item)
+        return new
 
     def _object(self, value: Any) -> Any:
         kind = type(value)
@@ -153,10 +155,10 @@ class Redactor:
         """Return the value of a store's item without the words; only the texts of a note change."""
         before = self.found
         kept = _NOTE_NAMES if value.keys() >= _NOTE_NAMES else frozenset()
-        new = {
-            name if kept else self._key(name): item if name in kept else self.value(item)
-            for name, item in value.items()
-        }
+        new: dict[str, Any] = {}
+        for name, item in value.items():
+            key = name if kept else self._key(name, value, new)
+            new[key] = item if name in kept else self.value(item)
         return value if self.found == before else new
 
     def holds_name(self, value: Mapping[str, Any], *names: str) -> bool:
@@ -289,8 +291,13 @@ class Redactor:
             new["words"] = ""  # so that the next call writes it again
         return new if new != entry else entry
 
-    def _key(self, key: Any) -> Any:
-        return self.text(key) if type(key) is str else key
+    def _key(self, key: Any, *others: Mapping[Any, Any]) -> Any:
+        """Return a key without the words that none of the others has: no value is lost."""
+        if type(key) is not str or not self.holds(key):
+            return key
+        new = self.text(key)
+        names = chain([new], (f"{new} ({n})" for n in count(2)))
+        return next(name for name in names if not any(name in other for other in others))
 
     def _number(self, value: float) -> Any:
         if self._pattern.fullmatch(str(value)) is None:

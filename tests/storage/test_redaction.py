@@ -220,3 +220,13 @@ def test_a_text_in_an_applications_channel_of_any_name_is_redacted():
         redactor.channel("delivery_mode", "leave it with Ann Smith") == "leave it with [redacted]"
     )
     assert Redactor("code").channel("memory_mode", "code") == "code"
+
+
+def test_no_value_is_lost_where_two_keys_are_redacted_alike():
+    prices = {"Ann Smith": 1, "[redacted]": 2, "Ann Smith 2": 3, "Bob": 4}
+    redacted = Redactor(re.compile(r"Ann Smith( \d)?")).channel("prices", prices)
+    assert redacted == {"[redacted] (2)": 1, "[redacted]": 2, "[redacted] (3)": 3, "Bob": 4}
+    assert Redactor("Ann").item({"Ann": 1, "[redacted]": 2}) == {
+        "[redacted] (2)": 1,
+        "[redacted]": 2,
+    }
