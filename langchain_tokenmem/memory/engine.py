@@ -145,7 +145,7 @@ class Engine:
         summarizer: Writes running summaries.
         policy: When a summary is due.
         callbacks: Callbacks for what the memory does.
-        warn: Logs a warning once.
+        warn_once: Logs a warning once.
         clock: Returns the current time, in UTC if it has no zone.
         counter: Counts tokens; None for the default of the budget's model.
         rules: Rules for the messages of every request.
@@ -164,7 +164,7 @@ class Engine:
     summarizer: Summarizer
     policy: SummaryPolicy
     callbacks: Sequence[MemoryCallbacks]
-    warn: Callable[[str], None]
+    warn_once: Callable[[str], None]
     clock: Callable[[], datetime]
     counter: TokenCounter | None
     rules: RequestRules = field(default_factory=RequestRules)
@@ -204,13 +204,13 @@ class Engine:
             try:
                 engine = replace(engine, summarizer=summarizer_named(settings.summarizer))
             except ConfigurationError as error:
-                self.warn(f"{self.label}: its own summarizer is not used, {error}")
+                self.warn(f"its own summarizer is not used, {error}")
         if settings.mode is not None:
             try:
                 mode = engine.annotations.mode_named(settings.mode)
                 engine = replace(engine, annotations=replace(engine.annotations, mode=mode))
             except ConfigurationError as error:
-                self.warn(f"{self.label}: its own mode is not used, {error}")
+                self.warn(f"its own mode is not used, {error}")
         if settings.enabled is False:
             off = AnnotationSettings(TurnMemorySettings(shown="never"), modes_on=False)
             engine = replace(engine, annotations=off, policy=SummaryPolicy(trigger=None))
@@ -251,6 +251,10 @@ class Engine:
             return "A session"
         thread, session = self.source.thread, self.source.session
         return f"Thread {thread!r}" if thread else f"Session {session!r}"
+
+    def warn(self, warning: str) -> None:
+        """Log a warning once, under the conversation's name if that is known."""
+        self.warn_once(f"{self.label}: {warning}" if self.source else warning)
 
     @property
     def breaker(self) -> CircuitBreaker:
@@ -356,7 +360,7 @@ class Engine:
 
     def _warn_of_window(self) -> None:
         """Warn once that a call uses the default window because none is known."""
-        self.warn(
+        self.warn_once(
             f"The context window of {self.called.name if self.called else 'the model'} is not "
             f"known; {self.budget.context_window:,} tokens are assumed. Give it, "
             f"TokenMemory(32_000), or name the model that is called: memory.for_model(model)."

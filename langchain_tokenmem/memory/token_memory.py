@@ -155,7 +155,7 @@ class TokenMemory(ErasableMemory, Closeable):
                 trigger=Trigger.of(trigger), max_tail_messages=rules.max_tail_messages
             ),
             callbacks=checked_callbacks(callbacks),
-            warn=self.warn_once,
+            warn_once=self.warn_once,
             clock=now,
             models=checked_limits(models),
             counter=checked_counter(counter),

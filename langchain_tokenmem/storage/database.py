@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -249,7 +250,13 @@ class Database:
             options["connect_args"] = {"check_same_thread": False, "timeout": BUSY_SECONDS}
         else:
             options["pool_pre_ping"] = True
-        engine = self._given or create_engine(self.url, **options)
+        try:
+            engine = self._given or create_engine(self.url, **options)
+        except ImportError as error:
+            raise ConfigurationError(
+                f"The driver of {self.url.drivername} is not installed ({error}): "
+                f"pip install 'langchain-tokenmem[postgres]'."
+            ) from error
         if self.is_sqlite:
             event.listen(engine, "connect", _configured_for(read_only=self._is_read_only))
         try:
@@ -302,6 +309,11 @@ class Database:
             fault = str(cause).partition("\n")[0]  # the lines after it quote the statement
             name = getattr(cause, "sqlite_errorname", None) or ""
             if name.startswith(_NO_WRITE):
+                if not Path(self._path.removeprefix("file:")).parent.is_dir():
+                    raise StoreError(
+                        f"{about}: the folder of {self._path} does not exist, and nothing was "
+                        f"stored. Create it."
+                    ) from error
                 raise StoreError(
                     f"{about}: {self._path} cannot be written ({cause}), and nothing was stored. "
                     f"Change the permissions of the file and its folder; a file that is only to be "

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
+from langchain_tokenmem.core.argument_checks import described
 from langchain_tokenmem.errors import ConfigurationError
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+_.-]*):(?!\\)", re.IGNORECASE)
@@ -37,7 +38,7 @@ def parsed(url: Any) -> URL:
         return of_file(os.fsdecode(url))
     if not isinstance(url, str | URL):
         raise ConfigurationError(
-            f"url is a {type(url).__name__}; a database is named by its URL or path: {_LINE}."
+            f"url is {described(url)}; a database is named by its URL or path: {_LINE}."
         )
     scheme = _SCHEME.match(url) if isinstance(url, str) else None
     if isinstance(url, str) and scheme is None and url.strip() and "://" not in url:
@@ -90,6 +91,11 @@ def _supported(address: URL) -> URL:
     if address.get_backend_name() not in SYNC_DRIVERS:
         raise ConfigurationError(
             f"{address.get_backend_name()} is not supported; use SQLite or PostgreSQL."
+        )
+    if address.host and address.get_backend_name() == "sqlite":
+        raise ConfigurationError(
+            f"A SQLite file has no host {address.host!r}: write three slashes, "
+            f"sqlite:///{address.host}, or the path alone."
         )
     return address
 

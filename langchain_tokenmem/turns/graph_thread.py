@@ -323,7 +323,7 @@ class GraphThread:
             return None
         state, agent = found
         if agent == self._agent:  # not that of another thread, agent or memory
-            self.memory.warn_once(STATE_IS_LOST)
+            self.memory.engine.warn(STATE_IS_LOST)
         return state
 
     def _kept_for_recall(

@@ -43,6 +43,20 @@ def told_in(record: logging.LogRecord) -> re.Match[str] | None:
     return TOLD.fullmatch(record.getMessage()) if record.levelno == logging.INFO else None
 
 
+@pytest.mark.parametrize("way", ["history", "chain", "middleware", "node", "nodes"], indirect=True)
+async def test_each_warning_names_the_conversation(way: Way, caplog):
+    chat = way.chat(TokenMemory(2_000, background=False), thread="t7")
+    chat.store.set_settings(session_id="t7", mode="no such mode")
+    await chat.ask([HumanMessage("My code is P-7."), AIMessage("", id="blank")])
+    for question in (*long_turns(1), long_turns(1, words=3_000)[0]):
+        await chat.ask(question)
+    warnings = {r.getMessage() for r in caplog.records if r.levelno == logging.WARNING}
+    own = {one for one in warnings if one.startswith(("Thread 't7': ", "Session 't7': "))}
+    assert warnings == own
+    assert [one for one in own if "own mode is not used" in one]
+    assert [one for one in own if "is too long beside the rest" in one]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["history", "chain", "middleware", "node", "nodes"], indirect=True)
 async def test_every_integration_tells_of_each_call_and_each_change(way: Way, caplog):

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sqlite3
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -203,6 +204,29 @@ def test_what_is_no_url_of_a_database_is_refused_without_its_password(url):
     with pytest.raises(ConfigurationError) as error:
         TranscriptStore(url)
     assert "ZZ" not in str(error.value)
+
+
+def test_a_file_that_looks_like_a_host_is_refused_with_the_right_url():
+    with pytest.raises(ConfigurationError, match="three slashes, sqlite:///memory.db"):
+        TranscriptStore("sqlite://memory.db")
+
+
+@pytest.mark.parametrize("form", ["{}", "sqlite:///{}", "sqlite:///file:{}?mode=ro&uri=true"])
+def test_a_folder_that_is_missing_is_named_as_the_cause(tmp_path, form):
+    with (
+        TranscriptStore(form.format(tmp_path / "missing" / "memory.db")) as store,
+        pytest.raises(StoreError, match="the folder of .* does not exist"),
+    ):
+        store.messages("s")
+
+
+def test_a_driver_that_is_missing_is_named_with_its_install_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)  # its import raises
+    with (
+        TranscriptStore("postgresql://host/db") as store,
+        pytest.raises(ConfigurationError, match=r"psycopg is not installed.*\[postgres\]"),
+    ):
+        store.messages("s")
 
 
 def test_the_error_for_a_bad_url_shows_the_lines_to_write():
