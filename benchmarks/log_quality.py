@@ -45,7 +45,7 @@ SHOWN = ("ours", "ours, model", "LangChain 80-30", "LangMem")
 
 _WORD = re.compile(r"\w+")
 _FENCED = re.compile(r"<conversation_summary\b[^>]*>\n(.*?)\n</conversation_summary>", re.DOTALL)
-_ELLIPSIS = re.compile(r"…|\.\.\.")
+_ELLIPSIS = re.compile(r"…(?!/)|\.\.\.")  # "…/" is short for the folders of a path
 _MARK = re.compile(r"^\s*(?:\[[0-9a-f]{6,}\]\s*|[-*•]\s+|User:\s|Assistant:\s|Found:\s)+")
 
 
