@@ -7,6 +7,7 @@ code, and what they answer (errors, too) is recorded as it came.
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import subprocess
@@ -159,6 +160,7 @@ def record() -> list[BaseMessage]:
 
 def main() -> None:
     """Record, and write the recording beside this script."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     messages = record()
     row = {
         "id": "recorded-agent",

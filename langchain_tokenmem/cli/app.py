@@ -223,6 +223,8 @@ def expire(
 
 def _by_settings(url: str | None, inactive_days: float | None) -> tuple[str, timedelta]:
     """Return the store and the age that were given, else those of the settings."""
+    if inactive_days is not None and inactive_days <= 0:
+        raise ConfigurationError(f"--inactive-days is {inactive_days:g}; give a number above 0.")
     try:
         age = None if inactive_days is None else timedelta(days=inactive_days)
     except (OverflowError, ValueError) as error:

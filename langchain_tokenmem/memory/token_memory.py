@@ -26,6 +26,7 @@ from langchain_tokenmem.core.argument_checks import (
     checked_before_store,
     checked_parts,
     checked_seconds,
+    described,
 )
 from langchain_tokenmem.core.budget import DEFAULT_CONTEXT_WINDOW, TokenBudget
 from langchain_tokenmem.core.chat_models import ModelLimits, checked_limits
@@ -49,7 +50,7 @@ from langchain_tokenmem.core.working_notes.mode_profiles import (
     mode_named,
 )
 from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
-from langchain_tokenmem.errors import StoreError
+from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.events import EventSource, MemoryCallbacks, checked_callbacks
 from langchain_tokenmem.memory.background import BackgroundSummaries, BackgroundSummarizer
 from langchain_tokenmem.memory.call_counts import request_to_count
@@ -145,6 +146,10 @@ class TokenMemory(ErasableMemory, Closeable):
         rules = (
             RequestRules() if request is None else checked(request, RequestRules, "request", line)
         )
+        if not callable(now):
+            raise ConfigurationError(
+                f"now is {described(now)}; pass a function: now=lambda: datetime.now(UTC)."
+            )
         if not isinstance(turn_memory, TurnMemorySettings):
             turn_memory = TurnMemorySettings(shown=turn_memory)
         self.engine = Engine(
@@ -177,8 +182,12 @@ class TokenMemory(ErasableMemory, Closeable):
         self.catches_up = bool(background)
         self.background = self.catches_up and not self.summarizer.is_quick
         self.max_wait_s = checked_seconds("max_wait_s", max_wait_s)
-        limits = background if isinstance(background, BackgroundSummaries) else None
-        self.background_summaries = BackgroundSummarizer(limits or BackgroundSummaries())
+        if isinstance(background, bool):
+            limits = BackgroundSummaries()
+        else:
+            line = "background=BackgroundSummaries(timeout_s=60)"
+            limits = checked(background, BackgroundSummaries, "background", line)
+        self.background_summaries = BackgroundSummarizer(limits)
         self.summarizer_named = lru_cache(maxsize=64)(as_summarizer)
         self.finished_summaries = FinishedSummaries()
         self.recall_calls = TimedCalls("tokenmem-recall")

@@ -121,7 +121,7 @@ def test_the_settings_tell_the_store_and_the_age(aged):
     ("options", "said"),
     [
         ([], "--inactive-days 30, or store.inactive_for"),
-        (["--inactive-days", "0"], "tokenmem expire: "),
+        (["--inactive-days", "0"], "give a number above 0"),
         (["--inactive-days", "1e12"], "tokenmem expire: "),
     ],
 )

@@ -16,6 +16,8 @@ from langchain_tokenmem.types import BackgroundSummaries, RequestRules
         ({"trigger": 0.6}, r'pass "auto", None'),
         ({"request": {"pin_first": False}}, r"request=RequestRules\(pin_first=False\)"),
         ({"max_wait_s": -1}, "max_wait_s is -1"),
+        ({"now": 3}, "now is an int; pass a function"),
+        ({"background": "yes"}, "background is a str; pass a BackgroundSummaries"),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused(setting, said):

@@ -207,7 +207,7 @@ def test_what_is_no_url_of_a_database_is_refused_without_its_password(url):
 
 
 def test_a_file_that_looks_like_a_host_is_refused_with_the_right_url():
-    with pytest.raises(ConfigurationError, match="three slashes, sqlite:///memory.db"):
+    with pytest.raises(ConfigurationError, match=r"three slashes, sqlite:///memory\.db"):
         TranscriptStore("sqlite://memory.db")
 
 
@@ -215,7 +215,7 @@ def test_a_file_that_looks_like_a_host_is_refused_with_the_right_url():
 def test_a_folder_that_is_missing_is_named_as_the_cause(tmp_path, form):
     with (
         TranscriptStore(form.format(tmp_path / "missing" / "memory.db")) as store,
-        pytest.raises(StoreError, match="the folder of .* does not exist"),
+        pytest.raises(StoreError, match=r"the folder of .* does not exist"),
     ):
         store.messages("s")
 
