@@ -38,8 +38,10 @@ _ARGUMENTS = (30, 80, 80, 160)
 """Characters of an argument that a call shows in these lengths; up to half as much more is shown
 whole. In the first one a longer argument is left out if there are others."""
 _MOST_ARGUMENTS = 6
-_FOLDERS = re.compile(r"(?<![\w.@~$/-])[\w.@~$-]*/(?:[\w.@~+-]+/)+(?=[\w.@~+-]+/[\w.@~+-])")
-"""All folders of a path but the last."""
+_LONG_PATH = re.compile(
+    r"(?:\A[\w.@+-]+|(?<![^\s'\"=(])[~.]{0,2})/(?:[\w.@~+-]+/)+([\w.@~+-]+/[\w.@~+-]+)"
+)
+"""A path with more than one folder, and its end from the last folder on."""
 _GISTS = (40, 40, 100, 240)
 """Characters of a result in these lengths."""
 _FAILURE = 200
@@ -152,6 +154,8 @@ class ToolCall:
         }
         texts = {key: text for key, text in texts.items() if text.strip() not in _NO_ARGUMENTS}
         near = {key: _near(text, most) for key, text in texts.items()}
+        if len({*near.values()}) < len({*texts.values()}):  # their ends alone are the same
+            near = texts
         if length == 0:
             short = {key: text for key, text in near.items() if len(text) <= most}
             near = short or dict([*near.items()][:1])
@@ -211,7 +215,11 @@ def _compact(value: object) -> str:
 
 def _near(text: str, most: int) -> str:
     """Return an argument; of one over `most` characters the paths begin with their last folder."""
-    return _FOLDERS.sub("…/", text) if most < len(text) <= MOST_READ else text
+    if not most < len(text) <= MOST_READ:
+        return text
+    ends = {match[0]: match[1] for match in _LONG_PATH.finditer(text)}
+    can_be_told_apart = len({*ends.values()}) == len(ends)
+    return _LONG_PATH.sub(r"…/\1", text) if can_be_told_apart else text
 
 
 def _beginning(text: str, most: int) -> str:
