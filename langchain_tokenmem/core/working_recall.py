@@ -63,7 +63,7 @@ _MOST_TRIED = 60
 _SHORTEST_NAME = 3
 _NO_VALUE = re.compile(
     r"</?[\w:-]+>|[\"']?[\w.-]+[\"']?\s*[:=]\s*"
-    r"(?:null|none|undefined|\"\"|''|\[\]?|\{\}?|\(\)?)[,;]?",
+    r"(?:null|none|undefined|\"\"|''|\[\]|\{\}|\(\))[,;]?",
     re.IGNORECASE,
 )
 """A line that is only a tag, or a name without a value, such as `"a": null,`."""

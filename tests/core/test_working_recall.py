@@ -72,9 +72,18 @@ def test_the_named_line_and_the_lines_behind_it_come_back_with_the_reason():
     assert "because the newest messages named box_2" in str(told)
 
 
+@pytest.mark.parametrize("opening", ["{", "["])
+def test_a_name_that_opens_a_record_brings_the_record_back(opening):
+    messages = conversation()
+    others = "\n".join(f"lamp_{n} holds wick_{n}" for n in range(6))
+    messages[2].content = f'"box_2": {opening}\n  "code": "key_102",\n  "at": "R-14"\n{others}'
+    (*_, view), _ = played(memory_of(), messages)
+    assert "key_102" in block_in(view.messages[-1].text)
+
+
 def test_names_without_a_value_do_not_come_back():
     messages = conversation()
-    empty = '"opened_at": null,\n"old_keys": [\nkey_104: \'\''
+    empty = '"opened_at": null,\n"old_keys": [],\nkey_104: \'\''
     messages[2].content = f"{listing()}\nbox_2 holds key_103\n{empty}\nkey_105: 4711"
     (*_, view), _ = played(memory_of(), messages)
     block = block_in(view.messages[-1].text)
