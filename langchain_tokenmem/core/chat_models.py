@@ -34,25 +34,30 @@ MIN_CONTEXT_WINDOW = 256
 # bedrock/us.anthropic.claude-..., meta-llama/llama-3.3-70b-instruct:free.
 NAME_START = r"(?:^|[/:.])"
 
-
 _LIMITS = ("max_input_tokens", "max_output_tokens")
+_EXAMPLE = '{"glm-4.*": {"max_input_tokens": 128_000, "max_output_tokens": 8_192}}'
 
 
 def checked_limits(models: ModelLimits | None) -> ModelLimits | None:
-    """Return the argument `models`, whose limits are whole numbers of tokens.
+    """Return the limits of models that an application has passed.
 
     Raises:
-        ConfigurationError: When it has another form.
+        ConfigurationError: When one is missing, or is no whole number above 0.
     """
-    for name, limits in dict(models or {}).items():
-        known = limits if isinstance(limits, Mapping) else {}
-        given = [known[key] for key in _LIMITS if key in known]
-        if not given or not all(type(most) is int and most > 0 for most in given):
+    if models is not None and not isinstance(models, Mapping):
+        raise ConfigurationError(f"models is not a dict of limits; pass models={_EXAMPLE}.")
+    for name, limits in (models or {}).items():
+        found = [limits.get(key) for key in _LIMITS] if isinstance(limits, Mapping) else []
+        given = [most for most in found if most is not None]
+        if not (isinstance(name, str) and given) or any(not _is_limit(most) for most in given):
             raise ConfigurationError(
-                f"models has {limits!r:.100} for {name!r}; it has limits in tokens: "
-                f'models={{{name!r}: {{"max_input_tokens": 128_000, "max_output_tokens": 8_192}}}}.'
+                f"models[{name!r}] has no usable limits. Give them in tokens: models={_EXAMPLE}."
             )
     return models
+
+
+def _is_limit(value: Any) -> bool:
+    return type(value) is int and value > 0
 
 
 def limits_of(name: str | None, models: ModelLimits | None) -> Mapping[str, int]:

@@ -76,15 +76,19 @@ WRONG = {
     ),
     "a model's window under another name": (
         lambda _: TokenMemory(models={"glm-*": {"context_window": 8_000}}),
-        r"models has .* for 'glm-\*'; it has limits in tokens: models=.*max_input_tokens",
+        r"models\['glm-\*'\] has no usable limits.*models=.*max_input_tokens",
     ),
     "a model's window as a text": (
         lambda _: TokenBudget.for_model("x", models={"x": {"max_input_tokens": "8000"}}),
-        "models has",
+        r"models\['x'\] has no usable limits",
     ),
     "a number for a model's limits": (
         lambda _: TokenMemory(models={"x": 8_000}),
-        "models has 8000",
+        r"models\['x'\] has no usable limits",
+    ),
+    "a name for the limits of models": (
+        lambda _: TokenMemory(models="glm-4"),
+        "models is not a dict of limits",
     ),
     "one callback for a list": (
         lambda _: TokenMemory(callbacks=MemoryCallbacks()),
