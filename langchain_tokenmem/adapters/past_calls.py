@@ -12,6 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
 from langgraph.types import StateSnapshot
 
+from langchain_tokenmem.adapters.agent_tools import COMPACT_REQUESTS
 from langchain_tokenmem.core.explained_request import change_between
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.errors import ConfigurationError
@@ -133,7 +134,7 @@ class PastModelCall:
     ) -> None:
         self._made, self._asked = past_reply(history, call), AskedExplanation(name)
         found = self._made.found.values
-        if name not in (found.get("token_memory_orders") or {}):  # each call leaves an entry there
+        if name not in (found.get(COMPACT_REQUESTS) or {}):  # a call of the memory leaves an entry
             raise ConfigurationError(
                 f"The agent has no memory named {name!r}, or had none at call {self._made.number}."
             )

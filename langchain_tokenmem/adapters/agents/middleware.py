@@ -25,6 +25,7 @@ from langchain_core.tools import BaseTool
 from langgraph.types import Command
 
 from langchain_tokenmem.adapters.agent_tools import (
+    COMPACT_REQUESTS,
     REQUEST_DONE,
     compact_conversation_tool,
     read_message_tool,
@@ -359,7 +360,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
                 "response_format": request.response_format,
             },
         }
-        instruction = (state.get("token_memory_orders") or {}).get(self._name) or None
+        instruction = (state.get(COMPACT_REQUESTS) or {}).get(self._name) or None
         steps: Steps | None = "all" if self._automatic else None
         turn = TurnRequest(options, steps=steps, instruction=instruction)
         return ModelCall(request, thread, turn, added)
@@ -404,9 +405,9 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             writer = stream_writer()
             for event in events_of(call.thread.state, result.state, self._name):
                 writer(event)
-        orders: Any = call.request.state.get("token_memory_orders")
+        orders: Any = call.request.state.get(COMPACT_REQUESTS)
         if orders is not None and orders.get(self._name) != REQUEST_DONE:
-            update["token_memory_orders"] = {self._name: REQUEST_DONE}
+            update[COMPACT_REQUESTS] = {self._name: REQUEST_DONE}
         command: Command[Any] | None = Command(update=update) if update else None
         return ExtendedModelResponse(model_response=response, command=command)
 

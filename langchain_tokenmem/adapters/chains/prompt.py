@@ -58,8 +58,6 @@ def to_messages(value: Any, kind: type[HumanMessage | AIMessage]) -> list[BaseMe
 def _as_text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, BaseModel):
-        return value.model_dump_json()
     return json.dumps(value, default=_as_plain, ensure_ascii=False)
 
 

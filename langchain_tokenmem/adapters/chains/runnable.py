@@ -252,15 +252,13 @@ class _ChainTurns:
 
     def taken(self, value: Any, call: ChainCall, kwargs: dict[str, Any]) -> Runnable[Any, Any]:
         """Take the turn of a call, and return its chain."""
-        result = take_turn(call.session, call.request)
-        return self._with_view(value, call, result, kwargs)
+        return self._with_view(value, call, take_turn(call.session, call.request), kwargs)
 
     async def ataken(
         self, value: Any, call: ChainCall, kwargs: dict[str, Any]
     ) -> Runnable[Any, Any]:
         """Do the same as `taken` without blocking the event loop."""
-        result = await atake_turn(call.session, call.request)
-        return self._with_view(value, call, result, kwargs)
+        return self._with_view(value, call, await atake_turn(call.session, call.request), kwargs)
 
     def _call_of(self, value: Any, config: RunnableConfig) -> ChainCall:
         configurable = config.get("configurable") or {}
