@@ -76,8 +76,10 @@ async def test_a_summary_that_was_being_written_is_erased_too(way: Way):
 
     budget = TokenBudget(2_000, compact_at=0.6, summarize_at=0.6)
     chat = way.chat(TokenMemory(budget, summarizer=summarizer))
-    while not is_called.is_set():
-        await chat.ask(f"My code is {CODE}. {'word ' * 60}")
+    for _ in range(60):
+        if not is_called.is_set():
+            await chat.ask(f"My code is {CODE}. {'word ' * 60}")
+    assert is_called.is_set()
     chat.store.erase(chat.setting.thread)
     is_erased.set()
     chat.memory.close()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 from datetime import timedelta
+from typing import NoReturn
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import Recall, TranscriptStore
-from langchain_tokenmem.background import seconds_left, waiting_at_most
+from langchain_tokenmem.background import TimedCalls, waiting_at_most
 from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall import HashingEmbeddings, vectors
@@ -158,20 +158,17 @@ def test_a_store_goes_from_its_own_vectors_to_chroma_and_back_without_embedding_
         assert len(embeddings.texts) == 20
 
 
-def test_a_model_that_hangs_leaves_a_turn_time_to_search_by_words(store):
-    may_answer = threading.Event()
-    may_answer.set()
+def test_a_model_that_hangs_leaves_a_turn_half_of_its_time_to_search_by_words(store, monkeypatch):
+    waits: list[float] = []
 
-    def embed(texts: list[str]) -> list[list[float]]:
-        may_answer.wait(60)
-        return meaning(texts)
+    def hang(_calls: TimedCalls, _call: object, seconds: float) -> NoReturn:
+        waits.append(seconds)
+        raise TimeoutError("no answer")
 
     store.add("s", [HumanMessage(CAR)])
-    with Recall(store, embeddings=embed) as recall:
+    with Recall(store, embeddings=meaning) as recall, waiting_at_most(8):
         recall.index()
-        may_answer.clear()
-        with waiting_at_most(2):
-            hits = recall.search("Which automobile is red?", session_id="s")
-            assert seconds_left() > 0
-        may_answer.set()
-    assert [hit.text for hit in hits] == [CAR]
+        monkeypatch.setattr(TimedCalls, "run", hang)
+        (hit,) = recall.search("Which automobile is red?", session_id="s")
+    assert hit.text == CAR
+    assert 0 <= max(waits) <= 4

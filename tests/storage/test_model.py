@@ -23,6 +23,7 @@ class Store(RuleBasedStateMachine):
         self.said: dict[str, list[tuple[str, object]]] = defaultdict(list)
         self.first: dict[str, int] = defaultdict(lambda: 1)
         self.states: dict[str, object] = {}
+        self.old_versions = {0}
         self.number = 0
 
     def fresh(self, word: str, *, named: bool) -> BaseMessage:
@@ -67,6 +68,20 @@ class Store(RuleBasedStateMachine):
         self.said[session] = []
         self.states[session] = None
         assert before == 0 or self.store.state(session).version == before + 1
+
+    @rule(session=SESSIONS)
+    def erase(self, session):
+        self.old_versions.add(self.store.state(session).version)
+        self.store.erase(session)
+        self.said[session], self.first[session], self.states[session] = [], 1, None
+
+    @rule(session=SESSIONS, data=st.data())
+    def save_what_an_erased_session_knew(self, session, data):
+        version = data.draw(st.sampled_from(sorted(self.old_versions)))
+        now = self.store.state(session).version
+        assert version == 0 or version != now
+        if version != now:
+            assert not self.store.save_state(session, state("pointer"), expected=version)
 
     @rule(session=SESSIONS, guess=st.integers(-1, 1), text=WORDS)
     def save_state(self, session, guess, text):
