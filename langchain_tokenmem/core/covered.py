@@ -55,8 +55,8 @@ def after_clearing(messages: Sequence[BaseMessage], state: MemoryState) -> Memor
     """Return a state without what was derived from messages that were removed all at once.
 
     That is so if no covered message is left, none of those last read for notes, and no model has
-    answered since: a user has cleared the chat. Trimming, and moving messages into an archive,
-    leave answers behind; then summary and notes stay.
+    answered since: a user has cleared the chat. Moving messages into an archive, and trimming that
+    keeps more than a new question, leave some of them behind; then summary and notes stay.
 
     Args:
         messages: The conversation in a graph's state, oldest first.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
-from textwrap import shorten, wrap
+from textwrap import TextWrapper, shorten
 from typing import Any
 
 from langchain_core.messages import BaseMessage, message_to_dict
@@ -204,8 +204,8 @@ class Explanation:
         return plain
 
     def __str__(self) -> str:
-        lines = (wrap(line, _WIDTH, subsequent_indent="    ") for line in _report(self))
-        return "\n".join(chain.from_iterable(wrapped or [""] for wrapped in lines))
+        fit = TextWrapper(_WIDTH, subsequent_indent="    ", break_on_hyphens=False).wrap
+        return "\n".join(chain.from_iterable(fit(line) or [""] for line in _report(self)))
 
 
 def _report(explanation: Explanation) -> Iterator[str]:

@@ -324,7 +324,7 @@ class Compaction:
         try:
             yield started
         except SummaryError as error:
-            if not is_given_up():  # else that was told
+            if not is_given_up():  # else it was reported then
                 took = time.perf_counter() - started
                 self.engine.tell("error", replace(event, duration_s=took, error=str(error)))
             raise

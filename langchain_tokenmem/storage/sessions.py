@@ -80,7 +80,7 @@ class Session:
 
     @property
     def state_version(self) -> int:
-        """Version of the state that no state of an erased session with this name had."""
+        """Version of the state, unique among all sessions that ever had this name."""
         return (self.id << 32) + self.version
 
 

@@ -165,7 +165,7 @@ _QUOTE = re.compile(
 )
 _QUOTABLE = re.compile(r"[A-Z\d_/@.]")
 _WORDS_OF_A_QUOTE = 3
-_SAID_SHARE = 0.6
+_KNOWN_SHARE = 0.6
 """Share of the word pairs of a quote that must have been said."""
 
 _GROUPED = re.compile(r"(?<=\d)['’ ](?=\d{3}(?!\d))")
@@ -314,4 +314,4 @@ def _is_known_quote(quote: str, known: KnownText) -> bool:
         return True
     pairs = [" ".join(pair) for pair in pairwise(words)]
     found = sum(map(known.has_words, pairs))
-    return bool(pairs) and found >= _SAID_SHARE * len(pairs)
+    return bool(pairs) and found >= _KNOWN_SHARE * len(pairs)

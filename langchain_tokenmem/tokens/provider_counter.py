@@ -298,7 +298,7 @@ class ProviderCounter:
         self._lock = ForkSafeLock()
 
     def __repr__(self) -> str:
-        return f"<ProviderCounter asks {getattr(self._endpoint, 'provider', 'nobody')}>"
+        return f"<ProviderCounter asks {getattr(self._endpoint, 'provider', 'no provider')}>"
 
     @property
     def id(self) -> str:
