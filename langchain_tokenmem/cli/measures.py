@@ -58,11 +58,12 @@ CACHED = 0.1
 NEAR_SHARE = 0.3
 """Share of the window, at the end of the history, in which a literal is near."""
 
+# Mail and paths are tried once in a run of signs: else a ruler costs the square of its length.
 _WORD = re.compile(
     r"""
     https?://[^\s"'<>()\[\]{},]+                                # addresses
-    | [\w.+-]+@[\w-]+(?:\.[\w-]+)+                              # of mail
-    | [~.]{0,2}/?[\w.@+-]*\w(?:/[\w.@+-]*\w)+                   # paths
+    | (?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+                  # of mail
+    | (?:(?<![\w.@+-])|(?=/))[~.]{0,2}/?[\w.@+-]*\w(?:/[\w.@+-]*\w)+  # paths
     | (?<![\w/])/[\w.@+-]*\w
     | \d{1,3}(?:,\d{3})+(?:\.\d+)?                               # numbers
     | [A-Za-z0-9]\w*(?:[.-]\w+)*                                # and identifiers

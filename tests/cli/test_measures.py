@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
@@ -27,6 +30,13 @@ def test_literals_of_an_action_are_copied_values_without_counts_and_dates():
     ]
     for guessed in ("2024-05-20", "12", "ab", "word"):
         assert not measures.is_literal(guessed)
+
+
+@pytest.mark.parametrize("run", ["-", ".", "_", "@", "日"])
+def test_one_long_run_of_anything_is_read_in_no_time(run):
+    started = time.process_time()
+    assert measures.find_literals(f"{run * 20_000} src/app.py") == ["src/app.py"]
+    assert time.process_time() - started < 1
 
 
 def test_a_literal_is_held_as_whole_words_with_the_escapes_of_json_undone():
