@@ -70,8 +70,9 @@ def past_reply(
         found = snapshot
     if _replies(found, key)[-1] != reply:
         raise ConfigurationError(
-            f"No checkpoint was kept right after call {number}: with durability='exit' there is "
-            f"one for each run. Explain the last call of the run, or use durability='async'."
+            f"No checkpoint was kept right after call {number}. Retention (keep_last, older_than, "
+            f"prune) deletes old ones, and with durability='exit' only the last call of each run "
+            f"has one."
         )
     messages = found.values[key]
     place = next(i for i, message in enumerate(messages) if message.id == reply)

@@ -195,7 +195,7 @@ def test_a_call_without_a_checkpoint_behind_it_is_an_error():
     config: Any = {"configurable": {"thread_id": "t1"}}
     agent.invoke({"messages": "Look."}, config, durability="exit")
     assert len(middleware.explain(agent, config).messages) == 3
-    with pytest.raises(ConfigurationError, match="No checkpoint was kept right after call 1"):
+    with pytest.raises(ConfigurationError, match=r"right after call 1\. Retention \(keep_last"):
         middleware.explain(agent, config, call=1)
 
 
