@@ -45,13 +45,7 @@ def parsed(url: Any) -> URL:
         )
     scheme = _SCHEME.match(url) if isinstance(url, str) else None
     if isinstance(url, str) and scheme is None and url.strip() and "://" not in url:
-        if _OPTIONS.search(url):
-            raise ConfigurationError(
-                "This path ends in options, which only a URL has: "
-                "sqlite:///file:memory.db?mode=ro&uri=true. If they are part of the file's name, "
-                "give a pathlib.Path."
-            )
-        return of_file(url)
+        return _of_path(url)
     named = f"A URL that begins with {scheme[1]!r}" if scheme else "This text"
     problem = f"{named} is not a database URL that works here."
     try:
@@ -107,6 +101,16 @@ def _supported(address: URL) -> URL:
             f"sqlite:///{address.host}, or the path alone."
         )
     return address
+
+
+def _of_path(path: str) -> URL:
+    if _OPTIONS.search(path):
+        raise ConfigurationError(
+            "This path ends in options, which only a URL has: "
+            "sqlite:///file:memory.db?mode=ro&uri=true. If they are part of the file's name, "
+            "give a pathlib.Path."
+        )
+    return of_file(path)
 
 
 def of_file(path: str) -> URL:
