@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs
 from langgraph.runtime import Runtime
 from langgraph.types import StateSnapshot
 
@@ -68,8 +70,9 @@ def past_reply(
         found = snapshot
     if _replies(found, key)[-1] != reply:
         raise ConfigurationError(
-            f"No checkpoint was kept right after call {number}: with durability='exit' there is "
-            f"one for each run. Explain the last call of the run, or use durability='async'."
+            f"No checkpoint was kept right after call {number}. Retention (keep_last, older_than, "
+            f"prune) deletes old ones, and with durability='exit' only the last call of each run "
+            f"has one."
         )
     messages = found.values[key]
     place = next(i for i, message in enumerate(messages) if message.id == reply)
@@ -96,6 +99,18 @@ class AskedExplanation:
 
     memory: str
     found: Explanation | None = None
+
+
+class _NoModel(BaseCallbackHandler):
+    """Raises before a model is called."""
+
+    raise_error = run_inline = True
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def on_chat_model_start(self, *_: Any, **__: Any) -> None:
+        raise self._error
 
 
 class PastModelCall:
@@ -147,7 +162,9 @@ class PastModelCall:
         }
         self.node: Any = agent.nodes["model"].bound
         self.values = {**found, "messages": self._made.messages, ASKED: self._asked}
-        self.config: RunnableConfig = {**config, "configurable": configurable}
+        again: RunnableConfig = {**config, "configurable": configurable}
+        handler = _NoModel(self._not_reached())
+        self.config = merge_configs(again, {"callbacks": [handler]})
 
     def explanation(self) -> Explanation:
         """Return the explanation, once the node has run.
@@ -157,13 +174,16 @@ class PastModelCall:
         """
         name, found = self._asked.memory, self._asked.found
         if found is None:
-            raise ConfigurationError(
-                f"The agent has no memory named {name!r}, or middleware before it "
-                f"answers without calling the model."
-            )
+            raise self._not_reached()
         older = next(iter(self._made.older), None)
         before = (older.values.get("token_memory") or {}).get(name) if older else None
         after = (self.values.get("token_memory") or {}).get(name)
         change = (after and change_between(before, after)) or found.change
         thread = str(self.config["configurable"].get("thread_id", ""))
         return replace(found, session=thread, call=self._made.number, change=change)
+
+    def _not_reached(self) -> ConfigurationError:
+        return ConfigurationError(
+            f"The agent has no memory named {self._asked.memory!r}, or middleware before it "
+            f"answers, or calls a model, instead."
+        )

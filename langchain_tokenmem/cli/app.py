@@ -20,7 +20,6 @@ from typer.core import TyperGroup
 from langchain_tokenmem.cli.looking import explain, search, serve, sessions, show, stats, view
 from langchain_tokenmem.cli.removing import erase, redact
 from langchain_tokenmem.cli.transfer import (
-    Allow,
     AsJson,
     Force,
     Store,
@@ -144,16 +143,16 @@ def schema(
 
 
 @app.command()
-def doctor(store: Store, *, allow: Allow = None, as_json: AsJson = False) -> None:
+def doctor(store: Store, *, as_json: AsJson = False) -> None:
     """Read every checkpoint and every transcript, and list what is damaged.
 
     Exits with 1 if something is wrong: restore a backup, or delete the thread.
     """
-    from langchain_tokenmem.cli.stored_sessions import our_saver
+    from langchain_tokenmem.cli.stored_sessions import looking_saver, our_saver
 
     console = Console()
-    with our_saver(store, allow=allow or ()) as saver, progress_bar() as show:
-        found = saver.examine(partial(show, "doctor"))
+    with our_saver(store) as saver, progress_bar() as show:
+        found = looking_saver(saver.store).examine(partial(show, "doctor"))
     if as_json:
         write_json(asdict(found))
         raise typer.Exit(int(bool(found.findings)))

@@ -39,7 +39,7 @@ from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, Sco
 from langchain_tokenmem.state import MemoryState, load_state, new_state
 from langchain_tokenmem.storage.database_url import of_file, parsed
 from langchain_tokenmem.storage.import_sources import history_engine, tables_in
-from langchain_tokenmem.storage.serializer import StateSerializer
+from langchain_tokenmem.storage.serializer import LookingSerializer, StateSerializer
 from langchain_tokenmem.storage.sessions import Session, page_of_sessions
 from langchain_tokenmem.storage.transcripts import TranscriptRow, read, visible
 
@@ -167,7 +167,7 @@ class StoredSessions:
     def _checkpoints(self, session: str, limit: int | None = None) -> Iterator[dict[str, Any]]:
         config: Any = {"configurable": {"thread_id": session, "checkpoint_ns": ""}}
         if not is_subgraph_session(session):
-            for one in TokenMemorySaver(self.store).list(config, limit=limit):
+            for one in looking_saver(self.store).list(config, limit=limit):
                 yield one.checkpoint["channel_values"]
 
 
@@ -237,7 +237,7 @@ def opened(source: str, session: str | None = None) -> Iterator[StoredSessions]:
     with TranscriptStore("sqlite://", shared=True) as store:
         found = StoredSessions(store)
         if kind == "checkpoints":
-            ours = TokenMemorySaver(store)
+            ours = looking_saver(store)
             with langgraph_saver(address_of(source), ours.serde) as theirs:
                 if theirs is not None:
                     migrate_checkpoints(theirs, ours, threads=session and [session])
@@ -330,6 +330,11 @@ def sessions_of(
             f"{source} has {len(names):,} named sessions, but none is {session!r}; without "
             f"--session all are read."
         )
+
+
+def looking_saver(store: TranscriptStore) -> TokenMemorySaver:
+    """Return a saver that reads states without the modules of their types."""
+    return TokenMemorySaver(store, serde=LookingSerializer())
 
 
 @contextmanager

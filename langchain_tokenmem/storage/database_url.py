@@ -15,6 +15,9 @@ from langchain_tokenmem.errors import ConfigurationError
 _SCHEME = re.compile(r"([a-z][a-z0-9+_.-]*):(?!\\)", re.IGNORECASE)
 """Start of a URL. `C:\\file.db` and `file.db` are paths."""
 
+_OPTIONS = re.compile(r"\?[a-z]+=[^/]*$")
+"""Options at the end of a path, which only a URL has."""
+
 _AT_IN_PASSWORD = re.compile(r"[^:]+://[^?]*@[^?]*@|[^?]*\?[^=]*@")
 """A second @, or one in what looks like options: the password's end is read as a host or a name."""
 
@@ -42,7 +45,7 @@ def parsed(url: Any) -> URL:
         )
     scheme = _SCHEME.match(url) if isinstance(url, str) else None
     if isinstance(url, str) and scheme is None and url.strip() and "://" not in url:
-        return of_file(url)
+        return _of_path(url)
     named = f"A URL that begins with {scheme[1]!r}" if scheme else "This text"
     problem = f"{named} is not a database URL that works here."
     try:
@@ -98,6 +101,16 @@ def _supported(address: URL) -> URL:
             f"sqlite:///{address.host}, or the path alone."
         )
     return address
+
+
+def _of_path(path: str) -> URL:
+    if _OPTIONS.search(path):
+        raise ConfigurationError(
+            "This path ends in options, which only a URL has: "
+            "sqlite:///file:memory.db?mode=ro&uri=true. If they are part of the file's name, "
+            "give a pathlib.Path."
+        )
+    return of_file(path)
 
 
 def of_file(path: str) -> URL:

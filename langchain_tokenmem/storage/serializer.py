@@ -14,11 +14,17 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
+import ormsgpack
 from langchain_core import agents, outputs, prompt_values
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents.base import Blob, Document
 from langgraph.checkpoint.serde import _msgpack
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer, _create_msgpack_ext_hook
+from langgraph.checkpoint.serde.jsonplus import (
+    EXT_DELTA_SNAPSHOT,
+    JsonPlusSerializer,
+    _create_msgpack_ext_hook,
+    _msgpack_ext_hook_to_json,
+)
 from pydantic import BaseModel
 
 from langchain_tokenmem.errors import ConfigurationError
@@ -35,6 +41,9 @@ _LANGCHAIN_CORE: tuple[type, ...] = (
     *(outputs.ChatGeneration, outputs.ChatGenerationChunk, outputs.ChatResult),
 )
 """Values that chains and agents put into a state; LangGraph itself allows messages."""
+
+_MESSAGES = "langchain_core.messages"
+"""Package of LangChain's messages."""
 
 
 class StateSerializer(JsonPlusSerializer):
@@ -67,6 +76,28 @@ class StateSerializer(JsonPlusSerializer):
         names = self._allowed_msgpack_modules
         assert isinstance(names, set)  # noqa: S101
         return StateSerializer([*names, *extra_allowlist])
+
+
+class LookingSerializer(StateSerializer):
+    """Reads messages as such, and every other object of a state as plain data.
+
+    For a process that only looks at threads: the application's modules are not imported there, and
+    an agent with `response_format=Answer` has an `Answer` in each state.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        load = self._unpack_ext_hook
+
+        def read(code: int, data: bytes) -> Any:
+            if code != EXT_DELTA_SNAPSHOT:
+                option = ormsgpack.OPT_NON_STR_KEYS
+                module = ormsgpack.unpackb(data, ext_hook=lambda *_: None, option=option)[0]
+                if not str(module).startswith(_MESSAGES):
+                    return _msgpack_ext_hook_to_json(code, data)
+            return load(code, data)
+
+        self._unpack_ext_hook = read
 
 
 class _AllowedNames(set[TypeName]):

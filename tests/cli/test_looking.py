@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -182,6 +183,34 @@ def test_threads_of_checkpointers_are_read(tmp_path, ours):
     assert (one["session"], one["messages"]) == ("t1", 4)
     assert one["title"] == "When was the Eiffel tower built?"
     assert "Are you sure?" in ran("show", path, "t1")
+
+
+class Answer(Decimal):
+    """A type of the application's own, which a process that only looks does not load."""
+
+
+class Answered(MessagesState):
+    structured_response: Answer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_state_with_types_of_the_application_can_be_looked_at(tmp_path, ours):
+    path = tmp_path / "threads.db"
+    builder = StateGraph(Answered)
+    update = {"messages": AIMessage("In 1889."), "structured_response": Answer(1889)}
+    builder.add_node("a", lambda _: update)
+    builder.add_edge(START, "a")
+    config = {"configurable": {"thread_id": "paris"}}
+    with TranscriptStore(path) if ours else SqliteSaver.from_conn_string(str(path)) as opened:
+        saver = TokenMemorySaver(opened, allowed_types=[Answer]) if ours else opened
+        builder.compile(checkpointer=saver).invoke({"messages": "When?"}, config)
+    for command in ("show", "view"):
+        assert "In 1889." in ran(command, path, "paris")
+    assert "Call 2 of paris" in ran("explain", path, "paris")
+    assert "messages" in ran("stats", path)
+    if ours:
+        assert "nothing is wrong" in ran("doctor", path)
 
 
 @pytest.mark.slow

@@ -153,8 +153,10 @@ def test_without_its_memory_a_call_is_not_explained_and_no_model_is_called():
     agent = create_agent(model, middleware=[middleware], checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "t1"}}
     agent.invoke({"messages": "Where is it?"}, config)
+    other = TokenMemoryMiddleware(name="other")
     unlike: Any = create_agent(model, checkpointer=agent.checkpointer)
-    for given, memory in ((unlike, middleware), (agent, TokenMemoryMiddleware(name="other"))):
+    renamed: Any = create_agent(model, middleware=[other], checkpointer=agent.checkpointer)
+    for given, memory in ((unlike, middleware), (renamed, middleware), (agent, other)):
         with pytest.raises(ConfigurationError, match="no memory named"):
             memory.explain(given, config)
     with pytest.raises(ConfigurationError, match="check its thread_id"):
@@ -193,7 +195,7 @@ def test_a_call_without_a_checkpoint_behind_it_is_an_error():
     config: Any = {"configurable": {"thread_id": "t1"}}
     agent.invoke({"messages": "Look."}, config, durability="exit")
     assert len(middleware.explain(agent, config).messages) == 3
-    with pytest.raises(ConfigurationError, match="No checkpoint was kept right after call 1"):
+    with pytest.raises(ConfigurationError, match=r"right after call 1\. Retention \(keep_last"):
         middleware.explain(agent, config, call=1)
 
 

@@ -198,7 +198,8 @@ def test_the_end_of_a_password_is_never_taken_for_a_host(password):
 
 
 @pytest.mark.parametrize(
-    "url", ["", " ", 7, None, ["sqlite://"], "mysql://x", "user:ZZtop@host/db", "oracle:ZZ"]
+    "url",
+    ["", " ", 7, None, ["sqlite://"], "mysql://x", "user:ZZtop@host/db", "oracle:ZZ", "a?mode=ZZ"],
 )
 def test_what_is_no_url_of_a_database_is_refused_without_its_password(url):
     with pytest.raises(ConfigurationError) as error:
