@@ -471,15 +471,31 @@ def test_a_success_that_mentions_errors_is_no_failure(result: str) -> None:
     assert "failed:" not in line
 
 
+def test_a_short_line_begins_after_thanks_and_greetings() -> None:
+    said = "Thanks, Ann! The depot in Oslo has moved the parcel again, so I will ask them tomorrow."
+    [line] = lines(HumanMessage(said), max_tokens=24)
+    assert line.startswith("User: The depot in Oslo has moved")
+    [line] = lines(HumanMessage(said.replace("Thanks, Ann", "No, never")), max_tokens=24)
+    assert line.startswith("User: No, never!")
+
+
+@pytest.mark.parametrize("end", ["bash-$", "```\nx = 1\n```", "--- END ---"])
+def test_a_prompt_a_ruler_or_code_is_no_last_sentence(end: str) -> None:
+    [line] = lines(HumanMessage(f"{LONG}\n{end}"), max_tokens=120)
+    assert line.endswith("nobody entered. …")
+
+
 def test_speakers_have_their_names_also_when_condensed() -> None:
     said = [
         HumanMessage("I am allergic to nuts.", name="Ann"),
         HumanMessage("I only eat nuts.", name="Bob (2): x"),
+        HumanMessage("And what do I eat?", name="user"),
         AIMessage("Noted, both of you.", name="helper"),
     ]
     expected = [
         "User Ann: I am allergic to nuts.",
         "User Bob 2 x: I only eat nuts.",
+        "User: And what do I eat?",
         "Assistant helper: Noted, both of you.",
     ]
     assert lines(*said) == expected
