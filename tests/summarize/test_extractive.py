@@ -471,6 +471,33 @@ def test_a_success_that_mentions_errors_is_no_failure(result: str) -> None:
     assert "failed:" not in line
 
 
+@pytest.mark.parametrize(
+    ("name", "result"),
+    [
+        ("run", "The exit code 0 of step 1 is fine; step 2 failed."),
+        ("run", "Security violation: Command 'pip' is not allowed"),
+        ("apply", f"Error running tool apply: wrong manifest {'kind: Pod ' * 60}"),
+    ],
+)
+def test_a_refusal_and_an_error_beside_an_exit_code_of_0_are_failures(
+    name: str, result: str
+) -> None:
+    [line] = lines(*call(name, result, at="x1"))
+    assert f"{name} x1 → failed: " in line
+
+
+def test_a_long_result_without_room_is_shown_by_its_beginning() -> None:
+    result = "No matches were found for parcel in the folder src of the repository shop."
+    [line] = lines(*call("look", result, at="x1"), max_tokens=22)
+    assert line == "look x1 → No matches were found for parcel in the …"
+
+
+def test_the_note_of_an_editor_below_a_file_is_no_result() -> None:
+    shown = "[File: a.py (300 lines total)]\n1:import os\n(299 more lines below)\nbash-$"
+    [line] = lines(*call("look", shown, at="x1"))
+    assert line == "look x1 → [File: a.py (300 lines total)] 1:import os"
+
+
 def test_a_short_line_begins_after_thanks_and_greetings() -> None:
     said = "Thanks, Ann! The depot in Oslo has moved the parcel again, so I will ask them tomorrow."
     [line] = lines(HumanMessage(said), max_tokens=24)
