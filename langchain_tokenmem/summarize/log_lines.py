@@ -160,7 +160,7 @@ def _spoken(
     if role == "human" or not has_calls:
         kind, who = (Kind.USER, "User") if role == "human" else (Kind.ANSWER, "Assistant")
         known = _NOT_IN_NAMES.sub(" ", speaker or "")[:_LONGEST_NAME].strip()
-        who = f"{who} {known}".strip()
+        who = who if known.lower() == who.lower() else f"{who} {known}".strip()
         if role == "human" and _corrects(text):
             who += CORRECTION
         forms = [f"{who}: {form}" for form in forms_of(text, SPEECH_LENGTHS)]

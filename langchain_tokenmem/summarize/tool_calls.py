@@ -78,7 +78,7 @@ class ToolCall:
         repeats: How often the same call has ended in the same way before.
         failed_before: How often the same call has failed before.
         pairs: Keys and values of a result that is JSON, or records; None for a plain text.
-        size: Size of the result, as a text.
+        size: Size of the result as a text; of one line its beginning.
     """
 
     name: str
@@ -236,7 +236,7 @@ def _beginning(text: str, most: int) -> str:
 
 
 def _read(text: str) -> tuple[list[tuple[str, str]] | None, str]:
-    """Return the keys and values of a result, None for a plain text; and its size."""
+    """Return the keys and values of a result, None for a plain text; and its size or beginning."""
     value = json_in(text)
     if value is not None:
         pairs = [*scalars_in(value)]
@@ -250,6 +250,8 @@ def _read(text: str) -> tuple[list[tuple[str, str]] | None, str]:
         return pairs, _counted(count, "record") if count else _counted(len(records), "value")
     if len(lines) > 1:
         return None, _counted(len(lines), "line")
+    if head := beginning_of(_line(text), _GISTS[0]):
+        return None, f"{head} …"
     return None, f"{len(text):,} characters" if text.strip() else "nothing"
 
 

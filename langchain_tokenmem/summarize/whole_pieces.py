@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from langchain_tokenmem.core.facts.sentences import continues
+from langchain_tokenmem.core.facts.sentences import continues, cues
 
 FEWEST_WORDS = 8
 """Minimum words of the shortest form of a message, or all if it has fewer."""
@@ -16,6 +16,8 @@ _END = re.compile(r"[.!?…]+[\"')\]»”*_`]*(?=\s)|[。！？]+[」』”]?|\n
 _CLAUSE_END = re.compile(r"[,;:](?=\s)|\s(?=[–—(-]\s?)|[，；：、]")
 _LIST_ITEM = re.compile(r"(?<=[:;]) (?=\d{1,2}\. )")
 _FEW_WORDS = 3
+_NO_SENTENCE = ("$", "#", ">", "-", "]")
+"""Ends of a prompt, a tag, a ruler and `[code]`, which say nothing as a last sentence."""
 _OPENING = ("(", "[", "{", "“", "«", "「", '"', "`")
 _LONGEST_OPEN = 400
 """Characters after which a bracket or quote that is never closed no longer holds a piece open."""
@@ -84,12 +86,19 @@ def forms_of(text: str, lengths: tuple[int, ...]) -> list[str]:
     whole = " ".join(parts)
     if len(whole) <= lengths[0]:
         return [whole]
-    found = [_beginning(parts, lengths[0])]
+    found = [_beginning(_without_greeting(parts), lengths[0])]
     for most in lengths[1:]:
         form = whole if len(whole) <= most else _ends(parts, most)
         if len(form) > len(found[-1]):
             found.append(form)
     return found
+
+
+def _without_greeting(parts: list[str]) -> list[str]:
+    """Return sentences without a first one such as "Thanks, Ann!", which leaves out the point."""
+    first = parts[0]
+    is_short = first.endswith(("!", "！")) and len(first.split()) <= _FEW_WORDS
+    return parts[1:] if len(parts) > 1 and is_short and cues("greeting").match(first) else parts
 
 
 def _beginning(parts: list[str], most: int) -> str:
@@ -132,7 +141,7 @@ def _announces(head: str) -> bool:
 def _ends(parts: list[str], most: int) -> str:
     """Return the first sentences and the last one, whole; `_beginning` if these are too long."""
     last = parts[-1]
-    if len(parts) < 2 or len(last) > most // 2:  # noqa: PLR2004
+    if len(parts) < 2 or len(last) > most // 2 or last.endswith(_NO_SENTENCE):  # noqa: PLR2004
         last = ""
     head = ""
     for part in parts[: -1 if last else None]:

@@ -471,15 +471,58 @@ def test_a_success_that_mentions_errors_is_no_failure(result: str) -> None:
     assert "failed:" not in line
 
 
+@pytest.mark.parametrize(
+    ("name", "result"),
+    [
+        ("run", "The exit code 0 of step 1 is fine; step 2 failed."),
+        ("run", "Security violation: Command 'pip' is not allowed"),
+        ("apply", f"Error running tool apply: wrong manifest {'kind: Pod ' * 60}"),
+    ],
+)
+def test_a_refusal_and_an_error_beside_an_exit_code_of_0_are_failures(
+    name: str, result: str
+) -> None:
+    [line] = lines(*call(name, result, at="x1"))
+    assert f"{name} x1 → failed: " in line
+
+
+def test_a_long_result_without_room_is_shown_by_its_beginning() -> None:
+    result = "No matches were found for parcel in the folder src of the repository shop."
+    [line] = lines(*call("look", result, at="x1"), max_tokens=22)
+    assert line == "look x1 → No matches were found for parcel in the …"
+
+
+def test_the_note_of_an_editor_below_a_file_is_no_result() -> None:
+    shown = "[File: a.py (300 lines total)]\n1:import os\n(299 more lines below)\nbash-$"
+    [line] = lines(*call("look", shown, at="x1"))
+    assert line == "look x1 → [File: a.py (300 lines total)] 1:import os"
+
+
+def test_a_short_line_begins_after_thanks_and_greetings() -> None:
+    said = "Thanks, Ann! The depot in Oslo has moved the parcel again, so I will ask them tomorrow."
+    [line] = lines(HumanMessage(said), max_tokens=24)
+    assert line.startswith("User: The depot in Oslo has moved")
+    [line] = lines(HumanMessage(said.replace("Thanks, Ann", "No, never")), max_tokens=24)
+    assert line.startswith("User: No, never!")
+
+
+@pytest.mark.parametrize("end", ["bash-$", "```\nx = 1\n```", "--- END ---"])
+def test_a_prompt_a_ruler_or_code_is_no_last_sentence(end: str) -> None:
+    [line] = lines(HumanMessage(f"{LONG}\n{end}"), max_tokens=120)
+    assert line.endswith("nobody entered. …")
+
+
 def test_speakers_have_their_names_also_when_condensed() -> None:
     said = [
         HumanMessage("I am allergic to nuts.", name="Ann"),
         HumanMessage("I only eat nuts.", name="Bob (2): x"),
+        HumanMessage("And what do I eat?", name="user"),
         AIMessage("Noted, both of you.", name="helper"),
     ]
     expected = [
         "User Ann: I am allergic to nuts.",
         "User Bob 2 x: I only eat nuts.",
+        "User: And what do I eat?",
         "Assistant helper: Noted, both of you.",
     ]
     assert lines(*said) == expected

@@ -16,6 +16,7 @@ from langchain_core.messages import ToolMessage
 
 from langchain_tokenmem.core.facts.sentences import any_of, one_line, prose
 from langchain_tokenmem.core.tool_failures import (
+    exit_code_of,
     is_error,
     is_refused,
     json_in,
@@ -141,13 +142,13 @@ _ERROR_LINE = re.compile(
     re.MULTILINE,
 )
 _ANY_ERROR = re.compile(rf"\b{any_of('failure')}\b", re.IGNORECASE)
-_CODE_0 = re.compile(r"\b(?:exit|return)[ _-]?code[\"']?[ :=]{1,3}0\b", re.IGNORECASE)
 _NO_ERROR = re.compile(
     r"\b(?:0|no|zero|without(?: any)?) (?:errors?|fail\w*|timeouts?)\b|\berror rate:? 0\b"
+    r"|\btimeout limit\b"
     r"|\"\w{0,40}(?:error|fail|invalid)\w{0,40}\"\s?:\s?(?:null|false|0|\"\"|\[\]|\{\})(?=\s?[,}])",
     re.IGNORECASE,
 )
-"""Report that there is no error, such as the field `"error": null`."""
+"""No error: `0 failed`, the field `"error": null`, or a setting."""
 _REPORTED = re.compile(
     r"\bexit[ _-]?code[\"']?[ :=]{1,3}-?[1-9]|\"(?:is_?error|failed)\" ?: ?true"
     r"|\"success\" ?: ?false"
@@ -163,7 +164,7 @@ _OUTPUTS = ("stdout", "output", "stderr", "error", "message")
 """Keys of a JSON object that hold the text of a result."""
 _FRAME = re.compile(
     r"(?:\([\w.-]{1,40}\) ?)?[\w.@~:/-]{0,80}(?:[$#]|>{1,3})"
-    r"|\((?:Open file|Current directory): [^\n]{0,300}\)"
+    r"|\((?:Open file|Current directory): [^\n]{0,300}\)|\(\d{1,9} more lines? below\)"
 )
 """A line that a shell, or SWE-agent's, puts after any output: its prompt, file and folder."""
 
@@ -177,9 +178,10 @@ def failure_of(message: ToolMessage, *, reads: bool) -> str | None:
     """
     text = ends_of(plain_result(message))
     is_reported = message.status == "error" or bool(_REPORTED.search(text[:600]))
-    is_short = len(text) <= 3 * MAX_OUTCOME and not _CODE_0.search(text)
+    codes = (exit_code_of(message), *map(reported_code, text.splitlines()))
+    is_short = len(text) <= 3 * MAX_OUTCOME and 0 not in codes
     short = is_short and bool(_ANY_ERROR.search(_NO_ERROR.sub(" ", text)))
-    begins = bool(_ERROR_LINE.match(text.lstrip()))
+    begins = bool(_ERROR_LINE.match(text.lstrip())) or (not reads and is_refused(message))
     if not (is_reported or begins or short or (reports_error if reads else is_error)(message)):
         return None
     whole = plain_result(message)
