@@ -78,7 +78,7 @@ class ToolCall:
         repeats: How often the same call has ended in the same way before.
         failed_before: How often the same call has failed before.
         pairs: Keys and values of a result that is JSON, or records; None for a plain text.
-        size: Size of the result as a text; of one line its beginning.
+        size: Size of the result as a text; of one line of words its beginning.
     """
 
     name: str
@@ -250,7 +250,9 @@ def _read(text: str) -> tuple[list[tuple[str, str]] | None, str]:
         return pairs, _counted(count, "record") if count else _counted(len(records), "value")
     if len(lines) > 1:
         return None, _counted(len(lines), "line")
-    if head := beginning_of(_line(text), _GISTS[0]):
+    start = _line(text[: 4 * _GISTS[0]])
+    head = beginning_of(start, _GISTS[0])
+    if head and start[len(head) :][:1] in " ,;:(" and " " in head:
         return None, f"{head} …"
     return None, f"{len(text):,} characters" if text.strip() else "nothing"
 

@@ -16,8 +16,9 @@ _END = re.compile(r"[.!?…]+[\"')\]»”*_`]*(?=\s)|[。！？]+[」』”]?|\n
 _CLAUSE_END = re.compile(r"[,;:](?=\s)|\s(?=[–—(-]\s?)|[，；：、]")
 _LIST_ITEM = re.compile(r"(?<=[:;]) (?=\d{1,2}\. )")
 _FEW_WORDS = 3
-_NO_SENTENCE = ("$", "#", ">", "-", "]")
-"""Ends of a prompt, a tag, a ruler and `[code]`, which say nothing as a last sentence."""
+_NO_SENTENCE = re.compile(r"\S*[$#]|</?\w+>|-{2}.*-{2}|\[code\]")
+"""A prompt, a tag, a ruler, or `[code]`, which say nothing as a last sentence."""
+_NAME = re.compile(r"[\s,]*(?:[A-Z]\w*)?[!！]")
 _OPENING = ("(", "[", "{", "“", "«", "「", '"', "`")
 _LONGEST_OPEN = 400
 """Characters after which a bracket or quote that is never closed no longer holds a piece open."""
@@ -96,9 +97,9 @@ def forms_of(text: str, lengths: tuple[int, ...]) -> list[str]:
 
 def _without_greeting(parts: list[str]) -> list[str]:
     """Return sentences without a first one such as "Thanks, Ann!", which leaves out the point."""
-    first = parts[0]
-    is_short = first.endswith(("!", "！")) and len(first.split()) <= _FEW_WORDS
-    return parts[1:] if len(parts) > 1 and is_short and cues("greeting").match(first) else parts
+    greeting = cues("greeting").match(parts[0])
+    is_all = greeting and _NAME.fullmatch(parts[0], greeting.end())
+    return parts[1:] if len(parts) > 1 and is_all else parts
 
 
 def _beginning(parts: list[str], most: int) -> str:
@@ -141,7 +142,7 @@ def _announces(head: str) -> bool:
 def _ends(parts: list[str], most: int) -> str:
     """Return the first sentences and the last one, whole; `_beginning` if these are too long."""
     last = parts[-1]
-    if len(parts) < 2 or len(last) > most // 2 or last.endswith(_NO_SENTENCE):  # noqa: PLR2004
+    if len(parts) < 2 or len(last) > most // 2 or _NO_SENTENCE.fullmatch(last):  # noqa: PLR2004
         last = ""
     head = ""
     for part in parts[: -1 if last else None]:

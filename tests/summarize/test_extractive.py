@@ -464,6 +464,8 @@ def test_signs_of_a_result_are_kept(result: str) -> None:
         "Saved. Return code: 0. Timeout limit: 60 s.",
         '{"id": 12, "error": null, "state": "open"}',
         '{"id": 12, "errors": [], "failed": 0, "error_code": ""}',
+        "{'id': 12, 'error': None}",
+        "lines: 8\nerrors: 0\nfailed: 0",
     ],
 )
 def test_a_success_that_mentions_errors_is_no_failure(result: str) -> None:
@@ -475,6 +477,7 @@ def test_a_success_that_mentions_errors_is_no_failure(result: str) -> None:
     ("name", "result"),
     [
         ("run", "The exit code 0 of step 1 is fine; step 2 failed."),
+        ("run", "Timeout limit of 30 s reached"),
         ("run", "Security violation: Command 'pip' is not allowed"),
         ("apply", f"Error running tool apply: wrong manifest {'kind: Pod ' * 60}"),
     ],
@@ -490,6 +493,8 @@ def test_a_long_result_without_room_is_shown_by_its_beginning() -> None:
     result = "No matches were found for parcel in the folder src of the repository shop."
     [line] = lines(*call("look", result, at="x1"), max_tokens=22)
     assert line == "look x1 → No matches were found for parcel in the …"
+    [line] = lines(*call("look", f"a{'-' * 40_000}x", at="x1"), max_tokens=22)
+    assert line == "look x1 → 40,002 characters"
 
 
 def test_the_note_of_an_editor_below_a_file_is_no_result() -> None:
@@ -502,14 +507,17 @@ def test_a_short_line_begins_after_thanks_and_greetings() -> None:
     said = "Thanks, Ann! The depot in Oslo has moved the parcel again, so I will ask them tomorrow."
     [line] = lines(HumanMessage(said), max_tokens=24)
     assert line.startswith("User: The depot in Oslo has moved")
-    [line] = lines(HumanMessage(said.replace("Thanks, Ann", "No, never")), max_tokens=24)
-    assert line.startswith("User: No, never!")
+    for kept in ("No, never", "Great, cancel it", "Danke, nein", "谢谢不要删除数据库"):
+        [line] = lines(HumanMessage(said.replace("Thanks, Ann", kept)), max_tokens=32)
+        assert line.startswith(f"User: {kept}!")
 
 
 @pytest.mark.parametrize("end", ["bash-$", "```\nx = 1\n```", "--- END ---"])
 def test_a_prompt_a_ruler_or_code_is_no_last_sentence(end: str) -> None:
     [line] = lines(HumanMessage(f"{LONG}\n{end}"), max_tokens=120)
     assert line.endswith("nobody entered. …")
+    [line] = lines(HumanMessage(f"{LONG}\nWrite it in C#"), max_tokens=120)
+    assert line.endswith("Write it in C#")
 
 
 def test_speakers_have_their_names_also_when_condensed() -> None:

@@ -144,8 +144,9 @@ _ERROR_LINE = re.compile(
 _ANY_ERROR = re.compile(rf"\b{any_of('failure')}\b", re.IGNORECASE)
 _NO_ERROR = re.compile(
     r"\b(?:0|no|zero|without(?: any)?) (?:errors?|fail\w*|timeouts?)\b|\berror rate:? 0\b"
-    r"|\btimeout limit\b"
-    r"|\"\w{0,40}(?:error|fail|invalid)\w{0,40}\"\s?:\s?(?:null|false|0|\"\"|\[\]|\{\})(?=\s?[,}])",
+    r"|\btimeout limit ?[:=]|\b(?:errors|failed|failures) ?[:=] ?0(?=\s*(?:[,;)\n]|$))"
+    r"|[\"']\w{0,40}(?:error|fail|invalid)\w{0,40}[\"']\s?:\s?"
+    r"(?:null|none|false|0|\"\"|''|\[\]|\{\})(?=\s?[,}])",
     re.IGNORECASE,
 )
 """No error: `0 failed`, the field `"error": null`, or a setting."""
@@ -181,7 +182,8 @@ def failure_of(message: ToolMessage, *, reads: bool) -> str | None:
     codes = (exit_code_of(message), *map(reported_code, text.splitlines()))
     is_short = len(text) <= 3 * MAX_OUTCOME and 0 not in codes
     short = is_short and bool(_ANY_ERROR.search(_NO_ERROR.sub(" ", text)))
-    begins = bool(_ERROR_LINE.match(text.lstrip())) or (not reads and is_refused(message))
+    is_refusal = not reads and text.count("\n") < _FEW_LINES and is_refused(message)
+    begins = bool(_ERROR_LINE.match(text.lstrip())) or is_refusal
     if not (is_reported or begins or short or (reports_error if reads else is_error)(message)):
         return None
     whole = plain_result(message)
