@@ -15,8 +15,8 @@ from langchain_tokenmem.errors import ConfigurationError
 _SCHEME = re.compile(r"([a-z][a-z0-9+_.-]*):(?!\\)", re.IGNORECASE)
 """Start of a URL. `C:\\file.db` and `file.db` are paths."""
 
-_OPTIONS = re.compile(r"\?[a-z]+=[^/]*$")
-"""Options at the end of a path, which only a URL has."""
+_OPTIONS = re.compile(r"\?(?:mode|cache|uri|immutable|nolock|vfs|timeout)=[^/\\]*$")
+"""SQLite's options at the end of a path, which only a URL has."""
 
 _AT_IN_PASSWORD = re.compile(r"[^:]+://[^?]*@[^?]*@|[^?]*\?[^=]*@")
 """A second @, or one in what looks like options: the password's end is read as a host or a name."""

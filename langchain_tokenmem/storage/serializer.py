@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from datetime import datetime
 from enum import Enum
 from typing import Any
@@ -18,6 +19,7 @@ import ormsgpack
 from langchain_core import agents, outputs, prompt_values
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.documents.base import Blob, Document
+from langchain_core.messages import BaseMessage, messages_from_dict
 from langgraph.checkpoint.serde import _msgpack
 from langgraph.checkpoint.serde.jsonplus import (
     EXT_DELTA_SNAPSHOT,
@@ -41,9 +43,6 @@ _LANGCHAIN_CORE: tuple[type, ...] = (
     *(outputs.ChatGeneration, outputs.ChatGenerationChunk, outputs.ChatResult),
 )
 """Values that chains and agents put into a state; LangGraph itself allows messages."""
-
-_MESSAGES = "langchain_core.messages"
-"""Package of LangChain's messages."""
 
 
 class StateSerializer(JsonPlusSerializer):
@@ -90,14 +89,20 @@ class LookingSerializer(StateSerializer):
         load = self._unpack_ext_hook
 
         def read(code: int, data: bytes) -> Any:
-            if code != EXT_DELTA_SNAPSHOT:
-                option = ormsgpack.OPT_NON_STR_KEYS
-                module = ormsgpack.unpackb(data, ext_hook=lambda *_: None, option=option)[0]
-                if not str(module).startswith(_MESSAGES):
-                    return _msgpack_ext_hook_to_json(code, data)
-            return load(code, data)
+            if code == EXT_DELTA_SNAPSHOT:
+                return load(code, data)
+            found = ormsgpack.unpackb(data, ext_hook=read, option=ormsgpack.OPT_NON_STR_KEYS)
+            return _message_in(found[2]) or _msgpack_ext_hook_to_json(code, data)
 
         self._unpack_ext_hook = read
+
+
+def _message_in(fields: Any) -> BaseMessage | None:
+    """Return the message with these fields, also of a subclass that the application defines."""
+    if isinstance(fields, dict) and "content" in fields:
+        with suppress(ValueError):
+            return messages_from_dict([{"type": fields.get("type"), "data": fields}])[0]
+    return None
 
 
 class _AllowedNames(set[TypeName]):

@@ -189,6 +189,10 @@ class Answer(Decimal):
     """A type of the application's own, which a process that only looks does not load."""
 
 
+class Question(HumanMessage):
+    """A message of the application's own class."""
+
+
 class Answered(MessagesState):
     structured_response: Answer
 
@@ -204,9 +208,11 @@ def test_a_state_with_types_of_the_application_can_be_looked_at(tmp_path, ours):
     config = {"configurable": {"thread_id": "paris"}}
     with TranscriptStore(path) if ours else SqliteSaver.from_conn_string(str(path)) as opened:
         saver = TokenMemorySaver(opened, allowed_types=[Answer]) if ours else opened
-        builder.compile(checkpointer=saver).invoke({"messages": "When?"}, config)
+        builder.compile(checkpointer=saver).invoke({"messages": Question("When?")}, config)
     for command in ("show", "view"):
-        assert "In 1889." in ran(command, path, "paris")
+        shown = ran(command, path, "paris")
+        assert "When?" in shown
+        assert "In 1889." in shown
     assert "Call 2 of paris" in ran("explain", path, "paris")
     assert "messages" in ran("stats", path)
     if ours:

@@ -207,6 +207,12 @@ def test_what_is_no_url_of_a_database_is_refused_without_its_password(url):
     assert "ZZ" not in str(error.value)
 
 
+def test_a_question_mark_in_the_name_of_a_file_is_part_of_it(tmp_path):
+    with TranscriptStore(str(tmp_path / "notes?v=1")) as store:
+        store.add("s", [HumanMessage("hi")])
+    assert [path.name for path in tmp_path.iterdir()] == ["notes?v=1"]
+
+
 def test_a_file_that_looks_like_a_host_is_refused_with_the_right_url():
     with pytest.raises(ConfigurationError, match=r"three slashes, sqlite:///memory\.db"):
         TranscriptStore("sqlite://memory.db")
