@@ -112,6 +112,8 @@ class _NoModel(BaseCallbackHandler):
     def on_chat_model_start(self, *_: Any, **__: Any) -> None:
         raise self._error
 
+    on_llm_start = on_chat_model_start
+
 
 class PastModelCall:
     """A call of an agent's model node that is repeated in order to explain it.
@@ -162,9 +164,14 @@ class PastModelCall:
         }
         self.node: Any = agent.nodes["model"].bound
         self.values = {**found, "messages": self._made.messages, ASKED: self._asked}
-        again: RunnableConfig = {**config, "configurable": configurable}
-        handler = _NoModel(self._not_reached())
-        self.config = merge_configs(again, {"callbacks": [handler]})
+        handlers: RunnableConfig = {"callbacks": [_NoModel(self._not_reached())]}
+        given: RunnableConfig = {"callbacks": config.get("callbacks")}
+        callbacks = merge_configs(given, handlers)["callbacks"]
+        self.config: RunnableConfig = {
+            **config,
+            "configurable": configurable,
+            "callbacks": callbacks,
+        }
 
     def explanation(self) -> Explanation:
         """Return the explanation, once the node has run.
@@ -185,5 +192,5 @@ class PastModelCall:
     def _not_reached(self) -> ConfigurationError:
         return ConfigurationError(
             f"The agent has no memory named {self._asked.memory!r}, or middleware before it "
-            f"answers, or calls a model, instead."
+            f"answers or calls a model; put the memory first in the list."
         )

@@ -17,6 +17,7 @@ from langchain_core.messages import (
     ToolMessage,
     message_to_dict,
 )
+from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -180,6 +181,15 @@ def test_what_recall_brought_is_told_with_its_scores():
     assert all(0 < score <= 2 for score in block.scores.values())
     assert f"recalled (scores {max(block.scores.values())} to " in str(told)
     assert max(map(len, str(told).splitlines())) <= 80
+
+
+def test_a_tool_explains_the_thread_that_it_names_and_not_its_own():
+    middleware = TokenMemoryMiddleware(TokenMemory(8_000))
+    agent = create_agent(Talker(), middleware=[middleware], checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t1"}}
+    agent.invoke({"messages": "Where is it?"}, config)
+    inside = RunnableLambda(lambda _: middleware.explain(agent, config))
+    assert inside.invoke(0, {"configurable": {"thread_id": "support"}}).session == "t1"
 
 
 def test_a_call_without_a_checkpoint_behind_it_is_an_error():
