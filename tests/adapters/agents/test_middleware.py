@@ -111,6 +111,7 @@ OVERFLOWS = [
     "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
     "the request exceeds the available context size. try increasing the context size",
     "The decoder prompt (length 17772) is longer than the maximum model length of 16384.",
+    "The input (516368 tokens) is longer than the model's context length (262144 tokens).",
     "The model returned: Input Tokens Exceeded: Number of input tokens exceeds maximum length.",
     "However, the model is loaded with context length of only 4096 tokens",
     "Please reduce input. Current length is 9000 while limit is 8192",
