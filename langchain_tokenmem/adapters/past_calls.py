@@ -72,7 +72,7 @@ def past_reply(
         raise ConfigurationError(
             f"No checkpoint was kept right after call {number}. Retention (keep_last, older_than, "
             f"prune) deletes old ones, and with durability='exit' only the last call of each run "
-            f"has one."
+            f"has one. Explain another call, or keep more checkpoints."
         )
     messages = found.values[key]
     place = next(i for i, message in enumerate(messages) if message.id == reply)
@@ -164,6 +164,7 @@ class PastModelCall:
         }
         self.node: Any = agent.nodes["model"].bound
         self.values = {**found, "messages": self._made.messages, ASKED: self._asked}
+        # Of a whole configuration, merge_configs takes the thread of a run around this one.
         handlers: RunnableConfig = {"callbacks": [_NoModel(self._not_reached())]}
         given: RunnableConfig = {"callbacks": config.get("callbacks")}
         callbacks = merge_configs(given, handlers)["callbacks"]

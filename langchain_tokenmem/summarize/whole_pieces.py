@@ -18,7 +18,8 @@ _LIST_ITEM = re.compile(r"(?<=[:;]) (?=\d{1,2}\. )")
 _FEW_WORDS = 3
 _NO_SENTENCE = re.compile(r"\S*[$#]|</?\w+>|-{2}.*-{2}|\[code\]")
 """A prompt, a tag, a ruler, or `[code]`, which say nothing as a last sentence."""
-_NAME = re.compile(r"[\s,]*(?:[A-Z]\w*)?[!！]")
+_REST_OF_GREETING = re.compile(r"[\s,]*(?:[A-Z]\w*)?[!！]")
+"""What may follow a greeting in its sentence: a name, and the exclamation mark."""
 _OPENING = ("(", "[", "{", "“", "«", "「", '"', "`")
 _LONGEST_OPEN = 400
 """Characters after which a bracket or quote that is never closed no longer holds a piece open."""
@@ -98,7 +99,7 @@ def forms_of(text: str, lengths: tuple[int, ...]) -> list[str]:
 def _without_greeting(parts: list[str]) -> list[str]:
     """Return sentences without a first one such as "Thanks, Ann!", which leaves out the point."""
     greeting = cues("greeting").match(parts[0])
-    is_all = greeting and _NAME.fullmatch(parts[0], greeting.end())
+    is_all = greeting and _REST_OF_GREETING.fullmatch(parts[0], greeting.end())
     return parts[1:] if len(parts) > 1 and is_all else parts
 
 

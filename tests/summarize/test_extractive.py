@@ -74,7 +74,7 @@ def call(
     ]
 
 
-LONG = "The ledger is wrong since May. " + "It shows a sum that nobody entered. " * 30 + "Mend it."
+LONG = "The ledger is wrong since May. " + "It shows a sum that no one entered. " * 30 + "Mend it."
 
 
 def test_user_and_answers_have_a_line_and_a_run_of_calls_has_one() -> None:
@@ -102,7 +102,7 @@ def test_the_examples_of_the_documentation_are_what_is_written(name: str) -> Non
 def test_a_long_message_is_told_by_its_first_sentences_and_its_last_one() -> None:
     [line] = lines(HumanMessage(LONG), max_tokens=70)
     assert line.startswith("User: The ledger is wrong since May. It shows a sum")
-    assert line.endswith("nobody entered. … Mend it.")
+    assert line.endswith("no one entered. … Mend it.")
     assert len(line) < 300
 
 
@@ -515,7 +515,7 @@ def test_a_short_line_begins_after_thanks_and_greetings() -> None:
 @pytest.mark.parametrize("end", ["bash-$", "```\nx = 1\n```", "--- END ---"])
 def test_a_prompt_a_ruler_or_code_is_no_last_sentence(end: str) -> None:
     [line] = lines(HumanMessage(f"{LONG}\n{end}"), max_tokens=120)
-    assert line.endswith("nobody entered. …")
+    assert line.endswith("no one entered. …")
     [line] = lines(HumanMessage(f"{LONG}\nWrite it in C#"), max_tokens=120)
     assert line.endswith("Write it in C#")
 
