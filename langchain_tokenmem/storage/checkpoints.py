@@ -89,6 +89,11 @@ class SeenCheckpoints:
             if len(self.sessions) > _MOST_SEEN:
                 self.sessions.popitem(last=False)
 
+    def announce(self, own: Address, parent: Address) -> None:
+        """Remember a checkpoint that is about to be stored: its writes may be stored before it."""
+        if (number := self.sessions.get(parent)) is not None:
+            self.note(own, number)
+
     def refuse(self, parent: Address, own: Address) -> NoReturn:
         """Raise for a step that follows a deleted checkpoint; what follows it is refused, too.
 
@@ -151,6 +156,7 @@ class CheckpointStore:
         """
         name, given = checkpoint["id"], checkpoint["channel_values"]
         own, main = replace(at, checkpoint_id=name), self.transcript_channel
+        self.seen.announce(own, at)
         is_fork = isinstance(at.checkpoint_id, NamedId) or metadata.get("source") == "fork"
         if not is_plain(metadata):
             self.codec.checked(self.codec.pack(metadata, "The metadata"), "The metadata")
@@ -163,13 +169,7 @@ class CheckpointStore:
         self.messages.index.make_ready()
         with self.database.writing(str(at)) as connection:
             session = find_or_make(connection, thread_session(at.thread_id, at.ns), lock=True)
-            followed, number = at, session.id
-            if root and not at.checkpoint_id:
-                followed = Address(at.thread_id, "", root)
-                outer = find_session(connection, thread_session(at.thread_id, ""))
-                number = outer.id if outer is not None else 0
-            if self.seen.sessions.get(followed, number) != number:
-                self.seen.refuse(followed, own)
+            self._refuse_deleted(connection, session, at, own, root)
             if session.user_id is None and user_id:
                 session = find_or_make(connection, session.name, user_id)
             around = {**vars(own), "parent": at.checkpoint_id}
@@ -288,16 +288,33 @@ class CheckpointStore:
             list_hash = self.codec.hash(more, list_hash)
         return before.refs if before and continues else [], more, list_hash and list_hash.digest()
 
+    def _refuse_deleted(
+        self, connection: Connection, session: Session, at: Address, own: Address, root: str | None
+    ) -> None:
+        """Raise if the thread was deleted after `at`, or, where that is unknown, after `root`."""
+        followed, number = at, session.id
+        if root and at not in self.seen.sessions:
+            followed = Address(at.thread_id, "", root)
+            outer = find_session(connection, thread_session(at.thread_id, ""))
+            number = outer.id if outer is not None else 0
+        if self.seen.sessions.get(followed, number) != number:
+            self.seen.refuse(followed, own)
+
     def put_writes(
-        self, at: Address, given: Sequence[tuple[str, Any]], task_id: str, task_path: str
+        self,
+        at: Address,
+        given: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str,
+        *,
+        root: str | None = None,
     ) -> None:
         """Store pending writes of a checkpoint; earlier writes of a task are kept."""
         prepared = [(channel, self._prepared(channel, value)) for channel, value in given]
         now = datetime.now(UTC)
         with self.database.writing(str(at)) as connection:
             session = find_or_make(connection, thread_session(at.thread_id, at.ns), lock=True)
-            if self.seen.sessions.get(at, session.id) != session.id:
-                self.seen.refuse(at, at)
+            self._refuse_deleted(connection, session, at, at, root)
             writer = MessageWriter(self.messages, connection, session, now)
             kept: list[dict[str, Any]] = []
             replacing: list[dict[str, Any]] = []

@@ -208,7 +208,7 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
             checkpoint,
             kept_metadata(config, metadata, self._metadata_keys),
             new_versions,
-            root=config["configurable"].get("checkpoint_map", {}).get("") if address.ns else None,
+            root=_root_of(config),
             user_id=owner_of(config),
             counts=self._keep_last is not None or self._older_than is not None,
         )
@@ -250,7 +250,8 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
         address = address_of(config)
         text_of(address.checkpoint_id, "checkpoint_id")
         if writes:
-            self._checkpoints.put_writes(address, writes, task_id, task_path)
+            root = _root_of(config)
+            self._checkpoints.put_writes(address, writes, task_id, task_path, root=root)
 
     aput_writes = in_thread(put_writes)
 
@@ -426,3 +427,9 @@ def _many(given: Iterable[Any], name: str) -> Iterable[Any]:
     if isinstance(given, str | bytes):
         raise ConfigurationError(f"{name} is {given!r}; give a list of ids, such as [{given!r}].")
     return given
+
+
+def _root_of(config: RunnableConfig) -> str | None:
+    """Return the checkpoint of the thread's own graph under which a sub-graph runs."""
+    own = config["configurable"]
+    return own.get("checkpoint_map", {}).get("") if own.get("checkpoint_ns") else None

@@ -245,6 +245,43 @@ def test_a_sub_graph_of_a_thread_that_was_deleted_stores_nothing(store):
     assert store.sessions() == []
 
 
+WRITES = [("messages", [HumanMessage(FACT, id="h")])]
+
+
+def test_writes_of_a_sub_graph_that_come_before_its_checkpoint_go_with_the_thread(store):
+    saver = TokenMemorySaver(store)
+    root = put(saver, at(), "1")
+    inside = {
+        "configurable": {**at("t", "2", "sub:1")["configurable"], "checkpoint_map": {"": "1"}}
+    }
+    saver.put_writes(inside, WRITES, "task-1")
+    TokenMemorySaver(store).delete_thread("t")
+    with pytest.raises(ThreadConflictError):
+        saver.put_writes(inside, WRITES, "task-2")
+    with pytest.raises(ThreadConflictError):
+        saver.put_writes(root, WRITES, "task-3")
+    assert store.sessions() == []
+
+
+def test_writes_that_overtake_a_checkpoint_whose_thread_is_deleted_are_refused(
+    tmp_path, monkeypatch
+):
+    url = f"sqlite:///{tmp_path}/memory.db"
+    with TranscriptStore(url) as store, TranscriptStore(url) as elsewhere:
+        saver = TokenMemorySaver(store)
+        root = put(saver, at(), "1")
+
+        def overtake():  # where the checkpoint waits for the database
+            TokenMemorySaver(elsewhere).delete_thread("t")
+            with pytest.raises(ThreadConflictError):
+                saver.put_writes(at("t", "2"), WRITES, "task-1")
+
+        monkeypatch.setattr(store.index, "make_ready", overtake)
+        with pytest.raises(ThreadConflictError):
+            put(saver, root, "2")
+        assert elsewhere.sessions() == []
+
+
 def test_pruned_checkpoints_are_not_a_deleted_thread(store):
     saver = TokenMemorySaver(store)
 
