@@ -8,6 +8,8 @@ EXTRA ?= peers
 # Options of one run: make test ARGS="-k replay", make bench ARGS="--help"
 ARGS ?=
 PARALLEL := --numprocesses auto --dist worksteal
+# SQLite waits for the disk at every commit, so tests store in memory where a gigabyte is free
+MEMORY := $(shell test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4}')" -gt 1000000 2>/dev/null && echo /dev/shm)
 
 BIN := $(VENV)/bin
 TESTS_ENV := $(VENV)/.installed-dev
@@ -28,6 +30,8 @@ setup: $(TESTS_ENV) ## Make the virtual environment for development
 
 demo: $(DEMO_ENV) ## Play a recorded agent in a small window: as it is, with LangChain's middleware, with this package
 	$(BIN)/python examples/demo.py $(ARGS)
+
+test test_all integration_tests: export TMPDIR := $(or $(TMPDIR),$(MEMORY),/tmp)
 
 test: $(TESTS_ENV) ## Run the tests but the slow ones, with few examples of each property
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-fast} $(BIN)/python -m pytest tests -m "not slow" $(ARGS)
