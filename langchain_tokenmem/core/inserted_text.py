@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC
-from itertools import groupby
 from typing import Any
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
 from langchain_tokenmem.core.block_types import joined_content
+from langchain_tokenmem.core.facts.sentences import cues, split_sentences
 from langchain_tokenmem.core.messages import (
     as_one_message,
     marked,
@@ -30,6 +30,8 @@ KEPT_FENCE = "kept_notes"
 PINS_FENCE = "pinned_context"
 TODOS_FENCE = "to_do_list"
 LINES_FENCE = "earlier_lines"
+
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 
 LOG_INTRODUCTION = (
     "[Notes on earlier parts of this conversation, oldest first; a later note outweighs an earlier "
@@ -201,18 +203,46 @@ def recalled_ids(state: MemoryState, shown: Collection[str]) -> set[str]:
 
 
 def _text(chosen: Sequence[Hit]) -> str:
-    lines: list[str] = []
     ordered = sorted(chosen, key=lambda hit: (hit.created_at, hit.seq, hit.part))
-    for day, same_day in groupby(ordered, key=_day):
-        lines += [day, *map(_line, same_day)]
+    lines: list[str] = []
+    for place, hit in enumerate(ordered):
+        if not place or _day(hit) != _day(ordered[place - 1]):
+            lines.append(_day(hit))
+        lines.append(_line(hit, is_newer=any(_updates(hit, one) for one in ordered[:place])))
     return fenced("\n".join(lines), RECALL_FENCE, ABOUT)
+
+
+def _updates(hit: Hit, earlier: Hit) -> bool:
+    """Return whether a hit may replace what the same speaker has said earlier.
+
+    At least two terms of the question, half of those of either, are in both. Where two of them are
+    in one sentence, the later one has another number, or a word such as "now".
+    """
+    common = {*hit.terms} & {*earlier.terms}
+    if len(common) < max(2, len(hit.terms) / 2, len(earlier.terms) / 2):
+        return False
+    is_same = (hit.role, hit.name) == (earlier.role, earlier.name) and hit.role in {"human", "ai"}
+    if not is_same or hit.message_id == earlier.message_id:
+        return False
+    later, before = (_sentences_with(common, one.text) for one in (hit, earlier))
+    if not (later and before):
+        return False
+    numbers = {*_NUMBER.findall(before)}
+    has_other = bool(numbers and {*_NUMBER.findall(later)} - numbers)
+    return has_other or cues("update").search(later) is not None
+
+
+def _sentences_with(terms: Collection[str], text: str) -> str:
+    """Return the sentences of a text with at least two of some terms."""
+    found = (one for line in text.splitlines() for one in split_sentences(line))
+    return "\n".join(one for one in found if sum(term in one.lower() for term in terms) > 1)
 
 
 def _day(hit: Hit) -> str:
     return f"{hit.created_at.astimezone(UTC):%Y-%m-%d} (UTC)"
 
 
-def _line(hit: Hit) -> str:
+def _line(hit: Hit, *, is_newer: bool = False) -> str:
     time = hit.created_at.astimezone(UTC).strftime("%H:%M")
     speaker = speaker_of(hit.role, hit.name)
     part = (
@@ -220,4 +250,5 @@ def _line(hit: Hit) -> str:
         if hit.parts > 1
         else ""
     )
-    return as_one_message(f"{time} {speaker}{part}: {hit.text}")
+    newer = " (newer)" if is_newer else ""
+    return as_one_message(f"{time} {speaker}{part}{newer}: {hit.text}")

@@ -160,6 +160,8 @@ class Hit:
         cosine: Cosine similarity of the query's vector and its own; None without embeddings.
         terms: Terms of the query in its own text, in the query's order.
         is_of_time: Whether it was found by its time: the query asks what was said then.
+        is_over_floor: Whether it has enough in common with the query to be found alone; if not, it
+            is shown because another hit has.
     """
 
     message_id: str
@@ -178,6 +180,7 @@ class Hit:
     cosine: float | None = None
     terms: tuple[str, ...] = ()
     is_of_time: bool = False
+    is_over_floor: bool = False
 
     @property
     def why(self) -> str:
@@ -186,7 +189,7 @@ class Hit:
         Example:
             >>> about = {"role": "human", "name": None, "created_at": datetime.min, "seq": 1}
             >>> Hit("m1", "s1", "text", 0.9, **about, lexical=0.6, terms=("licenc",)).why
-            'has "licenc", 60 % of the question'
+            'has "licenc", 60 % of the question; below the floor'
         """
         if self.is_of_time:
             return "said at the time that the question names"
@@ -196,7 +199,10 @@ class Hit:
         if not own and self.lexical:
             found = f"its neighbours have {share} of the question"
         near = "" if self.cosine is None else f"meaning {self.cosine:.2f}"
-        return "; ".join(filter(None, (found, near)))
+        if not (found or near):
+            return ""
+        floor = "above the floor" if self.is_over_floor else "below the floor"
+        return "; ".join(filter(None, (found, near, floor)))
 
     @classmethod
     def of(cls, source: IndexSource, score: float, **more: Any) -> Self:

@@ -76,12 +76,14 @@ class Ranking:
         scores: 0 to 1, before boosts.
         shares: Share of the question's weight (IDF) that each matches.
         cosines: Cosine by unit, if known.
+        over_floor: The units that are good enough themselves to open the gate.
     """
 
     units: Units
     scores: Weights
     shares: Weights
     cosines: Mapping[int, float]
+    over_floor: frozenset[int] = frozenset()
 
 
 def fused(
@@ -121,10 +123,16 @@ def fused(
         where = np.searchsorted(units, np.array(list(cosines), dtype=np.int64))
         similarity[where] = list(cosines.values())
         values[where] += dense_weight * _normalised(similarity[where], from_zero=False)
-    keep = _over(floor, words, shares, similarity)
+    is_near = similarity >= (_FAR if floor.cosine is None else floor.cosine)
+    is_near &= similarity > _FAR
+    matching = words.units[_matching(floor, words)]
+    over_floor = frozenset([*matching.tolist(), *units[is_near].tolist()])
+    if not over_floor:
+        return Ranking(units[:0], values[:0], shares[:0], cosines)
+    keep = _kept(floor, shares, similarity)
     units, values, shares = units[keep], values[keep], shares[keep]
     order = np.lexsort((-units, -values))
-    return Ranking(units[order], values[order], shares[order], cosines)
+    return Ranking(units[order], values[order], shares[order], cosines, over_floor)
 
 
 def _normalised(values: Weights, *, from_zero: bool) -> Weights:
@@ -140,17 +148,19 @@ def _grown(size: Weights | int, half_way: int) -> Weights:
     return np.asarray(size / (size + half_way))
 
 
-def _over(floor: Floor, words: Scores, shares: Weights, similarity: Weights) -> NDArray[np.bool_]:
+def _matching(floor: Floor, words: Scores) -> NDArray[np.bool_]:
+    """Return which units open the gate by their words."""
     further = words.counts - 1 - np.minimum(words.lengths / _MANY, 1)
     least = floor.share * _grown(words.lengths, _MANY)
     passes = (further > 0) & (further * words.known * words.shares >= least)
     size = np.minimum(_grown(words.lengths, _MANY_ALONE), _grown(words.scope, _MANY_UNITS))
     alone = floor.strong_share * np.maximum(_ALONE_AT_LEAST, size)
     passes |= (words.counts > 0) & (words.known * words.strongest >= alone)
-    passes |= (words.counts > 1) & (words.shares >= floor.strong_share)
-    is_near = similarity >= (_FAR if floor.cosine is None else floor.cosine)
-    if not passes.any() and not (is_near & (similarity > _FAR)).any():
-        return np.zeros(len(similarity), dtype=np.bool_)
+    return np.asarray(passes | ((words.counts > 1) & (words.shares >= floor.strong_share)))
+
+
+def _kept(floor: Floor, shares: Weights, similarity: Weights) -> NDArray[np.bool_]:
+    """Return which units the ranking keeps once the gate is open."""
     nearest = _FAR if floor.cosine is None else floor.each_cosine
     by_words = (shares >= floor.each_share) & (shares > 0)
     return np.asarray(by_words | ((similarity > _FAR) & (similarity >= nearest)))

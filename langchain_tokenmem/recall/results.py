@@ -89,6 +89,7 @@ class RankedUnit:
     score: float
     share: float
     cosine: float | None
+    is_over_floor: bool
 
 
 def best_parts(ranking: Ranking) -> Iterator[RankedUnit]:
@@ -99,7 +100,8 @@ def best_parts(ranking: Ranking) -> Iterator[RankedUnit]:
         if unit >> PART_BITS not in seen:
             seen.add(unit >> PART_BITS)
             score, share = float(ranking.scores[at]), float(ranking.shares[at])
-            yield RankedUnit(unit, score, share, ranking.cosines.get(unit))
+            is_over = unit in ranking.over_floor
+            yield RankedUnit(unit, score, share, ranking.cosines.get(unit), is_over)
 
 
 class ResultSelection:
@@ -217,7 +219,8 @@ class ResultSelection:
                 shares[unit] = float(ranking.shares[at])
         best = sorted(scores, key=lambda unit: (-scores[unit], -unit))
         values, own = ([found[unit] for unit in best] for found in (scores, shares))
-        return Ranking(np.array(best, dtype=np.int64), np.array(values), np.array(own), {})
+        units, over = np.array(best, dtype=np.int64), ranking.over_floor
+        return Ranking(units, np.array(values), np.array(own), {}, over)
 
     def _of_time(self, span: NamedSpan) -> dict[int, float]:
         """Return scores of messages from some days: 1 for the best of each period, then 1/2 ...
@@ -320,6 +323,7 @@ class ResultSelection:
             cosine=ranked.cosine,
             terms=self._words.terms_of(ranked.unit),
             is_of_time=not ranked.share and ranked.cosine is None,
+            is_over_floor=ranked.is_over_floor,
         )
 
     def _matches(self, sentence: str) -> bool:

@@ -54,4 +54,4 @@ def test_a_retriever_takes_a_time_and_all_sessions_of_a_user(store):
     )
     assert {found.page_content for found in retriever.invoke("lamp")} == {"lamp 2", "lamp 3"}
     (found,) = retriever.invoke("lamp", before="2026-03-03")
-    assert found.metadata["why"] == 'has "lamp", 100 % of the question'
+    assert found.metadata["why"] == 'has "lamp", 100 % of the question; above the floor'

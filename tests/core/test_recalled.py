@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +36,27 @@ def test_days_speakers_and_parts_are_told_and_time_orders():
         "00:03 Ada: the last",
     ]
     assert block["ids"] == ["m5", "m0", "m3"]
+
+
+ASKED = ("launch", "budget")
+
+
+@pytest.mark.parametrize(
+    ("later", "is_newer"),
+    [
+        (hit(2, "The launch budget is 52,000 euros.", terms=ASKED), True),
+        (hit(2, "The launch budget now includes travel.", terms=ASKED), True),
+        (hit(2, "Is a launch budget of 40,000 euros too much?", terms=ASKED), False),
+        (hit(2, "The budget has 3 pages.", terms=("budget",)), False),
+        (hit(2, "The launch budget is 52,000 euros.", "ai", terms=ASKED), False),
+        (hit(2, "The launch budget is 52,000 euros.", name="Ada", terms=ASKED), False),
+    ],
+)
+def test_what_updates_an_earlier_statement_of_its_speaker_is_marked(later, is_newer):
+    first = hit(0, "The launch budget is 40,000 euros.", terms=ASKED)
+    *_, early, day, late, _ = block_of([later, first], 10_000, len)["text"].splitlines()
+    assert early == "23:58 user: The launch budget is 40,000 euros."
+    assert (" (newer): " in late) == is_newer
 
 
 @given(st.lists(st.integers(1, 400), max_size=20), st.integers(0, 2_000))

@@ -520,8 +520,9 @@ def test_a_hit_says_why_it_was_found(store):
     with Recall(store) as by_words:
         question, answer = by_words.search("cost of the licence", session_id="s")
     assert question.terms == ("cost", "licenc")
-    assert question.why == 'has "cost", "licenc", 100 % of the question'
+    assert question.why == 'has "cost", "licenc", 100 % of the question; above the floor'
     assert answer.why.startswith("its neighbours have ")
+    assert answer.why.endswith("; below the floor")
     with Recall(store, embeddings=HashingEmbeddings(64)) as by_meaning:
         by_meaning.index()
         first = by_meaning.search("cost of the licence", session_id="s")[0]
