@@ -54,7 +54,7 @@ ASKED = ("launch", "budget")
 )
 def test_what_updates_an_earlier_statement_of_its_speaker_is_marked(later, is_newer):
     first = hit(0, "The launch budget is 40,000 euros.", terms=ASKED)
-    *_, early, day, late, _ = block_of([later, first], 10_000, len)["text"].splitlines()
+    *_, early, _day, late, _ = block_of([later, first], 10_000, len)["text"].splitlines()
     assert early == "23:58 user: The launch budget is 40,000 euros."
     assert (" (newer): " in late) == is_newer
 
