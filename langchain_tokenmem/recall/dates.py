@@ -77,10 +77,13 @@ class NamedSpan:
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _COUNTS = {"a": 1, **{word: count for count, word in enumerate(_NUMBERS, 1)}}
+_NEAR = {"today": 0, "yesterday": 1, "day before yesterday": 2}
 _DISTANCES = re.compile(
-    r"\b(?:(?P<day>today|yesterday)|(?P<word>this|last|past) (?P<unit>week|month|year)"
+    rf"\b(?:(?:the )?(?P<day>{'|'.join(_NEAR)})"
+    r"|(?P<word>this|last|past) (?P<unit>week|month|year)"
     rf"|last (?P<weekday>{'|'.join(_WEEKDAYS)})"
-    rf"|(?P<count>\d{{1,3}}|{'|'.join(_COUNTS)}) (?P<units>day|week|month|year)s? ago)\b",
+    rf"|(?:(?P<until_now>last|past) )?(?P<count>\d{{1,3}}|{'|'.join(_COUNTS)})"
+    r" (?P<units>day|week|month|year)s?(?(until_now)| ago))\b",
     re.IGNORECASE | re.ASCII,
 )
 _DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
@@ -174,7 +177,7 @@ def _spans(question: str, today: date) -> Iterator[NamedSpan]:
     """Yield the days named relative to today; for counted units, half a unit more and less."""
     for match in _DISTANCES.finditer(question):
         if named := match["day"]:
-            day = today - timedelta(named.lower() == "yesterday")
+            day = today - timedelta(_NEAR[named.lower()])
             yield NamedSpan(day, day)
         elif weekday := match["weekday"]:
             day = today - timedelta((today.weekday() - _WEEKDAYS.index(weekday.lower())) % 7 or 7)
@@ -183,7 +186,8 @@ def _spans(question: str, today: date) -> Iterator[NamedSpan]:
             count = _COUNTS.get(counted.lower()) or int(counted)
             days = _DAYS[match["units"].lower()]
             middle, half = today - timedelta(count * days), timedelta(days // 2)
-            yield NamedSpan(middle - half, middle + half)
+            is_ago = match["until_now"] is None
+            yield NamedSpan(middle - half, middle + half) if is_ago else NamedSpan(middle, today)
         else:
             unit, is_this = match["unit"].lower(), match["word"].lower() == "this"
             first = _first_of(unit, today)
