@@ -123,7 +123,7 @@ def import_sessions(
         str,
         typer.Argument(
             metavar="FROM",
-            help="File of messages (OpenAI chat format, LangChain JSON, `tokenmem export`; JSON or "
+            help="File of messages (of OpenAI, Anthropic, LangChain or `tokenmem export`; JSON or "
             "JSON Lines; also .gz), or a database: SQLite file, sqlite:/// or postgresql:// URL.",
         ),
     ],
