@@ -27,6 +27,7 @@ _FORMS = tuple(
     for form in (
         rf"\b{_YEAR}-(?P<number>\d{{2}})-(?P<day>\d{{2}})\b",
         rf"\b{_YEAR}-(?P<number>\d{{2}})\b(?!-)",
+        rf"\b(?P<day>\d{{1,2}})\.(?P<number>\d{{1,2}})\.{_YEAR}\b",
         rf"\b{_DAY}\s+(?:of\s+)?(?P<month>{_MONTH})\b\.?(?:,?\s+{_YEAR}\b)?",
         rf"\b(?P<month>{_MONTH})\b\.?\s+{_DAY}(?!\d)\b(?:,?\s+{_YEAR}\b)?",
         rf"\b(?P<month>{_MONTH})\b\.?,?\s+(?:of\s+)?{_YEAR}\b",
@@ -86,6 +87,7 @@ _DISTANCES = re.compile(
     r" (?P<units>day|week|month|year)s?(?(until_now)| ago))\b",
     re.IGNORECASE | re.ASCII,
 )
+_ON_WEEKDAY = re.compile(rf"\bon (?P<weekday>{'|'.join(_WEEKDAYS)})\b", re.IGNORECASE | re.ASCII)
 _DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
@@ -131,7 +133,9 @@ def span_in(question: str, now: datetime) -> NamedSpan | None:
         >>> span_in("What did we do in May?", datetime(2026, 3, 1))
         NamedSpan(first=datetime.date(2025, 5, 1), last=datetime.date(2025, 5, 31))
     """
-    found = dates_in(question, now)
+    # Elsewhere, "on Monday" may be the next one.
+    on_days = (_last_weekday(match, now.date()) for match in _ON_WEEKDAY.finditer(question))
+    found = [*dates_in(question, now), *on_days]
     if len(found) != 1:
         return None
     one = found[0]
@@ -152,7 +156,7 @@ def span_in(question: str, now: datetime) -> NamedSpan | None:
 
 def without_times(question: str) -> str:
     """Return a question without the dates and times that it names."""
-    for form in (*_FORMS, _DISTANCES):
+    for form in (*_FORMS, _DISTANCES, _ON_WEEKDAY):
         question = form.sub(" ", question)
     return question
 
@@ -179,9 +183,8 @@ def _spans(question: str, today: date) -> Iterator[NamedSpan]:
         if named := match["day"]:
             day = today - timedelta(_NEAR[named.lower()])
             yield NamedSpan(day, day)
-        elif weekday := match["weekday"]:
-            day = today - timedelta((today.weekday() - _WEEKDAYS.index(weekday.lower())) % 7 or 7)
-            yield NamedSpan(day, day)
+        elif match["weekday"]:
+            yield _last_weekday(match, today)
         elif counted := match["count"]:
             count = _COUNTS.get(counted.lower()) or int(counted)
             days = _DAYS[match["units"].lower()]
@@ -193,6 +196,12 @@ def _spans(question: str, today: date) -> Iterator[NamedSpan]:
             first = _first_of(unit, today)
             last = first - timedelta(1)
             yield NamedSpan(first, today) if is_this else NamedSpan(_first_of(unit, last), last)
+
+
+def _last_weekday(match: re.Match[str], today: date) -> NamedSpan:
+    """Return the last day before today of a named weekday."""
+    day = today - timedelta((today.weekday() - _WEEKDAYS.index(match["weekday"].lower())) % 7 or 7)
+    return NamedSpan(day, day)
 
 
 def _first_of(unit: str, day: date) -> date:
