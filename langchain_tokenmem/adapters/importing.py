@@ -307,7 +307,7 @@ def message_of(value: Any, where: str) -> BaseMessage:
         if not isinstance(value, dict):
             raise ConfigurationError(f"a {type(value).__name__} instead of an object")
         if not {"lc", "type", "role"} & value.keys():
-            raise ConfigurationError(f"its keys are {', '.join(value)}")
+            raise ConfigurationError(f"its keys are {', '.join(map(repr, value))}")
         if "lc" in value:
             made = _reviver()(value)
         elif "data" in value and "type" in value:

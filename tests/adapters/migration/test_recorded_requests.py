@@ -145,7 +145,7 @@ def test_a_chat_of_chatgpt_is_read_along_its_newest_branch(tmp_path):
 @pytest.mark.parametrize(
     ("value", "error"),
     [
-        ({"title": "x", "text": "y"}, "its keys are title, text.*docs/importing.md"),
+        ({"title": "x", "te\x1b": "y"}, r"its keys are 'title', 'te\\x1b'\).*docs/importing.md"),
         ({"mapping": {"a": {"message": 7}}, "current_node": "a"}, "cannot be read"),
         ({"inputs": {"messages": [[]]}}, "cannot be read"),
         ([{"type": "message", "role": "assistant", "content": 7}, LAST], "cannot be read"),
