@@ -1,7 +1,8 @@
 """Histories to import: files of messages, SQL tables of chat histories, and the owners of sessions.
 
-Files are in OpenAI's chat format, LangChain's JSON, or exports of this package, as JSON or JSON
-Lines. Lines are read one by one; a file that is one JSON value is read whole.
+Files are in OpenAI's chat format, LangChain's JSON, one of `recorded_requests`, or exports of this
+package, as JSON or JSON Lines. Lines are read one by one; a file that is one JSON value is read
+whole.
 """
 
 from __future__ import annotations
@@ -22,17 +23,27 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.load.load import Reviver
 from langchain_core.messages import (
     AIMessage,
+    AIMessageChunk,
     BaseMessage,
     ChatMessage,
     FunctionMessage,
     HumanMessage,
+    HumanMessageChunk,
     InvalidToolCall,
     SystemMessage,
+    SystemMessageChunk,
     ToolMessage,
+    ToolMessageChunk,
     messages_from_dict,
 )
 from langchain_core.messages.tool import ToolCall, invalid_tool_call, tool_call
 
+from langchain_tokenmem.adapters.recorded_requests import (
+    conversation_of,
+    is_item,
+    is_of_model,
+    message_of_items,
+)
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError
 from langchain_tokenmem.storage.import_sources import SourceMessage, sessions_in, tables_in
@@ -52,7 +63,10 @@ _TOO_LONG = (
 )
 _GZIP_MAGIC = b"\x1f\x8b"
 _NO_OBJECT = "The recorded arguments are not a JSON object."
-_TYPES = (AIMessage, ChatMessage, FunctionMessage, HumanMessage, SystemMessage, ToolMessage)
+_TYPES: tuple[type[BaseMessage], ...] = (
+    *(AIMessage, ChatMessage, FunctionMessage, HumanMessage, SystemMessage, ToolMessage),
+    *(AIMessageChunk, HumanMessageChunk, SystemMessageChunk, ToolMessageChunk),
+)
 
 
 @dataclass(frozen=True)
@@ -196,11 +210,23 @@ def _joined(path: Path, lines: Iterable[tuple[str, str]]) -> str:
 def _split(one: _Value) -> Iterator[_Value]:
     """Yield each conversation of a list of several, and every other value itself."""
     values = one.value if isinstance(one.value, list) else []
-    inside = [_Value(f"{one.where}, session {n}", value) for n, value in enumerate(values, 1)]
+    inside = [
+        _converted(conversation_of, value, f"{one.where}, session {n}")
+        for n, value in enumerate(values, 1)
+    ]
     if inside and all(each.is_conversation for each in inside):
         yield from inside
     else:
-        yield one
+        yield one if one.is_head else _converted(conversation_of, one.value, one.where)
+
+
+def _converted(convert: Callable[[Any], Any], value: Any, where: str) -> _Value:
+    """Return what a function makes of a value; its form is checked by nothing before."""
+    try:
+        return _Value(where, convert(value))
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        text = f"It cannot be read ({type(error).__name__}: {error})"
+        raise HistoryImportError(f"{text[:400]}.", where) from error
 
 
 def _parsed(text: str, where: str) -> Any:
@@ -251,8 +277,20 @@ def _session(first: _Value, rest: Iterator[_Value]) -> FileSession:
 
 
 def _messages(values: Iterable[_Value]) -> Iterator[SourceMessage]:
-    for position, one in enumerate(values):
+    for position, one in enumerate(_joined_items(values)):
         yield SourceMessage(message_of(one.value, one.where), str(position), one.where)
+
+
+def _joined_items(values: Iterable[_Value]) -> Iterator[_Value]:
+    """Yield messages; the items of one answer of OpenAI's Responses API are one message."""
+    for is_answer, group in groupby(values, lambda one: is_of_model(one.value)):
+        if is_answer:
+            items = [*group]
+            yield _converted(message_of_items, [one.value for one in items], items[0].where)
+            continue
+        for one in group:
+            item = is_item(one.value)
+            yield _converted(message_of_items, [one.value], one.where) if item else one
 
 
 def message_of(value: Any, where: str) -> BaseMessage:
@@ -267,19 +305,30 @@ def message_of(value: Any, where: str) -> BaseMessage:
     """
     try:
         if not isinstance(value, dict):
-            raise ConfigurationError("It is not a message.")
+            raise ConfigurationError(f"a {type(value).__name__} instead of an object")
+        if not {"lc", "type", "role"} & value.keys():
+            raise ConfigurationError(f"its keys are {', '.join(map(repr, value))}")
         if "lc" in value:
             made = _reviver()(value)
         elif "data" in value and "type" in value:
             (made,) = messages_from_dict([value])
+        elif (dumped := _dumped_class(value)) is not None:
+            made = dumped.model_validate(value)
         else:
             made = _from_openai(value)
     except (ValueError, TypeError, KeyError, AttributeError, NotImplementedError) as error:
-        text = f"It is not a message ({type(error).__name__}: {error})"
-        raise HistoryImportError(f"{text[:400]}.", where) from error
+        text = f"It is not a message ({type(error).__name__}: {error}"[:400]
+        raise HistoryImportError(f"{text}). docs/importing.md lists the forms.", where) from error
     if not isinstance(made, BaseMessage):
         raise HistoryImportError(f"It is not a message, but {type(made).__name__}.", where)
     return made
+
+
+def _dumped_class(value: dict[str, Any]) -> type[BaseMessage] | None:
+    """Return the class of which a value is the `model_dump`; None if it has other fields."""
+    classes = (one for one in _TYPES if one.model_fields["type"].default == value.get("type"))
+    found = next(classes, None) if value.get("content") is not None else None
+    return found if found and value.keys() <= found.model_fields.keys() else None
 
 
 def _from_openai(value: dict[str, Any]) -> BaseMessage:

@@ -66,26 +66,27 @@ def load_conversations(source: Path | str) -> list[RecordedConversation]:
         >>> load_conversations(Path("examples/recorded_agent.jsonl"))[0].name  # doctest: +SKIP
         'recorded-agent'
     """
-    is_file = not is_database(str(source))
-    sessions = [*sessions_in_file(Path(source))] if is_file else []
-    if not is_file or any(session.lines is not None for session in sessions):
-        # It needs the extra `cli`, which the demo does not have.
-        from langchain_tokenmem.cli.stored_sessions import opened, shown_name  # noqa: PLC0415
-
-        with opened(str(source)) as found:
-            return [
-                RecordedConversation(shown_name(name), numbered(row.message for row in rows))
-                for name in found.store.sessions()
-                if (rows := found.rows(name))
-            ]
     recorded = []
-    for number, session in enumerate(sessions, 1):
-        name = session.name or f"conversation {number}"
-        messages = numbered(one.message for one in session.messages)
-        if not messages:
-            raise ConfigurationError(f"{source}: {name} has no messages.")
-        recorded.append(RecordedConversation(name, messages, session.tools))
-    return recorded
+    if not is_database(str(source)):
+        for number, session in enumerate(sessions_in_file(Path(source)), 1):
+            if session.lines is not None:  # an export
+                break
+            name = session.name or f"conversation {number}"
+            messages = numbered(one.message for one in session.messages)
+            if not messages:
+                raise ConfigurationError(f"{source}: {name} has no messages.")
+            recorded.append(RecordedConversation(name, messages, session.tools))
+        else:
+            return recorded
+    # It needs the extra `cli`, which the demo does not have.
+    from langchain_tokenmem.cli.stored_sessions import opened, shown_name  # noqa: PLC0415
+
+    with opened(str(source)) as found:
+        return [
+            RecordedConversation(shown_name(name), numbered(row.message for row in rows))
+            for name in found.store.sessions()
+            if (rows := found.rows(name))
+        ]
 
 
 def numbered(messages: Iterable[BaseMessage]) -> tuple[BaseMessage, ...]:

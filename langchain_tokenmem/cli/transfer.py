@@ -123,7 +123,7 @@ def import_sessions(
         str,
         typer.Argument(
             metavar="FROM",
-            help="File of messages (OpenAI chat format, LangChain JSON, `tokenmem export`; JSON or "
+            help="File of messages (of OpenAI, Anthropic, LangChain or `tokenmem export`; JSON or "
             "JSON Lines; also .gz), or a database: SQLite file, sqlite:/// or postgresql:// URL.",
         ),
     ],
@@ -197,14 +197,15 @@ def import_sessions(
 def _print_imported(reports: Sequence[ImportReport]) -> None:
     console = Console()
     for one in reports:
-        text = f"{one.session_id}: {many(one.added, 'message')} imported, {one.known:,} were there."
+        name, added = printable(one.session_id), many(one.added, "message")
+        text = f"{name}: {added} imported, {one.known:,} were there."
         if one.renamed:
             text += f" {one.renamed:,} under a new id, theirs was taken."
         if one.has_summary:
             text += " Summary and state came along."
         console.print(text, markup=False, highlight=False)
-    added = sum(one.added for one in reports)
-    console.print(f"{many(len(reports), 'session')}: {many(added, 'message')}.")
+    total = sum(one.added for one in reports)
+    console.print(f"{many(len(reports), 'session')}: {many(total, 'message')}.")
 
 
 def migrate(

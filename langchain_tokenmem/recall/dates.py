@@ -27,6 +27,7 @@ _FORMS = tuple(
     for form in (
         rf"\b{_YEAR}-(?P<number>\d{{2}})-(?P<day>\d{{2}})\b",
         rf"\b{_YEAR}-(?P<number>\d{{2}})\b(?!-)",
+        rf"\b(?P<day>\d{{1,2}})\.(?P<number>\d{{1,2}})\.{_YEAR}\b",
         rf"\b{_DAY}\s+(?:of\s+)?(?P<month>{_MONTH})\b\.?(?:,?\s+{_YEAR}\b)?",
         rf"\b(?P<month>{_MONTH})\b\.?\s+{_DAY}(?!\d)\b(?:,?\s+{_YEAR}\b)?",
         rf"\b(?P<month>{_MONTH})\b\.?,?\s+(?:of\s+)?{_YEAR}\b",
@@ -77,12 +78,16 @@ class NamedSpan:
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _COUNTS = {"a": 1, **{word: count for count, word in enumerate(_NUMBERS, 1)}}
+_NEAR = {"today": 0, "yesterday": 1, "day before yesterday": 2}
 _DISTANCES = re.compile(
-    r"\b(?:(?P<day>today|yesterday)|(?P<word>this|last|past) (?P<unit>week|month|year)"
+    rf"\b(?:(?:the )?(?P<day>{'|'.join(_NEAR)})"
+    r"|(?P<word>this|last|past) (?P<unit>week|month|year)"
     rf"|last (?P<weekday>{'|'.join(_WEEKDAYS)})"
-    rf"|(?P<count>\d{{1,3}}|{'|'.join(_COUNTS)}) (?P<units>day|week|month|year)s? ago)\b",
+    rf"|(?:(?P<until_now>last|past) )?(?P<count>\d{{1,3}}|{'|'.join(_COUNTS)})"
+    r" (?P<units>day|week|month|year)s?(?(until_now)| ago))\b",
     re.IGNORECASE | re.ASCII,
 )
+_ON_WEEKDAY = re.compile(rf"\bon (?P<weekday>{'|'.join(_WEEKDAYS)})\b", re.IGNORECASE | re.ASCII)
 _DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
@@ -128,7 +133,9 @@ def span_in(question: str, now: datetime) -> NamedSpan | None:
         >>> span_in("What did we do in May?", datetime(2026, 3, 1))
         NamedSpan(first=datetime.date(2025, 5, 1), last=datetime.date(2025, 5, 31))
     """
-    found = dates_in(question, now)
+    # Elsewhere, "on Monday" may be the next one.
+    on_days = (_last_weekday(match, now.date()) for match in _ON_WEEKDAY.finditer(question))
+    found = [*dates_in(question, now), *on_days]
     if len(found) != 1:
         return None
     one = found[0]
@@ -149,7 +156,7 @@ def span_in(question: str, now: datetime) -> NamedSpan | None:
 
 def without_times(question: str) -> str:
     """Return a question without the dates and times that it names."""
-    for form in (*_FORMS, _DISTANCES):
+    for form in (*_FORMS, _DISTANCES, _ON_WEEKDAY):
         question = form.sub(" ", question)
     return question
 
@@ -174,21 +181,27 @@ def _spans(question: str, today: date) -> Iterator[NamedSpan]:
     """Yield the days named relative to today; for counted units, half a unit more and less."""
     for match in _DISTANCES.finditer(question):
         if named := match["day"]:
-            day = today - timedelta(named.lower() == "yesterday")
+            day = today - timedelta(_NEAR[named.lower()])
             yield NamedSpan(day, day)
-        elif weekday := match["weekday"]:
-            day = today - timedelta((today.weekday() - _WEEKDAYS.index(weekday.lower())) % 7 or 7)
-            yield NamedSpan(day, day)
+        elif match["weekday"]:
+            yield _last_weekday(match, today)
         elif counted := match["count"]:
             count = _COUNTS.get(counted.lower()) or int(counted)
             days = _DAYS[match["units"].lower()]
             middle, half = today - timedelta(count * days), timedelta(days // 2)
-            yield NamedSpan(middle - half, middle + half)
+            is_ago = match["until_now"] is None
+            yield NamedSpan(middle - half, middle + half) if is_ago else NamedSpan(middle, today)
         else:
             unit, is_this = match["unit"].lower(), match["word"].lower() == "this"
             first = _first_of(unit, today)
             last = first - timedelta(1)
             yield NamedSpan(first, today) if is_this else NamedSpan(_first_of(unit, last), last)
+
+
+def _last_weekday(match: re.Match[str], today: date) -> NamedSpan:
+    """Return the last day before today of a named weekday."""
+    day = today - timedelta((today.weekday() - _WEEKDAYS.index(match["weekday"].lower())) % 7 or 7)
+    return NamedSpan(day, day)
 
 
 def _first_of(unit: str, day: date) -> date:

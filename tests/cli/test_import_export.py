@@ -38,6 +38,13 @@ def full(tmp_path):
     return path
 
 
+def test_the_name_of_an_imported_session_is_printed_without_what_turns_the_line(target, tmp_path):
+    file = tmp_path / "chat.json"
+    said = {"role": "user", "content": "Hi."}
+    file.write_text(json.dumps({"id": "a\u202eb", "messages": [said]}))
+    assert "a?b: 1 message imported" in run("import", file, target)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["jsonl", "json"])
 def test_what_is_exported_is_imported_again(full, target, tmp_path, form):

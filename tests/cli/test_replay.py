@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    messages_to_dict,
+)
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.cli.measures import ReferenceCounter
@@ -165,6 +171,12 @@ def test_a_recording_has_a_name_ids_by_place_and_its_tools(tmp_path):
     assert [type(message) for message in second.messages] == [SystemMessage, HumanMessage]
     assert [message.id for message in second.messages] == ["m0", "m1"]
     assert (first.tools, second.tools) == ((), (TOOL,))
+
+
+def test_messages_on_lines_of_their_own_are_all_played(tmp_path):
+    lines = map(json.dumps, messages_to_dict(SAID))
+    (found,) = load(tmp_path, "\n".join(lines))
+    assert [message.content for message in found.messages] == [one.content for one in SAID]
 
 
 @pytest.mark.parametrize(

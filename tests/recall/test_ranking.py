@@ -297,6 +297,9 @@ def test_a_missing_vector_never_puts_better_words_behind_worse_ones_without_vect
         ("Whom did she meet last year?", "2025-01-01", "2026-01-01"),
         ("Who called two weeks ago?", "2026-04-02", "2026-04-10"),
         ("Who called last Wednesday?", "2026-04-08", "2026-04-15"),
+        ("Who called the day before yesterday?", "2026-04-13", "2026-04-14"),
+        ("What happened in the last 10 days?", "2026-04-05", "2026-04-04"),
+        ("What happened over the past two months?", "2026-04-15", "2026-02-13"),
     ],
 )
 def test_a_time_that_is_named_by_its_distance(question, fits, fits_not):
@@ -314,6 +317,9 @@ def test_a_time_that_is_named_by_its_distance(question, fits, fits_not):
         ("What happened on 14 April?", date(2026, 4, 13), date(2026, 4, 15)),
         ("What happened in 2024?", date(2024, 1, 1), date(2024, 12, 31)),
         ("And last week?", date(2026, 4, 6), date(2026, 4, 12)),
+        ("What happened on Monday?", date(2026, 4, 13), date(2026, 4, 13)),
+        ("What happened on Wednesday?", date(2026, 4, 8), date(2026, 4, 8)),
+        ("Was war am 3.4.2026?", date(2026, 4, 2), date(2026, 4, 4)),
     ],
 )
 def test_the_days_of_a_time(question, first, last):
@@ -335,6 +341,9 @@ def test_no_time_or_several_are_no_span(question):
         ("Do you remember what I told you yesterday?", True),
         ("Please summarize what we did in May 2024.", True),
         ("what was last month about", True),
+        ("What did we do in the last 10 days?", True),
+        ("What did we talk about on Friday?", True),
+        ("What do we do on Friday?", False),
         ("What did we do before 2025?", False),
         ("What did we talk about until May 2024?", False),
         ("Thanks, that is it for today", False),
