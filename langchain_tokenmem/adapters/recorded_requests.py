@@ -1,7 +1,7 @@
-"""Conversations in what other programs write, as the messages that `importing` reads.
+"""Recorded requests as the messages that `importing` reads.
 
-OpenAI's Responses API, Batch API and ChatGPT, Anthropic's Messages API, states of LangGraph threads
-and runs of LangSmith.
+They are those of OpenAI's Responses and Batch API and of Anthropic's Messages API, and states of
+LangGraph threads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _INPUTS = {"input_text", "output_text", "input_image", "input_file"}
 
 
 def conversation_of(value: Any) -> Any:
-    """Return a recorded request, run or chat as an object with `messages`; any other value itself.
+    """Return a recorded request or state as an object with `messages`; any other value itself.
 
     Example:
         >>> request = {"system": "Be brief.", "messages": [{"role": "user", "content": "Hi."}]}
@@ -26,7 +26,7 @@ def conversation_of(value: Any) -> Any:
     """
     if not isinstance(value, dict):
         return value
-    forms = (_inside, _of_chatgpt, _of_run, _of_response, _of_anthropic)
+    forms = (_inside, _of_response, _of_anthropic)
     return next(filter(None, (form(value) for form in forms)), value)
 
 
@@ -57,58 +57,6 @@ def _items(given: Any, role: str) -> list[Any]:
     if isinstance(given, list) and not (given and role == "system" and "text" in given[0]):
         return given
     return [{"role": role, "content": given}] if given else []
-
-
-def _of_run(value: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the messages of a LangSmith run; a model's run has lists of lists."""
-    inputs, outputs = value.get("inputs"), value.get("outputs")
-    if not isinstance(inputs, dict) or not isinstance(inputs.get("messages"), list):
-        return None
-    said = inputs["messages"]
-    if said and isinstance(said[0], list) and isinstance(said[0][0], dict):
-        said = said[0]
-    made = outputs if isinstance(outputs, dict) else {}
-    state = made.get("messages")
-    if isinstance(state, list):  # a graph's has what went in, too
-        said = state if len(state) > len(said) else [*said, *state]
-    else:
-        answer = made.get("generations") or made.get("message") or made.get("output")
-        while isinstance(answer, list) and answer:
-            answer = answer[0]
-        if isinstance(answer, dict):
-            said = [*said, answer.get("message", answer)]
-    return {"id": value.get("id"), "messages": said}
-
-
-def _of_chatgpt(value: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a chat of ChatGPT's `conversations.json`, along the branch that its user sees."""
-    if not isinstance(value.get("mapping"), dict):
-        return None
-    nodes, path, key = {**value["mapping"]}, [], value.get("current_node")
-    while isinstance(node := nodes.pop(key, None), dict):
-        path.append(node.get("message") or {})
-        key = node.get("parent")
-    messages = filter(None, map(_shown_in_chatgpt, reversed(path)))
-    return {"id": value.get("conversation_id"), **value, "messages": [*messages]}
-
-
-def _shown_in_chatgpt(message: dict[str, Any]) -> dict[str, Any] | None:
-    author, content = message.get("author") or {}, message.get("content") or {}
-    parts = content.get("parts") or [content.get("text")]
-    text = "\n".join(filter(None, map(_text_of_part, parts)))
-    if not text or (message.get("metadata") or {}).get("is_visually_hidden_from_conversation"):
-        return None
-    role = author.get("role")
-    if role == "tool":  # there are no ids of calls
-        role, text = "assistant", f"[{author.get('name') or 'tool'}]\n{text}"
-    when = {"created_at": message["create_time"]} if message.get("create_time") else {}
-    return {"role": role, "content": text, "id": message.get("id"), **when}
-
-
-def _text_of_part(part: Any) -> str:
-    if isinstance(part, dict):
-        return str(part.get("text") or f"[{part.get('content_type', 'file')}]")
-    return part or ""
 
 
 def is_item(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What other programs record: requests and answers of providers, runs, states and chats."""
+"""What other programs record: requests and answers of providers, and states of threads."""
 
 from __future__ import annotations
 
@@ -52,15 +52,8 @@ SERIALIZED = [dumpd(message) for message in SAID]
         [DUMPED],
         [SERIALIZED],
         [{"values": {"messages": DUMPED}, "next": []}],
-        [{"inputs": {"messages": SERIALIZED[:2]}, "outputs": {"messages": SERIALIZED}}],
-        [
-            {
-                "inputs": {"messages": [SERIALIZED[:-1]]},
-                "outputs": {"generations": [[{"text": "", "message": SERIALIZED[-1]}]]},
-            }
-        ],
     ],
-    ids=["dumped lines", "dumped", "serialized", "thread", "run of a graph", "run of a model"],
+    ids=["dumped lines", "dumped", "serialized", "thread"],
 )
 def test_every_class_of_message_comes_back_as_it_was(tmp_path, values):
     ((_, found),) = read(tmp_path, *values)
@@ -119,35 +112,10 @@ def test_the_system_text_of_a_request_to_anthropic_is_kept(tmp_path):
         assert [message.type for message in shown] == ["system", "human", "ai", "tool"]
 
 
-def test_a_chat_of_chatgpt_is_read_along_its_newest_branch(tmp_path):
-    def node(parent, role, *parts, **more):
-        author = {"role": role, "name": "python" if role == "tool" else None}
-        said = {"author": author, "content": {"parts": [*parts]}, "create_time": 1_714_557_600.5}
-        return {"parent": parent, "message": said | more}
-
-    hidden = {"metadata": {"is_visually_hidden_from_conversation": True}}
-    mapping = {
-        "root": {"parent": None, "message": None},
-        "s": node("root", "system", "Hidden.", **hidden),
-        "q": node("s", "user", {"content_type": "image_asset_pointer"}, "What is it?"),
-        "old": node("q", "assistant", "A dog."),
-        "t": node("q", "tool", "42"),
-        "new": node("t", "assistant", "A cat."),
-    }
-    chat = {"title": "Pet", "conversation_id": "c1", "current_node": "new", "mapping": mapping}
-    ((name, found),) = read(tmp_path, [chat])
-    texts = [(message.type, message.content) for message in found]
-    asked = ("human", "[image_asset_pointer]\nWhat is it?")
-    assert (name, texts) == ("c1", [asked, ("ai", "[python]\n42"), ("ai", "A cat.")])
-    assert found[0].additional_kwargs["created_at"] == 1_714_557_600.5
-
-
 @pytest.mark.parametrize(
     ("value", "error"),
     [
         ({"title": "x", "te\x1b": "y"}, r"its keys are 'title', 'te\\x1b'\).*docs/importing.md"),
-        ({"mapping": {"a": {"message": 7}}, "current_node": "a"}, "cannot be read"),
-        ({"inputs": {"messages": [[]]}}, "cannot be read"),
         ([{"type": "message", "role": "assistant", "content": 7}, LAST], "cannot be read"),
     ],
 )
