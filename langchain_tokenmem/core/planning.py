@@ -20,7 +20,7 @@ from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
 from langchain_tokenmem.core.inserted_text import log_texts
 from langchain_tokenmem.core.messages import marks_of, role_of
-from langchain_tokenmem.core.request_options import TAIL_BATCH, Steps, SummaryPolicy
+from langchain_tokenmem.core.request_options import TAIL_BATCH, Steps, SummaryPolicy, Trigger
 from langchain_tokenmem.core.shortening import apply_cut, old_result_cut, without_arguments
 from langchain_tokenmem.core.size_caps import (
     available_tokens,
@@ -122,8 +122,7 @@ def plan(
     """
     before = request_tokens(context)
     idle = Plan(None, context.cuts, 0, before, before)
-    messages = sum(len(group.source.messages) for group in context.tail)
-    due = _fold_reason(messages, before, budget, policy, force=force, is_cold=is_cold)
+    due = _fold_reason(context, before, budget, policy.trigger, force=force, is_cold=is_cold)
     if due is None and before <= budget.compact_tokens:
         return idle
     recent = _recent_start(context, budget)
@@ -165,23 +164,23 @@ def _pays(before: int, after: int, budget: TokenBudget, *, entry: int = 0) -> bo
 
 
 def _fold_reason(
-    messages: int,
+    context: ContextParts,
     before: int,
     budget: TokenBudget,
-    policy: SummaryPolicy,
+    trigger: Trigger | None,
     *,
     force: bool,
     is_cold: bool,
 ) -> _FoldReason | None:
     """Return the reason for folding groups, or None."""
-    over = messages - (policy.max_tail_messages or messages)
-    trigger = policy.trigger
     if force:
         return _FoldReason("manual", forced=True, to_recent=True)
     if trigger is None:
         return None
     if before > budget.limit:
         return _FoldReason("limit", forced=True)
+    messages = sum(len(group.source.messages) for group in context.tail)
+    over = messages - (context.rules.max_tail_messages or messages)
     if over > 0:
         return _FoldReason("tail", forced=True, messages=over + TAIL_BATCH)
     is_own = bool(trigger.clauses)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
@@ -198,28 +198,16 @@ class SummaryPolicy:
 
     Attributes:
         trigger: When a summary is due; None for never.
-        max_tail_messages: Maximum messages of the tail: more are folded into the summary; None for
-            no limit.
         window: Messages that a manual summary, or one due by a custom trigger, leaves verbatim if
             `target` allows.
     """
 
     trigger: Trigger | None = Trigger()
-    max_tail_messages: int | None = None
     window: int = 0
-
-    def __post_init__(self) -> None:
-        if self.max_tail_messages is not None and self.trigger is None:
-            raise ConfigurationError(
-                "max_tail_messages folds messages into a summary, and trigger=None turns "
-                "summaries off; leave one of them out."
-            )
 
     def with_window(self, window: int, *, summarizes: bool) -> SummaryPolicy:
         """Return the policy with `window` messages verbatim; without summaries if not wanted."""
-        if not summarizes:
-            return SummaryPolicy(trigger=None, window=window)
-        return replace(self, window=window)
+        return SummaryPolicy(trigger=self.trigger if summarizes else None, window=window)
 
 
 class RequestOptions(TypedDict, total=False):

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Unpack
 
 from langchain_core.messages import BaseMessage
@@ -128,12 +127,6 @@ class CalledModel:
             most_output=most if isinstance(most, int) and most > 0 else None,
             model=model,
         )
-
-
-@lru_cache(maxsize=64)
-def _for_counts(budget: TokenBudget, *, exact: bool) -> TokenBudget:
-    """Cache `budget.for_counts`, which checks every number, so that it runs once per budget."""
-    return budget.for_counts(exact=exact)
 
 
 @dataclass(frozen=True)
@@ -271,7 +264,7 @@ class Engine:
     def limit_of(self, options: RequestOptions) -> int:
         """Return the limit of a call, in tokens."""
         budget = self.budget_for(options.get("budget"))
-        return _for_counts(budget, exact=self.counter_of(budget).method == "exact").limit
+        return budget.for_counts(exact=self.counter_of(budget).method == "exact").limit
 
     def prepare(
         self,
@@ -292,7 +285,7 @@ class Engine:
             self._warn_of_window()
         tokens = self.counter_of(budget)
         is_exact = tokens.method == "exact"
-        budget = _for_counts(budget, exact=is_exact)
+        budget = budget.for_counts(exact=is_exact)
         known = with_current_words(messages, state, tokens.text, self.checked(messages))
         on = self.annotations.mode_of(known.get("modes"), options.get("mode"))
         system, tools = options.get("system"), options.get("tools")

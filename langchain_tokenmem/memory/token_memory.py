@@ -146,6 +146,12 @@ class TokenMemory(ErasableMemory, Closeable):
         rules = (
             RequestRules() if request is None else checked(request, RequestRules, "request", line)
         )
+        due = Trigger.of(trigger)
+        if rules.max_tail_messages is not None and due is None:
+            raise ConfigurationError(
+                "max_tail_messages folds messages into a summary, and trigger=None turns "
+                "summaries off; leave one of them out."
+            )
         if not callable(now):
             raise ConfigurationError(
                 f"now is {described(now)}; pass a function: now=lambda: datetime.now(UTC)."
@@ -156,9 +162,7 @@ class TokenMemory(ErasableMemory, Closeable):
             budget=as_budget(budget) or TokenBudget(DEFAULT_CONTEXT_WINDOW),
             follows_model=budget is None,
             summarizer=as_summarizer(summarizer),
-            policy=SummaryPolicy(
-                trigger=Trigger.of(trigger), max_tail_messages=rules.max_tail_messages
-            ),
+            policy=SummaryPolicy(trigger=due),
             callbacks=checked_callbacks(callbacks),
             warn_once=self.warn_once,
             clock=now,
