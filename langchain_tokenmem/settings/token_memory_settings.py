@@ -34,7 +34,6 @@ from langchain_tokenmem.settings.sources import (
     fields_of,
     group_in,
     places_of,
-    settings_in,
     sources_of,
 )
 from langchain_tokenmem.storage.database_url import shown_url
@@ -246,21 +245,6 @@ _HEAD = (
     "# an example is shown. To set one, remove the `# ` before it, and before its group.",
     "",
 )
-
-
-def settings_table() -> str:
-    """Return the table of all settings in Markdown."""
-    rows = [
-        f"| `{one.name}` | {_shown_default(one)} | {one.field.description} |"
-        for one in settings_in(TokenMemorySettings)
-    ]
-    return "\n".join(["| setting | default | meaning |", "|---|---|---|", *rows])
-
-
-def _shown_default(setting: Setting) -> str:
-    if setting.default is None:
-        return "none"
-    return f"`{_text(setting.default)}`"
 
 
 def example_file() -> str:

@@ -9,12 +9,21 @@ import pytest
 
 from langchain_tokenmem import TokenMemorySettings
 from langchain_tokenmem.settings.sources import settings_in
-from langchain_tokenmem.settings.token_memory_settings import example_file, in_force, settings_table
+from langchain_tokenmem.settings.token_memory_settings import _text, example_file, in_force
 from langchain_tokenmem.storage.database_url import shown_url
 from tests.cli.command import ran
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 TABLE = re.compile(r"(<!-- begin of the table.*?-->\n).*?(<!-- end of the table -->)", re.DOTALL)
+
+
+def settings_table():
+    rows = [
+        f"| `{one.name}` | {'none' if one.default is None else f'`{_text(one.default)}`'} "
+        f"| {one.field.description} |"
+        for one in settings_in(TokenMemorySettings)
+    ]
+    return "\n".join(["| setting | default | meaning |", "|---|---|---|", *rows])
 
 
 def with_table(page):
