@@ -123,6 +123,21 @@ async def in_own_thread(call: Callable[Given, T], *args: Given.args, **kwargs: G
     return await asyncio.wrap_future(in_new_thread(partial(call, *args, **kwargs), "tokenmem"))
 
 
+async def at_once(call: Callable[..., T], *args: Any) -> T:
+    """Return the result of a call; a coroutine that never waits."""
+    return call(*args)
+
+
+def completed(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine that awaits nothing but calls made `at_once`."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    raise RuntimeError("The coroutine waits for the event loop.")
+
+
 async def with_calls_on_loop(
     acall: Callable[Given, Coroutine[Any, Any, T]], work: Callable[[Callable[Given, T]], R]
 ) -> R:

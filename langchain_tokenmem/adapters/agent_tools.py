@@ -153,7 +153,7 @@ def read_message_tool(
         checked(archive, TranscriptStore, "archive", "read_message_tool(archive=store)")
 
     def read_message(  # noqa: D417  # the model does not know what is injected
-        id: Annotated[str, BeforeValidator(str)],  # noqa: A002
+        id: Annotated[str, BeforeValidator(str)],
         state: Annotated[Any, InjectedState],
         offset: int = 0,
         limit: int = 4_000,

@@ -123,7 +123,7 @@ class _MemoryTools:
         self,
         action: Action,
         key: str | None = None,
-        id: str | None = None,  # noqa: A002
+        id: str | None = None,
         content: str | None = None,
         query: str | None = None,
         level: NoteLevel | None = None,

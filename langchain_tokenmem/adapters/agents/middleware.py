@@ -37,8 +37,6 @@ from langchain_tokenmem.adapters.agents.model_call import (
     KEPT_BY_PROVIDER,
     STATE_ADDED_LATER,
     ModelCall,
-    at_once,
-    completed,
     conversation_in,
     is_summarized_by_another,
     tokens_of_later_text,
@@ -57,7 +55,7 @@ from langchain_tokenmem.adapters.stream_events import (
     write_reply,
     write_view,
 )
-from langchain_tokenmem.background import in_own_thread
+from langchain_tokenmem.background import at_once, completed, in_own_thread
 from langchain_tokenmem.core.argument_checks import checked, checked_output_limit
 from langchain_tokenmem.core.chat_models import unwrap_model
 from langchain_tokenmem.core.covered import without_original

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import Any, TypeVar
@@ -131,21 +131,6 @@ def with_added(
             at -= 1
         whole[at:at] = messages
     return whole
-
-
-async def at_once(call: Callable[..., T], *args: Any) -> T:
-    """Return the result of a call; a coroutine that never waits."""
-    return call(*args)
-
-
-def completed(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that awaits nothing but calls made `at_once`."""
-    try:
-        work.send(None)
-    except StopIteration as done:
-        result: T = done.value
-        return result
-    raise RuntimeError("The coroutine waits for the event loop.")
 
 
 KEPT_BY_PROVIDER = (

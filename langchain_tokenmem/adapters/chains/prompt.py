@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 from uuid import uuid4
 
@@ -20,7 +20,7 @@ from langchain_core.runnables import (
 )
 from pydantic import BaseModel
 
-from langchain_tokenmem.background import in_own_thread
+from langchain_tokenmem.background import at_once, completed, in_own_thread
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.core.inserted_text import PINS_FENCE, merged_system
 from langchain_tokenmem.core.messages import marked, marks_of, role_of
@@ -221,42 +221,37 @@ class FittedPrompt(Runnable[Any, PromptValue]):
         self._is_messages = self._place in as_messages
 
     def invoke(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any,
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> PromptValue:
         """Render the prompt around the view."""
-        given = self._named(input)
-        if self._is_unchanged_text(given):
-            bare = self._prompt.invoke({**given, self._place: HistoryText()}, config, **kwargs)
-            fitted = take_turn(self._call.session, self._request_around(bare))
-            return self._prompt.invoke(self._with_text(given, fitted), config, **kwargs)
-        value = self._prompt.invoke(given, config, **kwargs)
-        found = self._history_in(value.to_messages(), self._ids_in(given))
-        if found is None:
-            return self._within_limit(value)
-        return self._value_of(take_turn(self._call.session, found.request), found)
+        render = partial(at_once, partial(self._prompt.invoke, config=config, **kwargs))
+        return completed(self._rendered(input, render, partial(at_once, take_turn), at_once))
 
     async def ainvoke(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any,
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> PromptValue:
         """Render the prompt around the view, without blocking the event loop."""
-        given = self._named(input)
+        render = partial(self._prompt.ainvoke, config=config, **kwargs)
+        return await self._rendered(input, render, atake_turn, in_own_thread)
+
+    async def _rendered(
+        self,
+        value: Any,
+        render: Callable[[Any], Awaitable[PromptValue]],
+        take: Callable[..., Awaitable[TurnResult]],
+        run: Callable[..., Awaitable[PromptValue]],
+    ) -> PromptValue:
+        """Return the prompt around the view, by calls that wait for the event loop or not."""
+        given, session = self._named(value), self._call.session
         if self._is_unchanged_text(given):
-            without = {**given, self._place: HistoryText()}
-            bare = await self._prompt.ainvoke(without, config, **kwargs)
-            fitted = await atake_turn(self._call.session, self._request_around(bare))
-            return await self._prompt.ainvoke(self._with_text(given, fitted), config, **kwargs)
-        value = await self._prompt.ainvoke(given, config, **kwargs)
-        found = self._history_in(value.to_messages(), self._ids_in(given))
+            bare = await render({**given, self._place: HistoryText()})
+            fitted = await take(session, self._request_around(bare))
+            return await render(self._with_text(given, fitted))
+        rendered = await render(given)
+        found = self._history_in(rendered.to_messages(), self._ids_in(given))
         if found is None:
-            return await in_own_thread(self._within_limit, value)
-        fitted = await atake_turn(self._call.session, found.request)
-        return await in_own_thread(self._value_of, fitted, found)
+            return await run(self._within_limit, rendered)
+        return await run(self._value_of, await take(session, found.request), found)
 
     def _named(self, given: Any) -> Any:
         """Return the prompt's input with ids in its history; an empty one has a mark in its place.

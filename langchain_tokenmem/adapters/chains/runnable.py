@@ -381,12 +381,7 @@ class _CallChain(RunnableBindingBase[Any, Any]):
     given: Any
     answer: Any
 
-    def invoke(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any | None,
-    ) -> Any:
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any | None) -> Any:
         """Run the chain, and with a smaller request if the first one is refused as too long."""
         try:
             return super().invoke(input, config, **kwargs)
@@ -399,10 +394,7 @@ class _CallChain(RunnableBindingBase[Any, Any]):
                 return again.invoke(input, config, **kwargs)
 
     async def ainvoke(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any | None,
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any | None
     ) -> Any:
         """Do the same as `invoke` without blocking the event loop."""
         try:
@@ -416,10 +408,7 @@ class _CallChain(RunnableBindingBase[Any, Any]):
                 return await again.ainvoke(input, config, **kwargs)
 
     def stream(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any | None,
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any | None
     ) -> Iterator[Any]:
         """Stream the chain; a caller who closes the stream ends it with `GeneratorExit`."""
         try:
@@ -441,10 +430,7 @@ class _CallChain(RunnableBindingBase[Any, Any]):
             yield from again.stream(input, config, **kwargs)
 
     async def astream(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any | None,
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any | None
     ) -> AsyncIterator[Any]:
         """Do the same as `stream`; a task that is cancelled ends it, too."""
         try:

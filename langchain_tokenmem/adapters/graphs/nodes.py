@@ -139,12 +139,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         """
         return self.invoke(state, config)
 
-    def invoke(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
-    ) -> dict[str, Any]:
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> dict[str, Any]:
         """Return the update of the graph's state."""
         thread, request = self.turn_of(input, config)
         if not thread.messages:
@@ -152,10 +147,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         return self._update(input, config, thread, self._turn(thread, request))
 
     async def ainvoke(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any,  # noqa: ARG002  # the signature of a Runnable
+        self, input: Any, config: RunnableConfig | None = None, **_: Any
     ) -> dict[str, Any]:
         """Do the same as `invoke` without blocking the event loop."""
         thread, request = await in_own_thread(self.turn_of, input, config)
