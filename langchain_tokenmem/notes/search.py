@@ -11,7 +11,7 @@ from langchain_tokenmem.notes.note import Note
 from langchain_tokenmem.recall.analysis import NEGATIONS, TextAnalyser
 from langchain_tokenmem.recall.dates import MONTHS, NamedDate, NamedSpan, dates_in
 from langchain_tokenmem.recall.fusion import Boosts, Floor, fused
-from langchain_tokenmem.recall.words import Bm25, Posting, score
+from langchain_tokenmem.recall.words import NEIGHBOURS, Posting, score
 
 NOTES_FLOOR = Floor(share=0.3)
 """Minimum that notes must have in common with a question; less than messages, as notes are chosen.
@@ -21,11 +21,6 @@ On LoCoMo's facts, and on the chats of REALTALK with each line as a note
 floor costs 1.7 points of LoCoMo's evidence.
 """
 
-_BM25 = Bm25()
-"""Recall's own. Notes written in succession lend each other words: of two that match equally, the
-one whose neighbours match, too, comes first. On LoCoMo that gains 3 points of the evidence, on
-REALTALK 2."""
-
 _KNOWN_TEXTS = 16_384
 """Notes whose terms are cached."""
 
@@ -33,7 +28,10 @@ _ONE_TALK_S = 3_600.0
 """Seconds between two notes after which they no longer count as neighbours."""
 
 _STEP = 1 << PART_BITS
-_FAR_STEP = (_BM25.neighbours + 1) * _STEP
+_FAR_STEP = (NEIGHBOURS + 1) * _STEP
+"""Notes written in succession lend each other words: of two that match equally, the one whose
+neighbours match, too, comes first. On LoCoMo that gains 3 points of the evidence, on REALTALK 2."""
+
 _DATE_BOOST = Boosts().date
 _LEXICAL_WEIGHT, _DENSE_WEIGHT = 0.4, 0.6  # the same as recall's
 
@@ -112,7 +110,7 @@ class NoteRanker:
         # A neighbour moves a note up, but never adds one that does not match itself.
         matching = {unit for rows in postings.values() for unit, *_ in rows}.union(dict(near))
         ranking = fused(
-            score(postings, counts, len(by_unit), average_length, _BM25),
+            score(postings, counts, len(by_unit), average_length),
             near,
             lexical_weight=_LEXICAL_WEIGHT,
             dense_weight=_DENSE_WEIGHT,

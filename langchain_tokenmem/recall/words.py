@@ -40,39 +40,35 @@ alone never rank a message before one that has the words itself."""
 
 _SEQ_MASK = (1 << SEQ_BITS) - 1
 
+# The parameters of BM25F, the same for every kind of conversation (docs/recall.md).
+_K1 = 0.9
+"""Saturation of the term frequency."""
 
-@dataclass(frozen=True)
-class Bm25:
-    """The parameters of BM25F, the same for every kind of conversation (docs/recall.md).
+_B = 0.5
+"""Length normalisation, 0 to 1."""
 
-    Attributes:
-        k1: Saturation of the term frequency.
-        b: Length normalisation, 0 to 1.
-        neighbours: Maximum number of neighbours on each side.
-        neighbour_weight: Weight of a neighbour's word at zero distance; an own word has 1.
-        reach: Terms between two messages over which that weight falls to 1/e: in chats of short
-            messages ten neighbours count, with long messages hardly one.
-        elaboration: Factor of the score of every part of a long answer. A question
-            about what was said usually means what the user stated, not the assistant's pages on it.
-    """
+NEIGHBOURS = 10
+"""Maximum number of neighbours on each side."""
 
-    k1: float = 0.9
-    b: float = 0.5
-    neighbours: int = 10
-    neighbour_weight: float = 0.6
-    reach: float = 60.0
-    elaboration: float = 0.5
+_NEIGHBOUR_WEIGHT = 0.6
+"""Weight of a neighbour's word at zero distance; an own word has 1."""
 
-    def lent(self, average: float) -> list[float]:
-        """Return the weights of neighbours by distance, if units have `average` terms."""
-        weights = (
-            self.neighbour_weight * math.exp(-distance * average / self.reach)
-            for distance in range(1, self.neighbours + 1)
-        )
-        return [weight for weight in weights if weight >= _LEAST_LENT]
+_REACH = 60.0
+"""Terms between two messages over which that weight falls to 1/e: in chats of short messages ten
+neighbours count, with long messages hardly one."""
+
+_ELABORATION = 0.5
+"""Factor of the score of every part of a long answer. A question about what was said usually means
+what the user stated, not the assistant's pages on it."""
 
 
-_BM25 = Bm25()
+def neighbour_weights(average: float) -> list[float]:
+    """Return the weights of neighbours by distance, if units have `average` terms."""
+    weights = (
+        _NEIGHBOUR_WEIGHT * math.exp(-distance * average / _REACH)
+        for distance in range(1, NEIGHBOURS + 1)
+    )
+    return [weight for weight in weights if weight >= _LEAST_LENT]
 
 
 @dataclass(frozen=True)
@@ -130,7 +126,6 @@ def score(
     counts: Mapping[str, int],
     units: int,
     average: float,
-    parameters: Bm25,
 ) -> Scores:
     """Return the score of every unit that has a term, or whose neighbour has one.
 
@@ -139,7 +134,6 @@ def score(
         counts: How many units have each term of the question; 0 for those that do not occur.
         units: How many units the scope has.
         average: Mean length of a unit, in terms.
-        parameters: Parameters of BM25F.
     """
     terms = [term for term, rows in postings.items() if rows]
     if not terms:
@@ -147,7 +141,7 @@ def score(
         return Scores(np.zeros(0, dtype=np.int64), empty, empty, empty, empty, empty)
     rows = np.array([row for term in terms for row in postings[term]], dtype=np.int64)
     of = np.repeat(np.arange(len(terms)), [len(postings[term]) for term in terms])
-    found = _reached(rows, of, average, parameters)
+    found = _reached(rows, of, average)
     number, own = len(found.units), found.own
 
     shares = {name: _share(min(count, units), units) for name, count in counts.items()}
@@ -156,7 +150,7 @@ def score(
     rarity = np.array([idf(min(counts[term], units), units) for term in terms])[found.term]
     values = _sums(found.at, rarity * found.frequency)
     long_answers = rows[rows[:, 3] > 0, 0] >> PART_BITS
-    values[np.isin(found.units >> PART_BITS, long_answers)] *= parameters.elaboration
+    values[np.isin(found.units >> PART_BITS, long_answers)] *= _ELABORATION
     strongest, lengths = np.zeros(number), np.zeros(number)
     np.maximum.at(strongest, found.at[own], weights[own])
     lengths[found.at[own]] = rows[:, 2]
@@ -203,16 +197,15 @@ class _Reach(NamedTuple):
     own: Units
 
 
-def _reached(rows: Units, of: Units, average: float, parameters: Bm25) -> _Reach:
+def _reached(rows: Units, of: Units, average: float) -> _Reach:
     """Return how much terms count in which units.
 
     Args:
         rows: Postings, one per row.
         of: Number of the term of each.
         average: Mean length of a unit, in terms.
-        parameters: Parameters of BM25F.
     """
-    weight = rows[:, 1] / (1 - parameters.b + parameters.b * rows[:, 2] / max(average, 1e-9))
+    weight = rows[:, 1] / (1 - _B + _B * rows[:, 2] / max(average, 1e-9))
     weakest = np.full(of[-1] + 1, np.inf)
     np.minimum.at(weakest, of, weight)
 
@@ -224,7 +217,7 @@ def _reached(rows: Units, of: Units, average: float, parameters: Bm25) -> _Reach
     term, lender = pairs // len(messages), messages[pairs % len(messages)]
     seq = (lender >> PART_BITS) & _SEQ_MASK
     terms, reached, lent, shares = [of], [rows[:, 0]], [weight[:0]], [weight[:0]]
-    for distance, part in enumerate(parameters.lent(average), 1):
+    for distance, part in enumerate(neighbour_weights(average), 1):
         for step in (-distance, distance):
             is_there = (seq + step >= 1) & (seq + step <= _SEQ_MASK)
             terms.append(term[is_there])
@@ -239,7 +232,7 @@ def _reached(rows: Units, of: Units, average: float, parameters: Bm25) -> _Reach
     borrowed = _sums(near, np.concatenate(lent), len(pairs))
     frequency = np.minimum(borrowed, _BELOW_OWN * weakest[term])
     frequency[own] += weight
-    frequency *= (parameters.k1 + 1) / (parameters.k1 + frequency)
+    frequency *= (_K1 + 1) / (_K1 + frequency)
     share = np.zeros(len(pairs))
     np.maximum.at(share, near, np.concatenate(shares))
     share[own] = 1
@@ -324,10 +317,10 @@ class LexicalIndex:
             counts[term] -= len(rows) - len(found[term])
         counts = {term: counts.get(term, 0) for term in terms}
         if common:
-            places = best_units(score(found, counts, units, average, _BM25), _CANDIDATES)
-            nearby = _with_neighbours(places, len(_BM25.lent(average)))
+            places = best_units(score(found, counts, units, average), _CANDIDATES)
+            nearby = _with_neighbours(places, len(neighbour_weights(average)))
             found |= _allowed(reader.postings_of(common, nearby), reader, among, exclude)
-        return score(found, counts, units, average, _BM25)
+        return score(found, counts, units, average)
 
 
 def _divided(counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
@@ -373,4 +366,4 @@ def _with_neighbours(units: Sequence[int], neighbours: int) -> list[int]:
 
 
 def _nothing() -> Scores:
-    return score({}, {}, 0, 1.0, _BM25)
+    return score({}, {}, 0, 1.0)

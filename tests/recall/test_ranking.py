@@ -26,7 +26,7 @@ from langchain_tokenmem.recall.text_parts import (
     passage_of,
     rough_tokens,
 )
-from langchain_tokenmem.recall.words import Bm25, Scores, score
+from langchain_tokenmem.recall.words import Scores, neighbour_weights, score
 from tests.recall.samples import FILLER, talk
 
 analyser = TextAnalyser()
@@ -247,7 +247,7 @@ def test_no_message_comes_before_one_with_the_word_because_of_its_neighbours(sai
     rows = [
         (pack_unit(1, seq), times, max(times, length), 0) for seq, (times, length) in said.items()
     ]
-    found = score({"key": rows}, {"key": len(rows)}, 100, average, Bm25())
+    found = score({"key": rows}, {"key": len(rows)}, 100, average)
     by_unit = dict(zip(found.units.tolist(), found.values.tolist(), strict=True))
     own = {pack_unit(1, seq) for seq in said}
     weakest = min(by_unit[unit] for unit in own)
@@ -255,7 +255,8 @@ def test_no_message_comes_before_one_with_the_word_because_of_its_neighbours(sai
 
 
 def test_neighbours_reach_far_in_short_messages_and_hardly_in_long_ones():
-    assert [len(Bm25().lent(terms)) for terms in (5, 15, 30, 60, 140, 300)] == [10, 9, 4, 2, 1, 0]
+    reached = [len(neighbour_weights(terms)) for terms in (5, 15, 30, 60, 140, 300)]
+    assert reached == [10, 9, 4, 2, 1, 0]
 
 
 def test_a_long_answer_comes_after_what_the_user_stated(store, recall):
