@@ -284,11 +284,7 @@ def _checked(listed: Any) -> Iterator[tuple[str, Limits]]:
     for name, profile in listed.items() if isinstance(listed, dict) else ():
         if not isinstance(profile, dict) or profile.get("mode", "chat") not in _MODES:
             continue
-        limits = {
-            key: profile[key]
-            for key in ("max_input_tokens", "max_output_tokens")
-            if isinstance(profile.get(key), int) and profile[key] > 0
-        }
+        limits = {key: profile[key] for key in _LIMITS if _is_limit(profile.get(key))}
         if "max_input_tokens" in limits and profile.get("text_outputs", True):
             yield name.lower(), limits
 
