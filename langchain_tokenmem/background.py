@@ -234,10 +234,6 @@ class BackgroundJob:
     label: str = ""
     is_given_up: bool = False
 
-    def is_overdue(self, timeout_s: float) -> bool:
-        """Return whether it was started at least `timeout_s` seconds ago."""
-        return self.started is not None and time.monotonic() - self.started >= timeout_s
-
 
 _JOB: ContextVar[BackgroundJob | None] = ContextVar("tokenmem_job", default=None)
 
@@ -346,12 +342,13 @@ class BackgroundRunner:
         Returns:
             How many there were: the one for this key, and others if the maximum is running.
         """
+        latest = time.monotonic() - timeout_s
         with self._lock:
             is_full = self._most is not None and len(self._running) >= self._most
             found = [
                 (name, job)
                 for name, job in self._jobs.items()
-                if (is_full or name == key) and job.is_overdue(timeout_s)
+                if (is_full or name == key) and job.started is not None and job.started <= latest
             ]
             for name, job in found:
                 self._forget(name, job)
@@ -364,15 +361,6 @@ class BackgroundRunner:
         """Return the jobs that are running or waiting."""
         with self._lock:
             return list(self._jobs.values())
-
-
-def in_time(call: Callable[[], T], seconds: float, name: str) -> T:
-    """Run a call in its own thread, and return its result.
-
-    Raises:
-        TimeoutError: When it takes longer than `seconds`; it continues in its thread.
-    """
-    return in_new_thread(call, name).result(seconds_left(seconds))
 
 
 def wait_for(future: Future[None], seconds: float) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import regex
 
-from langchain_tokenmem.background import in_time
+from langchain_tokenmem.background import in_new_thread, seconds_left
 from langchain_tokenmem.core.search_units import Hit, IndexSource, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.storage.search_index import SearchIndex
@@ -100,7 +100,7 @@ def first_matches(
 
     try:
         # The timeout of `regex` counts CPU time: on a busy machine 2 s took 7.
-        return in_time(search, max(0.0, timeout_s), "tokenmem-regex")
+        return in_new_thread(search, "tokenmem-regex").result(seconds_left(timeout_s))
     except (regex.error, RecursionError, OverflowError) as error:
         raise ConfigurationError(
             f"{pattern!r:.200} is not a regular expression: {error}."
