@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.background import in_own_thread
+from langchain_tokenmem.background import in_thread
 from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.log_lines import (
@@ -96,13 +96,7 @@ class ExtractiveSummarizer:
         text = written(lines, request, request.max_tokens)
         return Summary(text, self.name, self.prompt_version)
 
-    async def asummarize(self, request: SummaryRequest) -> Summary:
-        """Return one entry, made in another thread.
-
-        Args:
-            request: See `summarize`.
-        """
-        return await in_own_thread(self.summarize, request)
+    asummarize = in_thread(summarize)
 
 
 def written(lines: Sequence[Line], request: SummaryRequest, most: int) -> str:
