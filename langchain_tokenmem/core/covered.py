@@ -72,9 +72,7 @@ def after_clearing(messages: Sequence[BaseMessage], state: MemoryState) -> Memor
         return state
     rest: Any = {key: value for key, value in state.items() if key not in _OF_THE_CONVERSATION}
     if "modes" in state:
-        modes = state["modes"]
-        chosen = {"chosen": modes["chosen"]} if "chosen" in modes else {}
-        rest["modes"] = {**new_modes_state(modes["mode"]), **chosen}
+        rest["modes"] = _unread(state["modes"])
     rest |= {"summary": None, "kept": [], "cuts": {}, "blocks": {}}
     return cast("MemoryState", rest)
 
