@@ -155,8 +155,12 @@ def digest_of(message: BaseMessage) -> str:
         getattr(message, "tool_calls", None),
         getattr(message, "tool_call_id", None),
     ]
-    plain = json.dumps(fields, default=repr, skipkeys=True).encode()
-    return hashlib.blake2b(plain, digest_size=16).hexdigest()
+    return text_digest(json.dumps(fields, default=repr, skipkeys=True))
+
+
+def text_digest(text: str, size: int = 16) -> str:
+    """Return a digest of a text, as the hex digits of `size` bytes."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()
 
 
 class NamedMessages(list[BaseMessage]):
@@ -277,7 +281,7 @@ def call_ids(message: BaseMessage) -> list[str]:
     if not isinstance(message, AIMessage):
         return []
     calls = enumerate(calls_of(message))
-    keys = [call.get("id") or blank_call_id(message, n) for n, call in calls]
+    keys = [call.get("id") or derived_call_id(message.id, n) for n, call in calls]
     return [*keys, *(block["id"] for block in calls_in_content(message, keys))]
 
 
@@ -286,18 +290,20 @@ def calls_of(message: AIMessage) -> list[Any]:
     return [*message.tool_calls, *message.invalid_tool_calls]
 
 
-def blank_call_id(message: BaseMessage, place: int) -> str:
-    """Return an id for a call without one, short and plain enough for every provider."""
-    digest = hashlib.blake2b(
-        f"{message.id}/{place}".encode("utf-8", "surrogatepass"), digest_size=12
-    )
-    return f"call_{digest.hexdigest()}"
+def derived_call_id(key: str | None, number: int) -> str:
+    """Return an id for a call, short and plain enough for every provider.
+
+    Args:
+        key: Id of the message of a call without one, or an id that is refused.
+        number: Position of the call in the message, or number of the call with this id.
+    """
+    return f"call_{text_digest(f'{key}/{number}', 12)}"
 
 
 def blank_call_ids(message: BaseMessage) -> list[str]:
     """Return the derived ids of the calls without one."""
     calls = calls_of(message) if isinstance(message, AIMessage) else []
-    return [blank_call_id(message, n) for n, call in enumerate(calls) if not call.get("id")]
+    return [derived_call_id(message.id, n) for n, call in enumerate(calls) if not call.get("id")]
 
 
 def calls_in_content(message: AIMessage, keys: Sequence[str]) -> list[dict[str, Any]]:
@@ -407,9 +413,7 @@ def reference(key: str | None, digits: int = _SHORT) -> str:
         >>> reference("m1")
         '743116'
     """
-    return hashlib.blake2b(
-        (key or "").encode("utf-8", "surrogatepass"), digest_size=16
-    ).hexdigest()[:digits]
+    return text_digest(key or "")[:digits]
 
 
 def messages_named(messages: Sequence[BaseMessage], name: str) -> list[BaseMessage]:

@@ -6,7 +6,6 @@ content, as a legacy `function_call`; and results as tool messages, or as blocks
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,11 +21,11 @@ from langchain_core.messages import (
 
 from langchain_tokenmem.core.block_types import text_block
 from langchain_tokenmem.core.messages import (
-    blank_call_id,
     blank_call_ids,
     call_ids,
     calls_in_content,
     calls_of,
+    derived_call_id,
     is_result_block,
     result_ids,
     role_of,
@@ -125,10 +124,7 @@ def legal_call_id(key: str, used: set[str], pattern: str) -> str:
         number += 1
         fresh = f"{key}_{number}"
         if not re.fullmatch(pattern, fresh):
-            digest = hashlib.blake2b(
-                f"{key}/{number}".encode("utf-8", "surrogatepass"), digest_size=12
-            )
-            fresh = f"call_{digest.hexdigest()}"
+            fresh = derived_call_id(key, number)
         if fresh not in used:
             return fresh
 
@@ -250,7 +246,7 @@ def object_in(written: str) -> dict[str, Any] | None:
 def _without_function_call(message: AIMessage, legacy: Any, profile: LegalityProfile) -> AIMessage:
     call = {"name": legacy.get("name"), "args": legacy.get("arguments"), "id": None}
     extras = {k: v for k, v in message.additional_kwargs.items() if k != "function_call"}
-    made = _valid_call(_named(call, blank_call_id(message, 0), profile))
+    made = _valid_call(_named(call, derived_call_id(message.id, 0), profile))
     return message.model_copy(update={"tool_calls": [made], "additional_kwargs": extras})
 
 

@@ -11,7 +11,6 @@ summarizer is finished.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -39,6 +38,7 @@ from langchain_tokenmem.core.messages import (
     is_spoken,
     reference,
     same_objects,
+    text_digest,
     with_ids,
 )
 from langchain_tokenmem.core.todos import todo_lists
@@ -360,7 +360,7 @@ class _Correction:
         name = f"{entry['id']}\n{words}\n{summary.text}"
         return {
             **new,
-            "id": hashlib.blake2b(name.encode(), digest_size=8).hexdigest(),
+            "id": text_digest(name, 8),
             "text": summary.text,
             "tokens": self.count_text(summary.text),
             "model": summary.model,

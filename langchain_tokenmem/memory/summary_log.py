@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -20,7 +19,7 @@ from langchain_tokenmem.core.covered import (
 )
 from langchain_tokenmem.core.explained_request import lines_of
 from langchain_tokenmem.core.message_times import time_of
-from langchain_tokenmem.core.messages import is_pinned, reference, spoken_messages
+from langchain_tokenmem.core.messages import is_pinned, reference, spoken_messages, text_digest
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.repair import RepairedGroup
 from langchain_tokenmem.errors import ConfigurationError
@@ -236,7 +235,7 @@ class LogWriter:
         created = self.engine.now().isoformat()
         name = f"{before}\n{created}\n{summary.text}"
         return {
-            "id": hashlib.blake2b(name.encode(), digest_size=8).hexdigest(),
+            "id": text_digest(name, 8),
             "text": summary.text,
             "first": "",
             "covered": 0,

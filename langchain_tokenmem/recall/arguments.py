@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from datetime import date, datetime
 from typing import Any
 
 from langchain_core.documents import Document
 
+from langchain_tokenmem.core.messages import text_digest
 from langchain_tokenmem.core.search_units import IndexSource, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
 from langchain_tokenmem.storage.message_json import moment_of
@@ -88,13 +88,12 @@ def document_source(
         )
     whole = document.metadata.get("document_id")
     text = f"{whole}\n{document.page_content}" if whole else document.page_content
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     return IndexSource(
         seq=0,
         text=document.page_content,
         role="document",
         created_at=_created_at(document, now),
-        source_id=document.id or f"doc-{digest}",
+        source_id=document.id or f"doc-{text_digest(text)}",
         session_id=session_id,
         user_id=user_id,
         metadata=document.metadata,
