@@ -234,6 +234,10 @@ class BackgroundJob:
     label: str = ""
     is_given_up: bool = False
 
+    def is_overdue(self, timeout_s: float) -> bool:
+        """Return whether it was started at least `timeout_s` seconds ago."""
+        return self.started is not None and time.monotonic() - self.started >= timeout_s
+
 
 _JOB: ContextVar[BackgroundJob | None] = ContextVar("tokenmem_job", default=None)
 
@@ -342,13 +346,12 @@ class BackgroundRunner:
         Returns:
             How many there were: the one for this key, and others if the maximum is running.
         """
-        latest = time.monotonic() - timeout_s
         with self._lock:
             is_full = self._most is not None and len(self._running) >= self._most
             found = [
                 (name, job)
                 for name, job in self._jobs.items()
-                if (is_full or name == key) and job.started is not None and job.started <= latest
+                if (is_full or name == key) and job.is_overdue(timeout_s)
             ]
             for name, job in found:
                 self._forget(name, job)
