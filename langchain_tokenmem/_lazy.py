@@ -6,16 +6,20 @@ import ast
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from pkgutil import get_data
+from pathlib import Path
 from typing import Any
 
 
-def loader(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+def loader(
+    package: str, file: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package.
 
-    Its names are what its `__init__.pyi` imports, which type checkers read, too.
+    Args:
+        package: Name of the package.
+        file: Its `__init__.py`; the imports in the `__init__.pyi` beside it are its names.
     """
-    stub = ast.parse(get_data(package, "__init__.pyi") or b"")
+    stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
     imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
     homes = {name.name: str(node.module) for node in imports for name in node.names}
 

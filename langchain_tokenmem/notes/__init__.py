@@ -2,4 +2,4 @@
 
 from langchain_tokenmem._lazy import loader
 
-__getattr__, __dir__, __all__ = loader(__name__)
+__getattr__, __dir__, __all__ = loader(__name__, __file__)
