@@ -9,7 +9,8 @@ EXTRA ?= peers
 ARGS ?=
 PARALLEL := --numprocesses auto --dist worksteal
 # SQLite waits for the disk at every commit, so tests store in memory where a gigabyte is free
-MEMORY := $(shell test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4}')" -gt 1000000 2>/dev/null && echo /dev/shm)
+FREE_KB := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 {print $$4}')
+MEMORY := $(shell test 0$(FREE_KB) -gt 1000000 && echo /dev/shm)
 
 BIN := $(VENV)/bin
 TESTS_ENV := $(VENV)/.installed-dev

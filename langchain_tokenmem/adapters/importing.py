@@ -1,8 +1,7 @@
 """Histories to import: files of messages, SQL tables of chat histories, and the owners of sessions.
 
-Files are in OpenAI's chat format, LangChain's JSON, one of `recorded_requests`, or exports of this
-package, as JSON or JSON Lines. Lines are read one by one; a file that is one JSON value is read
-whole.
+Files are in OpenAI's chat format, LangChain's JSON, or exports of this package, as JSON or JSON
+Lines. Lines are read one by one; a file that is one JSON value is read whole.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import json
 import re
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, groupby
@@ -38,12 +37,6 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.tool import ToolCall, invalid_tool_call, tool_call
 
-from langchain_tokenmem.adapters.recorded_requests import (
-    conversation_of,
-    is_item,
-    is_of_model,
-    message_of_items,
-)
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError
 from langchain_tokenmem.storage.import_sources import SourceMessage, sessions_in, tables_in
@@ -210,23 +203,11 @@ def _joined(path: Path, lines: Iterable[tuple[str, str]]) -> str:
 def _split(one: _Value) -> Iterator[_Value]:
     """Yield each conversation of a list of several, and every other value itself."""
     values = one.value if isinstance(one.value, list) else []
-    inside = [
-        _converted(conversation_of, value, f"{one.where}, session {n}")
-        for n, value in enumerate(values, 1)
-    ]
+    inside = [_Value(f"{one.where}, session {n}", value) for n, value in enumerate(values, 1)]
     if inside and all(each.is_conversation for each in inside):
         yield from inside
     else:
-        yield one if one.is_head else _converted(conversation_of, one.value, one.where)
-
-
-def _converted(convert: Callable[[Any], Any], value: Any, where: str) -> _Value:
-    """Return what a function makes of a value; its form is checked by nothing before."""
-    try:
-        return _Value(where, convert(value))
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
-        text = f"It cannot be read ({type(error).__name__}: {error})"
-        raise HistoryImportError(f"{text[:400]}.", where) from error
+        yield one
 
 
 def _parsed(text: str, where: str) -> Any:
@@ -262,9 +243,10 @@ def _session(first: _Value, rest: Iterator[_Value]) -> FileSession:
     fields = first.value if isinstance(first.value, dict) else {"messages": first.value}
     if not isinstance(fields["messages"], list):
         raise HistoryImportError("Its messages are not a list.", first.where)
+    before = _system_in(fields)
     inside = (
         _Value(f"{first.where}, message {number}", one)
-        for number, one in enumerate(fields["messages"], 1)
+        for number, one in enumerate([*before, *fields["messages"]], 1 - len(before))
     )
     name, tools = fields.get("session_id") or fields.get("id"), fields.get("tools")
     return FileSession(
@@ -276,21 +258,20 @@ def _session(first: _Value, rest: Iterator[_Value]) -> FileSession:
     )
 
 
+def _system_in(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the system message of a request to Anthropic, which has it beside the messages."""
+    system = fields.get("system")
+    blocks = system if isinstance(system, list) else [{"text": system}]
+    if not system or not all(
+        isinstance(one, dict) and type(one.get("text")) is str for one in blocks
+    ):
+        return []
+    return [{"role": "system", "content": system}]
+
+
 def _messages(values: Iterable[_Value]) -> Iterator[SourceMessage]:
-    for position, one in enumerate(_joined_items(values)):
+    for position, one in enumerate(values):
         yield SourceMessage(message_of(one.value, one.where), str(position), one.where)
-
-
-def _joined_items(values: Iterable[_Value]) -> Iterator[_Value]:
-    """Yield messages; the items of one answer of OpenAI's Responses API are one message."""
-    for is_answer, group in groupby(values, lambda one: is_of_model(one.value)):
-        if is_answer:
-            items = [*group]
-            yield _converted(message_of_items, [one.value for one in items], items[0].where)
-            continue
-        for one in group:
-            item = is_item(one.value)
-            yield _converted(message_of_items, [one.value], one.where) if item else one
 
 
 def message_of(value: Any, where: str) -> BaseMessage:
@@ -305,30 +286,31 @@ def message_of(value: Any, where: str) -> BaseMessage:
     """
     try:
         if not isinstance(value, dict):
-            raise ConfigurationError(f"a {type(value).__name__} instead of an object")
-        if not {"lc", "type", "role"} & value.keys():
-            raise ConfigurationError(f"its keys are {', '.join(map(repr, value))}")
+            raise ConfigurationError("It is not a message.")
         if "lc" in value:
             made = _reviver()(value)
         elif "data" in value and "type" in value:
             (made,) = messages_from_dict([value])
-        elif (dumped := _dumped_class(value)) is not None:
-            made = dumped.model_validate(value)
         else:
-            made = _from_openai(value)
+            made = _from_dump(value) or _from_openai(value)
     except (ValueError, TypeError, KeyError, AttributeError, NotImplementedError) as error:
-        text = f"It is not a message ({type(error).__name__}: {error}"[:400]
-        raise HistoryImportError(f"{text}). docs/importing.md lists the forms.", where) from error
+        text = f"It is not a message ({type(error).__name__}: {error})"
+        raise HistoryImportError(f"{text[:400]}.", where) from error
     if not isinstance(made, BaseMessage):
         raise HistoryImportError(f"It is not a message, but {type(made).__name__}.", where)
     return made
 
 
-def _dumped_class(value: dict[str, Any]) -> type[BaseMessage] | None:
-    """Return the class of which a value is the `model_dump`; None if it has other fields."""
+def _from_dump(value: dict[str, Any]) -> BaseMessage | None:
+    """Return the message of which a value is the `model_dump`; None if it is of another form."""
     classes = (one for one in _TYPES if one.model_fields["type"].default == value.get("type"))
-    found = next(classes, None) if value.get("content") is not None else None
-    return found if found and value.keys() <= found.model_fields.keys() else None
+    found = next(classes, None)
+    if found is None or not {"content"} <= value.keys() <= found.model_fields.keys():
+        return None
+    try:
+        return found.model_validate(value)
+    except (ValueError, TypeError):
+        return None
 
 
 def _from_openai(value: dict[str, Any]) -> BaseMessage:

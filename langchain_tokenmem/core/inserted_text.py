@@ -32,6 +32,9 @@ TODOS_FENCE = "to_do_list"
 LINES_FENCE = "earlier_lines"
 
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_NAME = re.compile(r"(?<=\w[ ,])[A-Z][a-z]\w*")
+_SHORT_TERM = 4
+"""Letters up to which a term is a whole word; of a longer one the last may belong to its stem."""
 
 LOG_INTRODUCTION = (
     "[Notes on earlier parts of this conversation, oldest first; a later note outweighs an earlier "
@@ -213,10 +216,10 @@ def _text(chosen: Sequence[Hit]) -> str:
 
 
 def _updates(hit: Hit, earlier: Hit) -> bool:
-    """Return whether a hit may replace what the same speaker has said earlier.
+    """Return whether a hit may replace an earlier statement of the same speaker.
 
     At least two terms of the question, half of those of either, are in both. Where two of them are
-    in one sentence, the later one has another number, or a word such as "now".
+    in one sentence, the later one says "now", or has another number and no other name.
     """
     common = {*hit.terms} & {*earlier.terms}
     if len(common) < max(2, len(hit.terms) / 2, len(earlier.terms) / 2):
@@ -224,18 +227,30 @@ def _updates(hit: Hit, earlier: Hit) -> bool:
     is_same = (hit.role, hit.name) == (earlier.role, earlier.name) and hit.role in {"human", "ai"}
     if not is_same or hit.message_id == earlier.message_id:
         return False
-    later, before = (_sentences_with(common, one.text) for one in (hit, earlier))
+    later, before = (_statements_with(common, one.text) for one in (hit, earlier))
     if not (later and before):
         return False
-    numbers = {*_NUMBER.findall(before)}
-    has_other = bool(numbers and {*_NUMBER.findall(later)} - numbers)
-    return has_other or cues("update").search(later) is not None
+    if cues("update").search(later):
+        return True
+    numbers, names = (_differ(form, later, before) for form in (_NUMBER, _NAME))
+    return numbers and not names
 
 
-def _sentences_with(terms: Collection[str], text: str) -> str:
-    """Return the sentences of a text with at least two of some terms."""
+def _statements_with(terms: Collection[str], text: str) -> str:
+    """Return the sentences of a text that ask nothing and have at least two of some terms."""
+    stems = [term[:-1] if len(term) > _SHORT_TERM else term for term in terms]
     found = (one for line in text.splitlines() for one in split_sentences(line))
-    return "\n".join(one for one in found if sum(term in one.lower() for term in terms) > 1)
+    return "\n".join(
+        one
+        for one in found
+        if not one.endswith("?") and sum(stem in one.lower() for stem in stems) > 1
+    )
+
+
+def _differ(form: re.Pattern[str], text: str, other: str) -> bool:
+    """Return whether each of two texts has a word of a form that the other one lacks."""
+    one, two = ({word.replace(",", "") for word in form.findall(each)} for each in (text, other))
+    return bool(one - two and two - one)
 
 
 def _day(hit: Hit) -> str:

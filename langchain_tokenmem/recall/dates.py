@@ -83,11 +83,10 @@ _DISTANCES = re.compile(
     rf"\b(?:(?:the )?(?P<day>{'|'.join(_NEAR)})"
     r"|(?P<word>this|last|past) (?P<unit>week|month|year)"
     rf"|last (?P<weekday>{'|'.join(_WEEKDAYS)})"
-    rf"|(?:(?P<until_now>last|past) )?(?P<count>\d{{1,3}}|{'|'.join(_COUNTS)})"
+    rf"|(?:(?P<until_now>the (?:last|past)) )?(?P<count>\d{{1,3}}|{'|'.join(_COUNTS)})"
     r" (?P<units>day|week|month|year)s?(?(until_now)| ago))\b",
     re.IGNORECASE | re.ASCII,
 )
-_ON_WEEKDAY = re.compile(rf"\bon (?P<weekday>{'|'.join(_WEEKDAYS)})\b", re.IGNORECASE | re.ASCII)
 _DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
@@ -133,9 +132,7 @@ def span_in(question: str, now: datetime) -> NamedSpan | None:
         >>> span_in("What did we do in May?", datetime(2026, 3, 1))
         NamedSpan(first=datetime.date(2025, 5, 1), last=datetime.date(2025, 5, 31))
     """
-    # Elsewhere, "on Monday" may be the next one.
-    on_days = (_last_weekday(match, now.date()) for match in _ON_WEEKDAY.finditer(question))
-    found = [*dates_in(question, now), *on_days]
+    found = dates_in(question, now)
     if len(found) != 1:
         return None
     one = found[0]
@@ -156,7 +153,7 @@ def span_in(question: str, now: datetime) -> NamedSpan | None:
 
 def without_times(question: str) -> str:
     """Return a question without the dates and times that it names."""
-    for form in (*_FORMS, _DISTANCES, _ON_WEEKDAY):
+    for form in (*_FORMS, _DISTANCES):
         question = form.sub(" ", question)
     return question
 
@@ -183,8 +180,9 @@ def _spans(question: str, today: date) -> Iterator[NamedSpan]:
         if named := match["day"]:
             day = today - timedelta(_NEAR[named.lower()])
             yield NamedSpan(day, day)
-        elif match["weekday"]:
-            yield _last_weekday(match, today)
+        elif weekday := match["weekday"]:
+            day = today - timedelta((today.weekday() - _WEEKDAYS.index(weekday.lower())) % 7 or 7)
+            yield NamedSpan(day, day)
         elif counted := match["count"]:
             count = _COUNTS.get(counted.lower()) or int(counted)
             days = _DAYS[match["units"].lower()]
@@ -196,12 +194,6 @@ def _spans(question: str, today: date) -> Iterator[NamedSpan]:
             first = _first_of(unit, today)
             last = first - timedelta(1)
             yield NamedSpan(first, today) if is_this else NamedSpan(_first_of(unit, last), last)
-
-
-def _last_weekday(match: re.Match[str], today: date) -> NamedSpan:
-    """Return the last day before today of a named weekday."""
-    day = today - timedelta((today.weekday() - _WEEKDAYS.index(match["weekday"].lower())) % 7 or 7)
-    return NamedSpan(day, day)
 
 
 def _first_of(unit: str, day: date) -> date:

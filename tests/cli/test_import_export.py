@@ -38,7 +38,7 @@ def full(tmp_path):
     return path
 
 
-def test_the_name_of_an_imported_session_is_printed_without_what_turns_the_line(target, tmp_path):
+def test_the_name_of_an_imported_session_is_printed_without_control_characters(target, tmp_path):
     file = tmp_path / "chat.json"
     said = {"role": "user", "content": "Hi."}
     file.write_text(json.dumps({"id": "a\u202eb", "messages": [said]}))

@@ -41,22 +41,35 @@ def test_days_speakers_and_parts_are_told_and_time_orders():
 ASKED = ("launch", "budget")
 
 
+def is_marked(later, first):
+    *_, early, _day, late, _ = block_of([later, first], 10_000, len)["text"].splitlines()
+    assert " (newer): " not in early
+    return " (newer): " in late
+
+
 @pytest.mark.parametrize(
     ("later", "is_newer"),
     [
         (hit(2, "The launch budget is 52,000 euros.", terms=ASKED), True),
         (hit(2, "The launch budget now includes travel.", terms=ASKED), True),
-        (hit(2, "Is a launch budget of 40,000 euros too much?", terms=ASKED), False),
+        (hit(2, "Is a launch budget of 52,000 euros too much?", terms=ASKED), False),
+        (hit(2, "The launch budget is 40000 euros.", terms=ASKED), False),
+        (hit(2, "The launch budget is 40,000 euros for 2026.", terms=ASKED), False),
         (hit(2, "The budget has 3 pages.", terms=("budget",)), False),
         (hit(2, "The launch budget is 52,000 euros.", "ai", terms=ASKED), False),
         (hit(2, "The launch budget is 52,000 euros.", name="Ada", terms=ASKED), False),
     ],
 )
 def test_what_updates_an_earlier_statement_of_its_speaker_is_marked(later, is_newer):
-    first = hit(0, "The launch budget is 40,000 euros.", terms=ASKED)
-    *_, early, _day, late, _ = block_of([later, first], 10_000, len)["text"].splitlines()
-    assert early == "23:58 user: The launch budget is 40,000 euros."
-    assert (" (newer): " in late) == is_newer
+    assert is_marked(later, hit(0, "The launch budget is 40,000 euros.", terms=ASKED)) == is_newer
+
+
+def test_a_statement_about_another_name_is_no_update():
+    oslo, lund = (
+        hit(seq, f"The launch budget of {place} is {seq + 40},000 euros.", terms=ASKED)
+        for seq, place in ((2, "Oslo"), (0, "Lund"))
+    )
+    assert not is_marked(oslo, lund)
 
 
 @given(st.lists(st.integers(1, 400), max_size=20), st.integers(0, 2_000))

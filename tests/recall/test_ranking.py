@@ -318,8 +318,6 @@ def test_a_time_that_is_named_by_its_distance(question, fits, fits_not):
         ("What happened on 14 April?", date(2026, 4, 13), date(2026, 4, 15)),
         ("What happened in 2024?", date(2024, 1, 1), date(2024, 12, 31)),
         ("And last week?", date(2026, 4, 6), date(2026, 4, 12)),
-        ("What happened on Monday?", date(2026, 4, 13), date(2026, 4, 13)),
-        ("What happened on Wednesday?", date(2026, 4, 8), date(2026, 4, 8)),
         ("Was war am 3.4.2026?", date(2026, 4, 2), date(2026, 4, 4)),
     ],
 )
@@ -343,8 +341,7 @@ def test_no_time_or_several_are_no_span(question):
         ("Please summarize what we did in May 2024.", True),
         ("what was last month about", True),
         ("What did we do in the last 10 days?", True),
-        ("What did we talk about on Friday?", True),
-        ("What do we do on Friday?", False),
+        ("Did it last 3 days?", False),
         ("What did we do before 2025?", False),
         ("What did we talk about until May 2024?", False),
         ("Thanks, that is it for today", False),

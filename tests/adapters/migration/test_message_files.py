@@ -9,6 +9,8 @@ import pytest
 from langchain_core.load import dumpd
 from langchain_core.messages import (
     AIMessage,
+    AIMessageChunk,
+    ChatMessage,
     HumanMessage,
     SystemMessage,
     ToolMessage,
@@ -47,6 +49,7 @@ FORMS = {
     "serialized": json.dumps(AS_LC, indent=2),
     "serialized lines": "\ufeff" + lines(AS_LC),
     "state": json.dumps({"messages": AS_LC}, indent=1),
+    "dumped lines": lines(message.model_dump(mode="json") for message in SAID),
 }
 
 
@@ -57,6 +60,38 @@ def test_every_form_of_langchain_gives_the_same_messages(tmp_path, form):
     assert read(file) == [(None, SAID)]
     file.write_bytes(gzip.compress(FORMS[form].encode()))
     assert read(file) == [(None, SAID)]
+
+
+def test_a_dump_of_a_model_keeps_what_the_chat_format_has_no_place_for(tmp_path):
+    bad = {"name": "f", "args": "{n", "id": "b", "error": "no JSON", "type": "invalid_tool_call"}
+    usage = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
+    said = [
+        AIMessage("", tool_calls=[CALL], invalid_tool_calls=[bad], usage_metadata=usage),
+        ToolMessage("r", tool_call_id="c", artifact={"rows": [1]}, status="error"),
+        ChatMessage("Agreed.", role="critic"),
+        AIMessageChunk("In Lund."),
+    ]
+    openai = convert_to_openai_messages(SAID[2]) | {"type": "ai"}
+    file = tmp_path / "chat.json"
+    dumped = [message.model_dump(mode="json") for message in said]
+    file.write_text(json.dumps([*dumped, openai]), encoding="utf-8")
+    ((_, found),) = read(file)
+    assert found[:-1] == said
+    assert found[-1].tool_calls == [CALL]
+
+
+@pytest.mark.parametrize("system", ["Be brief.", [{"type": "text", "text": "Be brief."}]])
+def test_the_system_text_of_a_request_to_anthropic_is_kept(tmp_path, system):
+    use = {"type": "tool_use", "id": "t", "name": "find", "input": {"q": "W4711"}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "In Lund."}
+    asked = {"role": "user", "content": "Where?"}
+    said = [asked, {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+    file = tmp_path / "chat.jsonl"
+    requests = [{"system": system, "messages": said}, {"system": {"os": "x"}, "messages": said}]
+    file.write_text(lines(requests), encoding="utf-8")
+    (_, found), (_, without) = read(file)
+    assert (found[0], found[1:]) == (SystemMessage(system), without)
+    assert without[0] == HumanMessage("Where?")
 
 
 @pytest.mark.parametrize("indent", [None, 2])
