@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import reprlib
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -57,8 +58,16 @@ _TOO_LONG = (
 _GZIP_MAGIC = b"\x1f\x8b"
 _NO_OBJECT = "The recorded arguments are not a JSON object."
 _TYPES: tuple[type[BaseMessage], ...] = (
-    *(AIMessage, ChatMessage, FunctionMessage, HumanMessage, SystemMessage, ToolMessage),
-    *(AIMessageChunk, HumanMessageChunk, SystemMessageChunk, ToolMessageChunk),
+    AIMessage,
+    AIMessageChunk,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    HumanMessageChunk,
+    SystemMessage,
+    SystemMessageChunk,
+    ToolMessage,
+    ToolMessageChunk,
 )
 
 
@@ -286,7 +295,7 @@ def message_of(value: Any, where: str) -> BaseMessage:
     """
     try:
         if not isinstance(value, dict):
-            raise ConfigurationError("It is not a message.")
+            raise TypeError("It is not a JSON object.")  # noqa: TRY301
         if "lc" in value:
             made = _reviver()(value)
         elif "data" in value and "type" in value:
@@ -294,8 +303,11 @@ def message_of(value: Any, where: str) -> BaseMessage:
         else:
             made = _from_dump(value) or _from_openai(value)
     except (ValueError, TypeError, KeyError, AttributeError, NotImplementedError) as error:
-        text = f"It is not a message ({type(error).__name__}: {error})"
-        raise HistoryImportError(f"{text[:400]}.", where) from error
+        raise HistoryImportError(
+            f"It is not a message in a form that can be read: {reprlib.repr(value)}. "
+            f"docs/importing.md lists the forms.",
+            where,
+        ) from error
     if not isinstance(made, BaseMessage):
         raise HistoryImportError(f"It is not a message, but {type(made).__name__}.", where)
     return made

@@ -32,7 +32,7 @@ TODOS_FENCE = "to_do_list"
 LINES_FENCE = "earlier_lines"
 
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_NAME = re.compile(r"(?<=\w[ ,])[A-Z][a-z]\w*")
+_NAME = re.compile(r"(?<=[\w,] )[A-Z][a-z]\w*")
 _SHORT_TERM = 4
 """Letters up to which a term is a whole word; of a longer one the last may belong to its stem."""
 

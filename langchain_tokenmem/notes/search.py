@@ -29,8 +29,9 @@ _ONE_TALK_S = 3_600.0
 
 _STEP = 1 << PART_BITS
 _FAR_STEP = (NEIGHBOURS + 1) * _STEP
-"""Notes written in succession lend each other words: of two that match equally, the one whose
-neighbours match, too, comes first. On LoCoMo that gains 3 points of the evidence, on REALTALK 2."""
+"""Distance between notes that are not neighbours. Neighbours share their words: of two notes that
+match equally, the one with matching neighbours ranks first. This finds 3 points more evidence
+on LoCoMo, and 2 on REALTALK."""
 
 _DATE_BOOST = Boosts().date
 _LEXICAL_WEIGHT, _DENSE_WEIGHT = 0.4, 0.6  # the same as recall's

@@ -17,6 +17,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from sqlalchemy import text
 
 from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem.core.inserted_text import block_of
 from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.core.search_units import Scope, unpack_unit
 from langchain_tokenmem.errors import ConfigurationError, RecallError
@@ -273,6 +274,19 @@ def test_the_latest_or_the_first_comes_first_where_the_question_asks_for_it(
     texts = ("The budget is 5000 euros.", "The budget was raised to 6000.", "Budget approved.")
     store.add("s", [HumanMessage(text) for text in texts])
     assert said(recall.search(question, session_id="s"))[0] == first
+
+
+def test_an_update_and_what_it_updates_come_oldest_first_and_the_later_one_is_marked(store, recall):
+    for day, crates in enumerate(("is 40 crates.", "is now 45 crates."), 1):
+        message = HumanMessage(f"The delivery quantity {crates}")
+        store.add("s", [message], now=datetime(2026, 5, day, 9, tzinfo=UTC))
+    found = recall.search("What is the delivery quantity?", session_id="s")
+    assert block_of(found, 1_000, len)["text"].splitlines()[2:-1] == [
+        "2026-05-01 (UTC)",
+        "09:00 user: The delivery quantity is 40 crates.",
+        "2026-05-02 (UTC)",
+        "09:00 user (newer): The delivery quantity is now 45 crates.",
+    ]
 
 
 @pytest.mark.parametrize("wrong", [{"query": None}, {"query": "x", "filter": "kind"}])

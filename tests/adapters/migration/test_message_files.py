@@ -62,7 +62,7 @@ def test_every_form_of_langchain_gives_the_same_messages(tmp_path, form):
     assert read(file) == [(None, SAID)]
 
 
-def test_a_dump_of_a_model_keeps_what_the_chat_format_has_no_place_for(tmp_path):
+def test_a_dump_of_a_model_keeps_fields_that_the_chat_format_lacks(tmp_path):
     bad = {"name": "f", "args": "{n", "id": "b", "error": "no JSON", "type": "invalid_tool_call"}
     usage = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
     said = [
@@ -144,7 +144,7 @@ GOOD = '{"role": "user", "content": "hi"}\n'
         (GOOD + '{"role": "user"', "bad.jsonl, line 2: It is not JSON"),
         ('{\n"messages": [\n}', "bad.jsonl, line 3: It is not JSON"),
         (GOOD * 2 + '{"role": "nobody", "content": "x"}\n', "line 3: It is not a message"),
-        (GOOD + "7\n", "bad.jsonl, line 2: It is not a message"),
+        (GOOD + "7\n", r"bad.jsonl, line 2: It is not a message .*: 7\. docs/importing.md lists"),
         (GOOD + '{"type": "os", "data": {}}\n', "line 2: It is not a message"),
         (GOOD + '{"type": "human", "data": {"content": 7}}\n', "line 2: It is not a message"),
         ('{"messages": 7}', "line 1: Its messages are not a list"),
