@@ -37,6 +37,19 @@ class PastReply:
     messages: list[BaseMessage]
 
 
+def check_thread(graph: Any, config: RunnableConfig) -> None:
+    """Raise ConfigurationError for a graph without checkpointer, or a config without thread."""
+    if not graph.checkpointer:
+        raise ConfigurationError(
+            "Past calls are read from checkpoints, and this graph has no checkpointer: build it "
+            "with checkpointer=TokenMemorySaver(store), or another one."
+        )
+    if "thread_id" not in (merge_configs(graph.config, config).get("configurable") or {}):
+        raise ConfigurationError(
+            'The config names no thread: pass {"configurable": {"thread_id": "..."}}.'
+        )
+
+
 def past_reply(
     history: Iterable[StateSnapshot], call: int | None, key: str = "messages"
 ) -> PastReply:

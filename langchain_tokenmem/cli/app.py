@@ -37,8 +37,6 @@ from langchain_tokenmem.errors import ConfigurationError, TokenMemoryError
 
 _FEW = 12
 """Up to so many conversations are listed without `--verbose`: they fit on a screen."""
-_LONGEST = 160
-"""Characters of a finding of `doctor` that are shown."""
 
 
 class _Commands(TyperGroup):
@@ -162,7 +160,7 @@ def doctor(store: Store, *, as_json: AsJson = False) -> None:
         return
     table = Table("session", "checkpoint", "what is wrong")
     for finding in found.findings:
-        texts = (finding.thread, finding.checkpoint, finding.what[:_LONGEST])
+        texts = (finding.thread, finding.checkpoint, finding.what)
         table.add_row(*(escape(printable(text)) for text in texts))
     console.print(f"{examined}: {many(len(found.findings), 'finding')}.", table, sep="\n")
     raise typer.Exit(1)

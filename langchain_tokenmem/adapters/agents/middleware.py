@@ -43,7 +43,7 @@ from langchain_tokenmem.adapters.agents.model_call import (
     with_added,
 )
 from langchain_tokenmem.adapters.memory_tools import MEMORY_TOOLS, memory_tools
-from langchain_tokenmem.adapters.past_calls import ASKED, PastModelCall
+from langchain_tokenmem.adapters.past_calls import ASKED, PastModelCall, check_thread
 from langchain_tokenmem.adapters.run_context import MODE_KEY, Run, graph_thread, merge_by_name
 from langchain_tokenmem.adapters.stream_events import (
     TokenMemoryTransformer,
@@ -215,8 +215,10 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
             context: The context of the run, for other middleware that reads it.
 
         Raises:
-            ConfigurationError: When there is no such call, or no checkpoint right after it.
+            ConfigurationError: When there is no such call, no checkpoint right after it, no
+                checkpointer, or no thread in the config.
         """
+        check_thread(agent, config)
         history = agent.get_state_history(config)
         past = PastModelCall(agent, config, history, name=self._name, call=call, context=context)
         with set_config_context(past.config) as run:
@@ -227,6 +229,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         self, agent: Any, config: RunnableConfig, *, call: int | None = None, context: Any = None
     ) -> Explanation:
         """Do the same as `explain` without blocking the event loop."""
+        check_thread(agent, config)
         history = [snapshot async for snapshot in agent.aget_state_history(config)]
         past = PastModelCall(agent, config, history, name=self._name, call=call, context=context)
         with set_config_context(past.config) as run:

@@ -27,7 +27,7 @@ from langchain_tokenmem.adapters.graphs.state import (
     memory_input,
     schema_of,
 )
-from langchain_tokenmem.adapters.past_calls import past_reply
+from langchain_tokenmem.adapters.past_calls import check_thread, past_reply
 from langchain_tokenmem.adapters.stream_events import without_channels
 from langchain_tokenmem.background import in_own_thread
 from langchain_tokenmem.core.argument_checks import checked
@@ -155,8 +155,8 @@ def explain_call(
         name: Name of the memory.
 
     Raises:
-        ConfigurationError: When the graph has no such memory, there is no such call, or no
-            checkpoint right after it.
+        ConfigurationError: When the graph has no such memory or no checkpointer, the config names
+            no thread, there is no such call, or no checkpoint right after it.
 
     Example:
         >>> from langchain_core.messages import AIMessage
@@ -173,6 +173,7 @@ def explain_call(
         ['hi']
     """
     nodes = _nodes_of(graph, name)
+    check_thread(graph, config)
     return _explained(graph, config, graph.get_state_history(config), nodes, call)
 
 
@@ -181,6 +182,7 @@ async def aexplain_call(
 ) -> Explanation:
     """Do the same as `explain_call` without blocking the event loop."""
     nodes = _nodes_of(graph, name)
+    check_thread(graph, config)
     history = [snapshot async for snapshot in graph.aget_state_history(config)]
     return await in_own_thread(_explained, graph, config, history, nodes, call)
 
