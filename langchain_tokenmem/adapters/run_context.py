@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 
 from langchain_tokenmem.background import waiting_at_most
-from langchain_tokenmem.core.thread_names import check_characters, thread_session
+from langchain_tokenmem.core.thread_names import check_characters, check_thread_id, thread_session
 from langchain_tokenmem.errors import ScopeError, StoreError, TokenMemoryError
 from langchain_tokenmem.events import EventSource
 from langchain_tokenmem.memory.recalled_blocks import ConversationScope, is_recalled_for
@@ -51,7 +51,7 @@ class Run:
         run_id: Id of the LangChain run that the call is made in; None outside of one.
     """
 
-    thread: Any
+    thread: str | None
     namespace: str
     subgraph: str
     user_id: str | None
@@ -68,7 +68,7 @@ class Run:
             shared_threads: Whether all users share the threads.
 
         Raises:
-            ScopeError: When the user's id is blank, not a text, or contains a control character.
+            ScopeError: When the id of the thread or of the user cannot be used.
         """
         config = ensure_config(config)
         known = config.get("configurable") or {}
@@ -78,6 +78,7 @@ class Run:
         path: Any = (config.get("metadata") or {}).get("langgraph_path") or ()
         while len(path) == _CALL and path[-1] is True:
             parts, path = parts[:-1], path[1]
+        thread = known.get("thread_id") or None
         user = None if shared_threads else known.get("user_id")
         if user is not None and (not isinstance(user, str) or not user.strip()):
             raise ScopeError(
@@ -86,7 +87,7 @@ class Run:
             )
         run_id = getattr(config.get("callbacks"), "parent_run_id", None)
         return cls(
-            thread=known.get("thread_id"),
+            thread=None if thread is None else check_thread_id(thread),
             namespace="|".join(parts[:-1]),
             subgraph="|".join(part.partition(":")[0] for part in parts[:-1]),
             user_id=user if user is None else check_characters(user, "user_id"),
@@ -103,9 +104,9 @@ class Run:
         Raises:
             ScopeError: When the run has no thread, or an id that cannot be used.
         """
-        if not isinstance(self.thread, str) or not self.thread:
+        if self.thread is None:
             raise ScopeError(
-                "Messages are kept by thread: name it by a text, "
+                "Messages are kept by thread: name it, "
                 'graph.invoke(input, {"configurable": {"thread_id": "..."}}).'
             )
         return thread_session(self.thread, self.namespace)
@@ -162,14 +163,13 @@ def _with_own_settings(memory: TokenMemory, run: Run, store: TranscriptStore) ->
 
     A sub-graph has the thread's settings, except for the mode, which is its own.
     """
-    name = str(run.thread) if run.thread else None
     try:
         with waiting_at_most(memory.max_wait_s):
-            settings = store.settings(name, user_id=run.user_id)
+            settings = store.settings(run.thread, user_id=run.user_id)
     except ScopeError:
         raise
     except TokenMemoryError as error:
-        memory.warn_once(f"Thread {name!r}: its own settings are not used, {error}")
+        memory.warn_once(f"Thread {run.thread!r}: its own settings are not used, {error}")
         return memory
     return memory.with_settings(replace(settings, mode=None) if run.subgraph else settings)
 
@@ -253,7 +253,7 @@ def graph_thread(
         ScopeError: When an id of the run cannot be used.
         CorruptStoreError: When the stored state is not this memory's.
     """
-    thread = check_characters(str(run.thread), "thread_id") if run.thread else None
+    thread = run.thread
     removed, owner = removed_messages(memory, run), run.user_id
     # In order of precedence: the application's store, a `TokenMemorySaver`'s, the recall's.
     near = (store, getattr(run.saver, "store", None), getattr(memory.recall, "store", None))

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from langchain_tokenmem.errors import ScopeError
 
@@ -36,7 +37,7 @@ def thread_session(thread_id: Any, checkpoint_ns: Any = "") -> str:
         The thread's id; for a sub-graph followed by its names.
 
     Raises:
-        ScopeError: When the thread or the namespace is not a usable text.
+        ScopeError: When the thread or the namespace is not a usable name.
 
     Example:
         >>> thread_session("t1")
@@ -59,18 +60,19 @@ def is_subgraph_session(session_id: str) -> bool:
 
 
 def check_thread_id(thread_id: Any) -> str:
-    """Return the id of a thread after checking it.
+    """Return the id of a thread as a text, as LangGraph does, after checking it.
 
     Raises:
-        ScopeError: When it is blank, not a text (1 and "1" would be one thread), or contains a
-            control character, such as the one that separates a thread from its sub-graphs.
+        ScopeError: When it is missing or blank, neither a text nor a number nor a UUID, or contains
+            a control character, such as the one that separates a thread from its sub-graphs.
     """
-    if not isinstance(thread_id, str) or not thread_id.strip():
+    is_name = isinstance(thread_id, (str, int, UUID)) and not isinstance(thread_id, bool)
+    if not is_name or not str(thread_id).strip():
         raise ScopeError(
-            f"thread_id is {thread_id!r}; every thread needs a string that names it, such as "
+            f"thread_id is {thread_id!r}; every thread needs a name, such as "
             f'{{"configurable": {{"thread_id": "user-7/chat-1"}}}}.'
         )
-    return check_characters(thread_id, "thread_id")
+    return check_characters(str(thread_id), "thread_id")
 
 
 def check_characters(name: str, what: str) -> str:
