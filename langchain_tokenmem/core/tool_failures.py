@@ -97,7 +97,7 @@ def is_error(message: BaseMessage) -> bool:
     """
     if isinstance(message, ToolMessage) and (reports_error(message) or exit_code_of(message)):
         return True
-    text = text_of(message)
+    text = plain_result(message)
     return any(
         _AT_LINE_START.search(part) or _ANYWHERE.search(edge)
         for part, edge in (
@@ -165,7 +165,7 @@ def reported_code(line: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def plain_result(message: ToolMessage) -> str:
+def plain_result(message: BaseMessage) -> str:
     """Return the text of a result without the JSON that MCP servers send it in."""
     return unwrapped(text_of(message).strip())
 
@@ -178,6 +178,7 @@ def unwrapped(text: str) -> str:
         '3 rows'
     """
     for _ in range(_MAX_WRAPPERS):
+        text = _unquoted(text)
         found = json_in(text) if _WRAPPED.search(text[:_EXIT_EDGE]) else None
         if isinstance(found, Mapping):
             if not found.keys() <= _WRAPPERS:
@@ -191,6 +192,14 @@ def unwrapped(text: str) -> str:
         if not strings:
             return text
         text = "\n".join(strings).strip()
+    return text
+
+
+def _unquoted(text: str) -> str:
+    """Return a text that is a string of JSON without its quotes and escapes."""
+    if text[:1] == text[-1:] == '"' and len(text) <= MAX_JSON:
+        with suppress(ValueError):
+            return str(json.loads(text)).strip()
     return text
 
 
