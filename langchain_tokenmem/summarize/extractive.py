@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from langchain_core.messages import BaseMessage
@@ -133,10 +133,20 @@ class _Shown:
         text = self.piece.forms[self.form]
         new = [value for value in self.values if _bare(value) not in text]
         if new:
-            before = self.piece.between if " → " in text else " → "
-            return f"{text}{before}{self.piece.between.join(new)}"
+            size = f"{self.piece.size}: " if self.piece.size.endswith(" records") else ""
+            before = self.piece.between if " → " in text else f" → {size}"
+            return f"{text}{before}{self.piece.between.join(_without_same_keys(new))}"
         is_whole = " → " in text or not self.piece.size
         return text if is_whole else f"{text} → {self.piece.size}"
+
+
+def _without_same_keys(values: Sequence[str]) -> Iterator[str]:
+    """Yield values, without a key that is that of the value before."""
+    before = ""
+    for value in values:
+        key, equals, rest = value.partition("=")
+        yield rest if equals and key == before else value
+        before = key if equals else ""
 
 
 def _bare(value: str) -> str:

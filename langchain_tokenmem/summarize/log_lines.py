@@ -293,7 +293,10 @@ def _earlier_call(text: str, tool: str, name: str) -> Piece:
     path = _changed_file(head, tool)
     least = f"{tool} {path}" if path else head
     outcome = f" → {_outcome(result)}" if result else ""
-    forms = [f"{least}{outcome}"] if failed else [least, head, f"{head}{outcome}"]
+    if failed:
+        forms = [f"{least}{outcome}", f"{least} → {cut_at_words(result, _OUTCOME)} …"]
+    else:
+        forms = [least, head, f"{head}{outcome}"]
     forms = _growing([*forms, text])
     kind = Kind.FAILURE if failed else Kind.EDIT if path else Kind.CALL
     key = f"{tool} {path or head.removeprefix(tool)}"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,7 +21,8 @@ from langchain_tokenmem.core.facts.tool_results import (
     path_of,
     without_frame,
 )
-from langchain_tokenmem.core.tool_failures import MAX_JSON, json_in, plain_result
+from langchain_tokenmem.core.tool_failures import MAX_JSON, plain_result
+from langchain_tokenmem.summarize.result_values import as_json, counted, scalars_in, values_in
 from langchain_tokenmem.summarize.whole_pieces import (
     beginning_of,
     cut_at_words,
@@ -47,22 +47,16 @@ _GISTS = (40, 40, 100, 240)
 _FAILURE = 200
 _FEW_WORDS = 4
 """A value with more words is prose, and is shown only if it was used later."""
-_SCALAR, _LINE = 60, 80
-"""Characters of a value in JSON, and of a line of a text, that may be shown."""
+_LINE = 80
+"""Characters of a line of a text that may be shown."""
 _RULERS = re.compile(r"\A(?:[=*#-]{3,}\s*|[*-] (?=[^\W\d]))+|\s*[=*-]{3,}\Z")
 """Rulers and bullets around a line of a result, which carry no information; a sign does."""
-_HEADING = re.compile(r"\s*(?:[=#*-]{3,}|#+ )")
-"""Beginning of a line over others, such as `=== STDOUT ===` and `## Result`."""
+_HEADING = re.compile(r"\s*(?:[=#*-]{3,}|#+ |</?[\w-]+>\s*\Z)")
+"""Beginning of a line over others, such as `=== STDOUT ===`, `## Result` and `<result>`."""
 _NO_ARGUMENTS = frozenset({"", "{}", "[]", "null"})
-_MOST_SCALARS, _DEEPEST = 500, 8
 MOST_READ = 4_000
 """Characters of a message, or of a call's arguments, that are read for what was used."""
 _FEWEST_CHARACTERS = 4
-_RECORD = re.compile(r"(?:- | {2,})?([A-Za-z_][\w ]{0,30}): (\S.*)")
-_RECORDS_SHARE = 0.6
-_NO_VALUES = frozenset({"", "[]", "{}", "null", "none", "~", "true", "false", "|", ">", "-"})
-_NOT_SHOWN = frozenset({"type", "object", "annotations", "meta", "isError", "isFile"})
-"""Keys of JSON that carry no information."""
 
 
 @dataclass
@@ -77,7 +71,7 @@ class ToolCall:
         failure: The error line; empty if the call did not fail.
         repeats: How often the same call has ended in the same way before.
         failed_before: How often the same call has failed before.
-        pairs: Keys and values of a result that is JSON, or records; None for a plain text.
+        pairs: Keys and values of a result that is data; None for a plain text.
         size: Size of the result as a text; of one line of words its beginning.
     """
 
@@ -108,7 +102,7 @@ class ToolCall:
     @property
     def key(self) -> str:
         """Two calls with the same key are one call made twice, or two changes of one file."""
-        return f"{self.name} {self.edits or _compact(self.args)}"
+        return f"{self.name} {self.edits or as_json(self.args)}"
 
     def ended(self, message: ToolMessage) -> None:
         """Take the result of the call."""
@@ -118,7 +112,7 @@ class ToolCall:
         if self.failure:
             self.failure = _whole_line(self.failure, without_line_breaks(text))
         self.result = ends_of(text)
-        self.pairs, self.size = _read(text)
+        self.pairs, self.size = values_in(text) or (None, _size_of(text))
 
     def follows(self, before: ToolCall) -> None:
         """Count an earlier call with the same key, which then has no text of its own."""
@@ -149,7 +143,7 @@ class ToolCall:
         """
         most = int(1.5 * _ARGUMENTS[length])
         texts = {
-            str(key): value if isinstance(value, str) else _compact(value)
+            str(key): value if isinstance(value, str) else as_json(value)
             for key, value in list(self.args.items())[:_MOST_ARGUMENTS]
         }
         texts = {key: text for key, text in texts.items() if text.strip() not in _NO_ARGUMENTS}
@@ -206,13 +200,6 @@ def _times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def _compact(value: object) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, default=str)
-    except (ValueError, TypeError, RecursionError):
-        return str(value)
-
-
 def _near(text: str, most: int) -> str:
     """Return an argument; of one over `most` characters the paths begin with their last folder."""
     if not most < len(text) <= MOST_READ:
@@ -235,38 +222,16 @@ def _beginning(text: str, most: int) -> str:
     return head
 
 
-def _read(text: str) -> tuple[list[tuple[str, str]] | None, str]:
-    """Return the keys and values of a result, None for a plain text; and its size or beginning."""
-    value = json_in(text)
-    if value is not None:
-        pairs = [*scalars_in(value)]
-        return pairs, _counted(len(value if isinstance(value, list) else pairs), "value")
-    lines = [line for line in text[:MAX_JSON].splitlines() if line.strip()]
-    records = [match for line in lines if (match := _RECORD.fullmatch(line))]
-    if len(records) > max(2, _RECORDS_SHARE * len(lines)):
-        count = sum(line.startswith("- ") for line in lines)
-        pairs = [(m[1].strip(), value) for m in records if (value := _record_value(m[2]))]
-        pairs = list(dict.fromkeys(pairs))[:_MOST_SCALARS]
-        return pairs, _counted(count, "record") if count else _counted(len(records), "value")
-    if len(lines) > 1:
-        return None, _counted(len(lines), "line")
+def _size_of(text: str) -> str:
+    """Return the size of a text, or the beginning of its only line."""
+    count = sum(bool(line.strip()) for line in text[:MAX_JSON].splitlines())
+    if count > 1:
+        return counted(count, "line")
     start = _line(text[: 4 * _GISTS[0]])
     head = beginning_of(start, _GISTS[0])
     if head and start[len(head) :][:1] in " ,;:(" and " " in head:
-        return None, f"{head} …"
-    return None, f"{len(text):,} characters" if text.strip() else "nothing"
-
-
-def _record_value(text: str) -> str:
-    """Return the value of a line `key: value`; empty if it is long or continues below."""
-    value = without_line_breaks(text)
-    if len(value) > 1 and value[0] in "'\"":
-        value = value[1:-1] if value[-1] == value[0] else ""
-    return value if len(value) <= _SCALAR and value.lower() not in _NO_VALUES else ""
-
-
-def _counted(count: int, of: str) -> str:
-    return f"{count} {of}{'' if count == 1 else 's'}"
+        return f"{head} …"
+    return f"{len(text):,} characters" if text.strip() else "nothing"
 
 
 def gist_of(text: str, most: int) -> str:
@@ -301,34 +266,8 @@ def _line(text: str) -> str:
     return _RULERS.sub("", without_line_breaks(text).strip())
 
 
-def scalars_in(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the short scalars of JSON with their keys, each pair once."""
-    seen: set[tuple[str, str]] = set()
-    for pair in _leaves(value, "", 0):
-        if pair not in seen:
-            seen.add(pair)
-            yield pair
-        if len(seen) >= _MOST_SCALARS:
-            return
-
-
-def _leaves(value: Any, key: str, depth: int) -> Iterator[tuple[str, str]]:
-    if key in _NOT_SHOWN or depth > _DEEPEST:
-        return
-    if isinstance(value, Mapping):
-        for inner, one in value.items():
-            yield from _leaves(one, str(inner), depth + 1)
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        for one in value:
-            yield from _leaves(one, key, depth + 1)
-    elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
-        text = without_line_breaks(str(value))
-        if text and len(text) <= _SCALAR:
-            yield key, text
-
-
 def words_passed(args: Mapping[str, Any]) -> set[str]:
     """Return the identifiers of a call's arguments, and its short texts."""
     short = {text for _, text in scalars_in(args) if len(text) >= _FEWEST_CHARACTERS}
-    named = identifiers_in(_compact(args)[:MOST_READ])
+    named = identifiers_in(as_json(args)[:MOST_READ])
     return {text for text in short if not text.isalpha()} | named

@@ -88,7 +88,8 @@ def forms_of(text: str, lengths: tuple[int, ...]) -> list[str]:
     whole = " ".join(parts)
     if len(whole) <= lengths[0]:
         return [whole]
-    found = [_beginning(_without_greeting(parts), lengths[0])]
+    parts = _without_greeting(parts)
+    found = [_beginning(parts, lengths[0])]
     for most in lengths[1:]:
         form = whole if len(whole) <= most else _ends(parts, most)
         if len(form) > len(found[-1]):

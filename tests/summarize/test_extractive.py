@@ -173,7 +173,7 @@ def test_calls_that_differ_in_a_long_argument_are_never_shown_without_it() -> No
     for limit in range(20, 120, 5):
         assert "(act=close)" not in "".join(lines(*both, max_tokens=limit))
     [alone] = lines(*both[:2], max_tokens=20)
-    assert alone == "run(act=close) → 0 values"
+    assert alone == "run(act=close) → nothing"
 
 
 def test_keys_of_records_are_shown_without_the_spaces_before_their_colon() -> None:

@@ -101,6 +101,7 @@ def path_of(args: Mapping[str, object], names: str = "path") -> str | None:
 
 _HEAD, _TAIL = 6_000, 2_000
 """Characters at either end of a result that are read for values."""
+_BEGINNING = re.compile(r"\n|[.!?] (?=[^\W_])")
 MAX_OUTCOME = 120
 # A run is tried from its first backslash only: thousands of them would cost the square of that.
 _ESCAPED_SPACE = re.compile(r"(?<!\\)\\+[nrt]")
@@ -122,12 +123,12 @@ def ends_of(text: str) -> str:
 
 
 def _ends(text: str, head: int, tail: int) -> str:
-    """Return both ends of a long text, the tail from the beginning of a line."""
+    """Return both ends of a long text, the tail from the beginning of a line or a sentence."""
     if len(text) <= head + tail:
         return text
     start = len(text) - tail
-    newline = text.find("\n", start, start + tail // 2)
-    return f"{text[:head]}\n{text[newline + 1 if newline >= 0 else start :]}"
+    begins = _BEGINNING.search(text, start, start + tail // 2)
+    return f"{text[:head]}\n{text[begins.end() if begins else start :]}"
 
 
 def clean_line(text: str) -> str:
