@@ -44,7 +44,8 @@ def check_thread(graph: Any, config: RunnableConfig) -> None:
             "Past calls are read from checkpoints, and this graph has no checkpointer: build it "
             "with checkpointer=TokenMemorySaver(store), or another one."
         )
-    if "thread_id" not in (merge_configs(graph.config, config).get("configurable") or {}):
+    known = merge_configs(graph.config, config).get("configurable") or {}
+    if known.get("thread_id") in (None, ""):
         raise ConfigurationError(
             'The config names no thread: pass {"configurable": {"thread_id": "..."}}.'
         )

@@ -78,7 +78,7 @@ class Run:
         path: Any = (config.get("metadata") or {}).get("langgraph_path") or ()
         while len(path) == _CALL and path[-1] is True:
             parts, path = parts[:-1], path[1]
-        thread = known.get("thread_id") or None
+        thread = known.get("thread_id")
         user = None if shared_threads else known.get("user_id")
         if user is not None and (not isinstance(user, str) or not user.strip()):
             raise ScopeError(
@@ -87,7 +87,7 @@ class Run:
             )
         run_id = getattr(config.get("callbacks"), "parent_run_id", None)
         return cls(
-            thread=None if thread is None else check_thread_id(thread),
+            thread=None if thread in (None, "") else check_thread_id(thread),
             namespace="|".join(parts[:-1]),
             subgraph="|".join(part.partition(":")[0] for part in parts[:-1]),
             user_id=user if user is None else check_characters(user, "user_id"),

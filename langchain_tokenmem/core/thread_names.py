@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
 from langchain_tokenmem.errors import ScopeError
 
@@ -63,11 +62,10 @@ def check_thread_id(thread_id: Any) -> str:
     """Return the id of a thread as a text, as LangGraph does, after checking it.
 
     Raises:
-        ScopeError: When it is missing or blank, neither a text nor a number nor a UUID, or contains
-            a control character, such as the one that separates a thread from its sub-graphs.
+        ScopeError: When it is missing or blank, or contains a control character, such as the one
+            that separates a thread from its sub-graphs.
     """
-    is_name = isinstance(thread_id, (str, int, UUID)) and not isinstance(thread_id, bool)
-    if not is_name or not str(thread_id).strip():
+    if thread_id is None or not str(thread_id).strip():
         raise ScopeError(
             f"thread_id is {thread_id!r}; every thread needs a name, such as "
             f'{{"configurable": {{"thread_id": "user-7/chat-1"}}}}.'

@@ -48,6 +48,7 @@ _FEW_WORDS = 5
 _LONGEST_SPEAKER = 60
 """Characters that are searched for the mark of a correction."""
 
+_KEY = re.compile(r"[\w -]{1,40}=")
 _TIMES = re.compile(r" \(\u00d7(\d+)\)(?=: )")
 
 
@@ -130,23 +131,28 @@ class _Shown:
     @property
     def text(self) -> str:
         """The text."""
-        text = self.piece.forms[self.form]
+        text, piece = self.piece.forms[self.form], self.piece
         new = [value for value in self.values if _bare(value) not in text]
         if new:
-            size = f"{self.piece.size}: " if self.piece.size.endswith(" records") else ""
-            before = self.piece.between if " → " in text else f" → {size}"
-            return f"{text}{before}{self.piece.between.join(_without_same_keys(new))}"
-        is_whole = " → " in text or not self.piece.size
-        return text if is_whole else f"{text} → {self.piece.size}"
+            size = f"{piece.size}: " if piece.size.endswith(" records") else ""
+            before = piece.between if " → " in text else f" → {size}"
+            return f"{text}{before}{piece.between.join(_without_same_keys(new, piece.between))}"
+        is_whole = " → " in text or not piece.size
+        return text if is_whole else f"{text} → {piece.size}"
+
+    def has(self, value: str) -> bool:
+        """Return whether it shows a value."""
+        return _bare(value) in " ".join([self.piece.forms[self.form], *self.values])
 
 
-def _without_same_keys(values: Sequence[str]) -> Iterator[str]:
-    """Yield values, without a key that is that of the value before."""
+def _without_same_keys(values: Sequence[str], between: str) -> Iterator[str]:
+    """Yield the values of data; a key is left out if it is that of the value before."""
     before = ""
     for value in values:
-        key, equals, rest = value.partition("=")
-        yield rest if equals and key == before else value
-        before = key if equals else ""
+        found = _KEY.match(value) if between not in value else None
+        key = found[0] if found and between == ", " else ""
+        yield value.removeprefix(key) if key == before else value
+        before = key
 
 
 def _bare(value: str) -> str:
@@ -237,7 +243,7 @@ class _Entry:
         added = 0
         for value, is_used in piece.values:
             bare = _bare(value)
-            if is_used is not used or bare in now.text or bare in self.known:
+            if is_used is not used or now.has(value) or bare in self.known:
                 continue
             if bare in self.listed:
                 continue

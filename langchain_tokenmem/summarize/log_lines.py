@@ -38,6 +38,7 @@ from langchain_tokenmem.summarize.tool_calls import LENGTHS, MOST_READ, ToolCall
 from langchain_tokenmem.summarize.whole_pieces import (
     cut_at_words,
     forms_of,
+    is_open,
     sentences,
     without_code,
     without_line_breaks,
@@ -141,6 +142,7 @@ def lines_of(messages: Sequence[BaseMessage]) -> list[Line]:
     for piece in shown:
         piece.forms = [*map(_without_references, piece.forms)]
         piece.values = [(_without_references(value), is_used) for value, is_used in piece.values]
+        piece.size = _without_references(piece.size)
     return _joined(shown)
 
 
@@ -293,10 +295,9 @@ def _earlier_call(text: str, tool: str, name: str) -> Piece:
     path = _changed_file(head, tool)
     least = f"{tool} {path}" if path else head
     outcome = f" → {_outcome(result)}" if result else ""
-    if failed:
-        forms = [f"{least}{outcome}", f"{least} → {cut_at_words(result, _OUTCOME)} …"]
-    else:
-        forms = [least, head, f"{head}{outcome}"]
+    forms = [f"{least}{outcome}"] if failed else [least, head, f"{head}{outcome}"]
+    if failed and len(result) > 2 * _OUTCOME:
+        forms.append(f"{least} → {cut_at_words(result, _OUTCOME)} …")
     forms = _growing([*forms, text])
     kind = Kind.FAILURE if failed else Kind.EDIT if path else Kind.CALL
     key = f"{tool} {path or head.removeprefix(tool)}"
@@ -306,7 +307,8 @@ def _earlier_call(text: str, tool: str, name: str) -> Piece:
 def _outcome(result: str) -> str:
     """Return the beginning of a result; of a failure no more than that, and what came after it."""
     if not result.startswith("failed"):
-        return _VALUE_END.split(result, maxsplit=1)[0]
+        first = _VALUE_END.split(result, maxsplit=1)[0]
+        return result if is_open(first) else first
     failed, then, last = result.partition(", then ")
     if not then or ":" in failed:
         return result.partition(":")[0]

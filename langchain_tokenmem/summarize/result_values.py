@@ -1,11 +1,11 @@
-"""Keys and values in the result of a tool: of JSON, Python's objects, YAML and records."""
+"""Keys and values in the result of a tool: of JSON, Python literals, YAML and records."""
 
 from __future__ import annotations
 
 import json
 import re
 from ast import literal_eval
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -14,18 +14,23 @@ import yaml
 from langchain_tokenmem.core.tool_failures import MAX_JSON
 from langchain_tokenmem.summarize.whole_pieces import without_line_breaks
 
+_JSON = json.JSONDecoder(parse_float=str)
+"""It leaves numbers as they were written, such as 19.90."""
 _JSON_LINE = re.compile(r"^[{\[]", re.MULTILINE)
 _AROUND = 300
-"""Maximum characters before and after the JSON of a result: what a server says about it."""
+"""Maximum characters around the JSON of a result, and no more than it has itself."""
+_TAG = re.compile(r"^<[\w-]+>\s*\Z", re.MULTILINE)
 _PYTHON = re.compile(r"[\[({]{1,3}'")
 """Beginning of the objects that a tool in Python returns as their text."""
 _YAML = re.compile(r"(?:- )?[A-Za-z_][\w ]{0,30}:(?: |\n)")
 _LONGEST_YAML = 50_000
 _YAML_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-"""It makes each scalar a text, as it was written; the one in C is ten times as fast."""
+"""The one in C is ten times as fast."""
 _RECORD = re.compile(r"(?:- | {2,})?([A-Za-z_][\w ]{0,30}): (\S.*)")
 _RECORDS_SHARE = 0.6
 _FEWEST_KEYS = 3
+FEW_WORDS = 4
+"""A value with more words is prose."""
 _MOST_SCALARS, _DEEPEST = 500, 8
 _SCALAR = 60
 """Maximum characters of a value that may be shown."""
@@ -45,12 +50,15 @@ def values_in(text: str) -> tuple[list[tuple[str, str]], str] | None:
     data = _data_in(text)
     if data is None:
         return _records_in(text)
+    if data in ([], {}):
+        return [], "nothing"
     pairs = [*scalars_in(data)]
-    if len(pairs) > 1:
-        return pairs, _size_of(data, len(pairs))
-    short = "=".join(filter(None, pairs[0])) if pairs else as_json(data)
-    is_one = any(map(str.isalnum, short)) and ", " not in short and len(short) <= _SCALAR
-    return pairs, short if is_one else "nothing"
+    if not pairs:
+        return None
+    if len(pairs) == 1:
+        return pairs, "=".join(filter(None, pairs[0]))
+    size = counted(len(data), "record") if _are_records(data) else counted(len(pairs), "value")
+    return pairs, size
 
 
 def scalars_in(value: Any) -> Iterator[tuple[str, str]]:
@@ -65,13 +73,13 @@ def scalars_in(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _leaves(value: Any, key: str, depth: int) -> Iterator[tuple[str, str]]:
-    if key in _NOT_SHOWN or depth > _DEEPEST:
+    if key in _NOT_SHOWN or len(key) > _SCALAR or depth > _DEEPEST:
         return
     if isinstance(value, Mapping):
         for inner, one in value.items():
-            yield from _leaves(one, str(inner), depth + 1)
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        for one in value:
+            yield from _leaves(one, without_line_breaks(str(inner)), depth + 1)
+    elif isinstance(value, (list, tuple, set)):
+        for one in sorted(value, key=str) if isinstance(value, set) else value:
             yield from _leaves(one, key, depth + 1)
     elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
         text = without_line_breaks(str(value))
@@ -80,30 +88,74 @@ def _leaves(value: Any, key: str, depth: int) -> Iterator[tuple[str, str]]:
 
 
 def _data_in(text: str) -> Any:
-    """Return the data that a result is, or JSON between a few introductory and final words."""
+    """Return the data that a result is; None if it is anything else."""
     if len(text) > MAX_JSON:
         return None
-    start = _JSON_LINE.search(text, 0, _AROUND)
     with suppress(ValueError, RecursionError):
-        if start is not None:
-            data, end = json.JSONDecoder().raw_decode(text, start.start())
-            return data if len(text) - end <= _AROUND else None
-    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+        return _JSON.decode(text) if text[:1] in {"{", "["} else _json_inside(text)
+    with suppress(ValueError, RecursionError):
+        if text.startswith("{"):
+            return [_JSON.decode(line) for line in text.splitlines() if line.strip()]
+    with suppress(ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         if _PYTHON.match(text):
             return literal_eval(text)
-    return _yaml_in(text) if _YAML.match(text) and len(text) <= _LONGEST_YAML else None
+    with suppress(yaml.YAMLError, ValueError, TypeError, RecursionError):
+        if _YAML.match(text) and len(text) <= _LONGEST_YAML:
+            return _yaml_in(text)
+    return None
+
+
+def _json_inside(text: str) -> Any:
+    """Return the object or the records between the words of a server, or in tags.
+
+    Raises:
+        ValueError: When there are none, or when the words may say more than they do.
+    """
+    start = _JSON_LINE.search(text)
+    if start is None:
+        raise ValueError("no line begins with JSON")
+    data, end = _JSON.raw_decode(text, start.start())
+    before, after = text[: start.start()], text[end:]
+    is_tagged = _TAG.search(before) and after.lstrip().startswith("</")
+    is_most = len(text) <= 2 * (end - start.start()) and len(before) + len(after) <= _AROUND
+    is_alone = not after.partition("\n")[0].strip() and not _JSON_LINE.search(after)
+    if not (is_alone and (is_tagged or is_most) and (isinstance(data, dict) or _are_records(data))):
+        raise ValueError("text with JSON in it")
+    return data
 
 
 def _yaml_in(text: str) -> Any:
-    """Return the records of YAML, or an object with several keys; of other texts None."""
-    with suppress(yaml.YAMLError, ValueError, RecursionError):
-        events = yaml.parse(text, Loader=_YAML_LOADER)
-        if any(isinstance(event, yaml.AliasEvent) for event in events):
-            return None  # a few of them can repeat a part of it a million times
-        data = yaml.load(text, Loader=_YAML_LOADER)  # noqa: S506  it makes texts, no objects
-        is_object = isinstance(data, dict) and len(data) >= _FEWEST_KEYS
-        return data if is_object or _are_records(data) else None
-    return None
+    """Return the records of YAML, or an object with several keys; None for prose in its form.
+
+    Raises:
+        ValueError: When a key or a named part occurs twice; YAML itself repeats or drops it.
+    """
+    data = _plain(yaml.compose(text, Loader=_YAML_LOADER), set())
+    if not (_are_records(data) or (isinstance(data, dict) and len(data) >= _FEWEST_KEYS)):
+        return None
+    sizes = [len(one.split()) for _, one in _leaves(data, "", 0)]
+    return data if 2 * sum(size <= FEW_WORDS for size in sizes) > _scalars_of(data) else None
+
+
+def _plain(node: Any, seen: set[int]) -> Any:
+    """Return the data of a node; each scalar is the text that was written."""
+    if id(node) in seen:
+        raise ValueError("an alias")  # a few of them can repeat a part a million times
+    seen.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(one, seen) for one in node.value]
+    if not isinstance(node, yaml.MappingNode):
+        return getattr(node, "value", None)
+    data = {_plain(key, seen): _plain(value, seen) for key, value in node.value}
+    if len(data) < len(node.value):
+        raise ValueError("a key that occurs twice")
+    return data
+
+
+def _scalars_of(data: Any) -> int:
+    if isinstance(data, dict):
+        return sum(map(_scalars_of, data.values()))
+    return sum(map(_scalars_of, data)) if isinstance(data, list) else 1
 
 
 def _are_records(data: Any) -> bool:
@@ -128,10 +180,6 @@ def _record_value(text: str) -> str:
     if len(value) > 1 and value[0] in "'\"":
         value = value[1:-1] if value[-1] == value[0] else ""
     return value if len(value) <= _SCALAR and value.lower() not in _NO_VALUES else ""
-
-
-def _size_of(data: Any, pairs: int) -> str:
-    return counted(len(data), "record") if _are_records(data) else counted(pairs, "value")
 
 
 def counted(count: int, of: str) -> str:

@@ -22,7 +22,13 @@ from langchain_tokenmem.core.facts.tool_results import (
     without_frame,
 )
 from langchain_tokenmem.core.tool_failures import MAX_JSON, plain_result
-from langchain_tokenmem.summarize.result_values import as_json, counted, scalars_in, values_in
+from langchain_tokenmem.summarize.result_values import (
+    FEW_WORDS,
+    as_json,
+    counted,
+    scalars_in,
+    values_in,
+)
 from langchain_tokenmem.summarize.whole_pieces import (
     beginning_of,
     cut_at_words,
@@ -45,8 +51,6 @@ _LONG_PATH = re.compile(
 _GISTS = (40, 40, 100, 240)
 """Characters of a result in these lengths."""
 _FAILURE = 200
-_FEW_WORDS = 4
-"""A value with more words is prose, and is shown only if it was used later."""
 _LINE = 80
 """Characters of a line of a text that may be shown."""
 _RULERS = re.compile(r"\A(?:[=*#-]{3,}\s*|[*-] (?=[^\W\d]))+|\s*[=*-]{3,}\Z")
@@ -173,7 +177,9 @@ class ToolCall:
         for key, text in self.pairs or ():
             names = identifiers_in(text)
             is_used = not (names or {text}).isdisjoint(used)
-            if is_used or len(text.split()) <= _FEW_WORDS:
+            if (
+                is_used or len(text.split()) <= FEW_WORDS
+            ):  # prose is shown only if it was used later
                 yield (f"{key}={text}" if key else text), is_used
         shown: set[str] = set()
         for line in self.result.splitlines() if self.pairs is None else ():

@@ -1,4 +1,4 @@
-"""Threads are named as in LangGraph: by a text, a number or a UUID."""
+"""Threads are named as in LangGraph: by the text of any id."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from langchain_tokenmem import (
 from langchain_tokenmem.errors import ConfigurationError
 
 
-@pytest.mark.parametrize("thread", ["7", 7, UUID(int=7)])
+@pytest.mark.parametrize("thread", ["7", 0, UUID(int=7)])
 def test_a_thread_has_one_session_whatever_kind_of_id_names_it(thread: Any) -> None:
     with TranscriptStore("sqlite://") as store:
         middleware = TokenMemoryMiddleware(TokenMemory(8_000, recall=Recall(store)))
