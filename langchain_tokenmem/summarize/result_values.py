@@ -119,7 +119,8 @@ def _json_inside(text: str) -> Any:
     is_tagged = _TAG.search(before) and after.lstrip().startswith("</")
     is_most = len(text) <= 2 * (end - start.start()) and len(before) + len(after) <= _AROUND
     is_alone = not after.partition("\n")[0].strip() and not _JSON_LINE.search(after)
-    if not (is_alone and (is_tagged or is_most) and (isinstance(data, dict) or _are_records(data))):
+    is_data = isinstance(data, dict) or data == [] or _are_records(data)
+    if not (is_data and is_alone and (is_tagged or is_most)):
         raise ValueError("text with JSON in it")
     return data
 
