@@ -142,20 +142,6 @@ def test_notes_leak_to_no_other_session_of_a_user_and_search_never_finds_them(st
         assert not recall.search(query, session_id="s1", user_id="u1", scope="user")
 
 
-FEW = ModeProfile("few", window=5, sections=("facts",), recall_k=1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mode", "k", "count"), [(None, None, 4), (FEW, None, 1), ("code", 2, 2), ("code", 0, 0)]
-)
-def test_recall_brings_as_many_messages_as_the_recall_or_else_the_mode_says(store, mode, k, count):
-    recall = Recall(store, scope="user", k=k)
-    say(history_of(store, "old", "u1"), *(f"The parcel {n} is blue." for n in range(4)))
-    history = history_of(store, "new", "u1", mode=mode, recall=recall)
-    assert ask(history, "Which parcel is blue?").count("is blue.") == count
-
-
 # Conversations that are older than their mode
 
 OLD = [HumanMessage(f"{DECISION} Budget: $50k", id="first"), AIMessage("ok", id="reply")]

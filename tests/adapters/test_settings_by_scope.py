@@ -180,13 +180,3 @@ def test_settings_that_cannot_be_read_are_an_error_and_take_no_thread_down(door,
         built = door(memory_of(8_000), TokenMemorySaver(store))
         assert tokens(request_after(built, LONG)) > 4_000
     assert "its own settings are not used" in caplog.text
-
-
-def test_a_setting_that_cannot_be_used_is_logged_with_its_conversation(door, store, caplog):
-    for name in ("s", "t"):
-        store.set_settings(session_id=name, user_id="ann", mode="coding", summarizer="no-such:one")
-    history(store, "s", "ann").usage()
-    request_after(door(memory_of(8_000), TokenMemorySaver(store)), "Hi.")
-    for name in ("Session 's'", "Thread 't'"):
-        assert f"{name}: its own mode is not used, There is no mode 'coding'" in caplog.text
-        assert f"{name}: its own summarizer is not used, " in caplog.text

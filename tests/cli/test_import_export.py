@@ -162,18 +162,6 @@ def test_an_owner_pattern_that_finds_no_owner_is_refused(tmp_path, target, more,
     assert not target.exists()
 
 
-@pytest.mark.slow
-def test_a_sql_history_is_found_in_a_database(tmp_path, target):
-    old = histories_of(tmp_path / "old.db", "ann", "bob")
-    for given in (old, f"sqlite:///{old}"):
-        assert "2 sessions:" in run("import", given, target)
-    with TranscriptStore(target, shared=True) as store:
-        assert [message.content for message in store.messages("ann")] == ["I am ann."]
-    assert "1 session: 0 messages." in run("import", old, target, "--session", "bob")
-    said = run("import", old, target, "--table", "talks", code=2)
-    assert "neither a table 'talks' of histories" in said
-
-
 def test_an_option_that_would_not_be_followed_is_refused(full, tmp_path, target):
     file = tmp_path / "out.jsonl"
     run("export", full, "--out", file)

@@ -135,12 +135,6 @@ def test_a_sub_graph_is_named_so_that_it_can_be_typed(store):
     assert "Call 2 of " in ran("explain", store, "t1␟child")
 
 
-def test_stats_count_everything(store):
-    counted = json.loads(ran("stats", store, "--json"))
-    assert (counted["sessions"], counted["owners"], counted["messages"]) == (3, 2, 6)
-    assert "sessions" in ran("stats", store)
-
-
 def dump(path):
     raw = sqlite3.connect(path)
     lines = [*raw.iterdump()]
@@ -162,27 +156,6 @@ def test_looking_changes_nothing(store, tmp_path):
     stored = [line for line in dump(store) if line.startswith(own)]
     assert stored == [line for line in before if line.startswith(own)]
     assert len(stored) == 6
-
-
-def test_version_is_that_of_the_package():
-    assert ran("--version").startswith("tokenmem 0.")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ours", [True, False])
-def test_threads_of_checkpointers_are_read(tmp_path, ours):
-    path = tmp_path / "threads.db"
-    if ours:
-        with TranscriptStore(f"sqlite:///{path}") as opened:
-            chat(TokenMemorySaver(opened), "t1")
-    else:
-        raw = sqlite3.connect(path, check_same_thread=False)
-        chat(SqliteSaver(raw), "t1")
-        raw.close()
-    (one,) = json.loads(ran("sessions", path, "--json"))["sessions"]
-    assert (one["session"], one["messages"]) == ("t1", 4)
-    assert one["title"] == "When was the Eiffel tower built?"
-    assert "Are you sure?" in ran("show", path, "t1")
 
 
 class Answer(Decimal):
@@ -378,11 +351,3 @@ def test_every_command_prints_json_and_nothing_else(store, tmp_path, args):
         chat(saver, "t1")
     named = {"STORE": store, "NEW": f"sqlite:///{tmp_path}/new.db", "SAVER": saver_file}
     assert json.loads(ran(*(named.get(one, one) for one in args), "--json"))
-
-
-@pytest.mark.slow
-def test_a_replay_prints_its_totals_as_json():
-    found = json.loads(ran("replay", RECORDED, "--window", 8_000, "--json"))
-    assert found["totals"]["illegal"] == 0
-    assert found["totals"]["calls"] == 24
-    assert [one["name"] for one in found["conversations"]] == ["recorded-agent"]

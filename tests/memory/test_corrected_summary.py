@@ -52,10 +52,6 @@ def memory_of(**keywords) -> TokenMemory:
     return TokenMemory(BUDGET, counter=CharCounter(), **keywords)
 
 
-def copied(messages: list[BaseMessage]) -> list[BaseMessage]:
-    return messages_from_dict(messages_to_dict(messages))
-
-
 def shown(memory: TokenMemory, messages: list[BaseMessage], state) -> str:
     return "\n".join(str(message.content) for message in memory.view(messages, state).messages)
 
@@ -103,26 +99,6 @@ def test_what_a_later_entry_repeats_of_an_edited_one_goes_with_it():
     assert OLD not in log_text(memory.compact(now, state))
 
 
-def test_the_same_words_in_other_objects_are_no_edit():
-    memory, messages = memory_of(), talk(12)
-    state = memory.compact(messages)
-    assert entries_of(state)
-    assert memory_of().compact(copied(messages), state) is state
-
-
-def test_what_a_model_wrote_is_written_again_without_a_call_of_it():
-    summarizer = ListSummarizer()
-    memory, messages = memory_of(summarizer=summarizer), talk(12, secret=1)
-    state = memory.compact(messages)
-    asked = len(summarizer.requests)
-    after = memory.compact(edited(messages, "h1"), state)
-    assert len(summarizer.requests) == asked
-    assert OLD not in log_text(after)
-    assert entries_of(after)[0]["model"] == "extractive"
-    sources = memory.sources(after, entries_of(after)[0], edited(messages, "h1"))
-    assert sources.messages
-
-
 def test_removed_messages_and_results_cleared_for_one_request_are_no_edits():
     memory, messages = memory_of(), talk(12)
     call = {"name": "read", "args": {"path": "a.py"}, "id": "c"}
@@ -163,48 +139,6 @@ def test_an_edit_inside_of_a_message_is_seen_by_the_memory_that_knows_it():
         assert corrected == memory_of().compact(messages, state)
         state = corrected
     assert "secret" not in log_text(state)
-
-
-def test_notes_of_a_message_that_is_edited_inside_are_read_again():
-    def noting() -> TokenMemory:
-        return TokenMemory(BUDGET, counter=CharCounter(), mode="conversation")
-
-    goal = HumanMessage("My goal is to find the secret word.", id="goal")
-    memory, messages = noting(), [*talk(12), goal]
-    state = memory.compact(messages)
-    assert "goal" in state["modes"]["words"]
-    assert memory.compact(messages, state) == state
-    goal.content = "My goal is to see nothing."
-    corrected = memory.compact(messages, state)
-    assert corrected == noting().compact(messages, state)
-    assert "secret" in str(state["modes"]["sections"])
-    assert "secret" not in str(corrected["modes"])
-
-
-def test_content_that_refers_to_itself_is_no_edit():
-    memory, messages = memory_of(), talk(12)
-    state, checked = memory.compact(messages), CheckedMessages()
-    block: dict[str, Any] = {"type": "text", "text": "Hello."}
-    block["self"] = block
-    messages[0].content = [block]
-    for _ in range(2):
-        assert with_current_words(messages, state, len, checked) is state
-
-
-def test_new_objects_with_the_same_words_are_not_digested_again_and_edits_in_them_are_seen(
-    monkeypatch,
-):
-    memory, messages = memory_of(), talk(12, secret=1)
-    state = memory.compact(messages)
-    memory.view(copied(messages), state)
-    digested = []
-    known = digest_of_words
-    monkeypatch.setattr(current_words, "digest_of_words", lambda m: digested.append(m) or known(m))
-    assert OLD in shown(memory, copied(messages), state)
-    assert not digested
-    assert OLD not in shown(memory, edited(copied(messages), "h1"), state)
-    assert digested
-    assert OLD not in shown(memory, edited(copied(messages), "h1"), state)
 
 
 @pytest.mark.slow

@@ -91,33 +91,6 @@ def kept(state: Any) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DOORS)
-@pytest.mark.parametrize("on_remove", ["keep", "hide"])
-def test_a_hidden_message_leaves_the_running_summary(name, on_remove):
-    with TranscriptStore("sqlite://") as store:
-        summarizer = ListSummarizer()
-        door = Door(name, store, memory_of(summarizer=summarizer), on_remove=on_remove)
-        door.say(*talk(12))
-        before = entries_of(door.state())
-        assert secret("h1") in log_text(door.state())
-        door.remove("h1")
-        asked = len(summarizer.requests)
-        request = door.say(HumanMessage("And now?", id="now"))
-        after = entries_of(door.state())
-        assert (secret("h1") in request) == (on_remove == "keep")
-        assert (secret("h1") in str(door.state())) == (on_remove == "keep")
-        if on_remove == "hide":
-            assert len(summarizer.requests) == asked
-            assert [e["reason"] for e in after if e not in before] == ["removed"]
-            assert after[0]["tokens"] <= before[0]["tokens"]
-            assert secret(door.state()["summary"]["covers_to"]) in log_text(door.state())
-            door.say(HumanMessage("And then?", id="then"))
-            assert entries_of(door.state()) == after
-        else:
-            assert after == before
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", DOORS)
 def test_a_trim_of_all_that_is_covered_leaves_no_summary_of_it(name):
     with TranscriptStore("sqlite://") as store:
         door = Door(name, store, memory_of())
@@ -167,19 +140,6 @@ def test_a_history_of_the_thread_forgets_what_its_graph_hides():
 def removed(there: list[BaseMessage], state: Any) -> Any:
     """Return the state without words of messages that are not there."""
     return with_current_words(there, state, CharCounter().text, hides=True)
-
-
-def test_the_entries_cover_what_is_left():
-    memory, said = memory_of(), talk(12)
-    state = memory.compact(said)
-    for gone in ({"h1"}, {"h1", "a2"}, {"h1", "a2", "h0"}):
-        there = [m for m in said if m.id not in gone]
-        state = removed(there, state)
-        sources = memory.sources(state, entries_of(state)[0], there)
-        covered = there[: state["summary"]["covered"]]
-        assert [m.id for m in sources.messages.values()] == [m.id for m in covered]
-        assert covered[-1].id == state["summary"]["covers_to"]
-        assert removed(there, state) is state
 
 
 @pytest.mark.slow

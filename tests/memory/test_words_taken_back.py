@@ -52,19 +52,6 @@ def said(word: str = OLD) -> list[BaseMessage]:
 KEYS = ["h1", "a1", "t1", "a2"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-def test_notes_of_a_removed_message_stay_where_removals_keep(mode):
-    with TranscriptStore("sqlite://") as store:
-        door = Door("node", store, memory_of(mode), on_remove="keep")
-        door.say(*said())
-        before = door.state()["modes"]["sections"]
-        door.remove(*KEYS)
-        door.say(HumanMessage("And now?", id="now"))
-        assert OLD in str(before).casefold()
-        assert door.state()["modes"]["sections"] == before
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_notes_of_a_stored_session_follow_an_edit_of_what_is_not_summarized(mode):
     with TranscriptStore("sqlite://") as store:

@@ -100,13 +100,6 @@ What is next?"""
     )
 
 
-def test_what_a_live_block_shows_is_not_sent_again():
-    said = [HumanMessage("Go", id="h1"), *noted(1, goal="Ship it"), AIMessage("Done.", id="x")]
-    said += [HumanMessage("And now?", id="h2"), AIMessage("y", id="y"), HumanMessage("?", id="h3")]
-    _, view = calls_of(memory_of(), said)[-1]
-    assert with_notes(view) == ["h2"]
-
-
 @pytest.mark.slow
 def test_in_an_agent_run_a_fold_renews_the_notes_of_the_only_question():
     said = [HumanMessage("Go", id="h"), *noted(0, goal="Ship it")]
@@ -289,15 +282,3 @@ def test_a_finished_summary_keeps_the_later_sections_and_the_mode_of_now():
     assert taken["modes"]["chosen"] == "code"
     behind = memory.compact(said[:5], before)
     assert rebase_summary(said, before, made, behind, said)["modes"] == made["modes"]
-
-
-def test_recall_and_notes_are_written_independently_into_one_block():
-    memory, said = memory_of(), [HumanMessage("Go", id="h1"), *noted(1, goal="Ship it")]
-    said += [HumanMessage("And now?", id="h2")]
-    state = memory.compact(said)
-    assert question_without_block(said, state) is said[-1]
-    both = add_memory_block(state, said, said[-1], {"text": "RECALLED", "ids": ["h1"]})
-    assert question_without_block(said, both) is None
-    again, view = memory.compact_and_view(said, both)
-    assert again == both
-    assert "</working_notes>\n\nRECALLED\n\nAnd now?" in texts_of(view.messages[-1])[0]

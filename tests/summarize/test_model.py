@@ -21,9 +21,7 @@ from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.coerce import as_summarizer
 from langchain_tokenmem.summarize.model import ModelSummarizer
 from langchain_tokenmem.summarize.prompts import (
-    SummaryPrompts,
     render_message,
-    split_text,
     split_transcript,
 )
 from tests.fakes import CharCounter
@@ -101,16 +99,6 @@ def test_three_failed_attempts_bring_a_cool_down_before_the_model_is_tried_again
     assert len(model.requests) == 4
 
 
-def test_a_refused_summary_is_asked_for_again_with_a_shorter_target():
-    said = iter([models.endless([]), "## State\nThe assistant has fixed src/mod3.py."])
-    model = Scripted(answer=lambda _messages: next(said))
-    summary = ModelSummarizer(model).summarize(request_of(talk(10)))
-    assert summary.text.startswith("## State")
-    assert (summary.calls, len(summary.failures)) == (2, 1)
-    first, second = (int(str(r[0].content).split("at most ")[1].split()[0]) for r in model.requests)
-    assert second < first
-
-
 @pytest.mark.slow
 def test_all_evicted_text_reaches_the_summarizer_once_in_prompts_that_fit():
     model = Scripted(profile={"max_input_tokens": 2_000})
@@ -139,42 +127,42 @@ def test_leaves_partition_any_conversation(messages, most, several):
     assert all(count(part) <= most + len(messages) for part in parts)
 
 
-@given(st.text(max_size=2_000), st.integers(1, 50))
-def test_a_text_cut_apart_is_the_same_text(text, most):
-    pieces = list(split_text(text, most, count))
-    assert "".join(pieces) == text
-    assert all(count(piece) <= most for piece in pieces)
-
-
-@pytest.mark.slow
-def test_more_than_100_messages_go_through_intermediate_summaries():
-    model = Scripted(profile={"max_input_tokens": 100_000})
-    ModelSummarizer(model).summarize(request_of(talk(110, 6), 800, prior="## Done\n- order 4711"))
-    assert ["<notes>" in str(r[-1].content) for r in model.requests] == [False, False, False, True]
-    assert [parts_of(r)[0] == "none" for r in model.requests] == [True, True, True, False]
-
-
-def test_the_summarizer_prompt_holds_the_words_without_metadata_or_base64():
+def test_the_summarizer_prompt_holds_the_words_without_reasoning_metadata_or_base64():
+    thought = "PRIVATE"
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 9_000}}
+    broken = {"name": "write", "args": '{"path": "log', "id": "c", "error": None}
     messages = [
         HumanMessage([{"type": "text", "text": "look at this"}, picture], id="secret-id-1"),
         AIMessage(
-            [{"type": "thinking", "thinking": "PRIVATE", "signature": "SIG"}, "I see a cat."],
+            [
+                {"type": "thinking", "thinking": thought, "signature": thought},
+                {"type": "redacted_thinking", "data": thought},
+                "I see a cat.",
+            ],
             id="x",
             usage_metadata=models.USAGE,
             response_metadata={"model_name": "m", "system_fingerprint": "f"},
             tool_calls=[{"name": "zoom", "args": {"level": 3}, "id": "call-77"}],
         ),
         ToolMessage("zoomed", tool_call_id="call-77", name="zoom", artifact={"raw": "BYTES"}),
+        AIMessage(
+            [
+                {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": thought},
+                {"type": "reasoning", "reasoning": thought, "extras": {"signature": thought}},
+            ],
+            additional_kwargs={"reasoning_content": thought, "reasoning": {"text": thought}},
+            invalid_tool_calls=[{**broken, "type": "invalid_tool_call"}],
+        ),
     ]
     model = Scripted()
     ModelSummarizer(model).summarize(request_of(messages))
-    said = parts_of(model.requests[0])[1]
-    assert said == (
+    assert parts_of(model.requests[0])[1] == (
         "User: look at this\n  [image]\n\n"
         'Assistant: I see a cat.\n  calls zoom({"level": 3})\n\n'
-        "Tool result of zoom: zoomed"
+        "Tool result of zoom: zoomed\n\n"
+        'Assistant: calls write({"path": "log)'
     )
+    assert thought not in str(model.requests)
 
 
 def test_a_bound_model_summarizes_without_its_tools_and_is_not_changed():
@@ -193,11 +181,9 @@ def test_strict_providers_accept_every_request_of_a_summarizer(family, last):
     said = [
         *talk(120, words=12),
         AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "c"}]),
-        ToolMessage("done", tool_call_id="c"),
-        AIMessage("I am done."),
-        HumanMessage("Good."),
+        *(ToolMessage("done", tool_call_id="c"), AIMessage("I am done."), HumanMessage("Good.")),
     ]
-    end = {"human": len(said), "ai": len(said) - 1, "tool": len(said) - 2}[last]
+    end = len(said) - ["human", "ai", "tool"].index(last)
     notes = AIMessage("## Goal\nThe user asks about src/mod3.py and wants a receipt by Friday.")
     model = StrictModel(family=family, script=[AIMessage(" "), *[notes] * 40])
     written = ModelSummarizer(model).summarize(request_of(said[:end], prior="Earlier notes."))
@@ -205,36 +191,6 @@ def test_strict_providers_accept_every_request_of_a_summarizer(family, last):
     assert len(model.seen) > 3
     for request in model.seen:
         assert [m.type for m in request] == ["system", "human"]
-
-
-def test_no_reasoning_of_any_model_reaches_the_summarizer():
-    thought = "PRIVATE"
-    said = [
-        HumanMessage("Ship it."),
-        AIMessage(
-            [
-                {"type": "thinking", "thinking": thought, "signature": thought},
-                {"type": "redacted_thinking", "data": thought},
-                {"type": "text", "text": "Parcel 4711 is packed."},
-            ],
-            response_metadata={"model_provider": "anthropic"},
-        ),
-        AIMessage(
-            [
-                {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": thought},
-                {"type": "text", "text": "It is sent."},
-            ],
-            additional_kwargs={"reasoning_content": thought, "reasoning": {"text": thought}},
-            response_metadata={"model_provider": "openai"},
-        ),
-        AIMessage([{"type": "reasoning", "reasoning": thought, "extras": {"signature": thought}}]),
-    ]
-    model = Scripted()
-    ModelSummarizer(model).summarize(request_of(said))
-    sent = [m.model_dump_json() for m in model.requests[0]]
-    assert "Parcel 4711 is packed." in sent[-1]
-    assert "It is sent." in sent[-1]
-    assert thought not in str(sent)
 
 
 def test_the_gate_waits_for_human_and_ai_words_worth_a_call():
@@ -265,15 +221,6 @@ def test_a_model_is_not_asked_for_a_sentence_about_a_long_batch(words, room, cal
     assert len(summary.text) > 20
 
 
-def test_language_and_prompts_of_a_summarizer_can_be_chosen():
-    model = Scripted()
-    own = SummaryPrompts(version="mine-1", system="Notes in $language, $words words.", sections=())
-    writer = ModelSummarizer(model, language="German", prompts=own)
-    summary = writer.summarize(request_of(talk(5)))
-    assert str(model.requests[0][0].content).startswith("Notes in German, ")
-    assert summary.prompt_version == "mine-1"
-
-
 def test_a_log_over_the_summarizers_window_is_cut_to_its_newest_lines_and_never_told_again():
     model = Scripted(profile={"max_input_tokens": 2_000})
     log = "\n".join(f"- order {n} is paid" for n in range(1_000, 1_400))
@@ -285,14 +232,6 @@ def test_a_log_over_the_summarizers_window_is_cut_to_its_newest_lines_and_never_
     assert "order 1000 " not in str(prompt)
     assert "order" not in transcript
     assert sum(count(str(m.content)) + 4 for m in prompt) + 400 <= 2_000
-
-
-def test_calls_whose_arguments_are_no_json_reach_the_summarizer_as_they_are():
-    broken = {"name": "write", "args": '{"path": "log', "id": "c", "error": None}
-    broken["type"] = "invalid_tool_call"
-    assert render_message(AIMessage("", invalid_tool_calls=[broken])) == (
-        'Assistant: calls write({"path": "log)'
-    )
 
 
 def test_tracing_and_usage_still_see_the_call():
@@ -326,23 +265,6 @@ def test_the_next_summary_reads_the_one_before_and_no_message_twice():
     assert all(read.count(f"User: question {n} about file") <= 1 for n in range(60))
     assert state["totals"]["summaries"] == len(priors)
     assert state["totals"]["input_tokens"] == 100 * len(priors)
-
-
-@pytest.mark.parametrize("answer", [models.faithful, models.raising])
-async def test_an_async_summary_counts_in_another_thread_than_the_event_loops(answer):
-    async def failing(messages):
-        raise RuntimeError
-
-    threads = set()
-
-    def counted(text):
-        threads.add(threading.get_ident())
-        return count(text)
-
-    for summarizer in (ModelSummarizer(Scripted(answer=answer)), as_summarizer(failing)):
-        assert (await summarizer.asummarize(SummaryRequest(talk(10), 400, counted))).text
-    assert threads
-    assert threading.get_ident() not in threads
 
 
 async def test_any_summarizer_is_accepted():

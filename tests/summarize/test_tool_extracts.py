@@ -70,19 +70,6 @@ def test_a_talk_without_tools_is_the_models_alone_and_has_all_of_the_tokens():
     assert model.requests == other.requests
 
 
-def test_the_model_gives_up_only_the_tokens_that_the_extracts_need():
-    few = [HumanMessage("Read it.", id="h"), *calling("1", "read_file", "ok", path="a.py")]
-    many = [HumanMessage("Read all.", id="h")]
-    for n in range(40):
-        many += calling(str(n), "read_file", f"id: UUID-{n}77", path=f"src/part_{n}/file.py")
-
-    def words(messages):
-        prompt = written(request_of(messages, 300))[1].requests[0][0].content
-        return int(prompt.partition("at most ")[2].split()[0])
-
-    assert 180 * (1 - TOOL_SHARE) <= words(many) < 0.75 * 180 < 0.9 * 180 < words(few) < 180
-
-
 def test_what_the_notes_leave_of_the_entry_is_for_the_extracts_too():
     many = [HumanMessage("Read all.", id="h")]
     for n in range(60):

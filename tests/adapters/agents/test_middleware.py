@@ -418,14 +418,6 @@ def test_a_request_has_nothing_of_what_was_cleared_and_recall_finds_it(store):
     assert recall.search("parse_0", session_id="t")
 
 
-def test_a_summary_is_of_what_the_tools_said_before_it_was_cleared():
-    _, agent = clearing(2, [AIMessage("Noted.")], background=False)
-    agent.invoke({"messages": files(12)}, thread())
-    log = log_text(state_of(agent))
-    assert "parse_0" in log
-    assert "cleared" not in log
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_call_is_explained_under_the_settings_of_its_thread(is_async, caplog):

@@ -108,17 +108,6 @@ async def test_an_async_stream_that_is_cancelled_or_closed(store, how):
     assert answer.endswith("[interrupted]")
 
 
-def test_a_stream_that_said_nothing_keeps_the_question(store):
-    def silent(_given: Iterator[object]) -> Iterator[AIMessageChunk]:
-        raise RefusedError
-        yield
-
-    chain = with_token_memory(RunnableGenerator(silent), memory_of(), store, on_abort="keep")
-    with pytest.raises(RefusedError):
-        list(chain.stream("Tell me.", session()))
-    assert texts(kept(store)) == ["Tell me.", "[interrupted]"]
-
-
 def test_what_is_no_choice_is_refused(store):
     with pytest.raises(ConfigurationError, match="on_abort"):
         chain_of(store, "maybe")

@@ -169,14 +169,6 @@ def test_its_schemas_are_those_of_the_chain_without_the_history(store):
     with_token_memory(recorder(), memory_of(), store).get_input_jsonschema()
 
 
-def test_limit_output_is_off_or_names_a_setting(store):
-    model = recorder()
-    with_token_memory(model, memory_of(), store, limit_output=False).invoke("hi", session())
-    assert "max_tokens" not in str(model.keywords)
-    with pytest.raises(ConfigurationError, match="limit_output"):
-        with_token_memory(model, memory_of(), store, limit_output="")
-
-
 # Prompts, tools, models: wherever they stand
 
 
@@ -227,17 +219,6 @@ def test_a_prompt_is_found_wherever_it_stands(store, shape):
     check(model, memory, count=4)
     assert len(model.requests[-1]) > 2
     assert store.count("s") >= 32
-
-
-@pytest.mark.slow
-def test_a_prompt_of_one_variable_takes_a_list(store):
-    model, memory = recorder(), memory_of(1_200)
-    prompt = ChatPromptTemplate([RULES, MessagesPlaceholder("messages")])
-    chain = with_token_memory(prompt | model, memory, store)
-    for number in range(12):
-        chain.invoke([HumanMessage(f"question {number} " * 20)], session())
-    check(model, memory)
-    assert [m.type for m in model.requests[1]] == ["system", "human", "ai", "human"]
 
 
 @pytest.mark.parametrize("fallbacks", [False, True])

@@ -204,19 +204,6 @@ def test_an_encrypting_serializer_leaves_no_words_in_clear_and_another_key_reads
     assert b"secret" not in file.read_bytes()
 
 
-def test_no_module_of_the_package_imports_pickle():
-    forbidden = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve"}
-    files = sorted(Path(langchain_tokenmem.__file__).parent.rglob("*.py"))
-    assert len(files) > 50
-    for file in files:
-        source = file.read_text(encoding="utf-8")
-        if any(name in source for name in forbidden):
-            for node in ast.walk(ast.parse(source)):
-                names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
-                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-                assert not forbidden & {name.partition(".")[0] for name in names}, file
-
-
 # Damage
 
 

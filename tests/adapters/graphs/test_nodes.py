@@ -106,25 +106,6 @@ def test_a_node_that_copies_the_conversation_still_has_its_summary(keeps_ids):
     assert "conversation_summary" in str(seen[-1])
 
 
-@pytest.mark.slow
-def test_every_compaction_and_summary_is_an_event_of_the_custom_stream():
-    _, graph = graph_with(memory_of(4_000))
-    # Where only results are long it is enough to shorten them.
-    results = [
-        m if m.type == "tool" else m.model_copy(update={"content": "So."})
-        for m in tool_turns(12, 90)
-        if m.type != "human" or m.id == "h0"
-    ]
-    events = []
-    for name, talk in (("results", results), ("t", tool_turns(20))):
-        for said in talk:
-            events += graph.stream({"messages": [said]}, thread(name), stream_mode="custom")
-    assert {event["event"] for event in events} == {"compaction", "summary", "view"}
-    last = [event for event in events if event["event"] == "summary"][-1]
-    assert last["covers_to"] == state_of(graph)["summary"]["covers_to"]
-    assert last["memory"] == "memory"
-
-
 # Schemas, keys and names
 
 
@@ -227,18 +208,6 @@ def test_two_memories_in_one_graph_by_their_names(split):
     assert max(wide.count(view).tokens for view in seen["wide"]) > memories["narrow"].budget.limit
 
 
-def test_only_nodes_that_have_something_to_do_are_drawn(store):
-    recall, slow = Recall(store), Scripted()
-    for memory, split, names in (
-        (memory_of(), False, {"token_memory"}),
-        (memory_of(summarizer=slow), False, {"token_memory", "memory_after_model"}),
-        (memory_of(), True, {"memory_compact", "memory_summarize"}),
-        (memory_of(recall=recall), True, {"memory_recall", "memory_compact", "memory_summarize"}),
-    ):
-        _, graph = graph_with(memory, split=split)
-        assert graph.nodes.keys() - {"__start__", "model"} == names
-
-
 # Pruning
 
 
@@ -295,20 +264,3 @@ def test_pruning_asks_for_an_archive_and_a_thread(store):
     given = {"messages": messages, "memory": memory.compact(messages)}
     with pytest.raises(ScopeError, match="thread"):
         CompactNode(memory, archive=store, prune=True).invoke(given)
-
-
-def test_two_memories_of_one_graph_may_share_a_token_memory(caplog):
-    memory = memory_of()
-    builder = StateGraph(MemoryMessagesState)
-    for name, word in (("planner", "plan "), ("writer", "text ")):
-        builder.add_node(name, lambda _state, word=word: {"messages": [AIMessage(word * 100)]})
-    second = memory_nodes(builder, memory, before="writer", name="second")
-    builder.add_edge(START, memory_nodes(builder, memory, before="planner", name="first"))
-    builder.add_edge("planner", second)
-    graph = builder.compile(checkpointer=InMemorySaver())
-    for number in range(TURNS):
-        graph.invoke(question(number), thread())
-    held = graph.get_state(thread()).values
-    assert held["first"]["summary"]
-    assert held["second"]["summary"]
-    assert "was not kept" not in caplog.text

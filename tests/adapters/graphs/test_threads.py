@@ -92,15 +92,6 @@ def test_ids_with_control_characters_are_refused_by_every_integration(bad, store
 # Warnings of a thread
 
 
-def test_a_warning_names_its_thread_once(door, caplog):
-    _, graph = door(memory_of(1_000, trigger=None))
-    for name in ("t7", "t8", "t8"):
-        graph.invoke({"messages": ["word " * 300] * 4 + ["And?"]}, thread(name))
-    left_out = "The oldest messages do not fit and are left out until a summary covers them."
-    for name in ("t7", "t8"):
-        assert caplog.messages.count(f"Thread {name!r}: {left_out}") == 1
-
-
 def test_what_a_graph_without_an_edge_to_its_memory_leaves_out_is_logged(caplog):
     memory, builder = memory_of(1_000), StateGraph(MessagesState)
 
