@@ -106,39 +106,6 @@ def test_a_clear_during_a_summary_is_honoured(store):
     assert history(store, memory).messages == []
 
 
-class Raising(MemoryCallbacks):
-    def on_memory_start(self, event):
-        raise RuntimeError("my own bug")
-
-    on_memory_end = on_memory_error = on_memory_start
-
-
-@pytest.mark.slow
-def test_events_and_totals_of_a_summary_survive_a_raising_callback(store, caplog):
-    heard = Heard()
-    memory = memory_of(Scripted(), callbacks=[Raising(), heard], background=False)
-    store.add("s", talk(3_300))
-    history(store, memory).view()
-    (begun,) = (event for event in heard.starts if event.kind == "fold")
-    (done,) = heard.of("fold")
-    assert (begun.reason, done.reason) == ("summarize_at", "summarize_at")
-    assert begun.ids == done.ids
-    assert done.summarizer == "scripted"
-    assert done.tokens_before > done.tokens_after
-    assert (done.calls, done.input_tokens, done.output_tokens) == (1, 100, 10)
-    assert "my own bug" in caplog.text
-    state = store.state("s").state
-    assert done.ids[-1] == state["summary"]["covers_to"]
-    totals = {"compactions": 0, "summaries": 1, "calls": 1, "input_tokens": 100}
-    assert state["totals"].items() >= totals.items()
-    store.add("other", talk(3_300))
-    failing = memory_of(Scripted(answer=raising), callbacks=[heard], background=False)
-    history(store, failing, "other").view()
-    (failed,) = heard.errors
-    assert (failed.kind, len(heard.of("fold"))) == ("fold", 2)
-    assert "provider down" in failed.error
-
-
 def reply(tokens: int) -> AIMessage:
     return AIMessage("An answer. " * (tokens * 4 // 11), id=f"long{tokens}")
 

@@ -89,18 +89,6 @@ def test_a_removed_note_that_is_added_again_is_shown_again():
     assert f"void now: [{note.id}]" in ask(history, "What else is there to say?")
 
 
-@pytest.mark.slow
-def test_notes_stand_in_front_of_recalled_messages():
-    store = TranscriptStore("sqlite://")
-    history = history_on(filled(), store, recall=Recall(store), window=2_000)
-    ask(history, "Hello.")  # the first question stays, and what is seen is not recalled
-    ask(history, "The code of the lift is 4711, tabs are fine.")
-    for number in range(20):
-        ask(history, f"q{number} " * 40, f"a{number} " * 40)
-    shown = ask(history, "What was the code of the lift, and do I use tabs in code?")
-    assert shown.index("<kept_notes>") < shown.index("<recalled")
-
-
 def test_nothing_is_shown_where_it_is_switched_off():
     assert "kept_notes" not in ask(history_on(filled(in_requests=False)), "Tabs in code?")
 
@@ -115,16 +103,11 @@ def test_a_store_that_fails_costs_the_notes_and_not_the_call(caplog):
     assert "no notes are shown, disk full" in caplog.text
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-def test_an_agent_shows_notes_of_the_graphs_own_store(is_async):
+def test_an_agent_shows_notes_of_the_graphs_own_store():
     store = InMemoryStore()
     filled(store)
     middleware = TokenMemoryMiddleware(memory_of(8_000, notes=notebook_on(None)))
     model, agent = agent_of([call(0), AIMessage("Done.")], middleware, store=store)
-    given = {"messages": "Do I use tabs in code?"}
-    if is_async:
-        asyncio.run(agent.ainvoke(given, ANN))
-    else:
-        agent.invoke(given, ANN)
+    agent.invoke({"messages": "Do I use tabs in code?"}, ANN)
     assert TABS in model.seen[0][-1].text
     assert model.seen[1][0] == model.seen[0][0]

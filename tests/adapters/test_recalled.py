@@ -214,9 +214,8 @@ def test_without_a_thread_nothing_is_recalled_and_it_is_logged_once(door, recall
 # --- a checkpointer on the store of the recall
 
 
-@pytest.mark.parametrize("durability", ["async", "exit"])
 def test_what_a_checkpointer_keeps_in_the_same_store_is_written_once_it_is_hidden(
-    store, monkeypatch, durability
+    store, monkeypatch
 ):
     """A run with `durability="exit"` has no checkpoint before its end; its past is found before."""
     added: list[str] = []
@@ -241,7 +240,7 @@ def test_what_a_checkpointer_keeps_in_the_same_store_is_written_once_it_is_hidde
         middleware = TokenMemoryMiddleware(memory)
         _, agent = agent_of(script, middleware, tools=(look,), checkpointer=TokenMemorySaver(store))
         said = {"messages": [HumanMessage("Go.", id="first")]}
-        agent.invoke(said, thread(), durability=durability)
+        agent.invoke(said, thread(), durability="exit")
         assert added
         assert max(hidden) > 0
         assert len(added) == len(set(added))
@@ -262,16 +261,17 @@ class Terse(ListSummarizer):
         return Summary("Earlier messages.", "terse", "terse-1")
 
 
-@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
-@pytest.mark.parametrize("is_quick", [True, False], ids=["quick", "slow"])
-def test_a_question_also_recalls_what_a_fold_before_its_request_hides(door, is_quick, recall):
-    model, graph = door(memory_of(recall=recall, summarizer=Terse(is_quick=is_quick)))
+@pytest.mark.parametrize(
+    ("name", "is_quick"), [("middleware", True), ("node", False), ("three nodes", True)]
+)
+def test_a_question_also_recalls_what_a_fold_before_its_request_hides(name, is_quick, recall):
+    model, graph = DOORS[name](memory_of(recall=recall, summarizer=Terse(is_quick=is_quick)))
     folded = 0
-    for count in range(16, 36):
+    for count in (16, 22, 28, 34):
         talk = [*turns(1), *fact("ZEBRA"), *turns(count, 1)]
         asked = HumanMessage(QUESTION, id="ask")
         graph.invoke({"messages": [*talk, asked]}, thread(f"t{count}"))
         shown, block = contents(model.requests[-1]), str(model.requests[-1][-1].content)
         assert shown.count("The code is ZEBRA today.") == 1, count
         folded += "The code is ZEBRA today." in block
-    assert folded > 3
+    assert folded > 1

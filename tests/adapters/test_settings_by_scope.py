@@ -161,15 +161,6 @@ def test_a_summarizer_by_name_writes_the_entries_of_the_thread(door, store):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("knows", ["store", "recall"])
-def test_a_store_may_be_given_or_be_that_of_the_recall(door, knows, store):
-    store.set_settings(user_id="ann", budget=2_000)
-    memory = memory_of(8_000, recall=Recall(store) if knows == "recall" else None)
-    built = door(memory, InMemorySaver(), **({"store": store} if knows == "store" else {}))
-    assert tokens(request_after(built, LONG)) <= limit_of(2_000)
-
-
-@pytest.mark.slow
 def test_settings_that_cannot_be_read_are_an_error_and_take_no_thread_down(door, tmp_path, caplog):
     with TranscriptStore(tmp_path / "memory.db") as store:
         store.set_settings(user_id="ann", budget=2_000)

@@ -115,14 +115,12 @@ async def test_sessions_stamp_the_question_when_submitted_and_the_answer_when_co
     assert texts(store.messages("s")) == ["One?", "One!", "Two?", "Two!"]
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_graphs_keep_the_first_sight_of_their_messages(clock, door, is_async):
+def test_graphs_keep_the_first_sight_of_their_messages(clock, door):
     model, graph = door(memory_of(clock))
     model.answer = slow_model(clock).answer
     for number, text in enumerate(("One?", "Two?")):
         clock.on(3_570 * number)
-        given = {"messages": text}
-        await graph.ainvoke(given, thread()) if is_async else graph.invoke(given, thread())
+        graph.invoke({"messages": text}, thread())
         assert request_of(model) == [FIRST, SECOND, THIRD][: 1 + 2 * number]
     kept = graph.get_state(thread()).values["messages"]
     assert texts(kept) == ["One?", "One!", "Two?", "Two!"]
@@ -158,29 +156,23 @@ MARKED = HumanMessage(
 )
 
 
-@pytest.mark.parametrize("name", ["chain", *DOORS])
-def test_the_mark_of_the_application_wins_over_the_first_sight(clock, store, name):
-    if name == "chain":
-        model = slow_model(clock)
-        with_token_memory(model, memory_of(clock), store).invoke([MARKED], session())
-        assert times_of(store) == ["09:00:00", "15:00:30"]
-    else:
-        model, graph = DOORS[name](memory_of(clock))
-        graph.invoke({"messages": [MARKED]}, thread())
-    assert request_of(model) == ["[2026-02-14 09:00:00 UTC] One?"]
-
-
-@pytest.mark.parametrize("name", ["chain", *DOORS])
-def test_where_no_times_are_shown_none_is_sent_and_none_kept_in_a_state(clock, store, name):
-    if name == "chain":
-        model = slow_model(clock)
-        prompted(model, memory_of(clock, None), store).invoke({"input": "One?"}, session())
-        assert times_of(store) == ["15:00:00", "15:00:30"]
-    else:
-        model, graph = DOORS[name](memory_of(clock, None))
-        graph.invoke({"messages": "One?"}, thread())
-        assert "times" not in state_of(graph)
-    assert request_of(model) == ["One?"]
+@pytest.mark.parametrize(
+    ("how", "said", "time", "shown"),
+    [("human", MARKED, "09:00:00", "[2026-02-14 09:00:00 UTC] One?")]
+    + [(None, HumanMessage("One?"), "15:00:00", "One?")],
+    ids=["mark of the application", "no times shown"],
+)
+def test_the_time_is_that_of_the_application_and_is_shown_where_it_is_asked_for(
+    clock, store, how, said, time, shown
+):
+    model = slow_model(clock)
+    bare(model, memory_of(clock, how), store).invoke([said], session())
+    assert times_of(store) == [time, "15:00:30"]
+    assert request_of(model) == [shown]
+    model, graph = DOORS["node"](memory_of(clock, how))
+    graph.invoke({"messages": [said]}, thread())
+    assert request_of(model) == [shown]
+    assert how or "times" not in state_of(graph)
 
 
 # Times that a model has copied into its answer
@@ -196,14 +188,11 @@ def test_a_chain_takes_a_copied_time_off_before_it_stores_the_answer(clock, stor
     assert str(request_of(model)[1]).count("UTC") == 1
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-@pytest.mark.parametrize(("how", "kept"), [("all", "One!"), ("human", f"{STAMP}One!")])
-async def test_an_agent_takes_a_copied_time_off_its_reply(clock, how, kept, is_async):
-    model, agent = agent_with(memory_of(clock, how))
+def test_an_agent_takes_a_copied_time_off_its_reply(clock):
+    model, agent = agent_with(memory_of(clock, "all"))
     model.answer = slow_model(clock, STAMP).answer
-    given = {"messages": "One?"}
-    result = await agent.ainvoke(given, thread()) if is_async else agent.invoke(given, thread())
-    assert result["messages"][-1].content == kept
+    result = agent.invoke({"messages": "One?"}, thread())
+    assert result["messages"][-1].content == "One!"
 
 
 # Threads that go on

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 
-from langchain_tokenmem import Recall, TokenMemoryChatHistory
+from langchain_tokenmem import TokenMemoryChatHistory
 from tests.adapters.integrations import contents, graph_with, texts, thread
 from tests.fakes import memory_of
 
@@ -41,14 +41,6 @@ def marked(messages):
     return {key: memory for key, memory in marks.items() if memory}
 
 
-def test_messages_of_a_history_have_it_and_stored_ones_do_not(store):
-    history = history_on(store)
-    history.add_messages(TURN)
-    assert marked(history.messages) == marked(history.full_history()) == {"a0": MEMORY}
-    history_on(store, "other").add_messages(history.full_history())
-    assert marked(store.messages("s")) == marked(store.messages("other")) == {}
-
-
 def test_an_explicit_mark_is_stored_and_read_by_chains_that_store_text_only(store):
     marks = {"tokenmem": {"turn_memory": MEMORY}}
     said = [HumanMessage("Fix it."), AIMessage("Done.", id="a0", response_metadata=marks)]
@@ -63,14 +55,6 @@ def test_what_a_model_echoes_and_a_view_that_comes_back_are_stored_without_it(st
     assert TEXT in contents(history.messages)
     history_on(store).add_messages(history.messages)
     assert texts(store.messages("s")) == texts(TURN)
-
-
-def test_search_never_finds_it(store):
-    recall = Recall(store)
-    history = history_on(store, recall=recall, turn_memory="always")
-    history.add_messages([*TURN, HumanMessage("Next?")])
-    assert f"Done.\n\n{TEXT}" in texts(history.messages)
-    assert list(recall.search("Tool memory Files changed", session_id="s")) == []
 
 
 def test_in_a_graph_it_outlives_tool_messages_that_are_removed():

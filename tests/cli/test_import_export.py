@@ -71,13 +71,6 @@ def test_one_session_of_an_export_is_imported_alone(full, target, tmp_path):
         assert store.sessions() == ["s2"]
 
 
-def test_one_session_of_one_user_goes_to_the_output(full):
-    output = run("export", full, "--session", "s1", "--user", "ann")
-    assert output.count("tokenmem_export") == 1
-    run("export", full, "--session", "s1", "--user", "bob", code=2)
-    assert "There is no file" in run("export", f"{full}.none", code=2)
-
-
 @pytest.mark.parametrize("form", ["jsonl", "json"])
 def test_a_damaged_session_hides_no_other(full, target, tmp_path, form):
     with sqlite3.connect(full) as connection:
@@ -132,19 +125,16 @@ def test_owners_are_found_in_the_names_of_sessions(tmp_path, target):
     find = ("import", old, target, "--owner-pattern")
     assert "Session 'guest' does not match" in run(*find, "(?P<user>.+?)--.+", code=2)
     assert "4 sessions: 1 message" in run(*find, "(?P<user>guest|.+?(?=--)).*")
+    renamed = tmp_path / "renamed.db"
+    pattern = "(?P<user>[a-z]+)(--)?(?P<session>.*)"
+    run("import", old, renamed, "--session", "ann--1", "--owner-pattern", pattern)
+    with TranscriptStore(renamed) as store:
+        assert store.sessions(user_id="ann") == ["1"]
     with TranscriptStore(target, require_user=True) as store:
         assert store.sessions(user_id="ann") == ["ann--1", "ann--2"]
         assert [m.content for m in store.messages("bob--1", user_id="bob")] == ["I am bob--1."]
         with pytest.raises(ScopeError):
             store.messages("bob--1", user_id="ann")
-
-
-def test_a_session_may_be_renamed_with_its_owner(tmp_path, target):
-    old = histories_of(tmp_path / "old.db", "ann--chat")
-    pattern = "(?P<user>.+?)--(?P<session>.+)"
-    run("import", old, target, "--owner-pattern", pattern)
-    with TranscriptStore(target) as store:
-        assert store.sessions(user_id="ann") == ["chat"]
 
 
 @pytest.mark.parametrize(

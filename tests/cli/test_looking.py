@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -28,23 +27,13 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.core.chat_models import MIN_CONTEXT_WINDOW
+from tests.adapters.integrations import at, put
 from tests.cli.command import ran as at_full_width
 
 RECORDED = Path(__file__).parents[2] / "examples" / "recorded_agent.jsonl"
 
 
 ran = partial(at_full_width, COLUMNS="80")
-
-
-def chat(saver, thread):
-    """Run a graph of one node on a checkpointer: two questions, two answers."""
-    builder = StateGraph(MessagesState)
-    builder.add_node("model", lambda _: {"messages": [AIMessage("In 1889.", id=None)]})
-    builder.add_edge(START, "model")
-    graph = builder.compile(checkpointer=saver)
-    config = {"configurable": {"thread_id": thread}}
-    for text in ("When was the Eiffel tower built?", "Are you sure?"):
-        graph.invoke({"messages": [HumanMessage(text)]}, config)
 
 
 @pytest.fixture
@@ -77,10 +66,7 @@ def test_pages_and_filters(store):
     second = json.loads(ran("sessions", store, "--json", "--size", 2, "--page", 2))
     names = [one["session"] for one in first["sessions"] + second["sessions"]]
     assert [one["is_last"] for one in (first, second)] == [False, True]
-    assert (
-        ran("sessions", store, "--size", 2).splitlines()[-1] == "2 sessions, page 1; more: --page 2"
-    )
-    assert ran("sessions", store, "--size", 2, "--page", 2).splitlines()[-1] == "1 session, page 2."
+    assert "2 sessions, page 1; more: --page 2" in ran("sessions", store, "--size", 2)
     assert sorted(names) == ["other", "s1", "s2"]
     found = json.loads(ran("sessions", store, "--json", "--filter", "BOB"))
     assert [one["session"] for one in found["sessions"]] == ["s2"]
@@ -182,6 +168,8 @@ def test_a_state_with_types_of_the_application_can_be_looked_at(tmp_path, ours):
     with TranscriptStore(path) if ours else SqliteSaver.from_conn_string(str(path)) as opened:
         saver = TokenMemorySaver(opened, allowed_types=[Answer]) if ours else opened
         builder.compile(checkpointer=saver).invoke({"messages": Question("When?")}, config)
+    (one,) = json.loads(ran("sessions", path, "--json"))["sessions"]
+    assert (one["session"], one["messages"], one["title"]) == ("paris", 2, "When?")
     for command in ("show", "view"):
         shown = ran(command, path, "paris")
         assert "When?" in shown
@@ -239,9 +227,8 @@ def agent_run(tmp_path):
 @pytest.mark.slow
 def test_the_calls_of_an_agent_are_those_that_were_sent(agent_run):
     path, sent = agent_run
-    for number in range(1, 25):
-        args = ("view", path, "t1", "--at", number, "--json")
-        found = json.loads(ran(*args))
+    for number in (1, 2, 9, 16, 23, 24):
+        found = json.loads(ran("view", path, "t1", "--at", number, "--json"))
         texts = [one["text"] for one in found["items"]]
         wanted = "".join(text for _, text in sent[number - 1])
         assert "".join("".join(texts).split()) == "".join(wanted.split())
@@ -269,20 +256,6 @@ def test_explain_says_what_is_hidden_and_why(agent_run):
     assert max(len(line) for one in calls for line in one.splitlines()) <= 80
     assert "Summarized: " in calls[-1]
     assert "Nothing is hidden." in calls[0]
-
-
-@pytest.mark.slow
-def test_each_line_of_a_summary_names_messages_that_have_its_words(agent_run):
-    path, _ = agent_run
-    shown = json.loads(ran("show", path, "t1", "--json"))["messages"]
-    found = json.loads(ran("view", path, "t1", "-w", 1_200, "--json"))["items"]
-    lines = [line for one in found for line in one["lines"] if line[1]]
-    assert len(lines) > 2
-    for text, places in lines:
-        said = " ".join(shown[place]["text"] for place in places)
-        words = re.findall(r"Question \d+|Answer \d+", text)
-        assert words
-        assert all(word in said for word in words)
 
 
 @pytest.mark.slow
@@ -339,6 +312,7 @@ def test_calls_whose_summaries_a_model_wrote_are_played_again_without_it(tmp_pat
         *(("sessions", "STORE"), ("show", "STORE", "s1"), ("view", "STORE", "s1")),
         *(("explain", "STORE", "s1"), ("search", "STORE", "lighthouses"), ("stats", "STORE")),
         *(("doctor", "STORE"), ("config",), ("expire", "STORE", "--inactive-days", "1")),
+        ("replay", RECORDED, "--window", "8000"),
         *(("import", RECORDED, "NEW"), ("migrate-checkpoints", "SAVER", "NEW")),
         *(("erase", "STORE", "--session", "s1", "--yes"),),
         *(("redact", "STORE", "lighthouses", "--everywhere", "--yes"),),
@@ -347,7 +321,8 @@ def test_calls_whose_summaries_a_model_wrote_are_played_again_without_it(tmp_pat
 )
 def test_every_command_prints_json_and_nothing_else(store, tmp_path, args):
     saver_file = tmp_path / "theirs.db"
-    with SqliteSaver.from_conn_string(str(saver_file)) as saver:
-        chat(saver, "t1")
+    if "SAVER" in args:
+        with SqliteSaver.from_conn_string(str(saver_file)) as saver:
+            put(saver, at(), values={"messages": [HumanMessage("Hi.")]})
     named = {"STORE": store, "NEW": f"sqlite:///{tmp_path}/new.db", "SAVER": saver_file}
     assert json.loads(ran(*(named.get(one, one) for one in args), "--json"))

@@ -7,13 +7,12 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem.cli import measures
-from langchain_tokenmem.cli.measures import MessageTexts, ReferenceCounter, reference_counter
+from langchain_tokenmem.cli.measures import MessageTexts, ReferenceCounter
 
 LETTERS = ReferenceCounter(len)
-WORDS = MessageTexts(ReferenceCounter(lambda text: len(text.split())))
 MESSAGES = st.lists(st.text("ab ", max_size=4).map(HumanMessage), max_size=4)
 
 
@@ -39,22 +38,6 @@ def test_one_long_run_of_anything_is_read_in_no_time(run):
     assert time.process_time() - started < 1
 
 
-def test_a_literal_is_held_as_whole_words_with_the_escapes_of_json_undone():
-    assert measures.holds("in app.py:3", "app.py")
-    assert not measures.holds("in myapp.py and app.pyc", "app.py")
-    assert measures.holds(measures.plain('{\\"id\\": \\"x\\\\nEHGLP3\\"}'), "EHGLP3")
-    call = calling(path="a.py", lines=[{"first": 1}])
-    assert measures.plain_text(call) == "book\npath: a.py\nfirst: 1"
-
-
-HISTORY = [
-    SystemMessage("Use tool_x."),
-    HumanMessage("Fix src/app.py."),
-    AIMessage("", tool_calls=[{"name": "run", "args": {}, "id": "c1"}]),
-    ToolMessage("user_id: ada_4711", tool_call_id="c1"),
-]
-
-
 def test_a_message_counts_frame_text_and_calls_and_a_tool_by_the_published_formula():
     calls = [{"name": "read", "args": {"a": 1}, "id": "ignored"}]
     broken = [{"name": "x", "args": "{", "id": "ignored", "error": None}]
@@ -67,22 +50,6 @@ def test_a_message_counts_frame_text_and_calls_and_a_tool_by_the_published_formu
     tool = {"type": "function", "function": function}
     tokens = 7 + len("f:Does it") + 3 + 3 + len("p:string:") - 3 + 3 + len("x") + 12
     assert LETTERS.request([HumanMessage("hi")], [tool]) == 3 + 6 + tokens
-
-
-def test_the_vocabulary_is_the_models_own():
-    text = "Größenänderungen 尺寸变更"
-    assert reference_counter("gpt-4").text(text) != reference_counter("gpt-4o").text(text)
-    assert reference_counter("no-such-model").text(text) == reference_counter().text(text)
-    assert reference_counter().text("<|endoftext|>") == 7
-    assert reference_counter().text(" " * 1_000_000) > 1_000
-
-
-def test_what_is_shared_ends_at_the_first_difference():
-    texts, same = MessageTexts(LETTERS), HumanMessage("abc")
-    ended = [same, AIMessage("xz"), same]
-    assert texts.shared([same, AIMessage("xy")], ended) == (7 + 1, 7, False)
-    assert texts.shared([same], [AIMessage("abc")]) == (0, 0, False)
-    assert texts.shared([], [same]) == (0, 0, True)
 
 
 @given(MESSAGES, MESSAGES)

@@ -12,7 +12,6 @@ from langchain_core.messages import (
     HumanMessage,
     SystemMessage,
     ToolMessage,
-    messages_to_dict,
 )
 
 from langchain_tokenmem import TranscriptStore
@@ -77,11 +76,6 @@ def test_a_memory_that_sends_everything_is_well_and_keeps_its_prefix():
     assert not found.failed
 
 
-def test_a_change_that_nobody_declared_is_no_stable_pair():
-    found = ReplayTotals([play(Scripted(shows=[None, None, [SAID[1], SAID[5]]]))])
-    assert (found.pairs, found.stable, found.changes) == (2, 1, 1)
-
-
 def test_a_declared_change_is_a_change_but_no_pair():
     told = {**new_state(), "summary": state("m2", text="so far")["summary"]}
     shows = [None, [SystemMessage("Be brief.\n\nso far"), SAID[1], SAID[3]]]
@@ -91,19 +85,6 @@ def test_a_declared_change_is_a_change_but_no_pair():
     assert (found.summaries, found.pairs, found.stable, found.changes) == (1, 1, 0, 2)
     assert report.calls[1].fill == report.calls[1].whole / 1_000
     assert report.calls[1].cached == len("Be brief.")
-
-
-def test_requests_over_limit_and_window_are_counted_from_outside():
-    report = play(Scripted(limit=30))
-    found = ReplayTotals([report])
-    assert (found.over_limit, found.over_window, found.illegal) == (2, 0, 0)
-    assert found.failed
-    assert report.faults == [
-        f"before m{c.place}: {c.tokens} tokens, limit 30" for c in report.calls[1:]
-    ]
-    tight = TokenBudget(context_window=256)
-    long = [SAID[0], HumanMessage("x" * 300, id="m1"), SAID[2]]
-    assert ReplayTotals([play(Scripted(budget=tight), long)]).over_window == 1
 
 
 def test_faults_of_the_audit_are_in_the_report():
@@ -171,12 +152,6 @@ def test_a_recording_has_a_name_ids_by_place_and_its_tools(tmp_path):
     assert [type(message) for message in second.messages] == [SystemMessage, HumanMessage]
     assert [message.id for message in second.messages] == ["m0", "m1"]
     assert (first.tools, second.tools) == ((), (TOOL,))
-
-
-def test_messages_on_lines_of_their_own_are_all_played(tmp_path):
-    lines = map(json.dumps, messages_to_dict(SAID))
-    (found,) = load(tmp_path, "\n".join(lines))
-    assert [message.content for message in found.messages] == [one.content for one in SAID]
 
 
 @pytest.mark.parametrize(

@@ -72,8 +72,12 @@ def test_erasing_a_user_reaches_transcripts_pins_blocks_and_notes_and_tells_what
     memory = memory_on(note_store)
     talk(memory, transcripts)
     talk(memory, transcripts, "b", "bob")
+    for session in ("s", "other"):
+        memory.notes.add("Of no user.", level="session", session_id=session)
     found = memory.erase(transcripts, user_id="ann")
-    assert (found["messages"], found["sessions"], found["notes"]) == (2, 1, 3)
+    assert (found["messages"], found["sessions"], found["notes"]) == (2, 1, 4)
+    assert memory.notes.list(level="session", session_id="s") == []
+    assert memory.notes.list(level="session", session_id="other") != []
     assert notes_of(memory, "ann") == []
     assert transcripts.messages("s") == []
     assert transcripts.state("s").state is None
@@ -86,36 +90,20 @@ def test_erasing_a_user_reaches_transcripts_pins_blocks_and_notes_and_tells_what
 
 
 @pytest.mark.slow
-def test_erasing_a_session_leaves_the_notes_that_live_longer(note_store, transcripts):
-    memory = memory_on(note_store)
-    talk(memory, transcripts)
-    found = asyncio.run(memory.aerase(transcripts, session_id="s"))
-    assert (found["messages"], found["notes"]) == (2, 1)
-    assert {note.type for note in notes_of(memory, "ann")} == {"project", "global"}
-    assert transcripts.state("s").state is None
-
-
-@pytest.mark.slow
-def test_notes_of_the_threads_sub_graphs_go_with_the_session(note_store, transcripts):
+def test_erasing_a_session_takes_its_sub_graphs_and_leaves_the_notes_that_live_longer(
+    note_store, transcripts
+):
     memory, inner = memory_on(note_store), thread_session("s", "child:1")
     talk(memory, transcripts)
     for name in (inner, "s2"):
         transcripts.add(name, [HumanMessage("hi")], user_id="ann")
         memory.notes.add(f"In {name[-1]}.", level="session", user_id="ann", session_id=name)
-    assert memory.erase(transcripts, session_id="s")["notes"] == 2
+    found = asyncio.run(memory.aerase(transcripts, session_id="s"))
+    assert (found["messages"], found["notes"]) == (3, 2)
+    assert {note.type for note in notes_of(memory, "ann")} == {"project", "global"}
+    assert transcripts.state("s").state is None
     assert memory.notes.list(level="session", user_id="ann", session_id=inner) == []
     assert memory.notes.list(level="session", user_id="ann", session_id="s2") != []
-
-
-@pytest.mark.slow
-def test_notes_of_the_users_sessions_that_name_no_user_go_with_the_user(note_store, transcripts):
-    memory = memory_on(note_store)
-    talk(memory, transcripts)
-    memory.notes.add("Nobody's.", level="session", session_id="s")
-    memory.notes.add("Nobody's.", level="session", session_id="other")
-    assert memory.erase(transcripts, user_id="ann")["notes"] == 4
-    assert memory.notes.list(level="session", session_id="s") == []
-    assert memory.notes.list(level="session", session_id="other") != []
 
 
 @pytest.mark.slow

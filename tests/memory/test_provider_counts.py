@@ -11,13 +11,11 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_tokenmem import (
     TokenBudget,
     TokenMemory,
-    TokenMemoryChatHistory,
     TranscriptStore,
     with_token_memory,
 )
 from langchain_tokenmem.counting import ProviderCounter, counter_for
 from langchain_tokenmem.memory import call_counts
-from langchain_tokenmem.memory.call_counts import is_near_threshold
 from tests.tokens.counted_model import CountedModel
 
 BUDGET = TokenBudget(context_window=4_000, reserve_output=200)
@@ -117,13 +115,17 @@ def test_what_the_application_puts_around_the_request_comes_on_top():
     assert view.usage.input_tokens == 2_800
 
 
-def test_a_larger_count_compacts_where_the_estimate_would_not():
+def test_a_larger_count_compacts_where_the_estimate_would_not_and_the_ratio_is_kept():
     said = talk(2_700)
-    assert TokenMemory(BUDGET, counter=counter_for("claude")).compact(said)["summary"] is None
-    model = CountedModel(answer=scaled(1.3))
-    state, view = memory_of(model).compact_and_view(said)
+    plain = TokenMemory(BUDGET, counter=counter_for("claude"))
+    assert plain.compact(said)["summary"] is None
+    state, view = memory_of(CountedModel(answer=scaled(1.3))).compact_and_view(said)
     assert state["summary"] is not None
     assert view.usage.is_estimate
+    assert state["reports"]["ratio"] == pytest.approx(1.3, abs=0.05)
+    uncorrected = {key: value for key, value in state.items() if key != "reports"}
+    request = plain.view(said, uncorrected).usage.input_tokens
+    assert view.usage.input_tokens == pytest.approx(1.3 * request, rel=0.1)
 
 
 def test_a_smaller_count_leaves_alone_what_the_estimate_would_compact():
@@ -134,32 +136,15 @@ def test_a_smaller_count_leaves_alone_what_the_estimate_would_compact():
     assert view.left_out == 0
 
 
-def test_the_ratio_is_kept_in_the_state_over_a_compaction():
-    said = talk(2_700)
-    state, view = memory_of(CountedModel(answer=scaled(1.3))).compact_and_view(said)
-    plain = TokenMemory(BUDGET, counter=counter_for("claude"))
-    assert state["reports"]["ratio"] == pytest.approx(1.3, abs=0.05)
-    uncorrected = {key: value for key, value in state.items() if key != "reports"}
-    request = plain.view(said, uncorrected).usage.input_tokens
-    assert view.usage.input_tokens == pytest.approx(1.3 * request, rel=0.1)
-
-
-def test_counts_that_cannot_be_are_said_once(caplog):
-    call_counts._report_unused.cache_clear()
-    model = CountedModel(answer=scaled(4.0))
-    memory = memory_of(model)
-    for tokens in (2_700, 2_800, 2_900):
-        memory.compact_and_view(talk(tokens))
-    assert len(model.asked) == 3
-    assert caplog.text.count("is not between 0.5 and 3 times the estimate") == 1
-
-
 @pytest.mark.parametrize("factor", [0.3, 4.0])
-def test_a_count_that_cannot_be_of_this_request_is_not_used(factor):
-    said = talk(2_700)
-    _, view = memory_of(CountedModel(answer=scaled(factor))).compact_and_view(said)
-    assert view.usage.is_estimate
-    assert view.usage.input_tokens == estimated(view.messages)
+def test_a_count_that_cannot_be_of_this_request_is_not_used_and_reported_once(factor, caplog):
+    call_counts._report_unused.cache_clear()
+    memory = memory_of(CountedModel(answer=scaled(factor)))
+    for tokens in (2_700, 2_800):
+        _, view = memory.compact_and_view(talk(tokens))
+        assert view.usage.is_estimate
+        assert view.usage.input_tokens == estimated(view.messages)
+    assert caplog.text.count("is not between 0.5 and 3 times the estimate") == 1
 
 
 def test_a_view_by_hand_asks_nobody_and_knows_what_was_answered():

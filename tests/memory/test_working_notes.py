@@ -9,7 +9,6 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
-from langchain_tokenmem.memory.recalled_blocks import add_memory_block, question_without_block
 from langchain_tokenmem.modes import ModeProfile
 from langchain_tokenmem.types import Shares
 from tests.contract.chats import Heard
@@ -147,26 +146,19 @@ def conversation(rounds):
 
 @pytest.mark.slow
 @given(rounds=ROUNDS, mode=st.sampled_from(["conversation", "code", "reasoning"]))
-def test_between_two_folds_a_request_only_grows_at_its_end(rounds, mode):
+def test_between_two_folds_a_request_only_grows_at_its_end_and_its_parts_add_up(rounds, mode):
     memory, before = memory_of(mode, TokenBudget(context_window=2_000)), None
     for state, view in calls_of(memory, conversation(rounds)):
         decided = (state["totals"], entries_of(state), state["cuts"])
         sent = [(m.type, m.content) for m in view.messages]
         if before is not None and before[0] == decided:
             assert sent[: len(before[1])] == before[1]
-        assert view.usage.input_tokens <= view.usage.max_tokens
-        before = decided, sent
-
-
-@pytest.mark.slow
-@given(rounds=ROUNDS)
-def test_parts_add_up_with_notes_in_them(rounds):
-    for _, view in calls_of(memory_of(), conversation(rounds)):
-        parts = view.usage.parts
-        count = CharCounter().message
+        usage, parts = view.usage, view.usage.parts
+        assert usage.input_tokens <= usage.max_tokens
+        assert usage.input_tokens == sum(map(CharCounter().message, view.messages)) + 3
         assert parts["notes"] + parts["recalled"] == parts["memory_block"]
-        assert view.usage.input_tokens == sum(map(count, view.messages)) + 3
         assert bool(parts["notes"]) == bool(with_notes(view))
+        before = decided, sent
 
 
 def test_notes_give_way_before_a_message_does():

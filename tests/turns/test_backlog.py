@@ -105,15 +105,3 @@ def test_a_first_contact_fits_counts_what_is_left_out_and_is_caught_up_behind():
     assert second.state["summary"]["covered"] > 200
     assert len(gate.model.requests) > 1
     assert memory.background_summaries.wait(0)
-
-
-@pytest.mark.parametrize("quick", [True, False])
-def test_a_quick_summarizer_catches_up_in_the_background_where_that_is_not_turned_off(quick):
-    summarizer, said = ListSummarizer(), long_talk()
-    memory = memory_of(summarizer, background=quick)
-    thread = GraphThread(memory, said, new_state(), key=("t", "", "m"))
-    first = take_turn(thread, TurnRequest())
-    memory.close()
-    assert (first.state["summary"] is None) == quick
-    assert take_turn(thread, TurnRequest()).state["summary"] is not None
-    assert (len(summarizer.requests) > 2) == quick

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import shutil
 import sqlite3
-from pathlib import Path
-from typing import TypedDict
 from uuid import uuid4
 
 import pytest
@@ -14,9 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.types import Command, interrupt
 
-import langchain_tokenmem
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import CorruptStoreError, ScopeError, StoreError
 from tests.adapters.integrations import at, put, read, texts, thread
@@ -66,20 +61,6 @@ def test_a_message_that_a_turn_has_stored_keeps_its_only_wording(store):
         (2, said)
     ]
     assert read(saver)["messages"] == [said]
-
-
-def test_a_node_with_two_interrupts_can_be_finished(store):
-    class State(TypedDict):
-        said: list[str]
-
-    def ask(_state: State) -> State:
-        return {"said": [interrupt("one"), interrupt("two")]}
-
-    builder = StateGraph(State).add_node("ask", ask).add_edge(START, "ask")
-    graph = builder.compile(checkpointer=TokenMemorySaver(store))
-    graph.invoke({"said": []}, thread())
-    graph.invoke(Command(resume="first"), thread())
-    assert graph.invoke(Command(resume="second"), thread()) == {"said": ["first", "second"]}
 
 
 # Threads, loops, processes

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, TypedDict
 from uuid import uuid4
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import START, MessagesState, StateGraph
 
 from langchain_tokenmem import Recall, TokenMemory, TokenMemorySaver, TranscriptStore
@@ -96,40 +94,6 @@ async def test_keep_last_bounds_a_thread_and_leaves_the_transcript(store, is_asy
             say(graph, f"question {turn}")
         assert len(list(saver.list(thread()))) <= 6
     assert len(store.messages("t")) == len(graph.get_state(thread()).values["messages"]) == 10
-
-
-def joined(old, writes):
-    return [*(old or []), *(one for write in writes for one in write)]
-
-
-class TwoDeltas(TypedDict):
-    seldom: Annotated[list, DeltaChannel(joined, list, snapshot_frequency=3)]
-    often: Annotated[list, DeltaChannel(joined, list, snapshot_frequency=2)]
-    n: int
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::Warning")  # delta channels announce that they are young
-@pytest.mark.parametrize("keep", [3, 1])
-def test_what_is_kept_for_one_delta_channel_can_be_read_with_the_other(store, keep):
-    def step(state):
-        return {"seldom": [f"a{state['n']}"], "often": [f"b{state['n']}"]}
-
-    saver = TokenMemorySaver(store)
-    graph = StateGraph(TwoDeltas).add_node("x", step).add_edge(START, "x")
-    chat = graph.compile(checkpointer=saver)
-    for n in range(8):
-        chat.invoke({"n": n}, thread())
-
-    def history():
-        found = chat.get_state_history(thread())
-        return {one.config["configurable"]["checkpoint_id"]: one.values for one in found}
-
-    before = history()
-    saver.prune(["t"], keep_last=keep)
-    left = history()
-    assert keep <= len(left) < len(before)
-    assert left == {name: before[name] for name in left}
 
 
 def test_deleted_runs_take_their_messages_along(tmp_path):

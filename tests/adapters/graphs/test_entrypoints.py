@@ -9,7 +9,6 @@ from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint, task
 from langgraph.graph import START, MessagesState, StateGraph, add_messages
-from langgraph.types import interrupt
 
 from langchain_tokenmem import MemoryNode, TokenMemory
 from langchain_tokenmem.graphs import AfterModelNode
@@ -21,7 +20,7 @@ from tests.summarize.models import Gate, Scripted
 QUESTIONS = [message for message in turns(60) if message.type == "human"]
 
 
-def chat_of(memory: TokenMemory, *, asks: bool = False) -> tuple[Scripted, Any]:
+def chat_of(memory: TokenMemory) -> tuple[Scripted, Any]:
     """Return a model, and a chat that saves its messages and the memory's state by itself."""
     model = Scripted(answer=lambda _: "Yes. " * 40)
     node = MemoryNode(memory)
@@ -39,8 +38,6 @@ def chat_of(memory: TokenMemory, *, asks: bool = False) -> tuple[Scripted, Any]:
         state = {"messages": [], **(previous or {})}
         state["messages"] = add_messages(state["messages"], question)
         state |= remember(state).result()
-        if asks:
-            interrupt("Shall the model be called?")
         answer = call_model(state.pop("llm_input_messages")).result()
         state["messages"] = add_messages(state["messages"], answer)
         return entrypoint.final(value=answer, save=state)

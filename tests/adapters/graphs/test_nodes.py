@@ -18,7 +18,6 @@ from langchain_tokenmem import (
     CompactNode,
     MemoryMessagesState,
     MemoryNode,
-    Recall,
     RecallNode,
     SummarizeNode,
     TokenMemory,
@@ -29,7 +28,6 @@ from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from tests.adapters.integrations import graph_with, state_of, thread, tool_turns
 from tests.fakes import memory_of, words_of
 from tests.legality import problems
-from tests.summarize.models import Scripted
 
 TURNS = 12
 
@@ -69,41 +67,33 @@ def test_messages_behind_the_memorys_node_are_in_the_view():
     assert memory_input({**state, "messages": edited}, memory)[-1].content == "Else."
 
 
-def test_a_worker_with_messages_of_its_own_gets_no_summary_of_the_conversation():
-    memory, seen = memory_of(), []
-
-    def work(state):
-        seen.append(memory_input(state, memory))
-
+def looked_at(memory: TokenMemory, look: Any) -> Any:
+    """Return a graph whose model answers, after a node or beside a worker that looks at a state."""
     builder = StateGraph(MemoryMessagesState)
-    builder.add_node("model", lambda _state: {"messages": [AIMessage("ok " * 100)]})
-    builder.add_node("worker", work)
+    builder.add_node("model", lambda state: look(state) or {"messages": [AIMessage("ok " * 100)]})
+    builder.add_node("worker", look)
     builder.add_edge(START, memory_nodes(builder, memory))
     task = {"messages": [HumanMessage("Grade this essay.")]}
     builder.add_conditional_edges("model", lambda _state: [Send("worker", task)], ["worker"])
     graph = builder.compile(checkpointer=InMemorySaver())
     for number in range(TURNS):
         graph.invoke(question(number), thread())
-    assert state_of(graph)["summary"]
-    assert [words_of(request) for request in seen] == [["Grade this essay."]] * TURNS
+    return graph
 
 
 @pytest.mark.parametrize("keeps_ids", [True, False])
-def test_a_node_that_copies_the_conversation_still_has_its_summary(keeps_ids):
-    memory, seen = memory_of(), []
+def test_copies_of_the_conversation_have_its_summary_and_other_messages_have_not(keeps_ids):
+    memory, seen, of_worker = memory_of(), [], []
 
-    def call(state):
+    def look(state):
         copies = [m.model_copy(update={} if keeps_ids else {"id": None}) for m in state["messages"]]
-        seen.append(memory_input({"messages": copies}, memory))
-        return {"messages": [AIMessage("ok " * 100)]}
+        is_worker = state["messages"][0].content == "Grade this essay."
+        (of_worker if is_worker else seen).append(memory_input({"messages": copies}, memory))
 
-    builder = StateGraph(MemoryMessagesState)
-    builder.add_node("model", call)
-    builder.add_edge(START, memory_nodes(builder, memory))
-    graph = builder.compile(checkpointer=InMemorySaver())
-    for number in range(TURNS):
-        graph.invoke(question(number), thread())
+    graph = looked_at(memory, look)
+    assert state_of(graph)["summary"]
     assert "conversation_summary" in str(seen[-1])
+    assert [words_of(request) for request in of_worker] == [["Grade this essay."]] * TURNS
 
 
 # Schemas, keys and names

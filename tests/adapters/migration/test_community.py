@@ -9,15 +9,14 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from sqlalchemy import create_engine, event
 
-from langchain_tokenmem.adapters.importing import sessions_in_file, sql_histories
-from langchain_tokenmem.errors import ConfigurationError, HistoryImportError
+from langchain_tokenmem.adapters.importing import sql_histories
+from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.storage import import_sources as sources
 from langchain_tokenmem.storage.import_sources import history_engine
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from langchain_community.chat_message_histories import (
-        FileChatMessageHistory,
         SQLChatMessageHistory,
     )
 
@@ -61,25 +60,6 @@ def test_a_sql_history_is_read_from_its_table_in_pages(store, engine, monkeypatc
     histories["s"].add_message(AIMessage("more"))
     assert store.import_history(histories["s"], "s").added == 1
     assert store.import_history(histories["s"], "s").added == 0
-
-
-def test_a_row_that_cannot_be_read_is_named(store, engine):
-    history = SQLChatMessageHistory("s", connection=engine)
-    history.add_messages(SAID[:2])
-    with engine.begin() as connection:
-        connection.exec_driver_sql("INSERT INTO message_store VALUES (7, 's', '{')")
-    with pytest.raises(HistoryImportError, match="table message_store, row 7: The source"):
-        store.import_history(history, "s")
-
-
-def test_a_file_history_is_taken_as_history_and_as_file(store, tmp_path):
-    file = tmp_path / "old.json"
-    FileChatMessageHistory(str(file)).add_messages(SAID)
-    assert store.import_history(FileChatMessageHistory(str(file)), "s").added == 4
-    assert said_in(store) == without_ids(SAID)
-    (one,) = ((one.name, list(one.messages)) for one in sessions_in_file(file))
-    assert one[0] is None
-    assert [each.message for each in one[1]] == SAID
 
 
 def test_every_session_of_a_table_is_found_and_nothing_is_made(store, tmp_path, engine):
