@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
-import pytest
 from langchain_core.messages import AIMessage
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import (
-    Recall,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
     TranscriptStore,
@@ -63,16 +59,6 @@ def test_a_note_in_a_live_block_is_not_shown_again_unless_it_changed():
     assert "kept_notes" not in ask(history, "And when do we deploy again?")
     notebook.add("Deploy to Berta on Mondays.", key="deploy", user_id="ann")
     assert "Mondays" in ask(history, "Say again when we deploy?")
-
-
-def test_the_last_two_turns_count_as_well():
-    notebook = notebook_on(InMemoryStore())
-    history = history_on(notebook)
-    ask(history, "Which cluster is for staging?")
-    notebook.add("The staging cluster is called Berta.", user_id="ann")
-    assert "Berta" in ask(history, "Please tell me.")
-    other = history_on(notebook)
-    assert "Berta" not in ask(other, "Please tell me.")
 
 
 def test_a_removed_note_that_is_added_again_is_shown_again():

@@ -8,13 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
-from langgraph.prebuilt import ToolNode
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import (
-    MemoryMessagesState,
     Notebook,
     Recall,
     TokenMemoryMiddleware,
@@ -35,15 +31,6 @@ def tool_of(name: str, notebook: Notebook | None = None, **options: Any) -> Any:
     owner = {"user_id": "ann", "session_id": "s1", **options}
     (made,) = memory_tools(notebook or notebook_on(InMemoryStore()), include={name}, **owner)
     return made
-
-
-async def test_tools_of_an_agent_keep_notes_in_the_graphs_own_store():
-    store = InMemoryStore()
-    script = [call(0, "memorize", content="Ann wants short answers."), AIMessage("Done.")]
-    _, agent = agent_of(script, tools=memory_tools(), store=store)
-    [said] = answers(await agent.ainvoke({"messages": "Go on."}, ANN))
-    assert said.startswith("Saved mem_")
-    assert [n.content for n in Notebook(store).list(user_id="ann")] == ["Ann wants short answers."]
 
 
 def test_all_tools_of_a_chain_work_on_the_database_of_its_notes(store):

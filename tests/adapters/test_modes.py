@@ -173,12 +173,3 @@ def test_a_backlog_is_read_into_the_notes_however_short_a_call_may_wait(door, st
     model, after = door(moded, before.checkpointer)
     after.invoke({"messages": "And now?"}, thread())
     assert "Constraints: Budget: $50k" in contents(model.requests[-1])
-
-
-def test_a_backlog_of_a_session_is_read_too_and_no_mode_for_a_while_misses_nothing(store):
-    history = history_of(store, mode="reasoning", window=2_000, max_wait_s=0)
-    history.set_mode(None)
-    history.add_messages([*OLD, *turns(60)])
-    assert FENCE not in ask(history, "And?")
-    history.set_mode("reasoning")
-    assert "Constraints: Budget: $50k" in ask(history, "And now?")

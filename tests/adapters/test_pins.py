@@ -7,7 +7,6 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
@@ -22,7 +21,7 @@ from langchain_tokenmem import (
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.graphs import pin_update
 from langchain_tokenmem.types import RequestRules
-from tests.adapters.integrations import agent_of, answers, call, session, thread, turns
+from tests.adapters.integrations import agent_of, answers, call, session, thread
 from tests.fakes import memory_of, replacing
 from tests.providers import CHECKS, StrictModel
 
@@ -64,18 +63,6 @@ def test_what_before_store_takes_out_is_not_pinned(store):
     assert history.unpin("Card 4711.")
     history.add_user_message("My card is 4711.")
     assert history.pin(1)["text"] == "user: My card is [?]."
-
-
-def test_pins_stand_behind_the_log_so_that_a_new_one_leaves_it_cached(store):
-    history = history_on(store)
-    history.add_messages(turns(20))
-    history.compact()
-    history.pin(RULE)
-    first = history.messages[0]
-    assert RULE in first.content[-1]["text"]
-    assert "conversation_summary" in first.content[-2]["text"]
-    history.pin("Be brief.")
-    assert history.messages[0].content[:-1] == first.content[:-1]
 
 
 # Beside a system text that the memory sees, or does not see: never two system messages

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.checkpoint.memory import InMemorySaver
 from sqlalchemy import text
 
 from langchain_tokenmem import (
@@ -121,19 +120,6 @@ def limit_of(window):
 
 def is_noted(request):
     return "#1 use SQLite" in str(request[-1].content)
-
-
-@pytest.mark.slow
-def test_a_mode_of_the_call_beats_that_of_the_thread_and_this_the_users(door, store):
-    built = door(memory_of(8_000), TokenMemorySaver(store))
-    said = [HumanMessage(DECIDED), HumanMessage("Which database?")]
-    assert not is_noted(request_after(built, said))
-    store.set_settings(user_id="ann", mode="reasoning")
-    assert is_noted(request_after(built, "Which database now?"))
-    store.set_settings(session_id="off", user_id="ann", mode="")
-    assert not is_noted(request_after(built, said, thread("off", user_id="ann")))
-    called = thread("off", user_id="ann", memory_mode="reasoning")
-    assert is_noted(request_after(built, "Which database now?", called))
 
 
 @pytest.mark.slow

@@ -86,15 +86,6 @@ def wrapped(model, memory, store):
         return RunnableWithMessageHistory(model, lambda _session: history)
 
 
-def test_a_clock_without_a_zone_is_in_utc(clock, store):
-    clock.time = clock.time.replace(tzinfo=None)
-    model = slow_model(clock)
-    chain = bare(model, memory_of(clock), store)
-    for text in ("One?", "Two?"):
-        chain.invoke(text, session())
-    assert request_of(model)[:2] == [FIRST, SECOND]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("made", [prompted, bare, wrapped])

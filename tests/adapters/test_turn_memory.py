@@ -8,10 +8,6 @@ from langchain_tokenmem import TokenMemoryChatHistory
 from tests.adapters.integrations import contents, graph_with, texts, thread
 from tests.fakes import memory_of
 
-MEMORY = {
-    "files_changed": ["b.go", "a.go"],
-    "failed_commands": [{"command": "go test ./...", "exit_code": 1}],
-}
 TEXT = "Tool memory:\n- Files changed: b.go, a.go\n- Failed bash: go test ./... (exit 1)"
 
 
@@ -34,19 +30,6 @@ TURN = [
 
 def history_on(store, name="s", **keywords):
     return TokenMemoryChatHistory(name, memory=memory_of(20_000, **keywords), store=store)
-
-
-def marked(messages):
-    marks = {m.id: m.response_metadata.get("tokenmem", {}).get("turn_memory") for m in messages}
-    return {key: memory for key, memory in marks.items() if memory}
-
-
-def test_an_explicit_mark_is_stored_and_read_by_chains_that_store_text_only(store):
-    marks = {"tokenmem": {"turn_memory": MEMORY}}
-    said = [HumanMessage("Fix it."), AIMessage("Done.", id="a0", response_metadata=marks)]
-    history_on(store).add_messages(said)
-    assert marked(store.messages("s")) == {"a0": MEMORY}
-    assert history_on(store).messages[-1].content == f"Done.\n\n{TEXT}"
 
 
 def test_what_a_model_echoes_and_a_view_that_comes_back_are_stored_without_it(store):

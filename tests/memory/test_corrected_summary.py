@@ -12,14 +12,9 @@ from langchain_core.messages import (
     BaseMessage,
     HumanMessage,
     ToolMessage,
-    messages_from_dict,
-    messages_to_dict,
 )
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.covered import digest_of_words
-from langchain_tokenmem.memory import current_words
-from langchain_tokenmem.memory.current_words import CheckedMessages, with_current_words
 from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text
 
 BUDGET = TokenBudget(context_window=1_200)
@@ -97,20 +92,6 @@ def test_what_a_later_entry_repeats_of_an_edited_one_goes_with_it():
     now = edited(messages, "h1")
     assert OLD not in shown(memory, now, state)
     assert OLD not in log_text(memory.compact(now, state))
-
-
-def test_removed_messages_and_results_cleared_for_one_request_are_no_edits():
-    memory, messages = memory_of(), talk(12)
-    call = {"name": "read", "args": {"path": "a.py"}, "id": "c"}
-    result = ToolMessage("def parse_config(path): ...", tool_call_id="c", id="t")
-    messages[2:2] = [AIMessage("", tool_calls=[call], id="ac"), result]
-    state = memory.compact(messages)
-    assert entries_of(state)[0]["words"]
-    cleared = result.model_copy(
-        update={"content": "[cleared]", "response_metadata": {"context_editing": {"cleared": True}}}
-    )
-    for now in (messages[:1] + messages[2:], [cleared if m is result else m for m in messages]):
-        assert entries_of(memory.compact(now, state)) == entries_of(state)
 
 
 def test_an_edit_inside_of_a_message_is_seen_by_the_memory_that_knows_it():

@@ -85,26 +85,19 @@ def test_an_agent_of_100_calls_whose_replies_report_asks_for_few_of_them():
     assert 15 < len(agent(100, reporting=False).asked) <= 40
 
 
-def test_the_whole_request_is_asked_for_with_system_and_tools():
-    model, said = CountedModel(answer=scaled(1.0)), talk(2_900)
-    memory_of(model).compact(said, system="Be brief.", tools=[TOOL])
-    messages, tools = model.asked[0]
-    assert [message.type for message in messages][:2] == ["system", "human"]
-    assert len(messages) == 1 + len(said)
-    assert tools == [TOOL]
-
-
-def test_the_view_has_the_tokens_that_the_provider_counts():
+def test_the_whole_request_is_asked_for_and_the_view_has_the_tokens_of_the_answer():
     model, said = CountedModel(answer=scaled(0.9)), talk(2_900)
     memory = memory_of(model)
     before = memory.view(said, system="Be brief.", tools=[TOOL])
     state, view = memory.compact_and_view(said, system="Be brief.", tools=[TOOL])
+    messages, tools = model.asked[0]
+    assert [message.type for message in messages][:2] == ["system", "human"]
+    assert (len(messages), tools) == (1 + len(said), [TOOL])
     assert before.usage.is_estimate
     assert not view.usage.is_estimate
-    assert view.usage.input_tokens == scaled(0.9)(*model.asked[0])
-    parts = {key: view.usage.parts[key] for key in ("system", "tools", "pinned", "summary")}
-    parts |= {key: view.usage.parts[key] for key in ("memory_block", "tail")}
-    assert sum(parts.values()) == view.usage.input_tokens
+    assert view.usage.input_tokens == scaled(0.9)(messages, tools)
+    names = ("system", "tools", "pinned", "summary", "memory_block", "tail")
+    assert sum(view.usage.parts[name] for name in names) == view.usage.input_tokens
     assert view.messages == before.messages
     assert state["summary"] is None
 

@@ -17,7 +17,7 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.types import Shares
-from tests.fakes import CharCounter, entries_of, log_text, replacing
+from tests.fakes import CharCounter, replacing
 from tests.memory.test_hidden_words import Door, kept, secret, talk
 from tests.summarize.models import Scripted
 
@@ -114,23 +114,6 @@ def test_a_recalled_block_goes_with_the_words_that_it_shows_before_any_summary()
 
 def small_memory(**keywords: Any) -> TokenMemory:
     return TokenMemory(TokenBudget(context_window=1_200), counter=CharCounter(), **keywords)
-
-
-def test_words_of_an_entry_that_was_written_beside_a_cleared_result_are_known_later():
-    memory, messages = small_memory(), talk(12)
-    call = {"name": "read", "args": {"path": "a.py"}, "id": "c"}
-    result = ToolMessage("def parse_config(path): ...", tool_call_id="c", id="t")
-    messages[2:2] = [AIMessage("", tool_calls=[call], id="ac"), result]
-    mark = {"context_editing": {"cleared": True}}
-    cleared = result.model_copy(update={"content": "[cleared]", "response_metadata": mark})
-    state = memory.compact([cleared if m is result else m for m in messages])
-    assert "words" not in entries_of(state)[0]
-    seen = memory.compact(messages, state)
-    assert entries_of(seen)[0]["words"]
-    edit = HumanMessage("Nothing to see.", id="h6")
-    now = [edit if m.id == "h6" else m for m in messages]
-    assert secret("h6") in log_text(seen)
-    assert secret("h6") not in log_text(memory.compact(now, seen))
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
@@ -233,13 +233,6 @@ def test_the_window_stays_verbatim_where_the_target_allows(window, size):
     else:  # the target is reached first
         assert verbatim < window
     assert view.usage.input_tokens <= memory.budget.target_tokens
-
-
-def test_the_system_text_of_a_mode_stands_behind_the_messages_own():
-    own = ModeProfile("raw", window=5, sections=("objective",), system_text="Think first.")
-    said = [SystemMessage("Be kind."), HumanMessage("Hi", id="h")]
-    assert memory_of(own).view(said).messages[0].content == "Be kind.\n\nThink first."
-    assert memory_of(own).view(said[1:]).messages[0].content == "Think first."
 
 
 def test_a_summary_by_a_model_has_the_sections_of_the_mode():

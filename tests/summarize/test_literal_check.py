@@ -173,10 +173,3 @@ def test_an_entry_of_made_up_literals_alone_is_written_by_the_fallback():
     summary = ModelSummarizer(model, tool_share=0.0).summarize(request_of())
     assert (summary.model, len(model.requests)) == ("extractive", 2)
     assert "vouchers" not in summary.text
-
-
-def test_condensed_entries_may_say_only_what_stood_in_them():
-    entries = [HumanMessage(GOOD, name="earlier_notes"), HumanMessage("- Tax is paid.")]
-    model = Scripted(answer=lambda _messages: f"{GOOD}\n{MADE_UP}")
-    request = SummaryRequest(entries, 300, count, condenses=True)
-    assert ModelSummarizer(model).summarize(request).text == GOOD

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from bisect import bisect_right
-from collections import Counter
-from itertools import accumulate
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
@@ -22,11 +17,9 @@ from langchain_tokenmem.summarize.coerce import as_summarizer
 from langchain_tokenmem.summarize.model import ModelSummarizer
 from langchain_tokenmem.summarize.prompts import (
     render_message,
-    split_transcript,
 )
 from tests.fakes import CharCounter
 from tests.providers import CHECKS, StrictModel
-from tests.strategies import conversations
 from tests.summarize import models
 from tests.summarize.models import Scripted, parts_of
 
@@ -114,19 +107,6 @@ def test_all_evicted_text_reaches_the_summarizer_once_in_prompts_that_fit():
     assert read.replace("\n", "") == whole.replace("\n", "")
 
 
-@given(conversations(8), st.integers(20, 400), st.integers(1, 5))
-def test_leaves_partition_any_conversation(messages, most, several):
-    parts = split_transcript(messages, count, most, several)
-    told = ["".join(text.split()) for text in map(render_message, messages)]
-    read = ["".join(part.split()) for part in parts]  # a line that goes on is indented
-    assert "".join(read) == "".join(told)
-    starts = [0, *accumulate(map(len, told))][:-1]
-    ends = list(accumulate(map(len, read)))
-    begun = Counter(bisect_right(ends, start) for start in starts)
-    assert all(number <= several for number in begun.values())
-    assert all(count(part) <= most + len(messages) for part in parts)
-
-
 def test_the_summarizer_prompt_holds_the_words_without_reasoning_metadata_or_base64():
     thought = "PRIVATE"
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 9_000}}
@@ -207,18 +187,6 @@ def test_the_gate_waits_for_human_and_ai_words_worth_a_call():
     assert ModelSummarizer(Scripted(), min_messages=1).wants(
         [HumanMessage("a sentence of some words")]
     )
-
-
-@pytest.mark.parametrize(
-    ("words", "room", "calls"), [(8_000, 99, 0), (8_000, 100, 1), (800, 99, 1)]
-)
-def test_a_model_is_not_asked_for_a_sentence_about_a_long_batch(words, room, calls):
-    model, said = Scripted(), HumanMessage("Berlin " * words)
-    summary = ModelSummarizer(model).summarize(request_of([said], room))
-    assert len(model.requests) == summary.calls == calls
-    assert (summary.model == "extractive") is (calls == 0)
-    assert summary.failures == ()
-    assert len(summary.text) > 20
 
 
 def test_a_log_over_the_summarizers_window_is_cut_to_its_newest_lines_and_never_told_again():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -212,15 +211,6 @@ def test_a_provider_that_reports_no_cache_is_not_counted_on(details, cheaper):
     ]
     order, plain = HumanMessage("Write."), sent[:30]
     assert is_cheaper_reused(request_of(sent), [*sent, order], plain) is cheaper
-
-
-@pytest.mark.parametrize(("sent_tokens", "reused"), [(9_300, True), (9_700, False)])
-def test_the_memorys_count_says_whether_a_main_request_fits_once_more(sent_tokens, reused):
-    model, sent = CachingModel(), agent_run(10)
-    request = replace(request_of(sent, called=model), sent_tokens=sent_tokens)
-    writer = ModelSummarizer(model, window=10_300, reuse_prefix=True)
-    writer.summarize(request)
-    assert (model.requests[0][:-1] == sent) is reused
 
 
 @pytest.mark.parametrize("family", sorted(CHECKS))

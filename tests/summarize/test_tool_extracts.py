@@ -70,15 +70,6 @@ def test_a_talk_without_tools_is_the_models_alone_and_has_all_of_the_tokens():
     assert model.requests == other.requests
 
 
-def test_what_the_notes_leave_of_the_entry_is_for_the_extracts_too():
-    many = [HumanMessage("Read all.", id="h")]
-    for n in range(60):
-        many += calling(str(n), "read_file", f"id: UUID-{n}77", path=f"src/part_{n}/file.py")
-    summary, _ = written(request_of(many, 400))
-    extracts = summary.text.partition(HEADING)[2]
-    assert 0.75 * 400 < count(extracts) <= 400 - count(NOTES)
-
-
 def test_what_the_notes_copied_leaves_the_extracts_to_other_values():
     rows = "\n".join(f"order_id: ORD-{n}" for n in range(77_100, 77_160))
     messages = [HumanMessage("List them.", id="h"), *calling("1", "list_orders", rows)]

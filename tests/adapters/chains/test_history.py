@@ -12,7 +12,7 @@ from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_tokenmem import TokenMemoryChatHistory
 from langchain_tokenmem.errors import ScopeError, StoreError
 from tests.adapters.integrations import session, texts, turns
-from tests.fakes import entries_of, memory_of
+from tests.fakes import memory_of
 
 FENCE = "<conversation_summary"
 
@@ -78,15 +78,6 @@ def test_what_is_put_back_after_a_clear_has_its_own_words(history):
     by_id = {message.id: message.content for message in own}
     assert [m.content for m in history.full_history()] == [by_id[m.id] for m in shown]
     assert "Answer in French." not in str(history.messages)
-
-
-def test_compact_by_hand_hands_the_instruction_on(store, history, memory):
-    history.add_messages(turns(10))
-    assert store.state("s").state is None
-    state = history.compact(instruction="keep the numbers")
-    assert [entry["reason"] for entry in entries_of(state)] == ["manual"]
-    assert memory.summarizer.requests[-1].instruction == "keep the numbers"
-    assert history.usage().parts["summary"] > 0
 
 
 def test_another_user_can_neither_read_write_nor_clear_a_session(store, history, another):

@@ -366,16 +366,6 @@ def test_a_placeholder_takes_the_newest_messages_only_and_keeps_the_pins(store):
         assert str(model.requests[-1]).count("Answer in French.") == 1
 
 
-def test_steps_in_front_of_the_prompt_see_the_history(store):
-    model = recorder()
-    step = RunnablePassthrough.assign(who=lambda d: f"after {len(d['history'])}")
-    chain = with_token_memory(step | PROMPT | model, memory_of(), store, **KEYS)
-    for said in "ab":
-        chain.invoke({"input": said}, session())
-    assert model.requests[1][0].content == "You are after 2."
-    assert len(model.requests[1]) == 4
-
-
 # Sessions, users and budgets
 
 

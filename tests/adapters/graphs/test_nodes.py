@@ -18,7 +18,6 @@ from langchain_tokenmem import (
     CompactNode,
     MemoryMessagesState,
     MemoryNode,
-    RecallNode,
     SummarizeNode,
     TokenMemory,
     memory_input,
@@ -46,14 +45,6 @@ def test_the_view_is_in_no_output_and_in_no_checkpoint():
     for saved in graph.checkpointer.list(thread()):
         held = saved.checkpoint["channel_values"]
         assert not held.keys() & {"llm_input_messages", "llm_input_stamp"}
-
-
-def test_a_node_never_writes_an_empty_view():
-    memory = memory_of()
-    assert MemoryNode(memory).invoke({"messages": []}) == {}
-    assert RecallNode(memory).invoke({"messages": tool_turns(1)}) == {}
-    with pytest.raises(ConfigurationError, match="no message to call the model with"):
-        memory_input({"messages": []}, memory)
 
 
 def test_messages_behind_the_memorys_node_are_in_the_view():
