@@ -59,30 +59,20 @@ def test_in_a_merged_message_words_of_its_own_stand_beside_the_marker(message):
     ("request_", "fault"),
     [
         ([SYSTEM], "only system messages"),
-        (without(FIRST), "is of type ai"),
         (without(FIRST), "first request m1 is missing"),
         ([FIRST, SYSTEM, *HISTORY[2:]], "system message comes after"),
         (without(RESULT_A), "calls without a result: ['a']"),
         (without(LAST_RESULT), "calls without a result at the end: ['c']"),
-        (without(LAST_RESULT), "newest result m8 is missing"),
         (without(CALLS), "result 'a' does not follow"),
         (without(LAST_CALL), "message of the newest calls m7 is missing"),
         ([*HISTORY[:4], RESULT_A, *HISTORY[4:]], "result 'a' does not follow"),
-        ([*HISTORY[:3], ANSWER, RESULT_A, RESULT_B, *HISTORY[6:]], "calls without a result"),
         ([*HISTORY[:6], ANSWER, *HISTORY[6:]], "message id 'm5' occurs 2 times"),
         ([*HISTORY[:5], *HISTORY[2:]], "call id 'a' occurs 2 times"),
         (without(SECOND), "newest human message m6 is missing"),
         (in_place(SECOND, capped(SECOND, "Now")), "human message m6 is shortened without"),
-        (
-            in_place(SECOND, capped(SECOND, "see message m61")),
-            "human message m6 is shortened without",
-        ),
+        (in_place(SECOND, capped(SECOND, "see message m61")), "m6 is shortened without"),
         (in_place(FIRST, capped(FIRST, "Read")), "first request m1 is shortened without"),
-        (
-            in_place(LAST_RESULT, capped(LAST_RESULT, "text")),
-            "newest result m8 is shortened without",
-        ),
-        (in_place(LAST_CALL, calling("m7", "x")), "message of the newest calls m7 is missing"),
+        (in_place(LAST_RESULT, capped(LAST_RESULT, "text")), "result m8 is shortened without"),
     ],
 )
 def test_a_planted_fault_is_found(request_, fault):

@@ -50,7 +50,7 @@ def store(tmp_path):
     return path
 
 
-def test_sessions_are_listed_in_eighty_columns_the_newest_first(store):
+def test_sessions_are_listed_in_eighty_columns_the_newest_first_by_page_and_filter(store):
     lines = ran("sessions", store).splitlines()
     assert max(map(len, lines)) <= 80
     assert [line.split()[0] for line in lines[0:6:2]] == ["other", "s2", "s1"]
@@ -58,26 +58,21 @@ def test_sessions_are_listed_in_eighty_columns_the_newest_first(store):
     assert "ann" in "".join(lines)
     assert lines[-1] == "3 sessions."
     assert "\x1b" not in "".join(lines)
-
-
-@pytest.mark.slow
-def test_pages_and_filters(store):
-    first = json.loads(ran("sessions", store, "--json", "--size", 2))
-    second = json.loads(ran("sessions", store, "--json", "--size", 2, "--page", 2))
-    names = [one["session"] for one in first["sessions"] + second["sessions"]]
-    assert [one["is_last"] for one in (first, second)] == [False, True]
     assert "2 sessions, page 1; more: --page 2" in ran("sessions", store, "--size", 2)
-    assert sorted(names) == ["other", "s1", "s2"]
-    found = json.loads(ran("sessions", store, "--json", "--filter", "BOB"))
-    assert [one["session"] for one in found["sessions"]] == ["s2"]
-    assert json.loads(ran("sessions", store, "--json", "--filter", "%"))["sessions"] == []
-    mine = json.loads(ran("sessions", store, "--json", "--user", "ann"))["sessions"]
-    assert [(one["session"], one["messages"]) for one in mine] == [("s1", 2)]
-    assert mine[0]["tokens"] > 80
+    for options, names in (
+        (("--size", 2), ["other", "s2"]),
+        (("--size", 2, "--page", 2), ["s1"]),
+        (("--filter", "BOB"), ["s2"]),
+        (("--filter", "%"), []),
+        (("--user", "ann"), ["s1"]),
+    ):
+        found = json.loads(ran("sessions", store, "--json", *options))["sessions"]
+        assert [one["session"] for one in found] == names
+    assert (found[0]["messages"], found[0]["tokens"] > 80) == (2, True)
 
 
 @pytest.mark.slow
-def test_show_prints_rows_or_whole_messages(store):
+def test_show_prints_rows_or_whole_messages_or_says_that_there_are_none(store, tmp_path):
     rows = ran("show", store, "s1").splitlines()
     assert max(map(len, rows)) <= 80
     assert rows[1].split()[:2] == ["1", "user"]
@@ -86,22 +81,16 @@ def test_show_prints_rows_or_whole_messages(store):
     assert "[red]?[31m" in whole
     (first, _) = json.loads(ran("show", store, "s1", "--json"))["messages"]
     assert first["role"] == "human"
-
-
-def test_an_unknown_session_and_no_source_are_errors_of_two(store, tmp_path):
-    assert "tokenmem sessions" in ran("show", store, "nope", code=2)
-    ran("sessions", tmp_path / "nowhere.db", code=2)
-
-
-@pytest.mark.slow
-def test_a_session_without_messages_has_no_calls(store, tmp_path):
     with TranscriptStore(f"sqlite:///{store}", shared=True) as opened:
         opened.clear("s1")
     assert "0 messages" in ran("show", store, "s1")
     assert "no messages" in ran("explain", store, "s1", code=2)
-    ran("show", store, "s1", "--html", tmp_path / "page.html")
+    page = tmp_path / "page.html"
+    ran("show", store, "s1", "--html", page)
     ran("show", store, "s1", "--html", store, "--force", code=2)
-    assert '"calls":[]' in (tmp_path / "page.html").read_text()
+    assert '"calls":[]' in page.read_text()
+    assert "tokenmem sessions" in ran("show", store, "nope", code=2)
+    ran("sessions", tmp_path / "nowhere.db", code=2)
 
 
 @pytest.mark.slow
@@ -225,37 +214,28 @@ def agent_run(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_calls_of_an_agent_are_those_that_were_sent(agent_run):
+def test_the_calls_of_an_agent_are_those_that_were_sent_with_what_was_hidden_and_why(agent_run):
     path, sent = agent_run
     for number in (1, 2, 9, 16, 23, 24):
         found = json.loads(ran("view", path, "t1", "--at", number, "--json"))
-        texts = [one["text"] for one in found["items"]]
+        texts = "".join(one["text"] for one in found["items"])
         wanted = "".join(text for _, text in sent[number - 1])
-        assert "".join("".join(texts).split()) == "".join(wanted.split())
-        assert "checkpoints" in found["origin"]
+        assert "".join(texts.split()) == "".join(wanted.split())
         assert "window 1,200, that of its newest compaction" in found["origin"]
-        recalled = [one for one in found["items"] if one["kind"] == "memory"]
-        assert all(
-            place < 2 * number and 0 < score < 2 for one in recalled for place, score in one["from"]
-        )
+    recalled = [one["from"] for one in found["items"] if one["kind"] == "memory"]
+    assert all(place < 48 and 0 < score < 2 for one in recalled for place, score in one)
     assert recalled
-    assert all(one["from"] for one in recalled)
-
-
-@pytest.mark.slow
-def test_explain_says_what_is_hidden_and_why(agent_run):
-    path, _ = agent_run
+    assert all(recalled)
     found = json.loads(ran("explain", path, "t1", "--json"))
-    assert found["is_next"]
     parts = found["parts"]["children"]
     assert sum(part["tokens"] for part in parts) == found["tokens"] <= found["limit"]
     assert found["hidden"]["summarized"][0]["messages"] > 0
-    calls = [ran("explain", path, "t1", "--call", n) for n in range(1, 25)]
+    first, *_, last = calls = [ran("explain", path, "t1", "--call", n) for n in range(1, 25)]
     changed = [one for one in calls if "Changed before this call: nothing." not in one]
     assert 2 <= sum(" summarized (" in one for one in changed) <= len(changed) < len(calls)
     assert max(len(line) for one in calls for line in one.splitlines()) <= 80
-    assert "Summarized: " in calls[-1]
-    assert "Nothing is hidden." in calls[0]
+    assert "Summarized: " in last
+    assert "Nothing is hidden." in first
 
 
 @pytest.mark.slow

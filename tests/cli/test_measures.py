@@ -38,20 +38,6 @@ def test_one_long_run_of_anything_is_read_in_no_time(run):
     assert time.process_time() - started < 1
 
 
-def test_a_message_counts_frame_text_and_calls_and_a_tool_by_the_published_formula():
-    calls = [{"name": "read", "args": {"a": 1}, "id": "ignored"}]
-    broken = [{"name": "x", "args": "{", "id": "ignored", "error": None}]
-    message = AIMessage("ab", tool_calls=calls, invalid_tool_calls=broken)
-    assert LETTERS.message(message) == 4 + 2 + len('read{"a": 1}') + len("x{")
-    picture = {"type": "image_url", "image_url": {"url": "e" * 99}}
-    assert LETTERS.message(HumanMessage(["ab", picture])) == 4 + len("ab")
-    properties = {"p": {"type": "string", "description": "", "enum": ["x"]}}
-    function = {"name": "f", "description": "Does it.", "parameters": {"properties": properties}}
-    tool = {"type": "function", "function": function}
-    tokens = 7 + len("f:Does it") + 3 + 3 + len("p:string:") - 3 + 3 + len("x") + 12
-    assert LETTERS.request([HumanMessage("hi")], [tool]) == 3 + 6 + tokens
-
-
 @given(MESSAGES, MESSAGES)
 def test_the_common_beginning_is_never_longer_than_either_request(before, more):
     texts = MessageTexts(LETTERS)

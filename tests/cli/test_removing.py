@@ -105,13 +105,7 @@ def test_inactive_sessions_are_named_by_a_dry_run_then_deleted_and_counted(aged)
     assert "0 sessions expired." in ran(*expire)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ([], "--inactive-days 30, or store.inactive_for"),
-        (["--inactive-days", "0"], "give a number above 0"),
-        (["--inactive-days", "1e12"], "tokenmem expire: "),
-    ],
-)
-def test_without_an_age_or_with_a_wrong_one_nothing_expires(aged, options, said):
-    assert said in ran("expire", aged, *options, code=2)
+def test_without_an_age_or_with_a_wrong_one_nothing_expires(aged):
+    assert "--inactive-days 30, or store.inactive_for" in ran("expire", aged, code=2)
+    assert "give a number above 0" in ran("expire", aged, "--inactive-days", "0", code=2)
+    assert len(left(aged)) == 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -21,7 +20,6 @@ from langchain_tokenmem.cli.replay_totals import ReplayTotals
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.errors import BudgetExceededError, TokenMemoryError
 from langchain_tokenmem.state import new_state
-from tests.storage.samples import state
 
 READ = {"name": "read", "args": {}, "id": "c"}
 LETTERS = ReferenceCounter(len)
@@ -76,17 +74,6 @@ def test_a_memory_that_sends_everything_is_well_and_keeps_its_prefix():
     assert not found.failed
 
 
-def test_a_declared_change_is_a_change_but_no_pair():
-    told = {**new_state(), "summary": state("m2", text="so far")["summary"]}
-    shows = [None, [SystemMessage("Be brief.\n\nso far"), SAID[1], SAID[3]]]
-    report = play(Scripted(shows=shows, remembers=[None, told]))
-    found = ReplayTotals([report])
-    assert [call.declared for call in report.calls] == [False, True, False]
-    assert (found.summaries, found.pairs, found.stable, found.changes) == (1, 1, 0, 2)
-    assert report.calls[1].fill == report.calls[1].whole / 1_000
-    assert report.calls[1].cached == len("Be brief.")
-
-
 def test_faults_of_the_audit_are_in_the_report():
     report = play(Scripted(shows=[None, [SAID[1], SAID[2]]]))
     assert report.faults == [
@@ -135,23 +122,11 @@ def test_coverage_is_of_what_the_answer_needs_and_the_request_holds():
 
 # --- recordings: every form of message file is read in tests/adapters/migration
 
-TOOL = {"type": "function", "function": {"name": "read_file"}}
-RECORDED = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi."}]
-
 
 def load(tmp_path, text):
     path = tmp_path / "said.jsonl"
     path.write_text(text, encoding="utf-8")
     return load_conversations(path)
-
-
-def test_a_recording_has_a_name_ids_by_place_and_its_tools(tmp_path):
-    named = {"id": 7, "messages": RECORDED, "tools": [TOOL, "odd"]}
-    first, second = load(tmp_path, f"{json.dumps(RECORDED)}\n\n{json.dumps(named)}\n")
-    assert (first.name, second.name) == ("conversation 1", "7")
-    assert [type(message) for message in second.messages] == [SystemMessage, HumanMessage]
-    assert [message.id for message in second.messages] == ["m0", "m1"]
-    assert (first.tools, second.tools) == ((), (TOOL,))
 
 
 @pytest.mark.parametrize(
