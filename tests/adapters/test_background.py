@@ -75,19 +75,6 @@ def test_200_messages_added_during_a_slow_summary_are_all_kept(store):
         assert mine == [f"w{writer}-{n}" for n in range(50)]
 
 
-def test_a_clear_during_a_summary_is_honoured(store):
-    gate = Gate()
-    memory = memory_of(gate.model)
-    store.add("s", talk(3_300))
-    history(store, memory).view()
-    assert gate.asked.wait(10)
-    store.clear("s")
-    gate.open.set()
-    memory.close()
-    assert store.state("s").state is None
-    assert history(store, memory).messages == []
-
-
 def reply(tokens: int) -> AIMessage:
     return AIMessage("An answer. " * (tokens * 4 // 11), id=f"long{tokens}")
 

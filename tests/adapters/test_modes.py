@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
@@ -173,3 +173,48 @@ def test_a_backlog_is_read_into_the_notes_however_short_a_call_may_wait(door, st
     model, after = door(moded, before.checkpointer)
     after.invoke({"messages": "And now?"}, thread())
     assert "Constraints: Budget: $50k" in contents(model.requests[-1])
+
+
+# Turn memory: read with the messages, and stored nowhere
+
+
+TEXT = "Tool memory:\n- Files changed: b.go, a.go\n- Failed bash: go test ./... (exit 1)"
+
+
+def made_call(key, name, args, result="ok"):
+    one = {"name": name, "args": args, "id": f"c{key}"}
+    return [
+        AIMessage("", id=f"call{key}", tool_calls=[one]),
+        ToolMessage(result, id=f"result{key}", tool_call_id=f"c{key}"),
+    ]
+
+
+TURN = [
+    HumanMessage("Fix it.", id="h0"),
+    *made_call("a", "edit_file", {"path": "b.go"}),
+    *made_call("b", "edit_file", {"path": "./a.go"}),
+    *made_call("c", "bash", {"command": "go test ./..."}, "FAIL\nExit code: 1"),
+    AIMessage("Done.", id="a0"),
+]
+
+
+def history_with(store, name="s", **keywords):
+    return TokenMemoryChatHistory(name, memory=memory_of(20_000, **keywords), store=store)
+
+
+def test_what_a_model_echoes_and_a_view_that_comes_back_are_stored_without_it(store):
+    history = history_with(store, turn_memory="always")
+    history.add_messages([*TURN[:-1], AIMessage(f"Done.\n\n{TEXT}", id="a0")])
+    assert TEXT in contents(history.messages)
+    history_with(store).add_messages(history.messages)
+    assert texts(store.messages("s")) == texts(TURN)
+
+
+def test_in_a_graph_it_outlives_tool_messages_that_are_removed():
+    model, graph = graph_with(memory_of(20_000))
+    graph.invoke({"messages": [*TURN, HumanMessage("And?")]}, thread())
+    assert TEXT not in contents(model.requests[-1])
+    gone = [RemoveMessage(id=m.id) for m in TURN[1:-1]]
+    graph.invoke({"messages": [*gone, HumanMessage("More?")]}, thread())
+    assert [m.content for m in model.requests[-1] if m.id == "a0"] == [f"Done.\n\n{TEXT}"]
+    assert TEXT not in contents(graph.get_state(thread()).values["messages"])

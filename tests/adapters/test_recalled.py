@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,10 +13,12 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
+from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import (
     MemoryMessagesState,
     Recall,
+    TokenMemory,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
     TokenMemorySaver,
@@ -24,6 +27,9 @@ from langchain_tokenmem import (
     memory_nodes,
     with_token_memory,
 )
+from langchain_tokenmem.core.search_units import Hit
+from langchain_tokenmem.memory.recalled_blocks import ConversationScope, with_recalled
+from langchain_tokenmem.state import new_state
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from tests.adapters.integrations import (
     DOORS,
@@ -38,6 +44,7 @@ from tests.adapters.integrations import (
 )
 from tests.fakes import ListSummarizer, memory_of
 from tests.legality import problems
+from tests.notes.conftest import notebook_on
 from tests.summarize.models import Scripted, raising
 
 FENCE = "<recalled_messages>"
@@ -261,3 +268,146 @@ def test_a_question_also_recalls_what_a_fold_before_its_request_hides(name, is_q
         assert shown.count("The code is ZEBRA today.") == 1, count
         folded += "The code is ZEBRA today." in block
     assert folded > 1
+
+
+# Kept notes
+
+
+TABS = "- 2026-11-22 preference (global): Use tabs in code. [mem_"
+ANN = {"configurable": {"thread_id": "t1", "user_id": "ann"}}
+
+
+def filled(store=None, **options):
+    notebook = notebook_on(store or InMemoryStore(), **options)
+    notebook.add("Use tabs in code.", level="global", kind="preference", user_id="ann")
+    notebook.add("The staging cluster is called Berta.", user_id="ann")
+    return notebook
+
+
+def noted_history(notebook, store=None, **options):
+    memory = memory_of(options.pop("window", 8_000), notes=notebook, **options)
+    store = store or TranscriptStore("sqlite://")
+    return TokenMemoryChatHistory("s1", memory=memory, store=store, user_id="ann")
+
+
+def answered_question(history, text, answer="ok"):
+    """Return the last message of the view for a question."""
+    history.add_user_message(text)
+    shown = history.messages[-1]
+    history.add_ai_message(answer)
+    return shown.content if isinstance(shown.content, str) else shown.text
+
+
+def test_notes_are_counted_in_parts_and_within_their_share():
+    notebook = filled()
+    for number in range(60):
+        notebook.add(f"Use tabs in code of module number {number}.", user_id="ann")
+    history = noted_history(notebook, window=4_000)
+    history.add_user_message("Do I use tabs in code?")
+    usage = history.usage()
+    assert 0 < usage.parts["notes"] <= history.view().usage.max_tokens * 0.05 + 5
+    assert usage.parts["memory_block"] >= usage.parts["notes"]
+    assert usage.parts["recalled"] == usage.parts["memory_block"] - usage.parts["notes"]
+
+
+def test_a_note_in_a_live_block_is_not_shown_again_unless_it_changed():
+    notebook = filled()
+    notebook.add("Deploy to Berta on Fridays.", key="deploy", user_id="ann")
+    history = noted_history(notebook)
+    assert "Fridays" in answered_question(history, "When do we deploy?")
+    assert "kept_notes" not in answered_question(history, "And when do we deploy again?")
+    notebook.add("Deploy to Berta on Mondays.", key="deploy", user_id="ann")
+    assert "Mondays" in answered_question(history, "Say again when we deploy?")
+
+
+def test_a_removed_note_that_is_added_again_is_shown_again():
+    notebook = filled()
+    history = noted_history(notebook, window=3_000)
+    assert TABS in answered_question(history, "Do I use tabs in code?")
+    note = notebook.list(level="global", user_id="ann")[0]
+    notebook.remove(note.id, user_id="ann")
+    assert f"void now: [{note.id}]" in answered_question(history, "What else is there to say?")
+    notebook.add(note.content, level="global", kind="preference", user_id="ann")
+    assert TABS in answered_question(history, "Say again: do I use tabs in code?")
+    assert "kept_notes" not in answered_question(history, "Tabs in code, really?")
+    notebook.remove(note.id, user_id="ann")
+    assert f"void now: [{note.id}]" in answered_question(history, "What else is there to say?")
+
+
+def test_nothing_is_shown_where_it_is_switched_off():
+    assert "kept_notes" not in answered_question(
+        noted_history(filled(in_requests=False)), "Tabs in code?"
+    )
+
+
+def test_a_store_that_fails_costs_the_notes_and_not_the_call(caplog):
+    class Broken(InMemoryStore):
+        def batch(self, ops):
+            raise OSError("disk full")
+
+    history = noted_history(notebook_on(Broken()))
+    assert answered_question(history, "Do I use tabs?") == "Do I use tabs?"
+    assert "no notes are shown, disk full" in caplog.text
+
+
+def test_an_agent_shows_notes_of_the_graphs_own_store():
+    store = InMemoryStore()
+    filled(store)
+    middleware = TokenMemoryMiddleware(memory_of(8_000, notes=notebook_on(None)))
+    model, agent = agent_of([call(0), AIMessage("Done.")], middleware, store=store)
+    agent.invoke({"messages": "Do I use tabs in code?"}, ANN)
+    assert TABS in model.seen[0][-1].text
+    assert model.seen[1][0] == model.seen[0][0]
+
+
+# Which hits a block shows: those that are worth their tokens
+
+
+ASKED = "What did we say about the price?"
+STATEMENT = "I think we should talk about the price again, and then about the rest of it."
+
+
+def hit_of(name: str, score: float, lexical: float) -> Hit:
+    said = datetime(2026, 5, 8, tzinfo=UTC)
+    return Hit(name, "s", f"words of {name}", score, "human", None, said, 1, lexical=lexical)
+
+
+FOUND = [
+    hit_of("best", 1.0, 0.5),
+    hit_of("some", 0.5, 0.1),
+    hit_of("long", 0.1, 0.25),
+    hit_of("weak", 0.29, 0.24),
+]
+
+
+class Found:
+    """A recall that finds the same for every question."""
+
+    scope, k, store = "session", None, None
+
+    def __init__(self, hits: list[Hit]) -> None:
+        self.hits = hits
+
+    def search(self, query: str, **options) -> list[Hit]:
+        return self.hits
+
+
+def shown_for(said: str, hits: list[Hit]) -> set[str]:
+    memory = TokenMemory(8_000, recall=Found(hits))
+    messages = [HumanMessage(said, id="q")]
+    state = with_recalled(memory, messages, new_state(), ConversationScope("s"))
+    return {*state["blocks"]["q"]["ids"]}
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (ASKED, {"best", "some", "long"}),
+        ("价格是多少？", {"best", "some", "long"}),  # noqa: RUF001  # a question mark of Chinese
+        (STATEMENT, {"best", "long"}),
+        (f"{STATEMENT * 5} {ASKED}", {"best", "long"}),
+    ],
+    ids=["question", "chinese", "statement", "long"],
+)
+def test_weak_hits_are_left_out_and_a_statement_recalls_what_matches_a_fifth_of_it(said, shown):
+    assert shown_for(said, FOUND) == shown

@@ -149,8 +149,10 @@ MARKED = HumanMessage(
 
 @pytest.mark.parametrize(
     ("how", "said", "time", "shown"),
-    [("human", MARKED, "09:00:00", "[2026-02-14 09:00:00 UTC] One?")]
-    + [(None, HumanMessage("One?"), "15:00:00", "One?")],
+    [
+        ("human", MARKED, "09:00:00", "[2026-02-14 09:00:00 UTC] One?"),
+        (None, HumanMessage("One?"), "15:00:00", "One?"),
+    ],
     ids=["mark of the application", "no times shown"],
 )
 def test_the_time_is_that_of_the_application_and_is_shown_where_it_is_asked_for(

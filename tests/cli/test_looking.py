@@ -278,14 +278,6 @@ def test_past_calls_of_a_chain_are_played_again_under_its_own_budget(tmp_path):
     assert found["change"]["before"] > found["change"]["after"] > 0
 
 
-@pytest.mark.slow
-def test_calls_whose_summaries_a_model_wrote_are_played_again_without_it(tmp_path):
-    writer = FakeListChatModel(responses=["- The user asks about lamps; all of them burn."])
-    chain_run(tmp_path / "chain.db", summarizer=writer, background=False)
-    found = json.loads(ran("explain", tmp_path / "chain.db", "c1", "--call", 9, "--json"))
-    assert "without the model" in found["origin"]
-
-
 @pytest.mark.parametrize(
     "args",
     [

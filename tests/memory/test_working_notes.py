@@ -99,32 +99,6 @@ What is next?"""
     )
 
 
-@pytest.mark.slow
-def test_in_an_agent_run_a_fold_renews_the_notes_of_the_only_question():
-    said = [HumanMessage("Go", id="h"), *noted(0, goal="Ship it")]
-    for number in range(1, 60):
-        said += noted(number, decision=f"Take way {number}", words=40)
-    calls = calls_of(
-        memory_of(budget=TokenBudget(context_window=2_000, shares=Shares(notes=0.1))), said
-    )
-    folds = [
-        place
-        for place in range(1, len(calls))
-        if entries_of(calls[place][0])[-1:] != entries_of(calls[place - 1][0])[-1:]
-    ]
-    assert len(folds) > 2
-    assert not with_notes(calls[folds[0] - 1][1])
-    for place in folds:
-        state, view = calls[place]
-        (message,) = [m for m in view.messages if m.id == "h"]
-        *_, log, notes = texts_of(message)
-        assert log.rstrip().endswith("</conversation_summary>")
-        assert f"Take way {place - 1}." in notes
-        assert state["blocks"]["h"]["entry"] == entries_of(state)[-1]["id"]
-    between = calls[folds[1] + 1][1]
-    assert texts_of(between.messages[0]) == texts_of(calls[folds[1]][1].messages[0])
-
-
 ROUNDS = st.lists(
     st.tuples(st.sampled_from(["goal", "decision", "human", "look"]), st.integers(1, 120)),
     min_size=8,

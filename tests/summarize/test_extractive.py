@@ -287,17 +287,6 @@ def test_a_message_that_is_sent_again_is_told_once_and_counted() -> None:
     assert lines(*yes, *yes).count("User: yes") == 2
 
 
-def test_answers_whose_beginnings_read_the_same_are_told_once_and_counted() -> None:
-    begin = "The search for the light of the harbour has found nothing in this part of the archive."
-    parts = [AIMessage(f"{begin} Part {n} is next. " + "So I go on. " * 70) for n in range(9)]
-    said = [one for part in parts for one in (HumanMessage("Go on."), part)]
-    told = lines(*said, max_tokens=140)
-    assert [line for line in told if line.startswith("Assistant")] == [
-        f"Assistant (×9): {begin} …"  # noqa: RUF001
-    ]
-    assert "User: Go on." in told
-
-
 def test_speakers_have_their_names_also_when_condensed() -> None:
     said = [
         HumanMessage("I am allergic to nuts.", name="Ann"),

@@ -28,7 +28,7 @@ from langchain_tokenmem import (
     TokenMemorySaver,
 )
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
-from tests.adapters.integrations import agent_of, call, look, rounds, state_of, thread, turns
+from tests.adapters.integrations import agent_of, call, look, rounds, state_of, thread
 from tests.fakes import entries_of, log_text, memory_of
 from tests.legality import problems
 from tests.providers import StrictModel
@@ -76,9 +76,8 @@ def wordy(q: str) -> str:
         {"tools": [wordy]},
         {"response_format": ToolStrategy(Answer)},
         {"response_format": ProviderStrategy(Answer)},
-        {"response_format": Answer},
     ],
-    ids=["system", "tools", "tool strategy", "provider strategy", "model"],
+    ids=["system", "tools", "tool strategy", "provider strategy"],
 )
 def test_fixed_parts_over_the_limit_are_an_error_before_any_model_call(fixed):
     model, agent = agent_of([], TokenMemoryMiddleware(memory_of()), **fixed)
@@ -143,16 +142,6 @@ def test_a_second_overflow_or_another_error_is_raised(errors, calls):
     with pytest.raises(type(errors[0]), match="first"):
         agent.invoke(GO, thread())
     assert len(model.seen) == calls
-
-
-@pytest.mark.slow
-def test_a_fallback_model_with_a_smaller_window_gets_a_request_that_fits():
-    first = StrictModel(family="openai", script=[RuntimeError("down")])
-    small = StrictModel(family="openai", profile={"max_input_tokens": 2_000})
-    middleware = [ModelFallbackMiddleware(small), TokenMemoryMiddleware(TokenMemory(8_000))]
-    create_agent(first, middleware=middleware).invoke({"messages": turns(90)[:-1]})
-    refused, sent = (TokenMemory().count(one.seen[0]).tokens for one in (first, small))
-    assert sent <= 2_000 < refused
 
 
 # Several memories, and sub-agents

@@ -23,7 +23,6 @@ from pydantic import BaseModel
 
 from langchain_tokenmem import (
     TokenBudget,
-    TokenMemory,
     TokenMemoryChatHistory,
     TranscriptStore,
     with_token_memory,
@@ -31,7 +30,7 @@ from langchain_tokenmem import (
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError, ScopeError
 from langchain_tokenmem.types import RequestRules
 from tests.adapters.integrations import session, texts, turns
-from tests.fakes import CharCounter, ListSummarizer, memory_of, words_of
+from tests.fakes import memory_of, words_of
 from tests.legality import problems
 from tests.summarize.models import Scripted
 
@@ -140,17 +139,6 @@ def test_any_shape_of_output(store, answer, stored):
     assert texts(store.messages("s")) == ["hi", stored]
 
 
-def test_an_answer_under_the_key_of_the_input_is_stored(store):
-    def answered(_given):
-        return {"messages": [AIMessage("said")]}
-
-    chain = with_token_memory(
-        RunnableLambda(answered), memory_of(), store, input_messages_key="messages"
-    )
-    chain.invoke({"messages": "hi"}, session())
-    assert texts(store.messages("s")) == ["hi", "said"]
-
-
 @pytest.mark.parametrize("key", [None, "anwser"])
 def test_an_output_that_holds_the_input_too_needs_the_key_of_the_answer(store, key):
     whole = RunnablePassthrough.assign(answer=PROMPT.partial(who="a clerk") | recorder())
@@ -234,23 +222,6 @@ def test_tools_bound_to_a_model_and_its_fallback_are_counted(store):
 
 NEW = [MessagesPlaceholder("history"), ("human", "{input}")]
 EXAMPLES = ChatPromptTemplate([("system", "S."), ("human", "1+1"), ("ai", "2"), *NEW])
-
-
-def test_a_request_fits_the_smallest_model_of_a_branch(store):
-    class Windowed(Scripted):
-        profile: Any = None
-
-    big, small = (Windowed(profile={"max_input_tokens": n}) for n in (8_000, 1_500))
-    for model in (big, small):
-        model.answer = lambda _messages: "an answer " * 10
-    branch = RunnableBranch((lambda prompt: "hard" in prompt.to_messages()[-1].content, big), small)
-    memory = TokenMemory(counter=CharCounter(), summarizer=ListSummarizer())
-    chain = with_token_memory(PROMPT | branch, memory, store, **KEYS)
-    for number in range(12):
-        asked = f"{'hard' if number % 2 else 'easy'} {number} " * 80
-        chain.invoke({"input": asked, "who": "a clerk"}, session())
-    assert len(small.requests) == len(big.requests) == 6
-    assert all(memory.count(request).tokens <= 1_500 for request in small.requests)
 
 
 @pytest.mark.slow

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.graph.message import add_messages
+from langgraph.func import entrypoint, task
+from langgraph.graph import START, MessagesState, StateGraph, add_messages
 from langgraph.types import Send
 from pydantic import BaseModel
 from typing_extensions import TypedDict
@@ -24,9 +24,11 @@ from langchain_tokenmem import (
     memory_nodes,
 )
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
-from tests.adapters.integrations import graph_with, state_of, thread, tool_turns
+from tests.adapters.integrations import contents, graph_with, state_of, thread, tool_turns, turns
+from tests.contract.chats import Heard
 from tests.fakes import memory_of, words_of
 from tests.legality import problems
+from tests.summarize.models import Scripted
 
 TURNS = 12
 
@@ -245,3 +247,81 @@ def test_pruning_asks_for_an_archive_and_a_thread(store):
     given = {"messages": messages, "memory": memory.compact(messages)}
     with pytest.raises(ScopeError, match="thread"):
         CompactNode(memory, archive=store, prune=True).invoke(given)
+
+
+# The functional API
+
+
+QUESTIONS = [message for message in turns(60) if message.type == "human"]
+
+
+def chat_of(memory: TokenMemory) -> tuple[Scripted, Any]:
+    """Return a model, and a chat that saves its messages and the memory's state by itself."""
+    model = Scripted(answer=lambda _: "Yes. " * 40)
+    node = MemoryNode(memory)
+
+    @task
+    def remember(state: dict[str, Any]) -> dict[str, Any]:
+        return node.invoke(state)
+
+    @task
+    def call_model(request: list[Any]) -> Any:
+        return model.invoke(request)
+
+    @entrypoint(checkpointer=InMemorySaver())
+    def chat(question: Any, *, previous: Any = None) -> Any:
+        state = {"messages": [], **(previous or {})}
+        state["messages"] = add_messages(state["messages"], question)
+        state |= remember(state).result()
+        answer = call_model(state.pop("llm_input_messages")).result()
+        state["messages"] = add_messages(state["messages"], answer)
+        return entrypoint.final(value=answer, save=state)
+
+    return model, chat
+
+
+@pytest.mark.slow
+def test_a_chat_is_summarized_and_keeps_its_state():
+    memory = memory_of()
+    model, chat = chat_of(memory)
+    written = [
+        event
+        for question in QUESTIONS
+        for event in chat.stream(question, thread(), stream_mode="custom")
+    ]
+    kinds = [event["event"] for event in written]
+    assert kinds.count("view") == len(QUESTIONS)
+    assert kinds.count("summary") > 1
+    covered = [event["covered"] for event in written if event["event"] == "summary"]
+    assert covered == sorted(covered)
+    assert len(model.requests) == len(QUESTIONS)
+    assert all(memory.count(request).tokens <= memory.budget.limit for request in model.requests)
+    assert "question 0 " not in contents(model.requests[-1][1:])
+
+
+@pytest.mark.parametrize("is_graph", [False, True])
+def test_a_task_is_no_sub_graph(is_graph):
+    """What a task of a task remembers is the thread's."""
+    heard = Heard()
+    node = MemoryNode(memory_of(callbacks=[heard]))
+
+    @task
+    def inner(state: Any) -> None:
+        node.invoke(state)
+
+    @task
+    def outer(state: Any) -> None:
+        inner(state).result()
+
+    @entrypoint(checkpointer=InMemorySaver())
+    def chat(state: Any) -> None:
+        outer(state).result()
+
+    def asks(state: MessagesState) -> dict[str, Any]:
+        outer({"messages": state["messages"]}).result()
+        return {}
+
+    builder = StateGraph(MessagesState).add_node("asks", asks).add_edge(START, "asks")
+    graph = builder.compile(checkpointer=InMemorySaver()) if is_graph else chat
+    graph.invoke({"messages": QUESTIONS[:1]}, thread())
+    assert [(event.session, event.thread) for event in heard.events] == [("t", "t")]
