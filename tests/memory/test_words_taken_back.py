@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import Any
 
@@ -231,24 +232,22 @@ def edited(messages: list[BaseMessage], *keys: str) -> list[BaseMessage]:
 @pytest.mark.slow
 @pytest.mark.parametrize("summarizer", [None, ListSummarizer()])
 def test_an_edit_of_a_covered_message_changes_its_entry_and_no_other(summarizer):
-    budget = TokenBudget(context_window=1_600)
-    memory = TokenMemory(budget, counter=CharCounter(), summarizer=summarizer)
-    messages, state = talk(22), None
+    memory, messages, state = memory_of(summarizer=summarizer), talk(22), None
     for end in (24, 30, 36, 44):
         state = memory.compact(messages[:end], state)
     assert len(entries_of(state)) > 1
-    assert secret("h1") in log_text(state)
+    key = re.findall(r"/(h\d+)\.pem", entries_of(state)[0]["text"])[0]
     asked = len(summarizer.requests) if summarizer else 0
-    now = edited(messages, "h1")
+    now = edited(messages, key)
     view = memory.view(now, state)
-    assert secret("h1") not in contents(view.messages)
-    assert view.usage.input_tokens <= budget.limit
+    assert secret(key) not in contents(view.messages)
+    assert view.usage.input_tokens <= BUDGET.limit
     after = memory.compact(now, state)
     pairs = zip(entries_of(state), entries_of(after), strict=True)
     changed = [(old, new) for old, new in pairs if new != old]
     assert [new["reason"] for _, new in changed] == ["edited"]
     assert changed[0][1]["tokens"] <= changed[0][0]["tokens"]
-    assert secret("h1") not in log_text(after)
+    assert secret(key) not in log_text(after)
     copied = messages_from_dict(messages_to_dict(now))
     assert memory.compact(copied, after) is after, "the same words in other objects are no edit"
     assert not summarizer or len(summarizer.requests) == asked, "no model is called for an edit"
