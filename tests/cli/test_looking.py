@@ -169,18 +169,6 @@ def test_a_state_with_types_of_the_application_can_be_looked_at(tmp_path, ours):
         assert "nothing is wrong" in ran("doctor", path)
 
 
-@pytest.mark.slow
-def test_exports_and_recordings_are_read(store, tmp_path):
-    export = tmp_path / "all.jsonl"
-    ran("export", store, "--out", export)
-    assert len(json.loads(ran("sessions", export, "--json"))["sessions"]) == 3
-    assert "lighthouses" in ran("show", export, "s2", "--full")
-    recording = tmp_path / "talk.json"
-    recording.write_text(json.dumps([{"role": "user", "content": "Hello there"}]))
-    (one,) = json.loads(ran("sessions", recording, "--json"))["sessions"]
-    assert (one["session"], one["title"], one["active_at"]) == ("talk", "Hello there", None)
-
-
 # --- calls
 
 

@@ -29,7 +29,7 @@ from langchain_tokenmem.cli.measures import MessageTexts, ReferenceCounter
 from langchain_tokenmem.cli.replay import load_conversations, replay_conversation
 from langchain_tokenmem.cli.replay_totals import ReplayTotals
 from langchain_tokenmem.core.budget import TokenBudget
-from langchain_tokenmem.errors import BudgetExceededError, TokenMemoryError
+from langchain_tokenmem.errors import TokenMemoryError
 from langchain_tokenmem.state import new_state
 from tests.cli.command import ran
 
@@ -72,20 +72,6 @@ def play(memory, said=SAID, **options):
     return replay_conversation(said, memory=memory, counter=LETTERS, **options)
 
 
-def test_a_memory_that_sends_everything_is_well_and_keeps_its_prefix():
-    memory = Scripted()
-    report = play(memory)
-    found = ReplayTotals([report])
-    assert [length for length, _ in memory.given] == [2, 4, 6]
-    assert report.faults == []
-    assert (found.calls, found.pairs, found.stable, found.changes) == (3, 2, 2, 0)
-    assert (found.sent, found.cached) == (found.whole, found.cacheable)
-    assert (report.verbatim, report.shown, found.warnings) == (6, 6, 3)
-    assert report.new_tokens == sum(4 + len(message.content) for message in SAID[:6])
-    assert found.largest == report.new_tokens + 3
-    assert not found.failed
-
-
 def test_faults_of_the_audit_are_in_the_report():
     report = play(Scripted(shows=[None, [SAID[1], SAID[2]]]))
     assert report.faults == [
@@ -93,16 +79,6 @@ def test_faults_of_the_audit_are_in_the_report():
         "before m4: the newest message m3 is missing",
     ]
     assert ReplayTotals([report]).illegal == 1
-
-
-def test_a_refused_conversation_is_counted_apart():
-    refusal = BudgetExceededError({"system": 2_000}, 900)
-    report = play(Scripted(shows=[None, refusal]))
-    found = ReplayTotals([report, play(Scripted())])
-    assert report.budget_exceeded == str(refusal)
-    assert (found.conversations, found.refused, found.calls) == (1, 1, 4)
-    assert not found.failed
-    assert report.fixed_tokens == 3 + 4 + len("Be brief.")
 
 
 def test_a_changed_prefix_is_paid_again():

@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 
 import pytest
-from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.store.memory import InMemoryStore
 
@@ -22,7 +21,6 @@ from langchain_tokenmem import (
 from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
 from langchain_tokenmem.notes import JsonStore, SqlStore
-from langchain_tokenmem.recall import ChromaIndex
 from tests.adapters.integrations import turns
 from tests.fakes import memory_of
 
@@ -206,32 +204,6 @@ def test_a_summary_that_was_made_of_redacted_words_is_dropped(transcripts):
     assert seen[0]
     assert WORDS not in str(history.messages)
     assert WORDS not in str(transcripts.state("s").state)
-
-
-def holds_words(file) -> bool:
-    return WORDS.encode() in file.read_bytes()
-
-
-@pytest.mark.slow
-def test_redacting_deletes_the_vectors_in_chroma_and_makes_them_again(transcripts, tmp_path):
-    embeddings = DeterministicFakeEmbedding(size=8)
-    with Recall(transcripts, ChromaIndex(tmp_path / "chroma", embeddings=embeddings)) as recall:
-        memory = TokenMemory(TokenBudget(8_000), recall=recall)
-        transcripts.add("s", [HumanMessage(f"{WORDS} of yesterday", id="m")], user_id="ann")
-        recall.index()
-        # Chroma writes unused memory of the process into its files (chroma-core/chroma#7688).
-        (file,) = tmp_path.rglob("length.bin")
-        file.write_bytes(file.read_bytes() + WORDS.encode())
-        receipt = memory.redact(WORDS, session_id="s")
-        assert receipt.counts == {"messages": 1, "chroma": 1, "chroma_folders": 1}
-        assert not [f for f in tmp_path.rglob("*") if f.is_file() and holds_words(f)]
-        recall.index()
-        hits = recall.search("yesterday", session_id="s", user_id="ann")
-        assert [hit.text for hit in hits] == ["[redacted] of yesterday"]
-    theirs = {"data_level0.bin", "length.bin"}
-    files = [f for f in tmp_path.rglob("*") if f.is_file() and f.name not in theirs]
-    assert files
-    assert not [file for file in files if holds_words(file)]
 
 
 @pytest.mark.parametrize("what", ["ann", re.compile(r"\d+"), "Tea", "application"], ids=str)

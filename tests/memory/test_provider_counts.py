@@ -6,7 +6,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import (
     TokenBudget,
@@ -58,31 +58,6 @@ def test_the_provider_is_asked_once_near_a_threshold_and_not_far_from_all(tokens
     model = CountedModel(answer=scaled(1.0))
     memory_of(model).compact_and_view(talk(tokens))
     assert len(model.asked) == (tokens in NEAR)
-
-
-def agent(calls: int, *, reporting: bool) -> CountedModel:
-    """Return the model of an agent that reads files, after so many calls."""
-    model = CountedModel(answer=scaled(1.15))
-    memory, state = TokenMemory(TokenBudget(32_000), counter=ProviderCounter(model)), None
-    said: list = [HumanMessage("Find the fault.", id="h")]
-    for number in range(calls):
-        state, view = memory.compact_and_view(said, state)
-        tokens = scaled(1.15)(view.messages, None)
-        usage = {"input_tokens": tokens, "output_tokens": 50, "total_tokens": tokens + 50}
-        call = {"name": "read", "args": {"path": f"{number}.py"}, "id": f"c{number}"}
-        said += [
-            AIMessage(
-                "", id=f"a{number}", tool_calls=[call], usage_metadata=usage if reporting else None
-            ),
-            ToolMessage(f"{number} " + WORDS * 30, tool_call_id=f"c{number}", id=f"t{number}"),
-        ]
-    return model
-
-
-@pytest.mark.slow
-def test_an_agent_of_100_calls_whose_replies_report_asks_for_few_of_them():
-    assert len(agent(100, reporting=True).asked) <= 20
-    assert 15 < len(agent(100, reporting=False).asked) <= 40
 
 
 def test_the_whole_request_is_asked_for_and_the_view_has_the_tokens_of_the_answer():

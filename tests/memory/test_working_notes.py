@@ -10,7 +10,6 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.modes import ModeProfile
-from langchain_tokenmem.types import Shares
 from tests.contract.chats import Heard
 from tests.fakes import CharCounter, entries_of, log_text
 from tests.summarize.models import Scripted
@@ -190,23 +189,6 @@ def test_a_mode_without_summarization_folds_nothing_by_itself():
     assert state["summary"] is None
     assert view.left_out
     assert memory_of(own).compact(said, state, force=True)["summary"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("window", "size"), [(0, 10), (30, 10), (30, 300)])
-def test_the_window_stays_verbatim_where_the_target_allows(window, size):
-    own = ModeProfile("raw", window=window, sections=("objective",))
-    said = [HumanMessage("Go", id="h")]
-    for number in range(60):
-        said += noted(number, words=size)
-    memory = memory_of(own, TokenBudget(context_window=8_000, shares=Shares(recent=0.01)))
-    state, view = memory.compact_and_view(said, force=True)
-    verbatim = len(said) - state["summary"]["covered"]
-    if size == 10:
-        assert 0 <= verbatim - window <= 4
-    else:  # the target is reached first
-        assert verbatim < window
-    assert view.usage.input_tokens <= memory.budget.target_tokens
 
 
 def test_a_summary_by_a_model_has_the_sections_of_the_mode():

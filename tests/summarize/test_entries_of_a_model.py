@@ -81,19 +81,6 @@ def test_a_talk_without_tools_is_the_models_alone_and_has_all_of_the_tokens():
     assert model.requests == other.requests
 
 
-def test_what_the_notes_copied_leaves_the_extracts_to_other_values():
-    rows = "\n".join(f"order_id: ORD-{n}" for n in range(77_100, 77_160))
-    messages = [HumanMessage("List them.", id="h"), *calling("1", "list_orders", rows)]
-    plain, _ = written(request_of(messages, 200))
-    copied = [one for one in map(str, range(77_100, 77_160)) if f"ORD-{one}" in plain.text]
-    notes = "## State\n- The orders are " + ", ".join(f"ORD-{one}" for one in copied[:4]) + "."
-    again, _ = written(request_of(messages, 200), notes)
-    held = again.text.partition(HEADING)[2]
-    assert len(copied) >= 4
-    assert "ORD-" in held
-    assert not any(f"ORD-{one}" in held for one in copied[:4])
-
-
 @pytest.mark.slow
 @given(conversations(), st.integers(20, 300))
 def test_notes_with_extracts_never_pass_the_entrys_tokens(messages, most):

@@ -196,16 +196,6 @@ def test_the_last_outcome_of_a_call_replaces_earlier_ones_and_counts_them() -> N
     assert lines(*passed, *passed) == ["bash pytest (×2) → 12 passed"]  # noqa: RUF001
 
 
-def test_of_json_the_values_that_were_used_later_come_first() -> None:
-    order = '{"id": "W4711", "city": "Oslo", "note": "none at all", "owner_id": "ann_3302"}'
-    [line, _] = lines(
-        *call("get_order", order, number=1),
-        *call("get_user", "Ann", user="ann_3302"),
-        max_tokens=45,
-    )
-    assert line.startswith("get_order 1 → owner_id=ann_3302, id=W4711")
-
-
 # Arguments
 
 
@@ -347,20 +337,6 @@ def test_condensing_shortens_the_oldest_lines_first_and_drops_calls_before_words
     for limit in range(20, 200, 5):
         text = condensed(old, new, max_tokens=limit)
         assert "ls /srv" not in text or text.count("User: ") == 2
-
-
-def test_condensing_keeps_failures_and_changed_files_longer_than_other_calls() -> None:
-    entry = summary_of(
-        *call("read_file", "text " * 50, path="src/old.py"),
-        *call("edit_file", "ok", path="src/a.py", old="1", new="2"),
-        *call("bash", "Exit code: 1", command="make check"),
-        *call("search", "hits " * 50, query="the old ledger of May and June"),
-    ).text
-    shown = [condensed(entry, max_tokens=limit) for limit in range(10, 200, 5)]
-    assert any("src/a.py" in text and "ledger" not in text for text in shown)
-    for text in shown:
-        kept = "src/a.py" in text and "make check → failed" in text
-        assert kept or ("ledger" not in text and "src/old.py" not in text)
 
 
 def test_an_instruction_gives_its_lines_room_first() -> None:

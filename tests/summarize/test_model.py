@@ -19,7 +19,7 @@ from langchain_tokenmem.summarize.prompts import (
     render_message,
 )
 from langchain_tokenmem.types import RequestRules
-from tests.fakes import CharCounter, own_words
+from tests.fakes import CharCounter
 from tests.providers import CHECKS, StrictModel
 from tests.summarize import models
 from tests.summarize.models import Scripted, parts_of
@@ -218,24 +218,6 @@ def test_tracing_and_usage_still_see_the_call():
     assert usage.usage_metadata["scripted"]["input_tokens"] == 100
 
 
-@pytest.mark.slow
-def test_the_next_summary_reads_the_one_before_and_no_message_twice():
-    model = Scripted()
-    memory = memory_of(summarizer=model)
-    messages, state = [], None
-    for n in range(60):
-        messages = [*messages, *talk(n + 1)[-2:]]
-        state = memory.compact([*messages, HumanMessage("q", id=f"q{n}")], state)
-    priors = [parts_of(r)[0] for r in model.requests]
-    assert len(priors) >= 3
-    assert priors[0] == "none"
-    assert "none" not in priors[1:]
-    read = "".join(parts_of(r)[1] for r in model.requests)
-    assert all(read.count(f"User: question {n} about file") <= 1 for n in range(60))
-    assert state["totals"]["summaries"] == len(priors)
-    assert state["totals"]["input_tokens"] == 100 * len(priors)
-
-
 async def test_any_summarizer_is_accepted():
     async def later(messages, prior):
         await asyncio.sleep(0)
@@ -311,17 +293,6 @@ def loop(rounds: int, start: int = 0) -> list:
     ]
 
 
-def rolled(memory, messages, step=2):
-    """Play messages as they came; return the states after each summary."""
-    states, state = [], None
-    for end in range(step, len(messages) + 1, step):
-        new = memory.compact(messages[:end], state)
-        if new["summary"] and (state is None or new["summary"] != state["summary"]):
-            states.append(new)
-        state = new
-    return states
-
-
 @pytest.mark.parametrize("window", [600, 1_000, 4_000])
 def test_a_summarizer_is_never_called_without_content(window):
     model = Scripted()
@@ -335,22 +306,6 @@ def test_a_summarizer_is_never_called_without_content(window):
         state = memory.compact(messages, force=True)
         assert memory.view(messages, state).usage.input_tokens <= memory.budget.limit
     assert all(parts_of(request)[1].strip() for request in model.requests)
-
-
-@pytest.mark.slow
-def test_a_pinned_message_stays_verbatim_after_it_was_summarized():
-    memory = memory_with(Scripted(), request=RequestRules(pin_first=False))
-    marks = {"tokenmem": {"pinned": True}}
-    pinned = HumanMessage("Never touch prod.cfg.", id="pin", response_metadata=marks)
-    plain = HumanMessage("Call it prod, please.", id="plain")
-    later = [*loop(20, 2), HumanMessage("Go on.", id="on"), *loop(90, 22)]
-    messages = [HumanMessage("Go.", id="h"), *loop(2), pinned, plain, *later]
-    states = rolled(memory, messages)
-    assert len(states) >= 3
-    assert states[-1]["summary"]["covered"] > messages.index(later[20])
-    shown = {one.id: own_words(one) for one in memory.view(messages, states[-1]).messages}
-    assert shown["pin"] == "Never touch prod.cfg."
-    assert not {"h", "plain"} & set(shown)
 
 
 def test_cache_markers_of_messages_do_not_reach_the_summarizer():

@@ -102,16 +102,6 @@ async def test_a_reused_request_hits_the_providers_cache_with_all_but_its_instru
     assert model.keywords[0] == model.keywords[1]
 
 
-@pytest.mark.parametrize("later", [False, True])
-async def test_a_plain_request_shares_nothing_and_has_no_tools(later):
-    model, sent = CachingModel(), agent_run(10)
-    model.bind_tools([TOOL]).invoke(sent)
-    writer = ModelSummarizer(model, reuse_prefix=False)
-    await written(writer, request_of(sent, called=model), later=later)
-    assert model.shared == [0, 0]
-    assert model.keywords[1] == {}
-
-
 WANTED = {"reuse_prefix": True}
 
 
@@ -168,17 +158,6 @@ def test_a_request_that_is_sent_again_never_has_a_call_without_its_result(messag
         if call["id"] not in answered
     ]
     assert open_ones == []
-
-
-def test_messages_that_stand_cut_in_the_main_request_are_read_verbatim():
-    model, said = CachingModel(), agent_run(10)
-    cut = said[3].model_copy(update={"content": "part 0 [...]"})
-    sent = [*said[:3], cut, *said[4:]]
-    request = SummaryRequest(said[2:6], 300, count, sent=sent, called=model, tools=[TOOL])
-    ModelSummarizer(model, reuse_prefix=True).summarize(request)
-    order = str(model.requests[0][-1].content)
-    assert order.count("part 0 of the log") > 50
-    assert "part 1 of the log" not in order.split("<transcript>")[1]
 
 
 def test_a_tool_call_in_answer_to_a_reused_request_is_refused_and_the_batch_read_alone():

@@ -12,12 +12,7 @@ from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.state import new_state
 from langchain_tokenmem.turns import backlog
 from langchain_tokenmem.turns.backlog import beginnings, newest_messages
-from langchain_tokenmem.turns.conversation import TurnRequest
-from langchain_tokenmem.turns.graph_thread import GraphThread
-from langchain_tokenmem.turns.turn import take_turn
 from tests.fakes import CharCounter, ListSummarizer
-from tests.legality import problems
-from tests.summarize.models import Gate
 
 BUDGET = TokenBudget(context_window=1_000, reserve_output=100)
 
@@ -75,33 +70,3 @@ def test_each_message_behind_the_pointer_is_in_one_part_and_no_part_splits_a_cal
     assert ends == sorted(set(ends))
     assert all(said[end].type != "tool" for end in ends[:-1])
     assert all(said[: len(part)] == part for part in found)
-
-
-def long_talk(turns: int = 120) -> list[BaseMessage]:
-    said: list[BaseMessage] = []
-    for n in range(turns):
-        said.append(HumanMessage(f"question {n} " * 12, id=f"h{n}"))
-        said.append(AIMessage(f"reply {n} " * 16, id=f"a{n}"))
-    return [*said, HumanMessage("And now?", id="last")]
-
-
-@pytest.mark.slow
-def test_a_first_contact_fits_counts_what_is_left_out_and_is_caught_up_behind():
-    gate, said = Gate(lambda _messages: "## Goal\nThe user counts."), long_talk()
-    memory = memory_of(gate.model)
-    thread = GraphThread(memory, said, new_state(), key=("t", "", "memory"))
-    first = take_turn(thread, TurnRequest())
-    view = first.view
-    assert view.usage.input_tokens <= BUDGET.limit
-    assert problems(view.messages) == []
-    shown = {message.id for message in view.messages}
-    assert view.left_out == sum(message.id not in shown for message in said)
-    assert any("wait to be summarized" in warning for warning in view.warnings)
-    assert first.state["summary"] is None
-    gate.open.set()
-    memory.close()
-    second = take_turn(thread, TurnRequest())
-    assert second.view.left_out == 0
-    assert second.state["summary"]["covered"] > 200
-    assert len(gate.model.requests) > 1
-    assert memory.background_summaries.wait(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -213,17 +212,6 @@ def test_system_messages_in_the_state_stay_and_do_not_pile_up():
     for request in model.seen:
         assert [m.type for m in request].count("system") == 1
         assert request[0].text.startswith("Be brief.\n\nSpeak German.")
-    assert "conversation_summary" in str(model.seen[-1])
-
-
-def test_a_request_that_other_middleware_made_without_its_runtime_is_answered():
-    @wrap_model_call
-    def bare(request, handler):
-        return handler(replace(request, runtime=None))
-
-    model, agent = agent_of(rounds(12), bare, TokenMemoryMiddleware(memory_of()))
-    agent.invoke(GO, thread())
-    assert len(model.seen) == 13
     assert "conversation_summary" in str(model.seen[-1])
 
 

@@ -14,7 +14,6 @@ from langchain_core.runnables import RunnableGenerator, RunnableLambda
 
 from langchain_tokenmem import TokenMemory, with_token_memory
 from langchain_tokenmem.core.messages import marks_of
-from langchain_tokenmem.errors import ConfigurationError
 from tests.adapters.integrations import session, texts
 from tests.contract.chats import Heard, Talker
 from tests.fakes import memory_of
@@ -97,11 +96,6 @@ async def test_an_async_stream_that_is_cancelled_or_closed(store, how):
     assert question == "Tell me."
     assert answer.startswith("Paris ")
     assert answer.endswith("[interrupted]")
-
-
-def test_what_is_no_choice_is_refused(store):
-    with pytest.raises(ConfigurationError, match="on_abort"):
-        chain_of(store, "maybe")
 
 
 # Requests that are refused as too long

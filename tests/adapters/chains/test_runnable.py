@@ -148,15 +148,6 @@ def test_an_output_that_holds_the_input_too_needs_the_key_of_the_answer(store, k
     assert store.count("s") == 0
 
 
-@pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
-def test_its_schemas_are_those_of_the_chain_without_the_history(store):
-    chain = with_token_memory(PROMPT | recorder(), memory_of(), store, **KEYS)
-    assert {*chain.get_input_jsonschema()["properties"]} == {"input", "who"}
-    assert "AIMessage" in str(chain.get_output_jsonschema())
-    assert {*chain.as_tool(name="ask", description="Ask.").args} == {"input", "who"}
-    with_token_memory(recorder(), memory_of(), store).get_input_jsonschema()
-
-
 # Prompts, tools, models: wherever they stand
 
 

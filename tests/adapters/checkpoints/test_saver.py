@@ -53,18 +53,6 @@ def on_file(file):
 # Messages
 
 
-def test_a_message_that_a_turn_has_stored_keeps_its_only_wording(store):
-    saver, said = TokenMemorySaver(store), HumanMessage("Where is it?", id="m")
-    first = put(saver, at(), "1", {"messages": []})
-    saver.put_writes(first, [("messages", said)], "task")
-    store.add("t", [said])
-    put(saver, first, "2", {"messages": [said]}, 2)
-    assert [(row.number, row.message) for row in store.rows("t", include_superseded=True)] == [
-        (2, said)
-    ]
-    assert read(saver)["messages"] == [said]
-
-
 # Threads, loops, processes
 
 
