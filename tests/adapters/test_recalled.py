@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from langgraph.store.memory import InMemoryStore
 from langchain_tokenmem import (
     MemoryMessagesState,
     Recall,
-    TokenMemory,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
     TokenMemorySaver,
@@ -27,9 +25,6 @@ from langchain_tokenmem import (
     memory_nodes,
     with_token_memory,
 )
-from langchain_tokenmem.core.search_units import Hit
-from langchain_tokenmem.memory.recalled_blocks import ConversationScope, with_recalled
-from langchain_tokenmem.state import new_state
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from tests.adapters.integrations import (
     DOORS,
@@ -146,6 +141,32 @@ def test_a_view_with_blocks_never_exceeds_its_limit_and_is_legal(sizes, window, 
             assert view.usage.input_tokens == memory_of(window).count(view.messages).tokens
             assert problems(view.messages) == []
             history.add_messages([AIMessage("r" * size)])
+
+
+FOUND = {"best": (1.0, 0.5), "some": (0.5, 0.1), "long": (0.1, 0.25), "weak": (0.29, 0.24)}
+STATEMENT = "I think we should talk about the price again, and then about the rest of it."
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("What did we say about the price?", {"best", "some", "long"}),
+        ("价格是多少？", {"best", "some", "long"}),  # noqa: RUF001  # a question mark of Chinese
+        (STATEMENT, {"best", "long"}),
+    ],
+)
+def test_weak_hits_are_left_out_and_a_statement_recalls_what_matches_a_fifth_of_it(
+    store, said, shown
+):
+    recall = Everything(store, 1)
+    recall.hits = [
+        replace(recall.hits[0], message_id=name, text=name, score=score, lexical=lexical)
+        for name, (score, lexical) in FOUND.items()
+    ]
+    history = history_on(recall)
+    history.add_messages([HumanMessage(said)])
+    block = str(history.messages[-1].content).partition("</recalled_messages>")[0]
+    assert {name for name in FOUND if name in block} == shown
 
 
 def test_a_turn_of_a_chain_that_failed_takes_nothing_from_its_retry(recall):
@@ -358,5 +379,3 @@ def test_an_agent_shows_notes_of_the_graphs_own_store():
     agent.invoke({"messages": "Do I use tabs in code?"}, ANN)
     assert TABS in model.seen[0][-1].text
     assert model.seen[1][0] == model.seen[0][0]
-
-

@@ -84,6 +84,18 @@ WRONG = {
         ).add_user_message("hi"),
         r"before_store was given 1 messages and returned 0.*change a copy",
     ),
+    "fewer tokens than none": (
+        lambda store: with_token_memory(MODEL, store=store, overhead_tokens=-500),
+        r"overhead_tokens is -500; it is a number of tokens, 0 or more",
+    ),
+    "no choice": (
+        lambda store: with_token_memory(MODEL, store=store, on_abort="maybe"),
+        "on_abort",
+    ),
+    "no name": (
+        lambda store: with_token_memory(MODEL, store=store, limit_output=""),
+        "limit_output",
+    ),
     "a message as pin": (
         lambda store: TokenMemoryChatHistory("s1", store=store).pin(HumanMessage("hi")),
         r"a HumanMessage cannot be pinned; a pin is a string or the number of a message",

@@ -72,6 +72,15 @@ def play(memory, said=SAID, **options):
     return replay_conversation(said, memory=memory, counter=LETTERS, **options)
 
 
+def test_requests_over_limit_and_window_fail_a_replay():
+    found = ReplayTotals([play(Scripted(limit=30))])
+    assert (found.over_limit, found.over_window, found.illegal) == (2, 0, 0)
+    assert found.failed
+    tight = Scripted(budget=TokenBudget(context_window=256))
+    long = [SAID[0], HumanMessage("x" * 300, id="m1"), SAID[2]]
+    assert ReplayTotals([play(tight, long)]).over_window == 1
+
+
 def test_faults_of_the_audit_are_in_the_report():
     report = play(Scripted(shows=[None, [SAID[1], SAID[2]]]))
     assert report.faults == [

@@ -16,6 +16,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.counting import ProviderCounter, counter_for
 from langchain_tokenmem.memory import call_counts
+from langchain_tokenmem.memory.call_counts import is_near_threshold
 from tests.tokens.counted_model import CountedModel
 
 BUDGET = TokenBudget(context_window=4_000, reserve_output=200)
@@ -58,6 +59,15 @@ def test_the_provider_is_asked_once_near_a_threshold_and_not_far_from_all(tokens
     model = CountedModel(answer=scaled(1.0))
     memory_of(model).compact_and_view(talk(tokens))
     assert len(model.asked) == (tokens in NEAR)
+
+
+def test_near_is_within_six_per_cent_of_what_replies_have_reported_and_the_margin_of_the_rest():
+    budget = BUDGET.for_counts(exact=False)
+    edge = int(budget.compact_tokens)
+    for new in (0, 20, 500):
+        nearest = (edge - 0.04 * new) / 1.06
+        assert is_near_threshold(int(nearest) + 1, budget, int(nearest) + 1 - new)
+        assert not is_near_threshold(int(nearest) - 1, budget, int(nearest) - 1 - new)
 
 
 def test_the_whole_request_is_asked_for_and_the_view_has_the_tokens_of_the_answer():
