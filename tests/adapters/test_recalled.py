@@ -341,6 +341,15 @@ def test_a_note_in_a_live_block_is_not_shown_again_unless_it_changed():
     assert "Mondays" in answered_question(history, "Say again when we deploy?")
 
 
+def test_the_last_two_turns_bring_notes_as_well():
+    notebook = notebook_on(InMemoryStore())
+    history = noted_history(notebook)
+    answered_question(history, "Which cluster is for staging?")
+    notebook.add("The staging cluster is called Berta.", user_id="ann")
+    assert "Berta" in answered_question(history, "Please tell me.")
+    assert "Berta" not in answered_question(noted_history(notebook), "Please tell me.")
+
+
 def test_a_removed_note_that_is_added_again_is_shown_again():
     notebook = filled()
     history = noted_history(notebook, window=3_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from sqlalchemy import text
 
 from langchain_tokenmem import (
@@ -14,7 +15,7 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
-from tests.adapters.integrations import contents, thread
+from tests.adapters.integrations import contents, graph_with, thread
 from tests.fakes import CharCounter, memory_of
 
 DECIDED = "We decided to use SQLite because it is simple."
@@ -135,6 +136,12 @@ def test_a_thread_that_is_off_summarizes_and_notes_nothing(door, store):
     request_after(built, [*LONG, HumanMessage("Which database?")])
     memory.close()
     assert memory.summarizer.requests
+
+
+def test_the_store_of_the_recall_may_hold_the_settings_of_a_thread(store):
+    store.set_settings(user_id="ann", budget=2_000)
+    built = graph_with(memory_of(8_000, recall=Recall(store)), InMemorySaver())
+    assert tokens(request_after(built, LONG)) <= limit_of(2_000)
 
 
 @pytest.mark.slow

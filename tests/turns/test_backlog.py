@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.state import new_state
 from langchain_tokenmem.turns import backlog
 from langchain_tokenmem.turns.backlog import beginnings, newest_messages
-from tests.fakes import CharCounter, ListSummarizer
+from tests.fakes import CharCounter, ListSummarizer, talk
+from tests.summarize.models import Gate
 
 BUDGET = TokenBudget(context_window=1_000, reserve_output=100)
 
@@ -70,3 +71,17 @@ def test_each_message_behind_the_pointer_is_in_one_part_and_no_part_splits_a_cal
     assert ends == sorted(set(ends))
     assert all(said[end].type != "tool" for end in ends[:-1])
     assert all(said[: len(part)] == part for part in found)
+
+
+@pytest.mark.slow
+def test_a_first_contact_counts_what_is_left_out_and_says_that_it_waits():
+    gate, said = Gate(), [*talk(120, words=12), HumanMessage("And now?", id="last")]
+    memory = memory_of(gate.model)
+    with TranscriptStore("sqlite://") as store:
+        store.add("s", said)
+        view = TokenMemoryChatHistory("s", memory=memory, store=store).view()
+        gate.open.set()
+        memory.close()
+    shown = {message.id for message in view.messages}
+    assert view.left_out == sum(message.id not in shown for message in said)
+    assert any("wait to be summarized" in warning for warning in view.warnings)

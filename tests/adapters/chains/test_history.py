@@ -80,6 +80,12 @@ def test_what_is_put_back_after_a_clear_has_its_own_words(history):
     assert "Answer in French." not in str(history.messages)
 
 
+def test_compact_by_hand_hands_the_instruction_on(history, memory):
+    history.add_messages(turns(10))
+    history.compact(instruction="keep the numbers")
+    assert memory.summarizer.requests[-1].instruction == "keep the numbers"
+
+
 def test_another_user_can_neither_read_write_nor_clear_a_session(store, history, another):
     another(user_id="ann").add_messages([HumanMessage("my pin is 1234")])
     thief = another(user_id="eve")

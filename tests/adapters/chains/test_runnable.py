@@ -23,6 +23,7 @@ from pydantic import BaseModel
 
 from langchain_tokenmem import (
     TokenBudget,
+    TokenMemory,
     TokenMemoryChatHistory,
     TranscriptStore,
     with_token_memory,
@@ -30,7 +31,7 @@ from langchain_tokenmem import (
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError, ScopeError
 from langchain_tokenmem.types import RequestRules
 from tests.adapters.integrations import session, texts, turns
-from tests.fakes import memory_of, words_of
+from tests.fakes import CharCounter, ListSummarizer, memory_of, words_of
 from tests.legality import problems
 from tests.summarize.models import Scripted
 
@@ -213,6 +214,23 @@ def test_tools_bound_to_a_model_and_its_fallback_are_counted(store):
 
 NEW = [MessagesPlaceholder("history"), ("human", "{input}")]
 EXAMPLES = ChatPromptTemplate([("system", "S."), ("human", "1+1"), ("ai", "2"), *NEW])
+
+
+def test_a_request_fits_the_smallest_model_of_a_branch(store):
+    class Windowed(Scripted):
+        profile: Any = None
+
+    big, small = (
+        Windowed(profile={"max_input_tokens": n}, answer=lambda _messages: "an answer " * 10)
+        for n in (8_000, 1_500)
+    )
+    branch = RunnableBranch((lambda prompt: "hard" in prompt.to_messages()[-1].content, big), small)
+    memory = TokenMemory(counter=CharCounter(), summarizer=ListSummarizer())
+    chain = with_token_memory(PROMPT | branch, memory, store, **KEYS)
+    for asked in ("hard " * 800, "easy " * 400, "easy " * 400):
+        chain.invoke({"input": asked, "who": "a clerk"}, session())
+    assert (len(big.requests), len(small.requests)) == (1, 2)
+    assert all(memory.count(request).tokens <= 1_500 for request in small.requests)
 
 
 @pytest.mark.slow
