@@ -216,24 +216,6 @@ def test_a_long_argument_is_cut_outside_of_brackets_and_quotes(
     assert all(line.count(mark) % 2 == 0 for mark in '"`')
 
 
-PATH = "/srv/app/src/main/java/org/example/shop/Cart.java"
-
-
-@pytest.mark.parametrize(
-    ("command", "limit", "shown"),
-    [
-        (f"cat {PATH}", 24, "bash cat …/shop/Cart.java"),
-        ("sed -i 's/foo/bar/baz/g' notes/of/the/harbour.txt", 60, "bash sed -i 's/foo/bar/baz/"),
-        ("diff /srv/one/config/a.yml /srv/two/config/a.yml", 60, "bash diff /srv/one/config/"),
-    ],
-)
-def test_a_long_path_is_shown_by_its_end_unless_another_has_the_same(
-    command: str, limit: int, shown: str
-) -> None:
-    [line] = lines(*call("bash", "4 lines", command=command), max_tokens=limit)
-    assert line.startswith(shown)
-
-
 def test_calls_that_differ_in_a_long_argument_are_never_shown_without_it() -> None:
     issues = [{"owner": "harbour-and-piers", "repo": "lights", "issue": n} for n in (27, 28)]
     both = [one for issue in issues for one in call("run", "{}", act="close", at=issue)]
@@ -254,18 +236,6 @@ def test_a_long_message_is_told_by_its_first_sentences_and_its_last_one() -> Non
     for end in ("bash-$", "```\nx = 1\n```", "--- END ---"):  # no sentence
         [line] = lines(HumanMessage(f"{LONG}\n{end}"), max_tokens=120)
         assert line.endswith("no one entered. …")
-
-
-def test_what_is_said_beside_a_call_is_left_out_unless_it_found_something() -> None:
-    key = {"id": "c", "name": "look", "args": {}, "type": "tool_call"}
-    [planned] = lines(AIMessage("That is planning. I look at it.", tool_calls=[key]))
-    assert planned == "look() → no result"
-    found, _ = lines(
-        AIMessage(
-            "The rate is read as a float in shop/currency.py. I repair it now.", tool_calls=[key]
-        )
-    )
-    assert found == "Assistant: The rate is read as a float in shop/currency.py."
 
 
 def test_a_message_that_is_sent_again_is_told_once_and_counted() -> None:
