@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -19,13 +16,10 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.errors import StoreError
-from langchain_tokenmem.events import MemoryCallbacks
-from langchain_tokenmem.types import BackgroundSummaries
 from tests import fakes
 from tests.adapters.integrations import state_of, thread
-from tests.contract.chats import Heard
 from tests.fakes import CharCounter, newest_entry
-from tests.summarize.models import Gate, Scripted, raising
+from tests.summarize.models import Gate, Scripted
 
 
 def memory_of(summarizer, **keywords) -> TokenMemory:
@@ -55,18 +49,6 @@ def store(tmp_path):
 # Stored sessions
 
 
-def test_a_summary_that_is_dropped_at_the_end_is_logged_with_its_session(store, caplog):
-    gate = Gate()
-    memory = memory_of(gate.model)
-    store.add("s", talk(3_300))
-    history(store, memory).view()
-    assert gate.asked.wait(10)
-    assert not memory.background_summaries.wait(0.01)
-    gate.open.set()
-    memory.close()
-    assert "Session 's': A summary did not end in time; it is dropped." in caplog.messages
-
-
 @pytest.mark.slow
 def test_200_messages_added_during_a_slow_summary_are_all_kept(store):
     gate = Gate()
@@ -93,52 +75,6 @@ def test_200_messages_added_during_a_slow_summary_are_all_kept(store):
         assert mine == [f"w{writer}-{n}" for n in range(50)]
 
 
-def test_a_clear_during_a_summary_is_honoured(store):
-    gate = Gate()
-    memory = memory_of(gate.model)
-    store.add("s", talk(3_300))
-    history(store, memory).view()
-    assert gate.asked.wait(10)
-    store.clear("s")
-    gate.open.set()
-    memory.close()
-    assert store.state("s").state is None
-    assert history(store, memory).messages == []
-
-
-class Raising(MemoryCallbacks):
-    def on_memory_start(self, event):
-        raise RuntimeError("my own bug")
-
-    on_memory_end = on_memory_error = on_memory_start
-
-
-@pytest.mark.slow
-def test_events_and_totals_of_a_summary_survive_a_raising_callback(store, caplog):
-    heard = Heard()
-    memory = memory_of(Scripted(), callbacks=[Raising(), heard], background=False)
-    store.add("s", talk(3_300))
-    history(store, memory).view()
-    (begun,) = (event for event in heard.starts if event.kind == "fold")
-    (done,) = heard.of("fold")
-    assert (begun.reason, done.reason) == ("summarize_at", "summarize_at")
-    assert begun.ids == done.ids
-    assert done.summarizer == "scripted"
-    assert done.tokens_before > done.tokens_after
-    assert (done.calls, done.input_tokens, done.output_tokens) == (1, 100, 10)
-    assert "my own bug" in caplog.text
-    state = store.state("s").state
-    assert done.ids[-1] == state["summary"]["covers_to"]
-    totals = {"compactions": 0, "summaries": 1, "calls": 1, "input_tokens": 100}
-    assert state["totals"].items() >= totals.items()
-    store.add("other", talk(3_300))
-    failing = memory_of(Scripted(answer=raising), callbacks=[heard], background=False)
-    history(store, failing, "other").view()
-    (failed,) = heard.errors
-    assert (failed.kind, len(heard.of("fold"))) == ("fold", 2)
-    assert "provider down" in failed.error
-
-
 def reply(tokens: int) -> AIMessage:
     return AIMessage("An answer. " * (tokens * 4 // 11), id=f"long{tokens}")
 
@@ -155,46 +91,7 @@ def test_what_fails_after_the_reply_fails_no_reply(store, caplog):
     assert store.messages("s")[-1].id == reply(500).id
 
 
-@pytest.mark.slow
-def test_a_burst_makes_so_many_summaries_at_once_and_no_call_waits_for_its_turn(store):
-    gate, running, most, lock = threading.Event(), [], [], threading.Lock()
-
-    def slow(_messages):
-        with lock:
-            running.append(1)
-            most.append(len(running))
-        assert gate.wait(60)
-        with lock:
-            running.pop()
-        return "## Goal\nThe user counts."
-
-    memory = memory_of(slow, max_wait_s=0.1, background=BackgroundSummaries(at_once=2))
-    for n in range(6):
-        store.add(f"s{n}", talk(4_500))
-
-    async def burst():
-        usages = await asyncio.gather(*(history(store, memory, f"s{n}").ausage() for n in range(6)))
-        assert all(usage.input_tokens <= usage.max_tokens for usage in usages)
-
-    asyncio.run(burst())
-    while len(most) < 2:  # their threads were started
-        time.sleep(0.01)
-    assert len(most) == 2
-    gate.set()
-    memory.close()
-    assert (len(most), max(most)) == (6, 2)
-    assert all(store.state(f"s{n}").state["summary"] for n in range(6))
-
-
 # Threads of graphs
-
-
-@pytest.mark.slow
-def test_without_a_thread_the_summary_is_made_at_once(door):
-    model, graph = door(memory_of(Scripted()))
-    graph.checkpointer = None
-    graph.invoke({"messages": talk(3_300)})
-    assert "conversation_summary" in str(model.requests[0])
 
 
 @pytest.mark.slow

@@ -8,13 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
-from langgraph.prebuilt import ToolNode
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import (
-    MemoryMessagesState,
     Notebook,
     Recall,
     TokenMemoryMiddleware,
@@ -37,37 +33,12 @@ def tool_of(name: str, notebook: Notebook | None = None, **options: Any) -> Any:
     return made
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_tools_of_an_agent_keep_notes_in_the_graphs_own_store(is_async):
-    store = InMemoryStore()
-    script = [call(0, "memorize", content="Ann wants short answers."), AIMessage("Done.")]
-    _, agent = agent_of(script, tools=memory_tools(), store=store)
-    given = {"messages": "Go on."}
-    [said] = answers(await agent.ainvoke(given, ANN) if is_async else agent.invoke(given, ANN))
-    assert said.startswith("Saved mem_")
-    assert [n.content for n in Notebook(store).list(user_id="ann")] == ["Ann wants short answers."]
-
-
-def graph_of(tools: list) -> Any:
-    builder = StateGraph(MemoryMessagesState)
-    builder.add_node("tools", ToolNode(tools))
-    builder.add_edge(START, "tools")
-    return builder.compile(checkpointer=InMemorySaver(), store=InMemoryStore())
-
-
-@pytest.mark.parametrize("given", ["store", "notes of the same database"])
-def test_all_tools_of_a_chain_work_on_the_store_of_its_session(given, store):
+def test_all_tools_of_a_chain_work_on_the_database_of_its_notes(store):
     store.add("s1", [HumanMessage("My order is 4711."), AIMessage("Noted.")], user_id="ann")
-    notebook = notebook_on(InMemoryStore() if given == "store" else SqlStore(store))
-    more = {"store": store} if given == "store" else {}
-    tools = {
-        one.name: one for one in memory_tools(notebook, session_id="s1", user_id="ann", **more)
-    }
-    for found in (
-        tools["history_search"].invoke({"pattern": r"\d{4}"}),
-        tools["history_search"].invoke({"pattern": "order 4711", "by": "words"}),
-    ):
-        assert "user: My order is 4711." in found
+    made = memory_tools(notebook_on(SqlStore(store)), session_id="s1", user_id="ann")
+    tools = {one.name: one for one in made}
+    for arguments in ({"pattern": r"\d{4}"}, {"pattern": "order 4711", "by": "words"}):
+        assert "user: My order is 4711." in tools["history_search"].invoke(arguments)
     assert tools["pin_context"].invoke({"text": "Order 4711."}).startswith("Pinned pin_")
     assert tools["memorize"].invoke({"content": "a", "kind": "fact"}).startswith("Saved mem_")
 
@@ -189,36 +160,14 @@ def test_earlier_answers_do_not_hide_what_they_repeat(store):
         store.add("s1", [asked, answer], user_id="ann")
 
 
-def test_the_history_of_others_is_not_searched(talk):
-    assert "Bob" not in tool_of("history_search", recall=talk).invoke({"pattern": "."})
-    other = tool_of("history_search", recall=talk, session_id="b1")
-    assert "names no user or session" in other.invoke({"pattern": "Bob"})
-
-
-def test_other_conversations_of_the_user_are_not_searched_whatever_the_recall_does(store):
-    store.add("s1", [HumanMessage("The order is 4711.")], user_id="ann")
-    store.add("s2", [HumanMessage("The order is 1234.")], user_id="ann")
-    tool = tool_of("history_search", recall=Recall(store, scope="user"))
+def test_the_history_of_others_and_other_conversations_are_not_searched(talk):
+    talk.store.add("s2", [HumanMessage("The order is 5678.")], user_id="ann")
+    tool = tool_of("history_search", recall=Recall(talk.store, scope="user"))
     for by in ("words", "regex"):
         said = tool.invoke({"pattern": "order", "by": by})
-        assert "4711" in said
-        assert "1234" not in said
-
-
-def test_the_messages_of_a_graph_are_searched_without_a_store():
-    graph = graph_of(memory_tools(include={"history_search"}))
-    said = [HumanMessage("The price is 40.", id="h"), AIMessage("The price is 45.", id="a")]
-    for step in (
-        call(0, "history_search", pattern=r"price is \d+"),
-        call(1, "history_search", pattern="which price", by="words"),
-    ):
-        result = graph.invoke({"messages": [*said, step]}, ANN)
-    by_pattern, by_words = (answer.splitlines() for answer in answers(result))
-    assert [line.partition(" ")[2] for line in by_pattern] == [
-        "assistant: The price is 45.",
-        "user: The price is 40.",
-    ]
-    assert by_words[0].split()[0] == by_pattern[0].split()[0]
+        assert [number in said for number in ("4711", "1234", "5678")] == [True, False, False]
+    other = tool_of("history_search", recall=talk, session_id="b1")
+    assert "names no user or session" in other.invoke({"pattern": "Bob"})
 
 
 # Which tools, and what they store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
@@ -142,20 +142,6 @@ def test_notes_leak_to_no_other_session_of_a_user_and_search_never_finds_them(st
         assert not recall.search(query, session_id="s1", user_id="u1", scope="user")
 
 
-FEW = ModeProfile("few", window=5, sections=("facts",), recall_k=1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mode", "k", "count"), [(None, None, 4), (FEW, None, 1), ("code", 2, 2), ("code", 0, 0)]
-)
-def test_recall_brings_as_many_messages_as_the_recall_or_else_the_mode_says(store, mode, k, count):
-    recall = Recall(store, scope="user", k=k)
-    say(history_of(store, "old", "u1"), *(f"The parcel {n} is blue." for n in range(4)))
-    history = history_of(store, "new", "u1", mode=mode, recall=recall)
-    assert ask(history, "Which parcel is blue?").count("is blue.") == count
-
-
 # Conversations that are older than their mode
 
 OLD = [HumanMessage(f"{DECISION} Budget: $50k", id="first"), AIMessage("ok", id="reply")]
@@ -189,10 +175,46 @@ def test_a_backlog_is_read_into_the_notes_however_short_a_call_may_wait(door, st
     assert "Constraints: Budget: $50k" in contents(model.requests[-1])
 
 
-def test_a_backlog_of_a_session_is_read_too_and_no_mode_for_a_while_misses_nothing(store):
-    history = history_of(store, mode="reasoning", window=2_000, max_wait_s=0)
-    history.set_mode(None)
-    history.add_messages([*OLD, *turns(60)])
-    assert FENCE not in ask(history, "And?")
-    history.set_mode("reasoning")
-    assert "Constraints: Budget: $50k" in ask(history, "And now?")
+# Turn memory: read with the messages, and stored nowhere
+
+
+TEXT = "Tool memory:\n- Files changed: b.go, a.go\n- Failed bash: go test ./... (exit 1)"
+
+
+def made_call(key, name, args, result="ok"):
+    one = {"name": name, "args": args, "id": f"c{key}"}
+    return [
+        AIMessage("", id=f"call{key}", tool_calls=[one]),
+        ToolMessage(result, id=f"result{key}", tool_call_id=f"c{key}"),
+    ]
+
+
+TURN = [
+    HumanMessage("Fix it.", id="h0"),
+    *made_call("a", "edit_file", {"path": "b.go"}),
+    *made_call("b", "edit_file", {"path": "./a.go"}),
+    *made_call("c", "bash", {"command": "go test ./..."}, "FAIL\nExit code: 1"),
+    AIMessage("Done.", id="a0"),
+]
+
+
+def history_with(store, name="s", **keywords):
+    return TokenMemoryChatHistory(name, memory=memory_of(20_000, **keywords), store=store)
+
+
+def test_what_a_model_echoes_and_a_view_that_comes_back_are_stored_without_it(store):
+    history = history_with(store, turn_memory="always")
+    history.add_messages([*TURN[:-1], AIMessage(f"Done.\n\n{TEXT}", id="a0")])
+    assert TEXT in contents(history.messages)
+    history_with(store).add_messages(history.messages)
+    assert texts(store.messages("s")) == texts(TURN)
+
+
+def test_in_a_graph_it_outlives_tool_messages_that_are_removed():
+    model, graph = graph_with(memory_of(20_000))
+    graph.invoke({"messages": [*TURN, HumanMessage("And?")]}, thread())
+    assert TEXT not in contents(model.requests[-1])
+    gone = [RemoveMessage(id=m.id) for m in TURN[1:-1]]
+    graph.invoke({"messages": [*gone, HumanMessage("More?")]}, thread())
+    assert [m.content for m in model.requests[-1] if m.id == "a0"] == [f"Done.\n\n{TEXT}"]
+    assert TEXT not in contents(graph.get_state(thread()).values["messages"])

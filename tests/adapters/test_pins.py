@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-from langchain_core.runnables import RunnableLambda
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
@@ -17,12 +13,12 @@ from langchain_tokenmem import (
     TokenMemoryMiddleware,
     memory_input,
     memory_nodes,
-    with_token_memory,
 )
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.graphs import pin_update
 from langchain_tokenmem.types import RequestRules
-from tests.adapters.integrations import agent_of, answers, call, session, thread, turns
+from tests.adapters.integrations import agent_of, answers, call, thread
+from tests.contract.chats import Way, pin
 from tests.fakes import memory_of, replacing
 from tests.providers import CHECKS, StrictModel
 
@@ -66,102 +62,24 @@ def test_what_before_store_takes_out_is_not_pinned(store):
     assert history.pin(1)["text"] == "user: My card is [?]."
 
 
-def test_pins_stand_behind_the_log_so_that_a_new_one_leaves_it_cached(store):
-    history = history_on(store)
-    history.add_messages(turns(20))
-    history.compact()
-    history.pin(RULE)
-    first = history.messages[0]
-    assert RULE in first.content[-1]["text"]
-    assert "conversation_summary" in first.content[-2]["text"]
-    history.pin("Be brief.")
-    assert history.messages[0].content[:-1] == first.content[:-1]
-
-
-# Beside a system text that the memory sees, or does not see: never two system messages
-
-SYSTEM = SystemMessage("You sell tea.")
-PROMPT = ChatPromptTemplate.from_messages(
-    [SYSTEM, MessagesPlaceholder("history"), ("human", "{input}")]
-)
-QUESTIONS = ("tea?", "coffee?", "milk?")
-
-
-def history_by_hand(memory, model, store):
-    history = TokenMemoryChatHistory("s", memory=memory, store=store)
-    history.pin(RULE)
-    for said in QUESTIONS:
-        history.add_user_message(said)
-        history.add_message(model.invoke([SYSTEM, *history.messages]))
-
-
-def chain(memory, model, store):
-    TokenMemoryChatHistory("s", memory=memory, store=store).pin(RULE)
-    keys = {"input_messages_key": "input", "history_messages_key": "history"}
-    made = with_token_memory(PROMPT | model, memory, store, **keys)
-    for said in QUESTIONS:
-        made.invoke({"input": said}, session())
-
-
-def function(memory, model, store):
-    TokenMemoryChatHistory("s", memory=memory, store=store).pin(RULE)
-    asks = RunnableLambda(lambda messages: model.invoke([SYSTEM, *messages]))
-    for said in QUESTIONS:
-        with_token_memory(asks, memory, store).invoke(said, session())
-
-
-def graph_of(memory, model, front, **around):
-    builder = StateGraph(MemoryMessagesState)
-
-    def call_model(state: MemoryMessagesState) -> dict:
-        return {"messages": [model.invoke([*front, *memory_input(state, memory, **around)])]}
-
-    builder.add_node("model", call_model)
-    builder.add_edge(START, memory_nodes(builder, memory, before="model", **around))
-    return builder.compile(checkpointer=InMemorySaver())
-
-
-def node_with_a_prompt_of_its_own(memory, model, store):
-    graph = graph_of(memory, model, [SYSTEM])
-    graph.update_state(thread(), pin_update(RULE), as_node="model")
-    for said in QUESTIONS:
-        graph.invoke({"messages": said}, thread())
-
-
-def node_with_system(memory, model, store):
-    graph = graph_of(memory, model, [], system=SYSTEM)
-    graph.update_state(thread(), pin_update(RULE), as_node="model")
-    for said in QUESTIONS:
-        graph.invoke({"messages": said}, thread())
-
-
-def middleware(memory, model, store):
-    class Pins(AgentMiddleware):
-        def before_agent(self, state, runtime):
-            return pin_update(RULE)
-
-    parts = [Pins(), TokenMemoryMiddleware(memory)]
-    agent = create_agent(model, [], system_prompt=SYSTEM.text, middleware=parts)
-    for said in QUESTIONS:
-        agent.invoke({"messages": said})
-
-
-SEEN = (chain, node_with_system, middleware)
-NOT_SEEN = (history_by_hand, function, node_with_a_prompt_of_its_own)
+# Beside a system text that the memory sees, or (around a history) does not see
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", sorted(CHECKS))
-@pytest.mark.parametrize("use", [*SEEN, *NOT_SEEN])
-def test_beside_a_prompts_system_message_pins_are_no_second_one(use, family, store):
-    model = StrictModel(family=family)
-    use(memory_of(8_000, request=RequestRules(legality=family)), model, store)
-    assert len(model.seen) == len(QUESTIONS)
-    for request in model.seen:
+@pytest.mark.parametrize("name", ["history", "chain", "middleware", "node"])
+async def test_beside_a_prompts_system_message_pins_are_no_second_one(name, family):
+    memory = memory_of(8_000, request=RequestRules(legality=family))
+    way = Way(name, is_async=False, url="sqlite://")
+    chat = way.chat(memory, model=StrictModel(family=family), system="You sell tea.")
+    await chat.ask("tea?")
+    pin(chat, RULE)
+    for said in ("coffee?", "milk?"):
+        request = await chat.last(said)
         assert [message.type for message in request].count("system") == 1
         place = next(n for n, message in enumerate(request) if RULE in message.text)
-        assert place == (0 if use in SEEN else 1)
-        assert (request[0].text == SYSTEM.text) is (use in NOT_SEEN)
+        assert place == (1 if name == "history" else 0)
+    chat.store.close()
 
 
 # Graphs and agents

@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
+from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import (
     MemoryMessagesState,
@@ -38,6 +39,7 @@ from tests.adapters.integrations import (
 )
 from tests.fakes import ListSummarizer, memory_of
 from tests.legality import problems
+from tests.notes.conftest import notebook_on
 from tests.summarize.models import Scripted, raising
 
 FENCE = "<recalled_messages>"
@@ -141,6 +143,32 @@ def test_a_view_with_blocks_never_exceeds_its_limit_and_is_legal(sizes, window, 
             history.add_messages([AIMessage("r" * size)])
 
 
+FOUND = {"best": (1.0, 0.5), "some": (0.5, 0.1), "long": (0.1, 0.25), "weak": (0.29, 0.24)}
+STATEMENT = "I think we should talk about the price again, and then about the rest of it."
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("What did we say about the price?", {"best", "some", "long"}),
+        ("价格是多少？", {"best", "some", "long"}),  # noqa: RUF001  # a question mark of Chinese
+        (STATEMENT, {"best", "long"}),
+    ],
+)
+def test_weak_hits_are_left_out_and_a_statement_recalls_what_matches_a_fifth_of_it(
+    store, said, shown
+):
+    recall = Everything(store, 1)
+    recall.hits = [
+        replace(recall.hits[0], message_id=name, text=name, score=score, lexical=lexical)
+        for name, (score, lexical) in FOUND.items()
+    ]
+    history = history_on(recall)
+    history.add_messages([HumanMessage(said)])
+    block = str(history.messages[-1].content).partition("</recalled_messages>")[0]
+    assert {name for name in FOUND if name in block} == shown
+
+
 def test_a_turn_of_a_chain_that_failed_takes_nothing_from_its_retry(recall):
     covered(recall)
     memory = memory_of(recall=recall)
@@ -214,19 +242,8 @@ def test_without_a_thread_nothing_is_recalled_and_it_is_logged_once(door, recall
 # --- a checkpointer on the store of the recall
 
 
-@pytest.mark.parametrize("durability", ["async", "exit"])
-def test_what_a_checkpointer_keeps_in_the_same_store_is_written_once_it_is_hidden(
-    store, monkeypatch, durability
-):
+def test_what_a_checkpointer_keeps_in_the_same_store_is_written_once_it_is_hidden(store):
     """A run with `durability="exit"` has no checkpoint before its end; its past is found before."""
-    added: list[str] = []
-    add = TranscriptStore.add
-
-    def noted(self, session_id, new, **given):
-        added.extend(message.id for message in new)
-        return add(self, session_id, new, **given)
-
-    monkeypatch.setattr(TranscriptStore, "add", noted)
     hidden: list[int] = []
 
     @tool
@@ -236,19 +253,15 @@ def test_what_a_checkpointer_keeps_in_the_same_store_is_written_once_it_is_hidde
         return f"The secret of {q} is green. " * 20
 
     with Recall(store) as recall:
-        memory = memory_of(1_200, recall=recall)
         script = [call(number) for number in range(12)] + [AIMessage("Done."), AIMessage("Yes.")]
-        middleware = TokenMemoryMiddleware(memory)
+        middleware = TokenMemoryMiddleware(memory_of(1_200, recall=recall))
         _, agent = agent_of(script, middleware, tools=(look,), checkpointer=TokenMemorySaver(store))
         said = {"messages": [HumanMessage("Go.", id="first")]}
-        agent.invoke(said, thread(), durability=durability)
-        assert added
+        agent.invoke(said, thread(), durability="exit")
         assert max(hidden) > 0
-        assert len(added) == len(set(added))
-        before = len(added)
         agent.invoke({"messages": [HumanMessage("Once more?", id="second")]}, thread())
-        assert "second" not in added[before:]
-        assert [m.id for m in store.messages("t")].count("second") == 1
+    stored = [message.id for message in store.messages("t")]
+    assert stored == [m.id for m in agent.get_state(thread()).values["messages"]]
 
 
 class Terse(ListSummarizer):
@@ -262,16 +275,116 @@ class Terse(ListSummarizer):
         return Summary("Earlier messages.", "terse", "terse-1")
 
 
-@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
-@pytest.mark.parametrize("is_quick", [True, False], ids=["quick", "slow"])
-def test_a_question_also_recalls_what_a_fold_before_its_request_hides(door, is_quick, recall):
-    model, graph = door(memory_of(recall=recall, summarizer=Terse(is_quick=is_quick)))
+@pytest.mark.parametrize(
+    ("name", "is_quick"), [("middleware", True), ("node", False), ("three nodes", True)]
+)
+def test_a_question_also_recalls_what_a_fold_before_its_request_hides(name, is_quick, recall):
+    model, graph = DOORS[name](memory_of(recall=recall, summarizer=Terse(is_quick=is_quick)))
     folded = 0
-    for count in range(16, 36):
+    for count in (16, 22, 28, 34):
         talk = [*turns(1), *fact("ZEBRA"), *turns(count, 1)]
         asked = HumanMessage(QUESTION, id="ask")
         graph.invoke({"messages": [*talk, asked]}, thread(f"t{count}"))
         shown, block = contents(model.requests[-1]), str(model.requests[-1][-1].content)
         assert shown.count("The code is ZEBRA today.") == 1, count
         folded += "The code is ZEBRA today." in block
-    assert folded > 3
+    assert folded > 1
+
+
+# Kept notes
+
+
+TABS = "- 2026-11-22 preference (global): Use tabs in code. [mem_"
+ANN = {"configurable": {"thread_id": "t1", "user_id": "ann"}}
+
+
+def filled(store=None, **options):
+    notebook = notebook_on(store or InMemoryStore(), **options)
+    notebook.add("Use tabs in code.", level="global", kind="preference", user_id="ann")
+    notebook.add("The staging cluster is called Berta.", user_id="ann")
+    return notebook
+
+
+def noted_history(notebook, store=None, **options):
+    memory = memory_of(options.pop("window", 8_000), notes=notebook, **options)
+    store = store or TranscriptStore("sqlite://")
+    return TokenMemoryChatHistory("s1", memory=memory, store=store, user_id="ann")
+
+
+def answered_question(history, text, answer="ok"):
+    """Return the last message of the view for a question."""
+    history.add_user_message(text)
+    shown = history.messages[-1]
+    history.add_ai_message(answer)
+    return shown.content if isinstance(shown.content, str) else shown.text
+
+
+def test_notes_are_counted_in_parts_and_within_their_share():
+    notebook = filled()
+    for number in range(60):
+        notebook.add(f"Use tabs in code of module number {number}.", user_id="ann")
+    history = noted_history(notebook, window=4_000)
+    history.add_user_message("Do I use tabs in code?")
+    usage = history.usage()
+    assert 0 < usage.parts["notes"] <= history.view().usage.max_tokens * 0.05 + 5
+    assert usage.parts["memory_block"] >= usage.parts["notes"]
+    assert usage.parts["recalled"] == usage.parts["memory_block"] - usage.parts["notes"]
+
+
+def test_a_note_in_a_live_block_is_not_shown_again_unless_it_changed():
+    notebook = filled()
+    notebook.add("Deploy to Berta on Fridays.", key="deploy", user_id="ann")
+    history = noted_history(notebook)
+    assert "Fridays" in answered_question(history, "When do we deploy?")
+    assert "kept_notes" not in answered_question(history, "And when do we deploy again?")
+    notebook.add("Deploy to Berta on Mondays.", key="deploy", user_id="ann")
+    assert "Mondays" in answered_question(history, "Say again when we deploy?")
+
+
+def test_the_last_two_turns_bring_notes_as_well():
+    notebook = notebook_on(InMemoryStore())
+    history = noted_history(notebook)
+    answered_question(history, "Which cluster is for staging?")
+    notebook.add("The staging cluster is called Berta.", user_id="ann")
+    assert "Berta" in answered_question(history, "Please tell me.")
+    assert "Berta" not in answered_question(noted_history(notebook), "Please tell me.")
+
+
+def test_a_removed_note_that_is_added_again_is_shown_again():
+    notebook = filled()
+    history = noted_history(notebook, window=3_000)
+    assert TABS in answered_question(history, "Do I use tabs in code?")
+    note = notebook.list(level="global", user_id="ann")[0]
+    notebook.remove(note.id, user_id="ann")
+    assert f"void now: [{note.id}]" in answered_question(history, "What else is there to say?")
+    notebook.add(note.content, level="global", kind="preference", user_id="ann")
+    assert TABS in answered_question(history, "Say again: do I use tabs in code?")
+    assert "kept_notes" not in answered_question(history, "Tabs in code, really?")
+    notebook.remove(note.id, user_id="ann")
+    assert f"void now: [{note.id}]" in answered_question(history, "What else is there to say?")
+
+
+def test_nothing_is_shown_where_it_is_switched_off():
+    assert "kept_notes" not in answered_question(
+        noted_history(filled(in_requests=False)), "Tabs in code?"
+    )
+
+
+def test_a_store_that_fails_costs_the_notes_and_not_the_call(caplog):
+    class Broken(InMemoryStore):
+        def batch(self, ops):
+            raise OSError("disk full")
+
+    history = noted_history(notebook_on(Broken()))
+    assert answered_question(history, "Do I use tabs?") == "Do I use tabs?"
+    assert "no notes are shown, disk full" in caplog.text
+
+
+def test_an_agent_shows_notes_of_the_graphs_own_store():
+    store = InMemoryStore()
+    filled(store)
+    middleware = TokenMemoryMiddleware(memory_of(8_000, notes=notebook_on(None)))
+    model, agent = agent_of([call(0), AIMessage("Done.")], middleware, store=store)
+    agent.invoke({"messages": "Do I use tabs in code?"}, ANN)
+    assert TABS in model.seen[0][-1].text
+    assert model.seen[1][0] == model.seen[0][0]

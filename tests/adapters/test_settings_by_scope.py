@@ -15,7 +15,7 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
-from tests.adapters.integrations import contents, thread
+from tests.adapters.integrations import contents, graph_with, thread
 from tests.fakes import CharCounter, memory_of
 
 DECIDED = "We decided to use SQLite because it is simple."
@@ -124,19 +124,6 @@ def is_noted(request):
 
 
 @pytest.mark.slow
-def test_a_mode_of_the_call_beats_that_of_the_thread_and_this_the_users(door, store):
-    built = door(memory_of(8_000), TokenMemorySaver(store))
-    said = [HumanMessage(DECIDED), HumanMessage("Which database?")]
-    assert not is_noted(request_after(built, said))
-    store.set_settings(user_id="ann", mode="reasoning")
-    assert is_noted(request_after(built, "Which database now?"))
-    store.set_settings(session_id="off", user_id="ann", mode="")
-    assert not is_noted(request_after(built, said, thread("off", user_id="ann")))
-    called = thread("off", user_id="ann", memory_mode="reasoning")
-    assert is_noted(request_after(built, "Which database now?", called))
-
-
-@pytest.mark.slow
 def test_a_thread_that_is_off_summarizes_and_notes_nothing(door, store):
     memory = memory_of(3_000, recall=Recall(store), mode="reasoning")
     store.set_settings(session_id="t", user_id="ann", enabled=False)
@@ -151,6 +138,12 @@ def test_a_thread_that_is_off_summarizes_and_notes_nothing(door, store):
     assert memory.summarizer.requests
 
 
+def test_the_store_of_the_recall_may_hold_the_settings_of_a_thread(store):
+    store.set_settings(user_id="ann", budget=2_000)
+    built = graph_with(memory_of(8_000, recall=Recall(store)), InMemorySaver())
+    assert tokens(request_after(built, LONG)) <= limit_of(2_000)
+
+
 @pytest.mark.slow
 def test_a_summarizer_by_name_writes_the_entries_of_the_thread(door, store):
     memory = memory_of(3_000)
@@ -158,15 +151,6 @@ def test_a_summarizer_by_name_writes_the_entries_of_the_thread(door, store):
     request = request_after(door(memory, TokenMemorySaver(store)), [*LONG, HumanMessage("And?")])
     assert "conversation_summary" in str(request)
     assert memory.summarizer.requests == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("knows", ["store", "recall"])
-def test_a_store_may_be_given_or_be_that_of_the_recall(door, knows, store):
-    store.set_settings(user_id="ann", budget=2_000)
-    memory = memory_of(8_000, recall=Recall(store) if knows == "recall" else None)
-    built = door(memory, InMemorySaver(), **({"store": store} if knows == "store" else {}))
-    assert tokens(request_after(built, LONG)) <= limit_of(2_000)
 
 
 @pytest.mark.slow
@@ -180,13 +164,3 @@ def test_settings_that_cannot_be_read_are_an_error_and_take_no_thread_down(door,
         built = door(memory_of(8_000), TokenMemorySaver(store))
         assert tokens(request_after(built, LONG)) > 4_000
     assert "its own settings are not used" in caplog.text
-
-
-def test_a_setting_that_cannot_be_used_is_logged_with_its_conversation(door, store, caplog):
-    for name in ("s", "t"):
-        store.set_settings(session_id=name, user_id="ann", mode="coding", summarizer="no-such:one")
-    history(store, "s", "ann").usage()
-    request_after(door(memory_of(8_000), TokenMemorySaver(store)), "Hi.")
-    for name in ("Session 's'", "Thread 't'"):
-        assert f"{name}: its own mode is not used, There is no mode 'coding'" in caplog.text
-        assert f"{name}: its own summarizer is not used, " in caplog.text

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage
 
 from langchain_tokenmem import with_token_memory
@@ -35,56 +32,28 @@ class Streaming(ListSummarizer):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_no_word_of_a_summary_of_the_turn_is_in_any_stream_mode(door, is_async):
+async def test_no_word_of_a_summary_of_the_turn_is_in_any_stream_mode(door):
     summarizer = Streaming()
     _, graph = door(memory_of(summarizer=summarizer))
     given, how = {"messages": turns(30)}, {"stream_mode": MODES, "subgraphs": True}
-    if is_async:
-        chunks = [chunk async for chunk in graph.astream(given, thread(), **how)]
-    else:
-        chunks = list(graph.stream(given, thread(), **how))
+    chunks = [chunk async for chunk in graph.astream(given, thread(), **how)]
     assert summarizer.model.seen
     assert {mode for _, mode, _ in chunks} == set(MODES)
     assert "SECRET" not in repr(chunks)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_no_word_of_a_summary_behind_the_reply_is_in_the_message_stream(door, is_async):
+def test_no_word_of_a_summary_behind_the_reply_is_in_the_message_stream(door):
     writer = Scripted(answer=lambda _messages: NOTES)
     memory, chunks = memory_of(4_000, summarizer=writer), []
     _, graph = door(memory)
     for said in (turns(30), turns(20, 30)):  # below the hard limit, and over it
-        how = {"stream_mode": "messages"}
-        if is_async:
-            chunks += [c async for c in graph.astream({"messages": said}, thread(), **how)]
-        else:
-            chunks += graph.stream({"messages": said}, thread(), **how)
+        chunks += graph.stream({"messages": said}, thread(), stream_mode="messages")
         memory.close()
     assert writer.requests
     assert "SECRET" in log_text(state_of(graph))
     assert "".join(str(chunk.content) for chunk, _ in chunks) == "Yes." * 2
     assert {metadata["langgraph_node"] for _, metadata in chunks} == {"model"}
-
-
-class Tracer(BaseCallbackHandler):
-    def __init__(self) -> None:
-        self.tags: list = []
-
-    def on_chat_model_start(self, serialized, messages, *, tags=None, **kwargs: Any):
-        self.tags.append(tags or [])
-
-
-@pytest.mark.slow
-async def test_events_hold_no_word_of_a_summary_and_tracers_see_the_call(door):
-    summarizer, tracer = Streaming(), Tracer()
-    _, graph = door(memory_of(summarizer=summarizer))
-    config = {**thread(), "callbacks": [tracer]}
-    events = [e async for e in graph.astream_events({"messages": turns(30)}, config, version="v2")]
-    assert len([t for t in tracer.tags if "nostream" in t]) == len(summarizer.model.seen) > 0
-    assert [e for e in events if e["event"] == "on_chat_model_stream"]
-    assert "SECRET" not in repr(events)
 
 
 async def test_nothing_of_the_memory_reaches_the_streams_of_a_chain(store):

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableGenerator
 from langchain_core.runnables.history import RunnableWithMessageHistory
 
@@ -16,13 +15,10 @@ from langchain_tokenmem import TokenMemory, TokenMemoryChatHistory, with_token_m
 from langchain_tokenmem.types import RequestRules
 from tests import fakes
 from tests.adapters.integrations import DOORS, agent_with, session, state_of, texts, thread
+from tests.contract.chats import Way
 from tests.fakes import entries_of
 from tests.summarize.models import Scripted
 
-PROMPT = ChatPromptTemplate(
-    [("system", "Be brief."), MessagesPlaceholder("history"), ("human", "{input}")]
-)
-KEYS = {"input_messages_key": "input", "history_messages_key": "history"}
 STAMP = "[2026-02-14 15:00:00 UTC] "
 FIRST, SECOND = f"{STAMP}One?", "One!"
 THIRD = "[2026-02-14 16:00:00 UTC, previous answer 15:00:30 UTC] Two?"
@@ -62,71 +58,49 @@ def slow_model(clock: Clock, copied: str = "") -> Scripted:
     return Scripted(answer=answer)
 
 
-def request_of(model: Scripted) -> list[Any]:
-    """Return what the newest request says after the system text."""
-    return [message.content for message in model.requests[-1] if message.type != "system"]
+def request_of(requests: list[list[BaseMessage]]) -> list[str]:
+    """Return what the newest request says."""
+    return [message.text for message in requests[-1]]
 
 
 def times_of(store) -> list[str]:
     return [f"{row.created_at:%H:%M:%S}" for row in store.rows("s")]
 
 
-def prompted(model, memory, store):
-    return with_token_memory(PROMPT | model, memory, store, **KEYS)
+@pytest.mark.parametrize("name", ["history", "chain", "middleware", "node", "nodes"])
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_the_question_has_the_time_when_it_is_submitted_and_the_answer_when_it_is_complete(
+    clock, name, is_async
+):
+    way = Way(name, is_async, "sqlite://")
+    chat = way.chat(memory_of(clock), model=slow_model(clock), thread="s")
+    assert request_of(await chat.ask("One?")) == [FIRST]
+    clock.on(3_570)
+    assert request_of(await chat.ask("Two?")) == [FIRST, SECOND, THIRD]
+    assert texts(chat.said())[::2] == ["One?", "Two?"]
+    if way.is_graph:
+        assert not any("tokenmem" in message.response_metadata for message in chat.said())
+    else:
+        assert times_of(chat.store) == ON_TIME
+    chat.store.close()
 
 
 def bare(model, memory, store):
     return with_token_memory(model, memory, store)
 
 
-def wrapped(model, memory, store):
-    history = TokenMemoryChatHistory("s", memory=memory, store=store)
+async def test_a_history_that_is_read_before_the_question_is_added_has_the_time_of_its_read(
+    clock, store
+):
+    history = TokenMemoryChatHistory("s", memory=memory_of(clock), store=store)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecated since langchain-core 1.3.3
-        return RunnableWithMessageHistory(model, lambda _session: history)
-
-
-def test_a_clock_without_a_zone_is_in_utc(clock, store):
-    clock.time = clock.time.replace(tzinfo=None)
-    model = slow_model(clock)
-    chain = bare(model, memory_of(clock), store)
-    for text in ("One?", "Two?"):
-        chain.invoke(text, session())
-    assert request_of(model)[:2] == [FIRST, SECOND]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("is_async", [False, True])
-@pytest.mark.parametrize("made", [prompted, bare, wrapped])
-async def test_sessions_stamp_the_question_when_submitted_and_the_answer_when_complete(
-    clock, store, made, is_async
-):
-    model = slow_model(clock)
-    chain = made(model, memory_of(clock), store)
+        chain = RunnableWithMessageHistory(slow_model(clock), lambda _session: history)
     for number, text in enumerate(("One?", "Two?")):
         clock.on(3_570 * number)
-        given = {"input": text} if made is prompted else text
-        await chain.ainvoke(given, session()) if is_async else chain.invoke(given, session())
-        if made is not wrapped:  # a history does not know the question that is asked with it
-            assert request_of(model) == [FIRST, SECOND, THIRD][: 1 + 2 * number]
+        await chain.ainvoke(text, session())
     assert times_of(store) == ON_TIME
-    history = TokenMemoryChatHistory("s", memory=memory_of(clock), store=store)
     assert [message.text for message in history.messages] == [FIRST, SECOND, THIRD, "Two!"]
-    assert texts(store.messages("s")) == ["One?", "One!", "Two?", "Two!"]
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_graphs_keep_the_first_sight_of_their_messages(clock, door, is_async):
-    model, graph = door(memory_of(clock))
-    model.answer = slow_model(clock).answer
-    for number, text in enumerate(("One?", "Two?")):
-        clock.on(3_570 * number)
-        given = {"messages": text}
-        await graph.ainvoke(given, thread()) if is_async else graph.invoke(given, thread())
-        assert request_of(model) == [FIRST, SECOND, THIRD][: 1 + 2 * number]
-    kept = graph.get_state(thread()).values["messages"]
-    assert texts(kept) == ["One?", "One!", "Two?", "Two!"]
-    assert not any("tokenmem" in message.response_metadata for message in kept)
 
 
 def streaming(clock: Clock):
@@ -158,29 +132,25 @@ MARKED = HumanMessage(
 )
 
 
-@pytest.mark.parametrize("name", ["chain", *DOORS])
-def test_the_mark_of_the_application_wins_over_the_first_sight(clock, store, name):
-    if name == "chain":
-        model = slow_model(clock)
-        with_token_memory(model, memory_of(clock), store).invoke([MARKED], session())
-        assert times_of(store) == ["09:00:00", "15:00:30"]
-    else:
-        model, graph = DOORS[name](memory_of(clock))
-        graph.invoke({"messages": [MARKED]}, thread())
-    assert request_of(model) == ["[2026-02-14 09:00:00 UTC] One?"]
-
-
-@pytest.mark.parametrize("name", ["chain", *DOORS])
-def test_where_no_times_are_shown_none_is_sent_and_none_kept_in_a_state(clock, store, name):
-    if name == "chain":
-        model = slow_model(clock)
-        prompted(model, memory_of(clock, None), store).invoke({"input": "One?"}, session())
-        assert times_of(store) == ["15:00:00", "15:00:30"]
-    else:
-        model, graph = DOORS[name](memory_of(clock, None))
-        graph.invoke({"messages": "One?"}, thread())
-        assert "times" not in state_of(graph)
-    assert request_of(model) == ["One?"]
+@pytest.mark.parametrize(
+    ("how", "said", "time", "shown"),
+    [
+        ("human", MARKED, "09:00:00", "[2026-02-14 09:00:00 UTC] One?"),
+        (None, HumanMessage("One?"), "15:00:00", "One?"),
+    ],
+    ids=["mark of the application", "no times shown"],
+)
+def test_the_time_is_that_of_the_application_and_is_shown_where_it_is_asked_for(
+    clock, store, how, said, time, shown
+):
+    model = slow_model(clock)
+    bare(model, memory_of(clock, how), store).invoke([said], session())
+    assert times_of(store) == [time, "15:00:30"]
+    assert request_of(model.requests) == [shown]
+    model, graph = DOORS["node"](memory_of(clock, how))
+    graph.invoke({"messages": [said]}, thread())
+    assert request_of(model.requests) == [shown]
+    assert how or "times" not in state_of(graph)
 
 
 # Times that a model has copied into its answer
@@ -189,21 +159,18 @@ def test_where_no_times_are_shown_none_is_sent_and_none_kept_in_a_state(clock, s
 @pytest.mark.parametrize(("how", "kept"), [("all", "One!"), ("human", f"{STAMP}One!")])
 def test_a_chain_takes_a_copied_time_off_before_it_stores_the_answer(clock, store, how, kept):
     model = slow_model(clock, STAMP)
-    chain = prompted(model, memory_of(clock, how), store)
-    chain.invoke({"input": "One?"}, session())
+    chain = bare(model, memory_of(clock, how), store)
+    chain.invoke("One?", session())
     assert store.rows("s")[1].message.content == kept
-    chain.invoke({"input": "Two?"}, session())
-    assert str(request_of(model)[1]).count("UTC") == 1
+    chain.invoke("Two?", session())
+    assert str(request_of(model.requests)[1]).count("UTC") == 1
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-@pytest.mark.parametrize(("how", "kept"), [("all", "One!"), ("human", f"{STAMP}One!")])
-async def test_an_agent_takes_a_copied_time_off_its_reply(clock, how, kept, is_async):
-    model, agent = agent_with(memory_of(clock, how))
+def test_an_agent_takes_a_copied_time_off_its_reply(clock):
+    model, agent = agent_with(memory_of(clock, "all"))
     model.answer = slow_model(clock, STAMP).answer
-    given = {"messages": "One?"}
-    result = await agent.ainvoke(given, thread()) if is_async else agent.invoke(given, thread())
-    assert result["messages"][-1].content == kept
+    result = agent.invoke({"messages": "One?"}, thread())
+    assert result["messages"][-1].content == "One!"
 
 
 # Threads that go on

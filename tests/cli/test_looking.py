@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -28,23 +27,13 @@ from langchain_tokenmem import (
     with_token_memory,
 )
 from langchain_tokenmem.core.chat_models import MIN_CONTEXT_WINDOW
+from tests.adapters.integrations import at, put
 from tests.cli.command import ran as at_full_width
 
 RECORDED = Path(__file__).parents[2] / "examples" / "recorded_agent.jsonl"
 
 
 ran = partial(at_full_width, COLUMNS="80")
-
-
-def chat(saver, thread):
-    """Run a graph of one node on a checkpointer: two questions, two answers."""
-    builder = StateGraph(MessagesState)
-    builder.add_node("model", lambda _: {"messages": [AIMessage("In 1889.", id=None)]})
-    builder.add_edge(START, "model")
-    graph = builder.compile(checkpointer=saver)
-    config = {"configurable": {"thread_id": thread}}
-    for text in ("When was the Eiffel tower built?", "Are you sure?"):
-        graph.invoke({"messages": [HumanMessage(text)]}, config)
 
 
 @pytest.fixture
@@ -61,7 +50,7 @@ def store(tmp_path):
     return path
 
 
-def test_sessions_are_listed_in_eighty_columns_the_newest_first(store):
+def test_sessions_are_listed_in_eighty_columns_the_newest_first_by_page_and_filter(store):
     lines = ran("sessions", store).splitlines()
     assert max(map(len, lines)) <= 80
     assert [line.split()[0] for line in lines[0:6:2]] == ["other", "s2", "s1"]
@@ -69,29 +58,21 @@ def test_sessions_are_listed_in_eighty_columns_the_newest_first(store):
     assert "ann" in "".join(lines)
     assert lines[-1] == "3 sessions."
     assert "\x1b" not in "".join(lines)
+    assert "2 sessions, page 1; more: --page 2" in ran("sessions", store, "--size", 2)
+    for options, names in (
+        (("--size", 2), ["other", "s2"]),
+        (("--size", 2, "--page", 2), ["s1"]),
+        (("--filter", "BOB"), ["s2"]),
+        (("--filter", "%"), []),
+        (("--user", "ann"), ["s1"]),
+    ):
+        found = json.loads(ran("sessions", store, "--json", *options))["sessions"]
+        assert [one["session"] for one in found] == names
+    assert (found[0]["messages"], found[0]["tokens"] > 80) == (2, True)
 
 
 @pytest.mark.slow
-def test_pages_and_filters(store):
-    first = json.loads(ran("sessions", store, "--json", "--size", 2))
-    second = json.loads(ran("sessions", store, "--json", "--size", 2, "--page", 2))
-    names = [one["session"] for one in first["sessions"] + second["sessions"]]
-    assert [one["is_last"] for one in (first, second)] == [False, True]
-    assert (
-        ran("sessions", store, "--size", 2).splitlines()[-1] == "2 sessions, page 1; more: --page 2"
-    )
-    assert ran("sessions", store, "--size", 2, "--page", 2).splitlines()[-1] == "1 session, page 2."
-    assert sorted(names) == ["other", "s1", "s2"]
-    found = json.loads(ran("sessions", store, "--json", "--filter", "BOB"))
-    assert [one["session"] for one in found["sessions"]] == ["s2"]
-    assert json.loads(ran("sessions", store, "--json", "--filter", "%"))["sessions"] == []
-    mine = json.loads(ran("sessions", store, "--json", "--user", "ann"))["sessions"]
-    assert [(one["session"], one["messages"]) for one in mine] == [("s1", 2)]
-    assert mine[0]["tokens"] > 80
-
-
-@pytest.mark.slow
-def test_show_prints_rows_or_whole_messages(store):
+def test_show_prints_rows_or_whole_messages_or_says_that_there_are_none(store, tmp_path):
     rows = ran("show", store, "s1").splitlines()
     assert max(map(len, rows)) <= 80
     assert rows[1].split()[:2] == ["1", "user"]
@@ -100,22 +81,16 @@ def test_show_prints_rows_or_whole_messages(store):
     assert "[red]?[31m" in whole
     (first, _) = json.loads(ran("show", store, "s1", "--json"))["messages"]
     assert first["role"] == "human"
-
-
-def test_an_unknown_session_and_no_source_are_errors_of_two(store, tmp_path):
-    assert "tokenmem sessions" in ran("show", store, "nope", code=2)
-    ran("sessions", tmp_path / "nowhere.db", code=2)
-
-
-@pytest.mark.slow
-def test_a_session_without_messages_has_no_calls(store, tmp_path):
     with TranscriptStore(f"sqlite:///{store}", shared=True) as opened:
         opened.clear("s1")
     assert "0 messages" in ran("show", store, "s1")
     assert "no messages" in ran("explain", store, "s1", code=2)
-    ran("show", store, "s1", "--html", tmp_path / "page.html")
+    page = tmp_path / "page.html"
+    ran("show", store, "s1", "--html", page)
     ran("show", store, "s1", "--html", store, "--force", code=2)
-    assert '"calls":[]' in (tmp_path / "page.html").read_text()
+    assert '"calls":[]' in page.read_text()
+    assert "tokenmem sessions" in ran("show", store, "nope", code=2)
+    ran("sessions", tmp_path / "nowhere.db", code=2)
 
 
 @pytest.mark.slow
@@ -133,12 +108,6 @@ def test_a_sub_graph_is_named_so_that_it_can_be_typed(store):
     assert "t1␟child  Inside?" in ran("sessions", store)
     assert "Inside." in ran("show", store, "t1␟child")
     assert "Call 2 of " in ran("explain", store, "t1␟child")
-
-
-def test_stats_count_everything(store):
-    counted = json.loads(ran("stats", store, "--json"))
-    assert (counted["sessions"], counted["owners"], counted["messages"]) == (3, 2, 6)
-    assert "sessions" in ran("stats", store)
 
 
 def dump(path):
@@ -162,27 +131,6 @@ def test_looking_changes_nothing(store, tmp_path):
     stored = [line for line in dump(store) if line.startswith(own)]
     assert stored == [line for line in before if line.startswith(own)]
     assert len(stored) == 6
-
-
-def test_version_is_that_of_the_package():
-    assert ran("--version").startswith("tokenmem 0.")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("ours", [True, False])
-def test_threads_of_checkpointers_are_read(tmp_path, ours):
-    path = tmp_path / "threads.db"
-    if ours:
-        with TranscriptStore(f"sqlite:///{path}") as opened:
-            chat(TokenMemorySaver(opened), "t1")
-    else:
-        raw = sqlite3.connect(path, check_same_thread=False)
-        chat(SqliteSaver(raw), "t1")
-        raw.close()
-    (one,) = json.loads(ran("sessions", path, "--json"))["sessions"]
-    assert (one["session"], one["messages"]) == ("t1", 4)
-    assert one["title"] == "When was the Eiffel tower built?"
-    assert "Are you sure?" in ran("show", path, "t1")
 
 
 class Answer(Decimal):
@@ -209,6 +157,8 @@ def test_a_state_with_types_of_the_application_can_be_looked_at(tmp_path, ours):
     with TranscriptStore(path) if ours else SqliteSaver.from_conn_string(str(path)) as opened:
         saver = TokenMemorySaver(opened, allowed_types=[Answer]) if ours else opened
         builder.compile(checkpointer=saver).invoke({"messages": Question("When?")}, config)
+    (one,) = json.loads(ran("sessions", path, "--json"))["sessions"]
+    assert (one["session"], one["messages"], one["title"]) == ("paris", 2, "When?")
     for command in ("show", "view"):
         shown = ran(command, path, "paris")
         assert "When?" in shown
@@ -217,18 +167,6 @@ def test_a_state_with_types_of_the_application_can_be_looked_at(tmp_path, ours):
     assert "messages" in ran("stats", path)
     if ours:
         assert "nothing is wrong" in ran("doctor", path)
-
-
-@pytest.mark.slow
-def test_exports_and_recordings_are_read(store, tmp_path):
-    export = tmp_path / "all.jsonl"
-    ran("export", store, "--out", export)
-    assert len(json.loads(ran("sessions", export, "--json"))["sessions"]) == 3
-    assert "lighthouses" in ran("show", export, "s2", "--full")
-    recording = tmp_path / "talk.json"
-    recording.write_text(json.dumps([{"role": "user", "content": "Hello there"}]))
-    (one,) = json.loads(ran("sessions", recording, "--json"))["sessions"]
-    assert (one["session"], one["title"], one["active_at"]) == ("talk", "Hello there", None)
 
 
 # --- calls
@@ -264,52 +202,28 @@ def agent_run(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_calls_of_an_agent_are_those_that_were_sent(agent_run):
+def test_the_calls_of_an_agent_are_those_that_were_sent_with_what_was_hidden_and_why(agent_run):
     path, sent = agent_run
-    for number in range(1, 25):
-        args = ("view", path, "t1", "--at", number, "--json")
-        found = json.loads(ran(*args))
-        texts = [one["text"] for one in found["items"]]
+    for number in (1, 2, 9, 16, 23, 24):
+        found = json.loads(ran("view", path, "t1", "--at", number, "--json"))
+        texts = "".join(one["text"] for one in found["items"])
         wanted = "".join(text for _, text in sent[number - 1])
-        assert "".join("".join(texts).split()) == "".join(wanted.split())
-        assert "checkpoints" in found["origin"]
+        assert "".join(texts.split()) == "".join(wanted.split())
         assert "window 1,200, that of its newest compaction" in found["origin"]
-        recalled = [one for one in found["items"] if one["kind"] == "memory"]
-        assert all(
-            place < 2 * number and 0 < score < 2 for one in recalled for place, score in one["from"]
-        )
+    recalled = [one["from"] for one in found["items"] if one["kind"] == "memory"]
+    assert all(place < 48 and 0 < score < 2 for one in recalled for place, score in one)
     assert recalled
-    assert all(one["from"] for one in recalled)
-
-
-@pytest.mark.slow
-def test_explain_says_what_is_hidden_and_why(agent_run):
-    path, _ = agent_run
+    assert all(recalled)
     found = json.loads(ran("explain", path, "t1", "--json"))
-    assert found["is_next"]
     parts = found["parts"]["children"]
     assert sum(part["tokens"] for part in parts) == found["tokens"] <= found["limit"]
     assert found["hidden"]["summarized"][0]["messages"] > 0
-    calls = [ran("explain", path, "t1", "--call", n) for n in range(1, 25)]
+    first, *_, last = calls = [ran("explain", path, "t1", "--call", n) for n in range(1, 25)]
     changed = [one for one in calls if "Changed before this call: nothing." not in one]
     assert 2 <= sum(" summarized (" in one for one in changed) <= len(changed) < len(calls)
     assert max(len(line) for one in calls for line in one.splitlines()) <= 80
-    assert "Summarized: " in calls[-1]
-    assert "Nothing is hidden." in calls[0]
-
-
-@pytest.mark.slow
-def test_each_line_of_a_summary_names_messages_that_have_its_words(agent_run):
-    path, _ = agent_run
-    shown = json.loads(ran("show", path, "t1", "--json"))["messages"]
-    found = json.loads(ran("view", path, "t1", "-w", 1_200, "--json"))["items"]
-    lines = [line for one in found for line in one["lines"] if line[1]]
-    assert len(lines) > 2
-    for text, places in lines:
-        said = " ".join(shown[place]["text"] for place in places)
-        words = re.findall(r"Question \d+|Answer \d+", text)
-        assert words
-        assert all(word in said for word in words)
+    assert "Summarized: " in last
+    assert "Nothing is hidden." in first
 
 
 @pytest.mark.slow
@@ -352,20 +266,13 @@ def test_past_calls_of_a_chain_are_played_again_under_its_own_budget(tmp_path):
     assert found["change"]["before"] > found["change"]["after"] > 0
 
 
-@pytest.mark.slow
-def test_calls_whose_summaries_a_model_wrote_are_played_again_without_it(tmp_path):
-    writer = FakeListChatModel(responses=["- The user asks about lamps; all of them burn."])
-    chain_run(tmp_path / "chain.db", summarizer=writer, background=False)
-    found = json.loads(ran("explain", tmp_path / "chain.db", "c1", "--call", 9, "--json"))
-    assert "without the model" in found["origin"]
-
-
 @pytest.mark.parametrize(
     "args",
     [
         *(("sessions", "STORE"), ("show", "STORE", "s1"), ("view", "STORE", "s1")),
         *(("explain", "STORE", "s1"), ("search", "STORE", "lighthouses"), ("stats", "STORE")),
         *(("doctor", "STORE"), ("config",), ("expire", "STORE", "--inactive-days", "1")),
+        ("replay", RECORDED, "--window", "8000"),
         *(("import", RECORDED, "NEW"), ("migrate-checkpoints", "SAVER", "NEW")),
         *(("erase", "STORE", "--session", "s1", "--yes"),),
         *(("redact", "STORE", "lighthouses", "--everywhere", "--yes"),),
@@ -374,15 +281,8 @@ def test_calls_whose_summaries_a_model_wrote_are_played_again_without_it(tmp_pat
 )
 def test_every_command_prints_json_and_nothing_else(store, tmp_path, args):
     saver_file = tmp_path / "theirs.db"
-    with SqliteSaver.from_conn_string(str(saver_file)) as saver:
-        chat(saver, "t1")
+    if "SAVER" in args:
+        with SqliteSaver.from_conn_string(str(saver_file)) as saver:
+            put(saver, at(), values={"messages": [HumanMessage("Hi.")]})
     named = {"STORE": store, "NEW": f"sqlite:///{tmp_path}/new.db", "SAVER": saver_file}
     assert json.loads(ran(*(named.get(one, one) for one in args), "--json"))
-
-
-@pytest.mark.slow
-def test_a_replay_prints_its_totals_as_json():
-    found = json.loads(ran("replay", RECORDED, "--window", 8_000, "--json"))
-    assert found["totals"]["illegal"] == 0
-    assert found["totals"]["calls"] == 24
-    assert [one["name"] for one in found["conversations"]] == ["recorded-agent"]

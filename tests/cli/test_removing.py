@@ -28,12 +28,6 @@ def said(path):
         return [store.messages(name, user_id=name[:3])[0].content for name in store.sessions()]
 
 
-@pytest.mark.slow
-def test_redact_needs_one_scope_by_the_names_of_its_options(path):
-    for scope in ((), ("--user", "ann", "--everywhere")):
-        assert "Name --session, --user or --everywhere" in ran("redact", path, CARD, *scope, code=2)
-
-
 def test_redact_checks_the_owner_of_a_session(path):
     ran("redact", path, CARD, "--session", "ann-1", "--user", "bob", "--yes", code=2)
     ran("redact", path, CARD, "--session", "ann-1", "--user", "ann", "--yes")
@@ -111,19 +105,7 @@ def test_inactive_sessions_are_named_by_a_dry_run_then_deleted_and_counted(aged)
     assert "0 sessions expired." in ran(*expire)
 
 
-def test_the_settings_tell_the_store_and_the_age(aged):
-    given = {"TOKENMEM_STORE__URL": str(aged), "TOKENMEM_STORE__INACTIVE_FOR": "P30D"}
-    assert "1 session expired" in ran("expire", **given)
-    assert {*left(aged)} == {"kept", "new"}
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ([], "--inactive-days 30, or store.inactive_for"),
-        (["--inactive-days", "0"], "give a number above 0"),
-        (["--inactive-days", "1e12"], "tokenmem expire: "),
-    ],
-)
-def test_without_an_age_or_with_a_wrong_one_nothing_expires(aged, options, said):
-    assert said in ran("expire", aged, *options, code=2)
+def test_without_an_age_or_with_a_wrong_one_nothing_expires(aged):
+    assert "--inactive-days 30, or store.inactive_for" in ran("expire", aged, code=2)
+    assert "give a number above 0" in ran("expire", aged, "--inactive-days", "0", code=2)
+    assert len(left(aged)) == 3

@@ -8,30 +8,10 @@ from decimal import Decimal
 
 import pytest
 from langchain_core.messages import HumanMessage
-from langgraph.checkpoint.base.id import uuid6
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+from tests.adapters.integrations import at, put
 from tests.cli.command import ran
-
-
-def put(saver, parent, count):
-    """Put a checkpoint of so many messages, its id behind that of the one before."""
-    values = {"messages": [HumanMessage(f"m{n}", id=f"m{n}") for n in range(count)], "n": count}
-    versions = dict.fromkeys(values, f"{count:032}.5")
-    made = {
-        "v": 4,
-        "id": str(uuid6(clock_seq=count)),
-        "ts": "2026-11-21T12:00:00+00:00",
-        "channel_values": values,
-        "channel_versions": versions,
-        "versions_seen": {},
-        "updated_channels": None,
-    }
-    return saver.put(parent, made, {"source": "loop", "step": count, "parents": {}}, versions)
-
-
-def at(thread):
-    return {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
 
 
 @pytest.fixture
@@ -42,7 +22,9 @@ def file(tmp_path):
         for thread in ("ann", "bob"):
             parent = at(thread)
             for count in range(1, 6):
-                parent = put(saver, parent, count)
+                said = [HumanMessage(f"m{n}", id=f"m{n}") for n in range(count)]
+                values = {"messages": said, "n": count}
+                parent = put(saver, parent, f"{thread}-{count}", values, f"{count:032}.5")
                 saver.put_writes(parent, [("n", count)], "task")
     return path
 

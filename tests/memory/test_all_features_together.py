@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import copy
+import json
+import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage
 
+from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.errors import BudgetExceededError
@@ -51,3 +55,20 @@ def test_a_view_with_all_features_is_legal_and_within_the_limit(profile, said, d
             CHECKS[profile](view.messages)
     assert messages == before
     assert memory.compact(messages, state, system="Be brief.") == state
+
+
+WORDS = ["invoice", "ledger", "rate", "shop", "total", "order", "parcel", "refund", "stock", "tax"]
+
+
+def test_the_state_of_a_long_conversation_is_no_larger_than_that_of_a_short_one():
+    memory, choice = TokenMemory(4_000), random.Random(1)
+    answers = [" ".join(choice.choices(WORDS, k=60)) for _ in range(20)]  # repeated: one line
+    messages, state, sizes = [], None, []
+    for n in range(120):
+        asked = " ".join(choice.choices(WORDS, k=60))
+        messages += [HumanMessage(asked, id=f"h{n}"), AIMessage(answers[n % 20], id=f"a{n}")]
+        state = memory.compact(messages, state)
+        sizes.append(len(json.dumps(state)))
+    condensed = [n for n, entry in enumerate(state["summary"]["entries"]) if "condensed" in entry]
+    assert condensed == [0]
+    assert max(sizes[60:]) < 1.2 * max(sizes[:60])

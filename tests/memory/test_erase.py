@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 
 import pytest
-from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.store.memory import InMemoryStore
 
@@ -22,7 +21,6 @@ from langchain_tokenmem import (
 from langchain_tokenmem.core.thread_names import thread_session
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
 from langchain_tokenmem.notes import JsonStore, SqlStore
-from langchain_tokenmem.recall import ChromaIndex
 from tests.adapters.integrations import turns
 from tests.fakes import memory_of
 
@@ -72,8 +70,12 @@ def test_erasing_a_user_reaches_transcripts_pins_blocks_and_notes_and_tells_what
     memory = memory_on(note_store)
     talk(memory, transcripts)
     talk(memory, transcripts, "b", "bob")
+    for session in ("s", "other"):
+        memory.notes.add("Of no user.", level="session", session_id=session)
     found = memory.erase(transcripts, user_id="ann")
-    assert (found["messages"], found["sessions"], found["notes"]) == (2, 1, 3)
+    assert (found["messages"], found["sessions"], found["notes"]) == (2, 1, 4)
+    assert memory.notes.list(level="session", session_id="s") == []
+    assert memory.notes.list(level="session", session_id="other") != []
     assert notes_of(memory, "ann") == []
     assert transcripts.messages("s") == []
     assert transcripts.state("s").state is None
@@ -86,36 +88,20 @@ def test_erasing_a_user_reaches_transcripts_pins_blocks_and_notes_and_tells_what
 
 
 @pytest.mark.slow
-def test_erasing_a_session_leaves_the_notes_that_live_longer(note_store, transcripts):
-    memory = memory_on(note_store)
-    talk(memory, transcripts)
-    found = asyncio.run(memory.aerase(transcripts, session_id="s"))
-    assert (found["messages"], found["notes"]) == (2, 1)
-    assert {note.type for note in notes_of(memory, "ann")} == {"project", "global"}
-    assert transcripts.state("s").state is None
-
-
-@pytest.mark.slow
-def test_notes_of_the_threads_sub_graphs_go_with_the_session(note_store, transcripts):
+def test_erasing_a_session_takes_its_sub_graphs_and_leaves_the_notes_that_live_longer(
+    note_store, transcripts
+):
     memory, inner = memory_on(note_store), thread_session("s", "child:1")
     talk(memory, transcripts)
     for name in (inner, "s2"):
         transcripts.add(name, [HumanMessage("hi")], user_id="ann")
         memory.notes.add(f"In {name[-1]}.", level="session", user_id="ann", session_id=name)
-    assert memory.erase(transcripts, session_id="s")["notes"] == 2
+    found = asyncio.run(memory.aerase(transcripts, session_id="s"))
+    assert (found["messages"], found["notes"]) == (3, 2)
+    assert {note.type for note in notes_of(memory, "ann")} == {"project", "global"}
+    assert transcripts.state("s").state is None
     assert memory.notes.list(level="session", user_id="ann", session_id=inner) == []
     assert memory.notes.list(level="session", user_id="ann", session_id="s2") != []
-
-
-@pytest.mark.slow
-def test_notes_of_the_users_sessions_that_name_no_user_go_with_the_user(note_store, transcripts):
-    memory = memory_on(note_store)
-    talk(memory, transcripts)
-    memory.notes.add("Nobody's.", level="session", session_id="s")
-    memory.notes.add("Nobody's.", level="session", session_id="other")
-    assert memory.erase(transcripts, user_id="ann")["notes"] == 4
-    assert memory.notes.list(level="session", session_id="s") == []
-    assert memory.notes.list(level="session", session_id="other") != []
 
 
 @pytest.mark.slow
@@ -218,32 +204,6 @@ def test_a_summary_that_was_made_of_redacted_words_is_dropped(transcripts):
     assert seen[0]
     assert WORDS not in str(history.messages)
     assert WORDS not in str(transcripts.state("s").state)
-
-
-def holds_words(file) -> bool:
-    return WORDS.encode() in file.read_bytes()
-
-
-@pytest.mark.slow
-def test_redacting_deletes_the_vectors_in_chroma_and_makes_them_again(transcripts, tmp_path):
-    embeddings = DeterministicFakeEmbedding(size=8)
-    with Recall(transcripts, ChromaIndex(tmp_path / "chroma", embeddings=embeddings)) as recall:
-        memory = TokenMemory(TokenBudget(8_000), recall=recall)
-        transcripts.add("s", [HumanMessage(f"{WORDS} of yesterday", id="m")], user_id="ann")
-        recall.index()
-        # Chroma writes unused memory of the process into its files (chroma-core/chroma#7688).
-        (file,) = tmp_path.rglob("length.bin")
-        file.write_bytes(file.read_bytes() + WORDS.encode())
-        receipt = memory.redact(WORDS, session_id="s")
-        assert receipt.counts == {"messages": 1, "chroma": 1, "chroma_folders": 1}
-        assert not [f for f in tmp_path.rglob("*") if f.is_file() and holds_words(f)]
-        recall.index()
-        hits = recall.search("yesterday", session_id="s", user_id="ann")
-        assert [hit.text for hit in hits] == ["[redacted] of yesterday"]
-    theirs = {"data_level0.bin", "length.bin"}
-    files = [f for f in tmp_path.rglob("*") if f.is_file() and f.name not in theirs]
-    assert files
-    assert not [file for file in files if holds_words(file)]
 
 
 @pytest.mark.parametrize("what", ["ann", re.compile(r"\d+"), "Tea", "application"], ids=str)

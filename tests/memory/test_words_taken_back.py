@@ -1,31 +1,323 @@
-"""Words that are taken back from messages that are not summarized: no note or block has them."""
+"""Words that were edited or hidden are in no summary, block or note, and in no later request."""
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolMessage,
+    messages_from_dict,
+    messages_to_dict,
+)
+from langgraph.graph import START, StateGraph
 
 from langchain_tokenmem import (
+    CompactNode,
+    MemoryMessagesState,
+    MemoryNode,
     Recall,
     TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
+    TokenMemorySaver,
     TranscriptStore,
+    memory_input,
     with_token_memory,
 )
+from langchain_tokenmem.core.covered import covered_end
+from langchain_tokenmem.memory.current_words import with_current_words
+from langchain_tokenmem.state import new_state
 from langchain_tokenmem.types import Shares
-from tests.fakes import CharCounter, entries_of, log_text, replacing
-from tests.memory.test_hidden_words import Door, kept, secret, talk
+from tests.adapters.integrations import DOORS, contents, state_of, thread
+from tests.fakes import CharCounter, ListSummarizer, entries_of, log_text, replacing
 from tests.summarize.models import Scripted
+
+BUDGET = TokenBudget(context_window=1_200)
+
+
+def secret(key: str | None) -> str:
+    return f"/{key}.pem"
+
+
+def talk(turns: int, start: int = 0) -> list[BaseMessage]:
+    """Return a conversation in which each message names a file of its own."""
+    found: list[BaseMessage] = []
+    for turn in range(start, turns):
+        found += [
+            HumanMessage(f"We decided to name /h{turn}.pem. " + "A fine day. " * 12, id=f"h{turn}"),
+            AIMessage(f"I wrote to /a{turn}.pem for you. " + "Calm sea. " * 12, id=f"a{turn}"),
+        ]
+    return found
+
+
+def memory_of(**keywords: Any) -> TokenMemory:
+    return TokenMemory(BUDGET, counter=CharCounter(), **keywords)
+
+
+def pruned_graph(memory: TokenMemory, saver: TokenMemorySaver) -> Any:
+    """Return a model, and a graph that removes the messages that its summary covers."""
+    model = Scripted(answer=lambda _messages: "Yes.")
+    builder = StateGraph(MemoryMessagesState)
+    builder.add_node("model", lambda state: {"messages": model.invoke(memory_input(state, memory))})
+    builder.add_node("sum", MemoryNode(memory))
+    builder.add_node("prune", CompactNode(memory, archive=saver.store, prune=True))
+    builder.add_edge(START, "sum").add_edge("sum", "prune").add_edge("prune", "model")
+    return model, builder.compile(checkpointer=saver)
+
+
+class Door:
+    """A thread of one of the graphs with a memory, whose saver hides what is removed."""
+
+    def __init__(self, name: str, store: TranscriptStore, memory: TokenMemory, **saver: Any):
+        make = {**DOORS, "prune": pruned_graph}[name]
+        keeps = TokenMemorySaver(store, **{"on_remove": "hide", **saver})
+        self.model, self.graph = make(memory, keeps)
+
+    def say(self, *messages: BaseMessage) -> str:
+        """Return the request that the model received."""
+        self.graph.invoke({"messages": [*messages]}, thread())
+        return contents(self.model.requests[-1])
+
+    def change(self, *messages: BaseMessage) -> None:
+        self.graph.update_state(thread(), {"messages": [*messages]})
+
+    def remove(self, *keys: str) -> None:
+        self.change(*(RemoveMessage(id=key) for key in keys))
+
+    def state(self) -> Any:
+        return state_of(self.graph) or new_state()
+
+
+def kept(state: Any) -> str:
+    """Return all that a state says of its messages."""
+    return str({key: state.get(key) for key in ("summary", "blocks", "modes", "turns", "pins")})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DOORS)
+def test_a_trim_of_all_that_is_covered_leaves_no_summary_of_it(name):
+    with TranscriptStore("sqlite://") as store:
+        door = Door(name, store, memory_of())
+        door.say(*talk(12))
+        covered = door.state()["summary"]["covered"]
+        gone = [m.id or "" for m in talk(12)[: covered + 1]]
+        door.remove(*gone)
+        request = door.say(HumanMessage("And now?", id="now"))
+        assert [key for key in gone if secret(key) in request + str(door.state())] == []
+        assert door.state()["summary"] is None
+        assert secret("a11") in request
+
+
+@pytest.mark.slow
+def test_messages_that_the_memory_prunes_itself_stay_in_the_summary():
+    with TranscriptStore("sqlite://") as store:
+        door = Door("prune", store, memory_of(summarizer=ListSummarizer()))
+        door.say(*talk(12))
+        before = entries_of(door.state())
+        assert door.state()["pruned"]
+        door.say(HumanMessage("And now?", id="now"))
+        assert entries_of(door.state()) == before
+        pointer = door.state()["summary"]["covers_to"]
+        door.remove(pointer)
+        request = door.say(HumanMessage("And then?", id="then"))
+        assert secret(pointer) not in request
+        assert [e["reason"] for e in entries_of(door.state()) if e not in before] == ["removed"]
+        assert secret(door.state()["summary"]["covers_to"]) in log_text(door.state())
+
+
+def test_a_history_of_the_thread_forgets_what_its_graph_hides():
+    with TranscriptStore("sqlite://") as store:
+        door = Door("node", store, memory_of())
+        door.say(*talk(12))
+        history = TokenMemoryChatHistory("t", memory=memory_of(), store=store)
+        assert secret("h6") in contents(history.messages)
+        door.remove("h6")
+        again = TokenMemoryChatHistory("t", memory=memory_of(), store=store)
+        assert secret("h6") not in contents(again.messages)
+        state = store.state("t").state
+        assert secret("h6") not in str(state)
+        assert [entry["reason"] for entry in entries_of(state)] == ["removed"]
+        assert again.messages
+        assert store.state("t").state == state
+
+
+def removed(there: list[BaseMessage], state: Any) -> Any:
+    """Return the state without words of messages that are not there."""
+    return with_current_words(there, state, CharCounter().text, hides=True)
+
+
+@pytest.mark.slow
+@given(st.lists(st.sets(st.integers(0, 35), max_size=12), min_size=1, max_size=3), st.booleans())
+def test_words_that_were_hidden_never_stand_in_a_request_again(cuts, is_condensed):
+    memory, said, state = memory_of(), talk(18), None
+    for end in range(6, 31, 6):
+        state = memory.compact(said[:end], state)
+    if is_condensed:
+        state = memory.compact(said[:30], state, instruction="Keep the prices.")
+    there = said
+    for places in cuts:
+        before = state
+        gone = {said[place].id for place in places}
+        there = [m for m in there if m.id not in gone]
+        state = removed(there, state)
+        assert removed(there, state) is state
+        held = {e["id"]: e["tokens"] for e in entries_of(before)}
+        assert sum(e["tokens"] for e in entries_of(state)) <= sum(held.values())
+        if not there:
+            return
+        state, view = memory.compact_and_view(there, state)
+        left = {m.id for m in there}
+        lost = [m.id for m in said if m.id not in left and secret(m.id) in log_text(state)]
+        assert lost == []
+        assert not [m.id for m in said if m.id not in left and secret(m.id) in str(view.messages)]
+        assert view.usage.input_tokens <= BUDGET.limit
+        if state["summary"] is None or covered_end(there, state["summary"]) < len(there):
+            assert secret(there[-1].id) in str(view.messages)
+
+
+@pytest.mark.slow
+@settings(max_examples=settings.default.max_examples // 4)
+@example("prune", "code", [("say", 1), ("say", 1), ("edit", 0)])
+@example("prune", "reasoning", [("say", 0), ("remove", 0), ("say", 0), ("edit", 0), ("say", 0)])
+@given(
+    st.sampled_from([*DOORS, "prune"]),
+    st.sampled_from([None, "code", "conversation", "reasoning"]),
+    st.lists(
+        st.tuples(st.sampled_from(["say", "remove", "edit"]), st.integers(0, 40)),
+        min_size=2,
+        max_size=8,
+    ),
+)
+def test_no_request_and_no_state_of_any_door_has_words_that_the_thread_hides(name, mode, steps):
+    with TranscriptStore("sqlite://") as store:
+        door = Door(name, store, memory_of(mode=mode))
+        door.say(*talk(10))
+        gone: set[str] = set()
+        for number, (kind, place) in enumerate(steps):
+            held = [
+                m for m in door.graph.get_state(thread()).values["messages"] if m.type == "human"
+            ]
+            key = held[place % len(held)].id if held else None
+            if kind == "say" or key is None:
+                request = door.say(*talk(20 + number + place % 3, 20 + number))
+                assert [one for one in gone if secret(one) in request + kept(door.state())] == []
+            elif kind == "remove":
+                gone.add(key)
+                door.remove(key)
+            else:
+                gone.add(key)
+                door.change(HumanMessage("Nothing to see.", id=key))
+        request = door.say(HumanMessage("And now?", id="last"))
+        assert [one for one in gone if secret(one) in request + kept(door.state())] == []
+
+
+# Edits of messages that are summarized
+
+
+def edited(messages: list[BaseMessage], *keys: str) -> list[BaseMessage]:
+    return [
+        m.model_copy(update={"content": "Nothing to see."}) if m.id in keys else m for m in messages
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("summarizer", [None, ListSummarizer()])
+def test_an_edit_of_a_covered_message_changes_its_entry_and_no_other(summarizer):
+    memory, messages, state = memory_of(summarizer=summarizer), talk(22), None
+    for end in (24, 30, 36, 44):
+        state = memory.compact(messages[:end], state)
+    assert len(entries_of(state)) > 1
+    key = re.findall(r"/(h\d+)\.pem", entries_of(state)[0]["text"])[0]
+    asked = len(summarizer.requests) if summarizer else 0
+    now = edited(messages, key)
+    view = memory.view(now, state)
+    assert secret(key) not in contents(view.messages)
+    assert view.usage.input_tokens <= BUDGET.limit
+    after = memory.compact(now, state)
+    pairs = zip(entries_of(state), entries_of(after), strict=True)
+    changed = [(old, new) for old, new in pairs if new != old]
+    assert [new["reason"] for _, new in changed] == ["edited"]
+    assert changed[0][1]["tokens"] <= changed[0][0]["tokens"]
+    assert secret(key) not in log_text(after)
+    copied = messages_from_dict(messages_to_dict(now))
+    assert memory.compact(copied, after) is after, "the same words in other objects are no edit"
+    assert not summarizer or len(summarizer.requests) == asked, "no model is called for an edit"
+
+
+def test_what_a_later_entry_repeats_of_an_edited_one_goes_with_it():
+    """A model may repeat what the earlier entries say, though it should not."""
+
+    def repeating(messages, prior, instruction, max_tokens):
+        is_known = secret("h1") in f"{prior} {messages}"
+        return f"- They named {secret('h1')}." if is_known else "- They talked about the sea."
+
+    memory, messages, state = memory_of(summarizer=repeating, background=False), talk(24), None
+    for end in range(4, 49, 2):
+        state = memory.compact(messages[:end], state)
+    said = [secret("h1") in entry["text"] for entry in entries_of(state)]
+    assert said == [True] * len(said)
+    assert len(said) > 1
+    now = edited(messages, "h1")
+    assert secret("h1") not in contents(memory.view(now, state).messages)
+    assert secret("h1") not in log_text(memory.compact(now, state))
+
+
+def test_an_edit_inside_of_a_message_is_seen_by_the_memory_that_knows_it():
+    call = {"name": "read", "args": {"paths": ["secret.py"]}, "id": "c", "type": "tool_call"}
+    block: dict[str, Any] = {"type": "text", "text": "My secret word is two."}
+    tell, called = HumanMessage([block], id="b"), AIMessage("", tool_calls=[call], id="c")
+    result = ToolMessage("def three(): ...", tool_call_id="c", id="d")
+    memory, messages = memory_of(), [tell, called, result, *talk(12)]
+    state = memory.compact(messages)
+    assert memory.compact(messages, state) == state
+
+    def change_block() -> None:
+        tell.content[0]["text"] = "Nothing to see."
+
+    def change_call() -> None:
+        called.tool_calls[0]["args"]["paths"].clear()
+
+    for change in (change_block, change_call):
+        change()
+        corrected = memory.compact(messages, state)
+        assert entries_of(corrected)[0]["reason"] == "edited"
+        assert corrected == memory_of().compact(messages, state)
+        state = corrected
+    assert "secret" not in log_text(state)
+
+
+@pytest.mark.slow
+@given(st.sets(st.integers(0, 14)), st.booleans())
+def test_words_that_were_edited_away_never_stand_in_a_request_again(turns, is_condensed):
+    memory, said, state = memory_of(), talk(16), None
+    for end in range(6, len(said) + 1, 6):
+        state = memory.compact(said[:end], state)
+    if is_condensed:
+        state = memory.compact(said, state, instruction="Keep the prices.")
+    keys = [f"h{turn}" for turn in turns]
+    after, view = memory.compact_and_view(edited(said, *keys), state)
+    text = contents(view.messages) + log_text(after)
+    assert [key for key in keys if secret(key) in text] == []
+    assert view.usage.input_tokens <= BUDGET.limit
+
+
+# What is not summarized
+
 
 OLD = "quokka"
 MODES = ["code", "conversation", "reasoning"]
 
 
-def memory_of(mode: str | None, **keywords: Any) -> TokenMemory:
+def large_memory(mode: str | None, **keywords: Any) -> TokenMemory:
     budget = TokenBudget(context_window=20_000)
     return TokenMemory(budget, counter=CharCounter(), mode=mode, **keywords)
 
@@ -52,23 +344,10 @@ def said(word: str = OLD) -> list[BaseMessage]:
 KEYS = ["h1", "a1", "t1", "a2"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-def test_notes_of_a_removed_message_stay_where_removals_keep(mode):
-    with TranscriptStore("sqlite://") as store:
-        door = Door("node", store, memory_of(mode), on_remove="keep")
-        door.say(*said())
-        before = door.state()["modes"]["sections"]
-        door.remove(*KEYS)
-        door.say(HumanMessage("And now?", id="now"))
-        assert OLD in str(before).casefold()
-        assert door.state()["modes"]["sections"] == before
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_notes_of_a_stored_session_follow_an_edit_of_what_is_not_summarized(mode):
     with TranscriptStore("sqlite://") as store:
-        history = TokenMemoryChatHistory("s", memory=memory_of(mode), store=store)
+        history = TokenMemoryChatHistory("s", memory=large_memory(mode), store=store)
         history.add_messages(said())
         assert OLD in text_of(history.messages)
         assert OLD in kept(store.state("s").state).casefold()
@@ -87,7 +366,7 @@ def text_of(messages: list[BaseMessage]) -> str:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_an_edit_by_hand_is_seen_by_a_view_and_keeps_the_numbers_of_decisions(mode):
-    memory = memory_of(mode)
+    memory = large_memory(mode)
     state = memory.compact(said())
     assert OLD in kept(state).casefold()
     now = said("harbour")
@@ -125,27 +404,6 @@ def test_a_recalled_block_goes_with_the_words_that_it_shows_before_any_summary()
         assert OLD not in request + kept(door.state())
 
 
-def small_memory(**keywords: Any) -> TokenMemory:
-    return TokenMemory(TokenBudget(context_window=1_200), counter=CharCounter(), **keywords)
-
-
-def test_words_of_an_entry_that_was_written_beside_a_cleared_result_are_known_later():
-    memory, messages = small_memory(), talk(12)
-    call = {"name": "read", "args": {"path": "a.py"}, "id": "c"}
-    result = ToolMessage("def parse_config(path): ...", tool_call_id="c", id="t")
-    messages[2:2] = [AIMessage("", tool_calls=[call], id="ac"), result]
-    mark = {"context_editing": {"cleared": True}}
-    cleared = result.model_copy(update={"content": "[cleared]", "response_metadata": mark})
-    state = memory.compact([cleared if m is result else m for m in messages])
-    assert "words" not in entries_of(state)[0]
-    seen = memory.compact(messages, state)
-    assert entries_of(seen)[0]["words"]
-    edit = HumanMessage("Nothing to see.", id="h6")
-    now = [edit if m.id == "h6" else m for m in messages]
-    assert secret("h6") in log_text(seen)
-    assert secret("h6") not in log_text(memory.compact(now, seen))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("key", ["h1", "h11"])
 def test_a_summary_that_was_begun_before_an_edit_brings_no_words_back(key):
@@ -157,7 +415,7 @@ def test_a_summary_that_was_begun_before_an_edit_brings_no_words_back(key):
         return "\n".join(f"- {str(m.content)[:30]}" for m in messages)[:400]
 
     with TranscriptStore("sqlite://") as store:
-        memory = small_memory(summarizer=slow, mode="reasoning", max_wait_s=0.1)
+        memory = memory_of(summarizer=slow, mode="reasoning", max_wait_s=0.1)
         history = TokenMemoryChatHistory("s", memory=memory, store=store)
         history.add_messages(talk(12))
         assert history.messages
@@ -176,7 +434,7 @@ def test_a_summary_that_was_begun_before_an_edit_brings_no_words_back(key):
 @pytest.mark.parametrize("mode", MODES)
 def test_notes_of_words_that_before_store_takes_out_are_not_stored(mode):
     with TranscriptStore("sqlite://") as store:
-        memory = memory_of(mode, before_store=replacing("[R]", OLD, OLD.title()))
+        memory = large_memory(mode, before_store=replacing("[R]", OLD, OLD.title()))
         model = Scripted(answer=lambda _messages: "Noted.")
         chain = with_token_memory(model, memory, store)
         config: Any = {"configurable": {"session_id": "s"}}

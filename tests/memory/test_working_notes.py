@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
-from langchain_tokenmem.memory.recalled_blocks import add_memory_block, question_without_block
 from langchain_tokenmem.modes import ModeProfile
-from langchain_tokenmem.types import Shares
 from tests.contract.chats import Heard
 from tests.fakes import CharCounter, entries_of, log_text
 from tests.summarize.models import Scripted
@@ -100,39 +98,6 @@ What is next?"""
     )
 
 
-def test_what_a_live_block_shows_is_not_sent_again():
-    said = [HumanMessage("Go", id="h1"), *noted(1, goal="Ship it"), AIMessage("Done.", id="x")]
-    said += [HumanMessage("And now?", id="h2"), AIMessage("y", id="y"), HumanMessage("?", id="h3")]
-    _, view = calls_of(memory_of(), said)[-1]
-    assert with_notes(view) == ["h2"]
-
-
-@pytest.mark.slow
-def test_in_an_agent_run_a_fold_renews_the_notes_of_the_only_question():
-    said = [HumanMessage("Go", id="h"), *noted(0, goal="Ship it")]
-    for number in range(1, 60):
-        said += noted(number, decision=f"Take way {number}", words=40)
-    calls = calls_of(
-        memory_of(budget=TokenBudget(context_window=2_000, shares=Shares(notes=0.1))), said
-    )
-    folds = [
-        place
-        for place in range(1, len(calls))
-        if entries_of(calls[place][0])[-1:] != entries_of(calls[place - 1][0])[-1:]
-    ]
-    assert len(folds) > 2
-    assert not with_notes(calls[folds[0] - 1][1])
-    for place in folds:
-        state, view = calls[place]
-        (message,) = [m for m in view.messages if m.id == "h"]
-        *_, log, notes = texts_of(message)
-        assert log.rstrip().endswith("</conversation_summary>")
-        assert f"Take way {place - 1}." in notes
-        assert state["blocks"]["h"]["entry"] == entries_of(state)[-1]["id"]
-    between = calls[folds[1] + 1][1]
-    assert texts_of(between.messages[0]) == texts_of(calls[folds[1]][1].messages[0])
-
-
 ROUNDS = st.lists(
     st.tuples(st.sampled_from(["goal", "decision", "human", "look"]), st.integers(1, 120)),
     min_size=8,
@@ -154,26 +119,19 @@ def conversation(rounds):
 
 @pytest.mark.slow
 @given(rounds=ROUNDS, mode=st.sampled_from(["conversation", "code", "reasoning"]))
-def test_between_two_folds_a_request_only_grows_at_its_end(rounds, mode):
+def test_between_two_folds_a_request_only_grows_at_its_end_and_its_parts_add_up(rounds, mode):
     memory, before = memory_of(mode, TokenBudget(context_window=2_000)), None
     for state, view in calls_of(memory, conversation(rounds)):
         decided = (state["totals"], entries_of(state), state["cuts"])
         sent = [(m.type, m.content) for m in view.messages]
         if before is not None and before[0] == decided:
             assert sent[: len(before[1])] == before[1]
-        assert view.usage.input_tokens <= view.usage.max_tokens
-        before = decided, sent
-
-
-@pytest.mark.slow
-@given(rounds=ROUNDS)
-def test_parts_add_up_with_notes_in_them(rounds):
-    for _, view in calls_of(memory_of(), conversation(rounds)):
-        parts = view.usage.parts
-        count = CharCounter().message
+        usage, parts = view.usage, view.usage.parts
+        assert usage.input_tokens <= usage.max_tokens
+        assert usage.input_tokens == sum(map(CharCounter().message, view.messages)) + 3
         assert parts["notes"] + parts["recalled"] == parts["memory_block"]
-        assert view.usage.input_tokens == sum(map(count, view.messages)) + 3
         assert bool(parts["notes"]) == bool(with_notes(view))
+        before = decided, sent
 
 
 def test_notes_give_way_before_a_message_does():
@@ -233,30 +191,6 @@ def test_a_mode_without_summarization_folds_nothing_by_itself():
     assert memory_of(own).compact(said, state, force=True)["summary"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("window", "size"), [(0, 10), (30, 10), (30, 300)])
-def test_the_window_stays_verbatim_where_the_target_allows(window, size):
-    own = ModeProfile("raw", window=window, sections=("objective",))
-    said = [HumanMessage("Go", id="h")]
-    for number in range(60):
-        said += noted(number, words=size)
-    memory = memory_of(own, TokenBudget(context_window=8_000, shares=Shares(recent=0.01)))
-    state, view = memory.compact_and_view(said, force=True)
-    verbatim = len(said) - state["summary"]["covered"]
-    if size == 10:
-        assert 0 <= verbatim - window <= 4
-    else:  # the target is reached first
-        assert verbatim < window
-    assert view.usage.input_tokens <= memory.budget.target_tokens
-
-
-def test_the_system_text_of_a_mode_stands_behind_the_messages_own():
-    own = ModeProfile("raw", window=5, sections=("objective",), system_text="Think first.")
-    said = [SystemMessage("Be kind."), HumanMessage("Hi", id="h")]
-    assert memory_of(own).view(said).messages[0].content == "Be kind.\n\nThink first."
-    assert memory_of(own).view(said[1:]).messages[0].content == "Think first."
-
-
 def test_a_summary_by_a_model_has_the_sections_of_the_mode():
     own = ModeProfile(
         "raw", window=5, sections=("objective",), summary_sections=("Findings", "Sources")
@@ -289,15 +223,3 @@ def test_a_finished_summary_keeps_the_later_sections_and_the_mode_of_now():
     assert taken["modes"]["chosen"] == "code"
     behind = memory.compact(said[:5], before)
     assert rebase_summary(said, before, made, behind, said)["modes"] == made["modes"]
-
-
-def test_recall_and_notes_are_written_independently_into_one_block():
-    memory, said = memory_of(), [HumanMessage("Go", id="h1"), *noted(1, goal="Ship it")]
-    said += [HumanMessage("And now?", id="h2")]
-    state = memory.compact(said)
-    assert question_without_block(said, state) is said[-1]
-    both = add_memory_block(state, said, said[-1], {"text": "RECALLED", "ids": ["h1"]})
-    assert question_without_block(said, both) is None
-    again, view = memory.compact_and_view(said, both)
-    assert again == both
-    assert "</working_notes>\n\nRECALLED\n\nAnd now?" in texts_of(view.messages[-1])[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Sequence
@@ -74,7 +73,9 @@ def call(
     ]
 
 
-LONG = "The ledger is wrong since May. " + "It shows a sum that no one entered. " * 30 + "Mend it."
+LONG = (
+    "The ledger is wrong since May. " + "It shows a sum that no one entered. " * 30 + "Repair it."
+)
 
 
 def test_user_and_answers_have_a_line_and_a_run_of_calls_has_one() -> None:
@@ -99,11 +100,103 @@ def test_the_examples_of_the_documentation_are_what_is_written(name: str) -> Non
     assert f"```text\n{entry}\n```" in page.read_text(encoding="utf-8")
 
 
-def test_a_long_message_is_told_by_its_first_sentences_and_its_last_one() -> None:
-    [line] = lines(HumanMessage(LONG), max_tokens=70)
-    assert line.startswith("User: The ledger is wrong since May. It shows a sum")
-    assert line.endswith("no one entered. … Mend it.")
-    assert len(line) < 300
+# Results
+
+RECORDS = "- id: '4'\n  subject: Offsite in May\n  body: We meet at the lake, the bus is late."
+EDITOR = "[File: a.py (300 lines)]\n1:import os\n(299 more lines below)\nbash-$"
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        ("94:)\nThe file has a class.\nx = (1,\n" + "2,\n" * 200 + ")", "The file has a class."),
+        ('content: "Notes\n' + "of the day\n" * 99 + "size: 1691", "of the day … size: 1691"),
+        (EDITOR, "[File: a.py (300 lines)] 1:import os"),
+        ("{[1]: 2}", "{[1]: 2}"),
+        (RECORDS, "id=4, subject=Offsite in May"),
+        ("name      : 0.12\nlongest   : 0.14\nshortest  : 0.15\n", "name=0.12, longest=0.14"),
+        ('{"status": 400, "object": "error", "message": "no id"}', "failed: no id"),
+        ("-0.5 %\n-0.7 %", "-0.5 % -0.7 %"),
+        ("=SUM(A1:A3)", "=SUM(A1:A3)"),
+    ],
+)
+def test_a_result_is_shown_by_what_is_whole_in_it(result: str, shown: str) -> None:
+    [line] = lines(*call("look", result, at="x1"))
+    assert line.startswith(f"look x1 → {shown}")
+
+
+def test_a_long_result_without_room_is_shown_by_its_beginning() -> None:
+    result = "No matches were found for parcel in the folder src of the repository shop."
+    [line] = lines(*call("look", result, at="x1"), max_tokens=22)
+    assert line == "look x1 → No matches were found for parcel in the …"
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        *("building\nExit code: 1\nmake: *** [all] Error 2", '{"exit_code": 1, "stdout": "none"}'),
+        *(
+            "bash: make: command not found",
+            "Traceback (most recent call last):\nValueError: no sum",
+        ),
+        *('{"success": false, "error": "denied"}', '["The light was not found"]'),
+        *('{"name": "the light", "state": "failed"}', '{"errorMessage": "The light is invalid"}'),
+        *("2 lights succeeded, 1 failed", "Lighting failed: none of the retries succeeded"),
+        *('Lighting failed: "" is no light', '{"ok": true, "errors": ["light 3 failed"]}'),
+        "The exit code 0 of step 1 is fine; step 2 failed.",
+        "Security violation: Command 'pip' is not allowed",
+        f"Error running tool bash: wrong manifest {'kind: Pod ' * 60}",
+    ],
+)
+def test_a_failure_is_told_as_a_failure(result: str) -> None:
+    [line] = lines(*call("bash", result, command="make all"))
+    assert line.startswith("bash make all → failed: ")
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        *("Done. 0 failed, 14 passed.", "Saved. Return code: 0. Timeout limit: 60 s."),
+        *('{"id": 12, "errors": [], "failed": 0, "error_code": ""}', "{'id': 1, 'error': None}"),
+        "lines: 8\nerrors: 0\nfailed: 0",
+    ],
+)
+def test_a_success_that_mentions_errors_is_no_failure(result: str) -> None:
+    [line] = lines(*call("run", result, at="x1"))
+    assert "failed:" not in line
+
+
+def test_a_status_and_an_exit_code_are_failures_whatever_the_text_says() -> None:
+    [by_status] = lines(*call("bash", "all is well", status="error", command="make"))
+    [by_code] = lines(*call("bash", "all is well", artifact={"exit_code": 3}, command="make"))
+    assert by_status.startswith("bash make → failed: ")
+    assert by_code.startswith("bash make → failed: ")
+
+
+def test_a_result_in_any_form_follows_its_call() -> None:
+    asked, _ = call("count_orders", "", state="open")
+    block = {"type": "tool_result", "tool_use_id": asked.tool_calls[0]["id"]}
+    in_a_block = HumanMessage([{**block, "content": "17 orders are open"}])
+    legacy = {"function_call": {"name": "count_orders", "arguments": '{"state": "closed"}'}}
+    found = lines(
+        asked,
+        in_a_block,
+        AIMessage("", additional_kwargs=legacy),
+        FunctionMessage("9 orders are closed", name="count_orders"),
+    )
+    assert found == ["count_orders open → 17 orders are open; closed → 9 orders are closed"]
+
+
+def test_the_last_outcome_of_a_call_replaces_earlier_ones_and_counts_them() -> None:
+    failed = call("bash", "FAILED test_a\nExit code: 1", command="pytest")
+    passed = call("bash", "12 passed", command="pytest")
+    assert lines(*failed, *failed, *passed) == ["bash pytest → failed twice, then 12 passed"]
+    [line] = lines(*failed, *failed, *failed)
+    assert line.startswith("bash pytest → failed 3 times: ")
+    assert lines(*passed, *passed) == ["bash pytest (×2) → 12 passed"]  # noqa: RUF001
+
+
+# Arguments
 
 
 @pytest.mark.parametrize(
@@ -123,50 +216,6 @@ def test_a_long_argument_is_cut_outside_of_brackets_and_quotes(
     assert all(line.count(mark) % 2 == 0 for mark in '"`')
 
 
-@pytest.mark.parametrize(
-    ("result", "shown"),
-    [
-        ("94:)\nThe file has a class.\nx = (1,\n" + "2,\n" * 200 + ")", "The file has a class."),
-        ('content: "Notes\n' + "of the day\n" * 99 + "size: 1691", "of the day … size: 1691"),
-        ("{[1]: 2}", "{[1]: 2}"),
-        (
-            "- id: '4'\n  subject: Offsite in May\n  body: We meet at the lake, the bus is late.",
-            "id=4, subject=Offsite in May",
-        ),
-        (
-            json.dumps({"status": 400, "object": "error", "message": 'no "Name" in the body'}),
-            'failed: no "Name" in the body',
-        ),
-        (
-            json.dumps({"success": False, "error": {"message": "no such column"}}),
-            "failed: no such column",
-        ),
-    ],
-)
-def test_of_a_result_stands_what_is_whole(result: object, shown: str) -> None:
-    (line,) = lines(*call("look", result))
-    assert line.endswith(f"→ {shown}")
-
-
-@pytest.mark.parametrize("before", ["", "cat ", "wc -l '"])
-def test_a_long_path_is_shown_by_its_end(before: str) -> None:
-    path = f"{before}/srv/app/src/main/java/org/example/shop/Cart.java"
-    [line] = lines(*call("view", "4 lines", file=path, m="r"), max_tokens=33)
-    assert line == f"view(file={before}…/shop/Cart.java, m=r) → 4 lines"
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "sed -i 's/foo/bar/baz/g' notes/of/the/harbour.txt and more",
-        "diff /srv/one/config/app/main.yml /srv/two/config/app/main.yml",
-    ],
-)
-def test_what_is_no_path_and_paths_with_the_same_end_are_not_shortened(command: str) -> None:
-    [line] = lines(*call("bash", "4 lines", command=command), max_tokens=60)
-    assert f"bash {command[:20]}" in line
-
-
 def test_calls_that_differ_in_a_long_argument_are_never_shown_without_it() -> None:
     issues = [{"owner": "harbour-and-piers", "repo": "lights", "issue": n} for n in (27, 28)]
     both = [one for issue in issues for one in call("run", "{}", act="close", at=issue)]
@@ -176,87 +225,17 @@ def test_calls_that_differ_in_a_long_argument_are_never_shown_without_it() -> No
     assert alone == "run(act=close) → nothing"
 
 
-def test_keys_of_records_are_shown_without_the_spaces_before_their_colon() -> None:
-    table = "name      : 0.12\nlongest   : 0.14\nshortest  : 0.15\n"
-    [line] = lines(*call("look", table, at="x1"))
-    assert line == "look x1 → name=0.12, longest=0.14, shortest=0.15"
+# Users and answers
 
 
-def test_what_is_said_beside_a_call_is_left_out_unless_it_found_something() -> None:
-    key = {"id": "c", "name": "look", "args": {}, "type": "tool_call"}
-    [planned] = lines(AIMessage("That is planning. I look at it.", tool_calls=[key]))
-    assert planned == "look() → no result"
-    found, _ = lines(
-        AIMessage(
-            "The rate is read as a float in shop/currency.py. I mend it now.", tool_calls=[key]
-        )
-    )
-    assert found == "Assistant: The rate is read as a float in shop/currency.py."
-
-
-@pytest.mark.parametrize(
-    "result",
-    [
-        "it broke\nExit code: 2",
-        "building\nExit code: 1\nmake: *** [all] Error 2",
-        '{"exit_code": 1, "stdout": "no such target"}',
-        "bash: make: command not found",
-        "Traceback (most recent call last):\n  File x\nValueError: no sum",
-        '{"success": false, "error": "denied"}',
-        '"No harbour of this name: not found"',
-        '["The light was not found"]',
-        '{"name": "the light of the pier", "state": "failed"}',
-        '{"errorMessage": "The light of this pier is invalid"}',
-        "2 lights succeeded, 1 failed",
-        "Some lights failed, others succeeded",
-        "Lighting failed: none of the retries succeeded",
-        "Lighting failed: 0 of 3 lights are on",
-        'Lighting failed: "" is no light',
-        '{"status": "Lighting failed: no oil"}',
-        '{"title": "Lighting of the pier failed"}',
-        '{"ok": true, "errors": ["light 3 failed"]}',
-        'The pier answered "light not found".',
-    ],
-)
-def test_a_failure_is_told_as_a_failure(result: str) -> None:
-    [line] = lines(*call("bash", result, command="make all"))
-    assert line.startswith("bash make all → failed: ")
-
-
-def test_an_error_below_its_heading_is_shown_whole() -> None:
-    error = "Line 4711 of the ledger has no sum. " * 3 + "Give it one before the books are closed"
-    [line] = lines(*call("run", f"ERROR:\n{error}", at="x1"))
-    assert line == f"run x1 → failed: ERROR: {error}"
-
-
-def test_a_result_in_any_form_follows_its_call() -> None:
-    asked, _ = call("count_orders", "", state="open")
-    block = {"type": "tool_result", "tool_use_id": asked.tool_calls[0]["id"]}
-    in_a_block = HumanMessage([{**block, "content": "17 orders are open"}])
-    legacy = {"function_call": {"name": "count_orders", "arguments": '{"state": "closed"}'}}
-    found = lines(
-        asked,
-        in_a_block,
-        AIMessage("", additional_kwargs=legacy),
-        FunctionMessage("9 orders are closed", name="count_orders"),
-    )
-    assert found == ["count_orders open → 17 orders are open; closed → 9 orders are closed"]
-
-
-def test_a_status_and_an_exit_code_are_failures_whatever_the_text_says() -> None:
-    [by_status] = lines(*call("bash", "all is well", status="error", command="make"))
-    [by_code] = lines(*call("bash", "all is well", artifact={"exit_code": 3}, command="make"))
-    assert by_status.startswith("bash make → failed: ")
-    assert by_code.startswith("bash make → failed: ")
-
-
-def test_the_last_outcome_of_a_call_replaces_earlier_ones_and_counts_them() -> None:
-    failed = call("bash", "FAILED test_a\nExit code: 1", command="pytest")
-    passed = call("bash", "12 passed", command="pytest")
-    assert lines(*failed, *failed, *passed) == ["bash pytest → failed twice, then 12 passed"]
-    [line] = lines(*failed, *failed, *failed)
-    assert line.startswith("bash pytest → failed 3 times: ")
-    assert lines(*passed, *passed) == ["bash pytest (×2) → 12 passed"]  # noqa: RUF001
+def test_a_long_message_is_told_by_its_first_sentences_and_its_last_one() -> None:
+    [line] = lines(HumanMessage(LONG), max_tokens=70)
+    assert line.startswith("User: The ledger is wrong since May. It shows a sum")
+    assert line.endswith("no one entered. … Repair it.")
+    assert len(line) < 300
+    for end in ("bash-$", "```\nx = 1\n```", "--- END ---"):  # no sentence
+        [line] = lines(HumanMessage(f"{LONG}\n{end}"), max_tokens=120)
+        assert line.endswith("no one entered. …")
 
 
 def test_a_message_that_is_sent_again_is_told_once_and_counted() -> None:
@@ -268,37 +247,21 @@ def test_a_message_that_is_sent_again_is_told_once_and_counted() -> None:
     assert lines(*yes, *yes).count("User: yes") == 2
 
 
-def test_answers_whose_beginnings_read_the_same_are_told_once_and_counted() -> None:
-    begin = "The search for the light of the harbour has found nothing in this part of the archive."
-    parts = [AIMessage(f"{begin} Part {n} is next. " + "So I go on. " * 70) for n in range(9)]
-    said = [one for part in parts for one in (HumanMessage("Go on."), part)]
-    told = lines(*said, max_tokens=140)
-    assert [line for line in told if line.startswith("Assistant")] == [
-        f"Assistant (×9): {begin} …"  # noqa: RUF001
+def test_speakers_have_their_names_also_when_condensed() -> None:
+    said = [
+        HumanMessage("I am allergic to nuts.", name="Ann"),
+        HumanMessage("I only eat nuts.", name="Bob (2): x"),
+        HumanMessage("And what do I eat?", name="user"),
+        AIMessage("Noted, both of you.", name="helper"),
     ]
-    assert "User: Go on." in told
-
-
-def test_a_line_does_not_end_behind_the_first_word_of_a_list() -> None:
-    plan = "I will bring it up to date: 1. First, we look for the page of the pier. 2. Then we go."
-    told = forms_of(f"{plan} {'It is a long way to go. ' * 20}", (45, 240))[0]
-    assert told == "I will bring it up to date: 1. First, we look for the page of the pier. …"
-
-
-def test_of_json_the_values_that_were_used_later_come_first() -> None:
-    order = '{"id": "W4711", "city": "Oslo", "note": "none at all", "owner_id": "ann_3302"}'
-    [line, _] = lines(
-        *call("get_order", order, number=1),
-        *call("get_user", "Ann", user="ann_3302"),
-        max_tokens=45,
-    )
-    assert line.startswith("get_order 1 → owner_id=ann_3302, id=W4711")
-
-
-def test_of_a_long_text_the_first_and_last_line_stand_and_what_was_used() -> None:
-    text = "Listing of /srv\n" + "\n".join(f"entry{n}.log" for n in range(50)) + "\n50 files"
-    [line, _] = lines(*call("ls", text, path="/srv"), *call("cat", "empty", path="entry7.log"))
-    assert line == "ls /srv → Listing of /srv … 50 files | entry7.log"
+    expected = [
+        "User Ann: I am allergic to nuts.",
+        "User Bob 2 x: I only eat nuts.",
+        "User: And what do I eat?",
+        "Assistant helper: Noted, both of you.",
+    ]
+    assert lines(*said) == expected
+    assert condensed("\n".join(expected)).splitlines() == expected
 
 
 def test_orders_inside_of_results_are_never_told_as_the_users_words() -> None:
@@ -329,6 +292,9 @@ def test_reasoning_system_messages_and_encoded_data_stay_out() -> None:
     assert "[image]" in entry
 
 
+# Condensing
+
+
 def test_condensing_shortens_the_oldest_lines_first_and_drops_calls_before_words() -> None:
     old = summary_of(HumanMessage(LONG), *call("ls", "one\ntwo\nthree", path="/srv")).text
     new = summary_of(HumanMessage(LONG.replace("May", "June"))).text
@@ -343,52 +309,13 @@ def test_condensing_shortens_the_oldest_lines_first_and_drops_calls_before_words
         assert "ls /srv" not in text or text.count("User: ") == 2
 
 
-def test_condensing_keeps_failures_and_changed_files_longer_than_other_calls() -> None:
-    entry = summary_of(
-        *call("read_file", "text " * 50, path="src/old.py"),
-        *call("edit_file", "ok", path="src/a.py", old="1", new="2"),
-        *call("bash", "Exit code: 1", command="make check"),
-        *call("search", "hits " * 50, query="the old ledger of May and June"),
-    ).text
-    shown = [condensed(entry, max_tokens=limit) for limit in range(10, 200, 5)]
-    assert any("src/a.py" in text and "ledger" not in text for text in shown)
-    for text in shown:
-        kept = "src/a.py" in text and "make check → failed" in text
-        assert kept or ("ledger" not in text and "src/old.py" not in text)
-
-
-def test_condensing_keeps_what_came_after_a_failure() -> None:
-    entry = summary_of(
-        *call("bash", "FAILED test_a\nExit code: 1", command="pytest"),
-        *call("bash", "Tests of the harbour: 12 passed, 3 skipped", command="pytest"),
-        HumanMessage(LONG),
-    ).text
-    told = condensed(entry, max_tokens=70)
-    assert "pytest → failed once, then Tests of the harbour: 12 passed, 3 skipped\n" in told
-
-
-def test_condensing_keeps_the_beginning_of_an_outcome_longer_than_its_end() -> None:
-    customer = {"id": "ines_3302", "city": "Porto", "zip": "4711", "street": "Rua das Flores 12"}
-    entry = summary_of(*call("find", json.dumps(customer), name="Ines")).text
-    told = [condensed(entry, max_tokens=limit).partition(" ")[2] for limit in range(12, 60)]
-    assert "find Ines → id=ines_3302" in told
-
-
 def test_an_instruction_gives_its_lines_room_first() -> None:
     said = [HumanMessage(f"{topic} {LONG}") for topic in ("Harbour", "Invoice", "Parser", "Quota")]
     lengths = [len(line) for line in lines(*said, max_tokens=150, instruction="the invoice")]
     assert max(lengths) == lengths[1]
 
 
-def test_nothing_to_say_is_said() -> None:
-    assert summary_of(AIMessage("")).text == "Nothing to note."
-
-
-async def test_sync_and_async_agree() -> None:
-    request = SummaryRequest(named([HumanMessage(LONG), AIMessage(LONG)]), 90, count)
-    writer = ExtractiveSummarizer()
-    assert await writer.asummarize(request) == writer.summarize(request)
-    assert (writer.name, writer.prompt_version) == ("extractive", "extractive-3")
+# Whatever the messages are
 
 
 @given(conversations(), st.integers(1, 400))
@@ -437,131 +364,3 @@ def test_a_megabyte_of_anything_is_done_in_seconds(unit: str) -> None:
     started = time.perf_counter()
     summary_of(HumanMessage(text), *call("read", text, path="a"), AIMessage(text))
     assert time.perf_counter() - started < 10
-
-
-def test_what_was_said_is_in_the_language_of_who_said_it() -> None:
-    said = "Niemals am Freitag deployen! 部署之前先问我。"
-    assert lines(HumanMessage(said)) == [f"User: {said}"]
-
-
-@pytest.mark.parametrize("limit", [1, 2, 5, 12])
-def test_a_tiny_limit_still_gives_something(limit: int) -> None:
-    entry = summary_of(HumanMessage(LONG), max_tokens=limit).text
-    assert entry
-    assert count(entry) <= limit
-
-
-@pytest.mark.parametrize("result", ["-350.20", "-0.5 %\n-0.7 %", "=SUM(A1:A3)", "a.py | 4 +-"])
-def test_signs_of_a_result_are_kept(result: str) -> None:
-    [line] = lines(*call("look", result, at="x1"))
-    assert line == f"look x1 → {' '.join(result.split())}"
-
-
-@pytest.mark.parametrize(
-    "result",
-    [
-        "Done. 0 failed, 14 passed.",
-        "Saved. Return code: 0. Timeout limit: 60 s.",
-        '{"id": 12, "error": null, "state": "open"}',
-        '{"id": 12, "errors": [], "failed": 0, "error_code": ""}',
-        "{'id': 12, 'error': None}",
-        "lines: 8\nerrors: 0\nfailed: 0",
-    ],
-)
-def test_a_success_that_mentions_errors_is_no_failure(result: str) -> None:
-    [line] = lines(*call("run", result, at="x1"))
-    assert "failed:" not in line
-
-
-@pytest.mark.parametrize(
-    ("name", "result"),
-    [
-        ("run", "The exit code 0 of step 1 is fine; step 2 failed."),
-        ("run", "Timeout limit of 30 s reached"),
-        ("run", "Security violation: Command 'pip' is not allowed"),
-        ("apply", f"Error running tool apply: wrong manifest {'kind: Pod ' * 60}"),
-    ],
-)
-def test_a_refusal_and_an_error_beside_an_exit_code_of_0_are_failures(
-    name: str, result: str
-) -> None:
-    [line] = lines(*call(name, result, at="x1"))
-    assert f"{name} x1 → failed: " in line
-
-
-def test_a_long_result_without_room_is_shown_by_its_beginning() -> None:
-    result = "No matches were found for parcel in the folder src of the repository shop."
-    [line] = lines(*call("look", result, at="x1"), max_tokens=22)
-    assert line == "look x1 → No matches were found for parcel in the …"
-    [line] = lines(*call("look", f"a{'-' * 40_000}x", at="x1"), max_tokens=22)
-    assert line == "look x1 → 40,002 characters"
-
-
-def test_the_note_of_an_editor_below_a_file_is_no_result() -> None:
-    shown = "[File: a.py (300 lines total)]\n1:import os\n(299 more lines below)\nbash-$"
-    [line] = lines(*call("look", shown, at="x1"))
-    assert line == "look x1 → [File: a.py (300 lines total)] 1:import os"
-
-
-def test_a_short_line_begins_after_thanks_and_greetings() -> None:
-    said = "Thanks, Ann! The depot in Oslo has moved the parcel again, so I will ask them tomorrow."
-    [line] = lines(HumanMessage(said), max_tokens=24)
-    assert line.startswith("User: The depot in Oslo has moved")
-    for kept in ("No, never", "Great, cancel it", "Danke, nein", "谢谢不要删除数据库"):
-        [line] = lines(HumanMessage(said.replace("Thanks, Ann", kept)), max_tokens=32)
-        assert line.startswith(f"User: {kept}!")
-
-
-@pytest.mark.parametrize("end", ["bash-$", "```\nx = 1\n```", "--- END ---"])
-def test_a_prompt_a_ruler_or_code_is_no_last_sentence(end: str) -> None:
-    [line] = lines(HumanMessage(f"{LONG}\n{end}"), max_tokens=120)
-    assert line.endswith("no one entered. …")
-    [line] = lines(HumanMessage(f"{LONG}\nWrite it in C#"), max_tokens=120)
-    assert line.endswith("Write it in C#")
-
-
-def test_speakers_have_their_names_also_when_condensed() -> None:
-    said = [
-        HumanMessage("I am allergic to nuts.", name="Ann"),
-        HumanMessage("I only eat nuts.", name="Bob (2): x"),
-        HumanMessage("And what do I eat?", name="user"),
-        AIMessage("Noted, both of you.", name="helper"),
-    ]
-    expected = [
-        "User Ann: I am allergic to nuts.",
-        "User Bob 2 x: I only eat nuts.",
-        "User: And what do I eat?",
-        "Assistant helper: Noted, both of you.",
-    ]
-    assert lines(*said) == expected
-    assert condensed("\n".join(expected)).splitlines() == expected
-
-
-def test_corrections_and_wishes_of_the_user_go_before_numbered_answers() -> None:
-    said: list[BaseMessage] = [
-        HumanMessage("Ship both of the lamps to Porto, to the same address as before."),
-        HumanMessage("Actually, not Porto: ship them to Braga instead."),
-    ]
-    for n in range(30):
-        said += [
-            HumanMessage("ok"),
-            AIMessage(f"Done. The ticket number is RMA-50{n:02}. Is there anything else for you?"),
-        ]
-    told = lines(*said, max_tokens=150)
-    assert "User (correction): Actually, not Porto: ship them to Braga instead." in told
-    assert any("to Porto, to the same" in line for line in told)
-    assert any("RMA-5029" in line for line in told)
-
-
-def test_a_value_that_several_results_have_is_shown_once() -> None:
-    told = "\n".join(
-        lines(
-            *(
-                one
-                for n in range(4)
-                for one in call("find", f'{{"user_id": "sofia_7287", "from": "B{n}O"}}', at=f"x{n}")
-            )
-        )
-    )
-    assert told.count("sofia_7287") == 1
-    assert [f"from=B{n}O" in told for n in range(4)] == [True] * 4

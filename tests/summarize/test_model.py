@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from bisect import bisect_right
-from collections import Counter
-from itertools import accumulate
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.callbacks import UsageMetadataCallbackHandler
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 
 from langchain_tokenmem import TokenBudget, TokenMemory
@@ -21,14 +16,11 @@ from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.coerce import as_summarizer
 from langchain_tokenmem.summarize.model import ModelSummarizer
 from langchain_tokenmem.summarize.prompts import (
-    SummaryPrompts,
     render_message,
-    split_text,
-    split_transcript,
 )
+from langchain_tokenmem.types import RequestRules
 from tests.fakes import CharCounter
 from tests.providers import CHECKS, StrictModel
-from tests.strategies import conversations
 from tests.summarize import models
 from tests.summarize.models import Scripted, parts_of
 
@@ -101,16 +93,6 @@ def test_three_failed_attempts_bring_a_cool_down_before_the_model_is_tried_again
     assert len(model.requests) == 4
 
 
-def test_a_refused_summary_is_asked_for_again_with_a_shorter_target():
-    said = iter([models.endless([]), "## State\nThe assistant has fixed src/mod3.py."])
-    model = Scripted(answer=lambda _messages: next(said))
-    summary = ModelSummarizer(model).summarize(request_of(talk(10)))
-    assert summary.text.startswith("## State")
-    assert (summary.calls, len(summary.failures)) == (2, 1)
-    first, second = (int(str(r[0].content).split("at most ")[1].split()[0]) for r in model.requests)
-    assert second < first
-
-
 @pytest.mark.slow
 def test_all_evicted_text_reaches_the_summarizer_once_in_prompts_that_fit():
     model = Scripted(profile={"max_input_tokens": 2_000})
@@ -126,55 +108,42 @@ def test_all_evicted_text_reaches_the_summarizer_once_in_prompts_that_fit():
     assert read.replace("\n", "") == whole.replace("\n", "")
 
 
-@given(conversations(8), st.integers(20, 400), st.integers(1, 5))
-def test_leaves_partition_any_conversation(messages, most, several):
-    parts = split_transcript(messages, count, most, several)
-    told = ["".join(text.split()) for text in map(render_message, messages)]
-    read = ["".join(part.split()) for part in parts]  # a line that goes on is indented
-    assert "".join(read) == "".join(told)
-    starts = [0, *accumulate(map(len, told))][:-1]
-    ends = list(accumulate(map(len, read)))
-    begun = Counter(bisect_right(ends, start) for start in starts)
-    assert all(number <= several for number in begun.values())
-    assert all(count(part) <= most + len(messages) for part in parts)
-
-
-@given(st.text(max_size=2_000), st.integers(1, 50))
-def test_a_text_cut_apart_is_the_same_text(text, most):
-    pieces = list(split_text(text, most, count))
-    assert "".join(pieces) == text
-    assert all(count(piece) <= most for piece in pieces)
-
-
-@pytest.mark.slow
-def test_more_than_100_messages_go_through_intermediate_summaries():
-    model = Scripted(profile={"max_input_tokens": 100_000})
-    ModelSummarizer(model).summarize(request_of(talk(110, 6), 800, prior="## Done\n- order 4711"))
-    assert ["<notes>" in str(r[-1].content) for r in model.requests] == [False, False, False, True]
-    assert [parts_of(r)[0] == "none" for r in model.requests] == [True, True, True, False]
-
-
-def test_the_summarizer_prompt_holds_the_words_without_metadata_or_base64():
+def test_the_summarizer_prompt_holds_the_words_without_reasoning_metadata_or_base64():
+    thought = "PRIVATE"
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 9_000}}
+    broken = {"name": "write", "args": '{"path": "log', "id": "c", "error": None}
     messages = [
         HumanMessage([{"type": "text", "text": "look at this"}, picture], id="secret-id-1"),
         AIMessage(
-            [{"type": "thinking", "thinking": "PRIVATE", "signature": "SIG"}, "I see a cat."],
+            [
+                {"type": "thinking", "thinking": thought, "signature": thought},
+                {"type": "redacted_thinking", "data": thought},
+                "I see a cat.",
+            ],
             id="x",
             usage_metadata=models.USAGE,
             response_metadata={"model_name": "m", "system_fingerprint": "f"},
             tool_calls=[{"name": "zoom", "args": {"level": 3}, "id": "call-77"}],
         ),
         ToolMessage("zoomed", tool_call_id="call-77", name="zoom", artifact={"raw": "BYTES"}),
+        AIMessage(
+            [
+                {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": thought},
+                {"type": "reasoning", "reasoning": thought, "extras": {"signature": thought}},
+            ],
+            additional_kwargs={"reasoning_content": thought, "reasoning": {"text": thought}},
+            invalid_tool_calls=[{**broken, "type": "invalid_tool_call"}],
+        ),
     ]
     model = Scripted()
     ModelSummarizer(model).summarize(request_of(messages))
-    said = parts_of(model.requests[0])[1]
-    assert said == (
+    assert parts_of(model.requests[0])[1] == (
         "User: look at this\n  [image]\n\n"
         'Assistant: I see a cat.\n  calls zoom({"level": 3})\n\n'
-        "Tool result of zoom: zoomed"
+        "Tool result of zoom: zoomed\n\n"
+        'Assistant: calls write({"path": "log)'
     )
+    assert thought not in str(model.requests)
 
 
 def test_a_bound_model_summarizes_without_its_tools_and_is_not_changed():
@@ -193,11 +162,9 @@ def test_strict_providers_accept_every_request_of_a_summarizer(family, last):
     said = [
         *talk(120, words=12),
         AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "c"}]),
-        ToolMessage("done", tool_call_id="c"),
-        AIMessage("I am done."),
-        HumanMessage("Good."),
+        *(ToolMessage("done", tool_call_id="c"), AIMessage("I am done."), HumanMessage("Good.")),
     ]
-    end = {"human": len(said), "ai": len(said) - 1, "tool": len(said) - 2}[last]
+    end = len(said) - ["human", "ai", "tool"].index(last)
     notes = AIMessage("## Goal\nThe user asks about src/mod3.py and wants a receipt by Friday.")
     model = StrictModel(family=family, script=[AIMessage(" "), *[notes] * 40])
     written = ModelSummarizer(model).summarize(request_of(said[:end], prior="Earlier notes."))
@@ -205,36 +172,6 @@ def test_strict_providers_accept_every_request_of_a_summarizer(family, last):
     assert len(model.seen) > 3
     for request in model.seen:
         assert [m.type for m in request] == ["system", "human"]
-
-
-def test_no_reasoning_of_any_model_reaches_the_summarizer():
-    thought = "PRIVATE"
-    said = [
-        HumanMessage("Ship it."),
-        AIMessage(
-            [
-                {"type": "thinking", "thinking": thought, "signature": thought},
-                {"type": "redacted_thinking", "data": thought},
-                {"type": "text", "text": "Parcel 4711 is packed."},
-            ],
-            response_metadata={"model_provider": "anthropic"},
-        ),
-        AIMessage(
-            [
-                {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": thought},
-                {"type": "text", "text": "It is sent."},
-            ],
-            additional_kwargs={"reasoning_content": thought, "reasoning": {"text": thought}},
-            response_metadata={"model_provider": "openai"},
-        ),
-        AIMessage([{"type": "reasoning", "reasoning": thought, "extras": {"signature": thought}}]),
-    ]
-    model = Scripted()
-    ModelSummarizer(model).summarize(request_of(said))
-    sent = [m.model_dump_json() for m in model.requests[0]]
-    assert "Parcel 4711 is packed." in sent[-1]
-    assert "It is sent." in sent[-1]
-    assert thought not in str(sent)
 
 
 def test_the_gate_waits_for_human_and_ai_words_worth_a_call():
@@ -253,27 +190,6 @@ def test_the_gate_waits_for_human_and_ai_words_worth_a_call():
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "room", "calls"), [(8_000, 99, 0), (8_000, 100, 1), (800, 99, 1)]
-)
-def test_a_model_is_not_asked_for_a_sentence_about_a_long_batch(words, room, calls):
-    model, said = Scripted(), HumanMessage("Berlin " * words)
-    summary = ModelSummarizer(model).summarize(request_of([said], room))
-    assert len(model.requests) == summary.calls == calls
-    assert (summary.model == "extractive") is (calls == 0)
-    assert summary.failures == ()
-    assert len(summary.text) > 20
-
-
-def test_language_and_prompts_of_a_summarizer_can_be_chosen():
-    model = Scripted()
-    own = SummaryPrompts(version="mine-1", system="Notes in $language, $words words.", sections=())
-    writer = ModelSummarizer(model, language="German", prompts=own)
-    summary = writer.summarize(request_of(talk(5)))
-    assert str(model.requests[0][0].content).startswith("Notes in German, ")
-    assert summary.prompt_version == "mine-1"
-
-
 def test_a_log_over_the_summarizers_window_is_cut_to_its_newest_lines_and_never_told_again():
     model = Scripted(profile={"max_input_tokens": 2_000})
     log = "\n".join(f"- order {n} is paid" for n in range(1_000, 1_400))
@@ -285,14 +201,6 @@ def test_a_log_over_the_summarizers_window_is_cut_to_its_newest_lines_and_never_
     assert "order 1000 " not in str(prompt)
     assert "order" not in transcript
     assert sum(count(str(m.content)) + 4 for m in prompt) + 400 <= 2_000
-
-
-def test_calls_whose_arguments_are_no_json_reach_the_summarizer_as_they_are():
-    broken = {"name": "write", "args": '{"path": "log', "id": "c", "error": None}
-    broken["type"] = "invalid_tool_call"
-    assert render_message(AIMessage("", invalid_tool_calls=[broken])) == (
-        'Assistant: calls write({"path": "log)'
-    )
 
 
 def test_tracing_and_usage_still_see_the_call():
@@ -308,41 +216,6 @@ def test_tracing_and_usage_still_see_the_call():
     summary = chain.invoke(talk(5), {"callbacks": [usage]})
     assert (summary.input_tokens, summary.output_tokens, summary.cost) == (100, 10, 0.25)
     assert usage.usage_metadata["scripted"]["input_tokens"] == 100
-
-
-@pytest.mark.slow
-def test_the_next_summary_reads_the_one_before_and_no_message_twice():
-    model = Scripted()
-    memory = memory_of(summarizer=model)
-    messages, state = [], None
-    for n in range(60):
-        messages = [*messages, *talk(n + 1)[-2:]]
-        state = memory.compact([*messages, HumanMessage("q", id=f"q{n}")], state)
-    priors = [parts_of(r)[0] for r in model.requests]
-    assert len(priors) >= 3
-    assert priors[0] == "none"
-    assert "none" not in priors[1:]
-    read = "".join(parts_of(r)[1] for r in model.requests)
-    assert all(read.count(f"User: question {n} about file") <= 1 for n in range(60))
-    assert state["totals"]["summaries"] == len(priors)
-    assert state["totals"]["input_tokens"] == 100 * len(priors)
-
-
-@pytest.mark.parametrize("answer", [models.faithful, models.raising])
-async def test_an_async_summary_counts_in_another_thread_than_the_event_loops(answer):
-    async def failing(messages):
-        raise RuntimeError
-
-    threads = set()
-
-    def counted(text):
-        threads.add(threading.get_ident())
-        return count(text)
-
-    for summarizer in (ModelSummarizer(Scripted(answer=answer)), as_summarizer(failing)):
-        assert (await summarizer.asummarize(SummaryRequest(talk(10), 400, counted))).text
-    assert threads
-    assert threading.get_ident() not in threads
 
 
 async def test_any_summarizer_is_accepted():
@@ -394,3 +267,55 @@ async def test_a_cancelled_summary_calls_the_model_no_more():
             await asyncio.to_thread(worker.join)
     assert len(calls) == 1
     assert not writer.breaker.is_open
+
+
+# In a memory
+
+
+def memory_with(model, window=2_000, **kwargs) -> TokenMemory:
+    """Return a memory whose model writes every entry: tool loops alone are left to extracts."""
+    writer = ModelSummarizer(model, min_messages=0)
+    return TokenMemory(
+        TokenBudget(context_window=window), counter=CharCounter(), summarizer=writer, **kwargs
+    )
+
+
+def loop(rounds: int, start: int = 0) -> list:
+    return [
+        message
+        for n in range(start, start + rounds)
+        for message in (
+            AIMessage(
+                "", tool_calls=[{"name": "read", "args": {"n": n}, "id": f"c{n}"}], id=f"a{n}"
+            ),
+            ToolMessage(f"file {n} holds value {n * 7}\n" * 8, tool_call_id=f"c{n}", id=f"t{n}"),
+        )
+    ]
+
+
+@pytest.mark.parametrize("window", [600, 1_000, 4_000])
+def test_a_summarizer_is_never_called_without_content(window):
+    model = Scripted()
+    memory = memory_with(model, window=window)
+    for messages in (
+        [],
+        [HumanMessage("x" * 40_000, id="big")],
+        [SystemMessage("s"), HumanMessage("x" * 40_000, id="big")],
+        [HumanMessage("", id="a"), AIMessage("", id="b"), HumanMessage("x" * 40_000, id="big")],
+    ):
+        state = memory.compact(messages, force=True)
+        assert memory.view(messages, state).usage.input_tokens <= memory.budget.limit
+    assert all(parts_of(request)[1].strip() for request in model.requests)
+
+
+def test_cache_markers_of_messages_do_not_reach_the_summarizer():
+    marker = {"cache_control": {"type": "ephemeral"}}
+    block = {"type": "text", "text": "Ship parcel 4711.", **marker}
+    model = Scripted()
+    memory = memory_with(model, request=RequestRules(pin_first=False))
+    system = SystemMessage([{"type": "text", "text": "Rules.", **marker}], id="s")
+    messages = [system, HumanMessage([block], id="h", additional_kwargs=marker), *loop(30)]
+    assert memory.compact(messages)["summary"]
+    sent = [message.model_dump_json() for request in model.requests for message in request]
+    assert "Ship parcel 4711." in "".join(sent)
+    assert [one for one in sent if "cache_control" in one] == []

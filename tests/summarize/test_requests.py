@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ from langchain_tokenmem.summarize.requests import complete_groups, is_cheaper_re
 from tests.contract.chats import Talker
 from tests.providers import CHECKS, LS_PROVIDERS, StrictModel
 from tests.strategies import conversations
-from tests.summarize.models import Scripted, tool_calling
+from tests.summarize.models import tool_calling
 
 NOTES = "## State\n- The assistant has read the log."
 TOOL = {"name": "read", "description": "Read a file.", "parameters": {"type": "object"}}
@@ -103,39 +102,36 @@ async def test_a_reused_request_hits_the_providers_cache_with_all_but_its_instru
     assert model.keywords[0] == model.keywords[1]
 
 
-@pytest.mark.parametrize("later", [False, True])
-async def test_a_plain_request_shares_nothing_and_has_no_tools(later):
-    model, sent = CachingModel(), agent_run(10)
-    model.bind_tools([TOOL]).invoke(sent)
-    writer = ModelSummarizer(model, reuse_prefix=False)
-    await written(writer, request_of(sent, called=model), later=later)
-    assert model.shared == [0, 0]
-    assert model.keywords[1] == {}
+WANTED = {"reuse_prefix": True}
 
 
-@pytest.mark.parametrize("wanted", [True, None])
 @pytest.mark.parametrize(
-    "other", [CachingModel(name_="small"), CachingModel(provider="anthropic"), "openai:gpt-4o"]
+    ("called", "options", "more", "reused"),
+    [
+        (CachingModel().bind(stop=["x"]), {}, {}, True),
+        (None, {}, {}, False),
+        (None, WANTED, {}, True),
+        (CachingModel(name_="small"), WANTED, {}, False),
+        (CachingModel(provider="anthropic"), WANTED, {}, False),
+        ("openai:gpt-4o", WANTED, {}, False),
+        (CachingModel(), WANTED, {"settings": {"tool_choice": "any"}}, False),
+        (CachingModel(), WANTED, {"settings": {"response_format": {"type": "x"}}}, False),
+        (CachingModel(), {**WANTED, "window": 2_000}, {}, False),
+        (CachingModel(), WANTED, {"condenses": True}, False),
+    ],
+    ids=[
+        *("called model", "unknown model", "unknown and wanted", "another name"),
+        *("another provider", "a name alone", "has to call", "has to answer in JSON"),
+        *("too small a window", "condensing"),
+    ],
 )
-def test_a_summarizer_with_another_model_never_reuses_the_request(other, wanted):
+def test_a_request_is_reused_for_the_called_model_only_and_where_notes_can_be_the_answer(
+    called, options, more, reused
+):
     model, sent = CachingModel(), agent_run(10)
-    ModelSummarizer(model, reuse_prefix=wanted).summarize(request_of(sent, called=other))
-    assert [message.type for message in model.requests[0]] == ["system", "human"]
-
-
-def test_the_called_model_is_known_again_by_its_name_and_provider():
-    model, sent = CachingModel(), agent_run(10)
-    writer = ModelSummarizer(model.bind(temperature=1))
-    writer.summarize(request_of(sent, called=CachingModel().bind(stop=["x"])))
-    assert model.requests[0][:-1] == sent
-
-
-def test_without_the_called_model_a_request_is_reused_only_where_it_is_asked_for():
-    sent = agent_run(10)
-    for wanted, reused in ((None, False), (True, True)):
-        model = CachingModel()
-        ModelSummarizer(model, reuse_prefix=wanted).summarize(request_of(sent))
-        assert (model.requests[0][:-1] == sent) is reused
+    ModelSummarizer(model, **options).summarize(request_of(sent, called=called, **more))
+    assert (model.requests[0][:-1] == sent) is reused
+    assert reused or not any(model.keywords), "a request of its own has no tools"
 
 
 def test_a_request_is_sent_again_up_to_its_last_complete_group():
@@ -164,45 +160,12 @@ def test_a_request_that_is_sent_again_never_has_a_call_without_its_result(messag
     assert open_ones == []
 
 
-def test_messages_that_stand_cut_in_the_main_request_are_read_verbatim():
-    model, said = CachingModel(), agent_run(10)
-    cut = said[3].model_copy(update={"content": "part 0 [...]"})
-    sent = [*said[:3], cut, *said[4:]]
-    request = SummaryRequest(said[2:6], 300, count, sent=sent, called=model, tools=[TOOL])
-    ModelSummarizer(model, reuse_prefix=True).summarize(request)
-    order = str(model.requests[0][-1].content)
-    assert order.count("part 0 of the log") > 50
-    assert "part 1 of the log" not in order.split("<transcript>")[1]
-
-
 def test_a_tool_call_in_answer_to_a_reused_request_is_refused_and_the_batch_read_alone():
     model, sent = CachingModel(answers=[tool_calling([])]), agent_run(10)
     summary = ModelSummarizer(model, tool_share=0.0).summarize(request_of(sent, called=model))
     assert (summary.text, summary.calls) == (NOTES, 2)
     assert "tool call" in summary.failures[0]
     assert [message.type for message in model.requests[1]] == ["system", "human"]
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"tool_choice": "any"}, {"tool_choice": {"type": "tool"}}, {"response_format": {"type": "x"}}],
-)
-def test_a_request_that_cannot_be_answered_with_notes_is_never_reused(settings):
-    model, sent = CachingModel(), agent_run(10)
-    writer = ModelSummarizer(model, reuse_prefix=True)
-    writer.summarize(request_of(sent, called=model, settings=settings))
-    assert [message.type for message in model.requests[0]] == ["system", "human"]
-    assert model.keywords == [{}]
-
-
-def test_a_model_that_takes_no_tools_reads_the_batch_alone():
-    class Plain(Scripted):
-        def bind_tools(self, tools, **kwargs):
-            raise NotImplementedError
-
-    model, sent = Plain(answer=lambda _messages: NOTES), agent_run(10)
-    ModelSummarizer(model, reuse_prefix=True).summarize(request_of(sent, called=model))
-    assert [message.type for message in model.requests[0]] == ["system", "human"]
 
 
 def test_a_request_is_reused_by_default_only_where_that_is_cheaper():
@@ -227,36 +190,6 @@ def test_a_provider_that_reports_no_cache_is_not_counted_on(details, cheaper):
     ]
     order, plain = HumanMessage("Write."), sent[:30]
     assert is_cheaper_reused(request_of(sent), [*sent, order], plain) is cheaper
-
-
-def test_a_prefix_too_short_for_any_cache_is_priced_in_full():
-    sent = agent_run(2, words=1)
-    request = request_of(sent, slice(2, 6))
-    assert not is_cheaper_reused(request, [*sent, HumanMessage("Write.")], sent[2:])
-
-
-def test_a_reused_request_that_does_not_fit_the_summarizers_window_is_not_sent():
-    model, sent = CachingModel(), agent_run(20)
-    writer = ModelSummarizer(model, window=2_000, reuse_prefix=True)
-    writer.summarize(request_of(sent, slice(2, 4), called=model))
-    assert [message.type for message in model.requests[0]] == ["system", "human"]
-
-
-@pytest.mark.parametrize(("sent_tokens", "reused"), [(9_300, True), (9_700, False)])
-def test_the_memorys_count_says_whether_a_main_request_fits_once_more(sent_tokens, reused):
-    model, sent = CachingModel(), agent_run(10)
-    request = replace(request_of(sent, called=model), sent_tokens=sent_tokens)
-    writer = ModelSummarizer(model, window=10_300, reuse_prefix=True)
-    writer.summarize(request)
-    assert (model.requests[0][:-1] == sent) is reused
-
-
-def test_entries_are_condensed_without_the_main_request():
-    model, sent = CachingModel(), agent_run(10)
-    entries = [HumanMessage(f"- part {n} is read", name="earlier_notes") for n in range(3)]
-    request = SummaryRequest(entries, 300, count, sent=sent, called=model, condenses=True)
-    ModelSummarizer(model, reuse_prefix=True).summarize(request)
-    assert [message.type for message in model.requests[0]] == ["system", "human"]
 
 
 @pytest.mark.parametrize("family", sorted(CHECKS))

@@ -7,16 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryChatHistory, TranscriptStore
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.state import new_state
 from langchain_tokenmem.turns import backlog
 from langchain_tokenmem.turns.backlog import beginnings, newest_messages
-from langchain_tokenmem.turns.conversation import TurnRequest
-from langchain_tokenmem.turns.graph_thread import GraphThread
-from langchain_tokenmem.turns.turn import take_turn
-from tests.fakes import CharCounter, ListSummarizer
-from tests.legality import problems
+from tests.fakes import CharCounter, ListSummarizer, talk
 from tests.summarize.models import Gate
 
 BUDGET = TokenBudget(context_window=1_000, reserve_output=100)
@@ -77,43 +73,15 @@ def test_each_message_behind_the_pointer_is_in_one_part_and_no_part_splits_a_cal
     assert all(said[: len(part)] == part for part in found)
 
 
-def long_talk(turns: int = 120) -> list[BaseMessage]:
-    said: list[BaseMessage] = []
-    for n in range(turns):
-        said.append(HumanMessage(f"question {n} " * 12, id=f"h{n}"))
-        said.append(AIMessage(f"reply {n} " * 16, id=f"a{n}"))
-    return [*said, HumanMessage("And now?", id="last")]
-
-
 @pytest.mark.slow
-def test_a_first_contact_fits_counts_what_is_left_out_and_is_caught_up_behind():
-    gate, said = Gate(lambda _messages: "## Goal\nThe user counts."), long_talk()
+def test_a_first_contact_counts_what_is_left_out_and_says_that_it_waits():
+    gate, said = Gate(), [*talk(120, words=12), HumanMessage("And now?", id="last")]
     memory = memory_of(gate.model)
-    thread = GraphThread(memory, said, new_state(), key=("t", "", "memory"))
-    first = take_turn(thread, TurnRequest())
-    view = first.view
-    assert view.usage.input_tokens <= BUDGET.limit
-    assert problems(view.messages) == []
+    with TranscriptStore("sqlite://") as store:
+        store.add("s", said)
+        view = TokenMemoryChatHistory("s", memory=memory, store=store).view()
+        gate.open.set()
+        memory.close()
     shown = {message.id for message in view.messages}
     assert view.left_out == sum(message.id not in shown for message in said)
     assert any("wait to be summarized" in warning for warning in view.warnings)
-    assert first.state["summary"] is None
-    gate.open.set()
-    memory.close()
-    second = take_turn(thread, TurnRequest())
-    assert second.view.left_out == 0
-    assert second.state["summary"]["covered"] > 200
-    assert len(gate.model.requests) > 1
-    assert memory.background_summaries.wait(0)
-
-
-@pytest.mark.parametrize("quick", [True, False])
-def test_a_quick_summarizer_catches_up_in_the_background_where_that_is_not_turned_off(quick):
-    summarizer, said = ListSummarizer(), long_talk()
-    memory = memory_of(summarizer, background=quick)
-    thread = GraphThread(memory, said, new_state(), key=("t", "", "m"))
-    first = take_turn(thread, TurnRequest())
-    memory.close()
-    assert (first.state["summary"] is None) == quick
-    assert take_turn(thread, TurnRequest()).state["summary"] is not None
-    assert (len(summarizer.requests) > 2) == quick

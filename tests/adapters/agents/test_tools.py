@@ -16,22 +16,8 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.tools import read_message_tool
-from tests.adapters.integrations import agent_of, answers, call, rounds, thread
+from tests.adapters.integrations import answers, call, thread
 from tests.fakes import memory_of
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("automatic", [True, False])
-def test_an_agents_own_compaction_tool_hands_its_instruction_on(automatic):
-    memory = memory_of(4_000)
-    order = call(6, "compact_conversation", instruction="Keep the order numbers.")
-    middleware = TokenMemoryMiddleware(memory, automatic=automatic, agent_tools=True)
-    model, agent = agent_of([*rounds(6)[:-1], order, *rounds(2, 7)], middleware)
-    agent.invoke({"messages": "Go."}, thread())
-    assert [r.instruction for r in memory.summarizer.requests] == ["Keep the order numbers."]
-    assert len(model.seen[7]) < len(model.seen[6])
-    assert "conversation_summary" in model.seen[7][0].text
-    assert model.seen[8][: len(model.seen[7])] == model.seen[7]
 
 
 def test_the_middleware_gives_the_tools_that_are_named():

@@ -33,6 +33,7 @@ class State(TypedDict, total=False):
     messages: Annotated[list[AnyMessage], add_messages]
     log: Annotated[list[Any], operator.add]
     delta: Annotated[list[Any], DeltaChannel(extended, list, snapshot_frequency=3)]
+    often: Annotated[list[Any], DeltaChannel(extended, list, snapshot_frequency=2)]
     box: Any
     n: int
 
@@ -118,7 +119,7 @@ def _branch(kind: str) -> Any:
         elif kind == "box":
             given["box"] = {"last": said[-1:], "all": {"said": (list(said), place)}}
         elif kind == "delta":
-            given["delta"] = [place, fresh]
+            given |= {"delta": [place, fresh], "often": [place]}
         return given
 
     return node

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
+import asyncio
 import shutil
 import sqlite3
-from pathlib import Path
-from typing import TypedDict
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
@@ -14,11 +13,15 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.types import Command, interrupt
 
-import langchain_tokenmem
-from langchain_tokenmem import TokenMemorySaver, TranscriptStore
-from langchain_tokenmem.errors import CorruptStoreError, ScopeError, StoreError
+from langchain_tokenmem import Recall, TokenMemory, TokenMemorySaver, TranscriptStore
+from langchain_tokenmem.errors import (
+    ConfigurationError,
+    CorruptStoreError,
+    ScopeError,
+    StoreError,
+    ThreadConflictError,
+)
 from tests.adapters.integrations import at, put, read, texts, thread
 
 
@@ -33,13 +36,7 @@ def chat(saver):
 
 
 def say(graph, words, name="t", **more):
-    return graph.invoke({"messages": HumanMessage(words)}, thread(name, **more))
-
-
-def change(path, sql):
-    raw = sqlite3.connect(path, isolation_level=None)
-    raw.execute(sql)
-    raw.close()
+    return graph.invoke({"messages": [HumanMessage(words, id=str(uuid4()))]}, thread(name, **more))
 
 
 @pytest.fixture
@@ -54,32 +51,6 @@ def on_file(file):
 
 
 # Messages
-
-
-def test_a_message_that_a_turn_has_stored_keeps_its_only_wording(store):
-    saver, said = TokenMemorySaver(store), HumanMessage("Where is it?", id="m")
-    first = put(saver, at(), "1", {"messages": []})
-    saver.put_writes(first, [("messages", said)], "task")
-    store.add("t", [said])
-    put(saver, first, "2", {"messages": [said]}, 2)
-    assert [(row.number, row.message) for row in store.rows("t", include_superseded=True)] == [
-        (2, said)
-    ]
-    assert read(saver)["messages"] == [said]
-
-
-def test_a_node_with_two_interrupts_can_be_finished(store):
-    class State(TypedDict):
-        said: list[str]
-
-    def ask(_state: State) -> State:
-        return {"said": [interrupt("one"), interrupt("two")]}
-
-    builder = StateGraph(State).add_node("ask", ask).add_edge(START, "ask")
-    graph = builder.compile(checkpointer=TokenMemorySaver(store))
-    graph.invoke({"said": []}, thread())
-    graph.invoke(Command(resume="first"), thread())
-    assert graph.invoke(Command(resume="second"), thread()) == {"said": ["first", "second"]}
 
 
 # Threads, loops, processes
@@ -129,34 +100,18 @@ def stock():
     connection.close()
 
 
-METADATA = {
-    "source": "loop",
-    "user": {"name": "ann", "access-level": 3, "address": {"town": "Lisbon"}, "tags": ["a"]},
-    "step": 1,
-    "on": True,
-    "none": None,
-}
+USER = {"name": "ann", "access-level": 3, "address": {"town": "Lisbon"}, "tags": ["a"]}
 WANTED = [
-    {"user.name": "ann"},
-    {"user.access-level": 3, "source": "loop"},
-    {"user.address.town": "Lisbon"},
-    {"user.address": {"town": "Lisbon"}},
-    {"user.tags": ["a"]},
-    {"user.nobody": None},
-    {"nothing.at.all": None},
-    {"on": True, "none": None},
-    {"user.name": "bob"},
-    {"user.name.first": "ann"},
-    {"user.address.town": None},
-    {"user": "ann"},
-    {"source.name": "loop"},
+    *({"user.name": "ann"}, {"user.access-level": 3, "source": "loop"}, {"user.tags": ["a"]}),
+    *({"user.address.town": "Lisbon"}, {"user.address": {"town": "Lisbon"}}, {"user": "ann"}),
+    *({"user.nobody": None}, {"on": True, "none": None}, {"user.name.first": "ann"}),
 ]
 
 
 def test_a_metadata_filter_with_dots_is_a_path_as_for_sqlite_saver(store, stock):
     saver = TokenMemorySaver(store)
     for one in (saver, stock):
-        put(one, at(), "1", **METADATA)
+        put(one, at(), "1", user=USER, on=True, none=None)
         put(one, at(), "2", source="input")
     for wanted in WANTED:
         found, right = (
@@ -204,40 +159,235 @@ def test_an_encrypting_serializer_leaves_no_words_in_clear_and_another_key_reads
     assert b"secret" not in file.read_bytes()
 
 
-def test_no_module_of_the_package_imports_pickle():
-    forbidden = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve"}
-    files = sorted(Path(langchain_tokenmem.__file__).parent.rglob("*.py"))
-    assert len(files) > 50
-    for file in files:
-        source = file.read_text(encoding="utf-8")
-        if any(name in source for name in forbidden):
-            for node in ast.walk(ast.parse(source)):
-                names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
-                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-                assert not forbidden & {name.partition(".")[0] for name in names}, file
-
-
 # Damage
 
 
-@pytest.mark.slow
+# Retention
+
+
+FACT = "The vault code is QUOKKA."
+
+
+def answer(state):
+    return {"messages": AIMessage(f"answer {len(state['messages'])}", id=str(uuid4()))}
+
+
+def with_sub_graph(saver, *, from_size=0):
+    """Return a graph that hands over to a sub-graph once its list is longer than `from_size`."""
+    sub = StateGraph(MessagesState).add_node("model", answer).add_edge(START, "model")
+    graph = StateGraph(MessagesState).add_node("sub", sub.compile(checkpointer=True))
+    graph.add_node("model", answer)
+    graph.add_conditional_edges(
+        START, lambda state: "sub" if len(state["messages"]) > from_size else "model"
+    )
+    return graph.compile(checkpointer=saver)
+
+
+def plain(saver):
+    return with_sub_graph(saver, from_size=1_000)
+
+
+# Retention
+
+
 @pytest.mark.parametrize(
-    "loss",
+    "given",
     [
-        "DELETE FROM tokenmem_messages WHERE seq = 2",
-        "UPDATE tokenmem_messages SET message = replace(message, 'one', 'two')",
-        "UPDATE tokenmem_checkpoints SET body = substr(body, 1, length(body) - 4)",
+        *({"on_conflict": "ignore"}, {"keep_last": 0}, {"keep_last": "3"}, {"keep_last": True}),
+        *({"older_than": timedelta(0)}, {"older_than": timedelta.max}, {"older_than": 30}),
+        *({"prune_every": 0}, {"keep_last": 1, "prune_every": "x"}),
     ],
 )
-def test_damage_is_never_a_shorter_state_and_names_the_thread(on_file, file, loss):
-    graph = chat(TokenMemorySaver(on_file))
-    say(graph, "one", "bad")
-    on_file.close()
-    change(file, loss)
-    say(graph, "one", "good")
-    saver = TokenMemorySaver(on_file)
-    with pytest.raises(StoreError, match="'bad'"):
-        saver.get_tuple(thread("bad"))
-    assert len(read(saver, thread("good"))["messages"]) == 2
-    saver.delete_thread("bad")
-    assert saver.get_tuple(thread("bad")) is None
+def test_settings_that_cannot_work_are_refused(store, given):
+    with pytest.raises(ConfigurationError):
+        TokenMemorySaver(store, **given)
+
+
+def test_what_cannot_be_pruned_so_deletes_nothing(store):
+    saver = TokenMemorySaver(store)
+    say(plain(saver), "hi")
+    before = list(saver.list(thread()))
+    with pytest.raises(ConfigurationError, match="keep_oldest"):
+        saver.prune(["t"], strategy="keep_oldest")
+    for takes_a_list in (saver.prune, saver.delete_for_runs):
+        with pytest.raises(ConfigurationError, match="give a list"):
+            takes_a_list("t")
+    assert list(saver.list(thread())) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_keep_last_bounds_a_thread_and_leaves_the_transcript(store, is_async):
+    saver = TokenMemorySaver(store, keep_last=3, prune_every=3)
+    graph = plain(saver)
+    for turn in range(5):
+        if is_async:
+            await graph.ainvoke({"messages": [HumanMessage(f"question {turn}")]}, thread())
+            await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+        else:
+            say(graph, f"question {turn}")
+        assert len(list(saver.list(thread()))) <= 6
+    assert len(store.messages("t")) == len(graph.get_state(thread()).values["messages"]) == 10
+
+
+def test_deleted_runs_take_their_messages_along(tmp_path):
+    with TranscriptStore(tmp_path / "saver.db") as store:
+        saver, runs = TokenMemorySaver(store), [uuid4(), uuid4()]
+        for number, run in enumerate(runs):
+            values = {"other": [HumanMessage(f"of run {number}", id=f"m{number}")]}
+            put(saver, at(), f"{number}", values, number, run_id=str(run))
+        saver.delete_for_runs(runs[1:])
+        assert texts(read(saver)["other"]) == ["of run 0"]
+    raw = sqlite3.connect(tmp_path / "saver.db")
+    assert raw.execute("SELECT count(*) FROM tokenmem_messages").fetchone() == (1,)
+    raw.close()
+
+
+# Deletion and copies
+
+
+def test_the_transcript_of_a_thread_cannot_be_cleared_from_under_it(store):
+    say(plain(TokenMemorySaver(store)), "hi")
+    with pytest.raises(StoreError, match="delete_thread"):
+        store.clear("t")
+    assert store.count("t") == 2
+
+
+def test_a_copy_goes_its_own_way_is_searched_and_belongs_to_the_same_user(store):
+    saver, recall = TokenMemorySaver(store), Recall(store)
+    graph = with_sub_graph(saver)
+    say(graph, FACT, user_id="ann")
+    saver.copy_thread("t", "copy")
+    say(graph, "three", "copy", user_id="ann")
+    assert texts(store.messages("t")) == [FACT, "answer 1"]
+    assert texts(store.messages("copy"))[:3] == [FACT, "answer 1", "three"]
+    assert recall.search("QUOKKA", session_id="copy", k=1)[0].session_id == "copy"
+    with pytest.raises(ScopeError):
+        store.messages("copy", user_id="bob")
+    with pytest.raises(ConfigurationError, match="copy"):
+        saver.copy_thread("copy", "copy")
+    store.erase(user_id="ann")
+    assert store.sessions() == []
+
+
+# Sub-graphs and owners
+
+
+def test_a_sub_graph_has_a_session_of_its_own_that_goes_with_its_thread(store):
+    graph = with_sub_graph(TokenMemorySaver(store))
+    say(graph, "hello", "THREAD")
+    say(graph, "hello", "thread")
+    *_, name, inside = store.sessions()
+    assert (name, texts(store.messages(inside))) == ("thread", ["hello", "answer 1"])
+    with pytest.raises(StoreError, match="its thread, 'thread', which deletes this one"):
+        store.erase(session_id=inside)
+    store.erase(session_id="thread")  # and not the one in capitals
+    assert [one.partition("\x1f")[0] for one in store.sessions()] == ["THREAD", "THREAD"]
+    assert len(say(graph, "again", "THREAD")["messages"]) == 4
+
+
+def test_a_sub_graph_belongs_to_whom_its_thread_belongs(store):
+    graph = with_sub_graph(TokenMemorySaver(store), from_size=2)
+    say(graph, "I am Ann", user_id="ann")
+    say(graph, "I am Bob", user_id="bob")
+    assert store.erase(user_id="bob")["sessions"] == 0
+    assert len(say(graph, "still here", user_id="ann")["messages"]) == 6
+    assert store.erase(user_id="ann")["sessions"] == 2
+    assert store.sessions() == []
+    assert graph.get_state(thread()).values == {}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("how", ["erase", "delete", "expire"])
+def test_a_thread_that_is_deleted_during_its_own_run_stays_deleted(tmp_path, how, restarts):
+    url = f"sqlite:///{tmp_path}/memory.db"
+    with TranscriptStore(url) as store, TranscriptStore(url) as elsewhere:
+
+        def deleting(state):
+            if state["messages"][-1].content == "delete it":
+                if how == "erase":
+                    TokenMemory().erase(elsewhere, session_id="t")
+                elif how == "delete":
+                    TokenMemorySaver(elsewhere).delete_thread("t")
+                else:
+                    later = datetime.now(UTC) + timedelta(days=9)
+                    elsewhere.expire(timedelta(days=1), now=later)
+                assert graph.get_state(thread("t")).values == {}
+                if restarts:
+                    say(graph, "fresh")
+            return answer(state)
+
+        builder = StateGraph(MessagesState).add_node("model", deleting).add_edge(START, "model")
+        graph = builder.compile(checkpointer=TokenMemorySaver(store))
+        say(graph, FACT)
+        with pytest.raises(ThreadConflictError, match="was deleted with its thread"):
+            say(graph, "delete it")
+        anew = ["fresh", "answer 1"] if restarts else []
+        assert [m.content for m in elsewhere.messages("t")] == anew
+        said = [m.content for m in say(graph, "Hello")["messages"]]
+        assert said == [*anew, "Hello", f"answer {len(anew) + 1}"]
+
+
+def test_a_sub_graph_of_a_thread_that_was_deleted_stores_nothing(store):
+    builder = StateGraph(MessagesState).add_node("model", answer).add_edge(START, "model")
+    sub = builder.compile()
+
+    def deleting(state):
+        TokenMemorySaver(store).delete_thread("t")
+        return {"messages": sub.invoke(state)["messages"][-1]}
+
+    outer = StateGraph(MessagesState).add_node("outer", deleting).add_edge(START, "outer")
+    graph = outer.compile(checkpointer=TokenMemorySaver(store))
+    with pytest.raises(ThreadConflictError):
+        graph.invoke({"messages": [HumanMessage(FACT)]}, thread("t"), durability="sync")
+    assert store.sessions() == []
+
+
+WRITES = [("messages", [HumanMessage(FACT, id="h")])]
+
+
+def test_writes_of_a_sub_graph_that_come_before_its_checkpoint_go_with_the_thread(store):
+    saver = TokenMemorySaver(store)
+    root = put(saver, at(), "1")
+    inside = {
+        "configurable": {**at("t", "2", "sub:1")["configurable"], "checkpoint_map": {"": "1"}}
+    }
+    saver.put_writes(inside, WRITES, "task-1")
+    TokenMemorySaver(store).delete_thread("t")
+    with pytest.raises(ThreadConflictError):
+        saver.put_writes(inside, WRITES, "task-2")
+    with pytest.raises(ThreadConflictError):
+        saver.put_writes(root, WRITES, "task-3")
+    assert store.sessions() == []
+
+
+def test_writes_that_overtake_a_checkpoint_whose_thread_is_deleted_are_refused(
+    tmp_path, monkeypatch
+):
+    url = f"sqlite:///{tmp_path}/memory.db"
+    with TranscriptStore(url) as store, TranscriptStore(url) as elsewhere:
+        saver = TokenMemorySaver(store)
+        root = put(saver, at(), "1")
+
+        def overtake():  # where the checkpoint waits for the database
+            TokenMemorySaver(elsewhere).delete_thread("t")
+            with pytest.raises(ThreadConflictError):
+                saver.put_writes(at("t", "2"), WRITES, "task-1")
+
+        monkeypatch.setattr(store.index, "make_ready", overtake)
+        with pytest.raises(ThreadConflictError):
+            put(saver, root, "2")
+        assert elsewhere.sessions() == []
+
+
+def test_pruned_checkpoints_are_not_a_deleted_thread(store):
+    saver = TokenMemorySaver(store)
+
+    def pruning(state):
+        saver.prune(["t"], strategy="delete")
+        return answer(state)
+
+    builder = StateGraph(MessagesState).add_node("model", pruning).add_edge(START, "model")
+    graph = builder.compile(checkpointer=saver)
+    for words in ("one", "two"):
+        assert say(graph, words)["messages"][-1].content.startswith("answer")

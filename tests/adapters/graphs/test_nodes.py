@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.graph.message import add_messages
+from langgraph.func import entrypoint, task
+from langgraph.graph import START, MessagesState, StateGraph, add_messages
 from langgraph.types import Send
 from pydantic import BaseModel
 from typing_extensions import TypedDict
@@ -18,15 +18,14 @@ from langchain_tokenmem import (
     CompactNode,
     MemoryMessagesState,
     MemoryNode,
-    Recall,
-    RecallNode,
     SummarizeNode,
     TokenMemory,
     memory_input,
     memory_nodes,
 )
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
-from tests.adapters.integrations import graph_with, state_of, thread, tool_turns
+from tests.adapters.integrations import contents, graph_with, state_of, thread, tool_turns, turns
+from tests.contract.chats import Heard
 from tests.fakes import memory_of, words_of
 from tests.legality import problems
 from tests.summarize.models import Scripted
@@ -50,14 +49,6 @@ def test_the_view_is_in_no_output_and_in_no_checkpoint():
         assert not held.keys() & {"llm_input_messages", "llm_input_stamp"}
 
 
-def test_a_node_never_writes_an_empty_view():
-    memory = memory_of()
-    assert MemoryNode(memory).invoke({"messages": []}) == {}
-    assert RecallNode(memory).invoke({"messages": tool_turns(1)}) == {}
-    with pytest.raises(ConfigurationError, match="no message to call the model with"):
-        memory_input({"messages": []}, memory)
-
-
 def test_messages_behind_the_memorys_node_are_in_the_view():
     memory, messages = memory_of(), tool_turns(12)
     update = MemoryNode(memory).invoke({"messages": messages})
@@ -69,60 +60,33 @@ def test_messages_behind_the_memorys_node_are_in_the_view():
     assert memory_input({**state, "messages": edited}, memory)[-1].content == "Else."
 
 
-def test_a_worker_with_messages_of_its_own_gets_no_summary_of_the_conversation():
-    memory, seen = memory_of(), []
-
-    def work(state):
-        seen.append(memory_input(state, memory))
-
+def looked_at(memory: TokenMemory, look: Any) -> Any:
+    """Return a graph whose model answers, after a node or beside a worker that looks at a state."""
     builder = StateGraph(MemoryMessagesState)
-    builder.add_node("model", lambda _state: {"messages": [AIMessage("ok " * 100)]})
-    builder.add_node("worker", work)
+    builder.add_node("model", lambda state: look(state) or {"messages": [AIMessage("ok " * 100)]})
+    builder.add_node("worker", look)
     builder.add_edge(START, memory_nodes(builder, memory))
     task = {"messages": [HumanMessage("Grade this essay.")]}
     builder.add_conditional_edges("model", lambda _state: [Send("worker", task)], ["worker"])
     graph = builder.compile(checkpointer=InMemorySaver())
     for number in range(TURNS):
         graph.invoke(question(number), thread())
-    assert state_of(graph)["summary"]
-    assert [words_of(request) for request in seen] == [["Grade this essay."]] * TURNS
+    return graph
 
 
 @pytest.mark.parametrize("keeps_ids", [True, False])
-def test_a_node_that_copies_the_conversation_still_has_its_summary(keeps_ids):
-    memory, seen = memory_of(), []
+def test_copies_of_the_conversation_have_its_summary_and_other_messages_have_not(keeps_ids):
+    memory, seen, of_worker = memory_of(), [], []
 
-    def call(state):
+    def look(state):
         copies = [m.model_copy(update={} if keeps_ids else {"id": None}) for m in state["messages"]]
-        seen.append(memory_input({"messages": copies}, memory))
-        return {"messages": [AIMessage("ok " * 100)]}
+        is_worker = state["messages"][0].content == "Grade this essay."
+        (of_worker if is_worker else seen).append(memory_input({"messages": copies}, memory))
 
-    builder = StateGraph(MemoryMessagesState)
-    builder.add_node("model", call)
-    builder.add_edge(START, memory_nodes(builder, memory))
-    graph = builder.compile(checkpointer=InMemorySaver())
-    for number in range(TURNS):
-        graph.invoke(question(number), thread())
+    graph = looked_at(memory, look)
+    assert state_of(graph)["summary"]
     assert "conversation_summary" in str(seen[-1])
-
-
-@pytest.mark.slow
-def test_every_compaction_and_summary_is_an_event_of_the_custom_stream():
-    _, graph = graph_with(memory_of(4_000))
-    # Where only results are long it is enough to shorten them.
-    results = [
-        m if m.type == "tool" else m.model_copy(update={"content": "So."})
-        for m in tool_turns(12, 90)
-        if m.type != "human" or m.id == "h0"
-    ]
-    events = []
-    for name, talk in (("results", results), ("t", tool_turns(20))):
-        for said in talk:
-            events += graph.stream({"messages": [said]}, thread(name), stream_mode="custom")
-    assert {event["event"] for event in events} == {"compaction", "summary", "view"}
-    last = [event for event in events if event["event"] == "summary"][-1]
-    assert last["covers_to"] == state_of(graph)["summary"]["covers_to"]
-    assert last["memory"] == "memory"
+    assert [words_of(request) for request in of_worker] == [["Grade this essay."]] * TURNS
 
 
 # Schemas, keys and names
@@ -227,18 +191,6 @@ def test_two_memories_in_one_graph_by_their_names(split):
     assert max(wide.count(view).tokens for view in seen["wide"]) > memories["narrow"].budget.limit
 
 
-def test_only_nodes_that_have_something_to_do_are_drawn(store):
-    recall, slow = Recall(store), Scripted()
-    for memory, split, names in (
-        (memory_of(), False, {"token_memory"}),
-        (memory_of(summarizer=slow), False, {"token_memory", "memory_after_model"}),
-        (memory_of(), True, {"memory_compact", "memory_summarize"}),
-        (memory_of(recall=recall), True, {"memory_recall", "memory_compact", "memory_summarize"}),
-    ):
-        _, graph = graph_with(memory, split=split)
-        assert graph.nodes.keys() - {"__start__", "model"} == names
-
-
 # Pruning
 
 
@@ -297,18 +249,79 @@ def test_pruning_asks_for_an_archive_and_a_thread(store):
         CompactNode(memory, archive=store, prune=True).invoke(given)
 
 
-def test_two_memories_of_one_graph_may_share_a_token_memory(caplog):
+# The functional API
+
+
+QUESTIONS = [message for message in turns(60) if message.type == "human"]
+
+
+def chat_of(memory: TokenMemory) -> tuple[Scripted, Any]:
+    """Return a model, and a chat that saves its messages and the memory's state by itself."""
+    model = Scripted(answer=lambda _: "Yes. " * 40)
+    node = MemoryNode(memory)
+
+    @task
+    def remember(state: dict[str, Any]) -> dict[str, Any]:
+        return node.invoke(state)
+
+    @task
+    def call_model(request: list[Any]) -> Any:
+        return model.invoke(request)
+
+    @entrypoint(checkpointer=InMemorySaver())
+    def chat(question: Any, *, previous: Any = None) -> Any:
+        state = {"messages": [], **(previous or {})}
+        state["messages"] = add_messages(state["messages"], question)
+        state |= remember(state).result()
+        answer = call_model(state.pop("llm_input_messages")).result()
+        state["messages"] = add_messages(state["messages"], answer)
+        return entrypoint.final(value=answer, save=state)
+
+    return model, chat
+
+
+@pytest.mark.slow
+def test_a_chat_is_summarized_and_keeps_its_state():
     memory = memory_of()
-    builder = StateGraph(MemoryMessagesState)
-    for name, word in (("planner", "plan "), ("writer", "text ")):
-        builder.add_node(name, lambda _state, word=word: {"messages": [AIMessage(word * 100)]})
-    second = memory_nodes(builder, memory, before="writer", name="second")
-    builder.add_edge(START, memory_nodes(builder, memory, before="planner", name="first"))
-    builder.add_edge("planner", second)
-    graph = builder.compile(checkpointer=InMemorySaver())
-    for number in range(TURNS):
-        graph.invoke(question(number), thread())
-    held = graph.get_state(thread()).values
-    assert held["first"]["summary"]
-    assert held["second"]["summary"]
-    assert "was not kept" not in caplog.text
+    model, chat = chat_of(memory)
+    written = [
+        event
+        for question in QUESTIONS
+        for event in chat.stream(question, thread(), stream_mode="custom")
+    ]
+    kinds = [event["event"] for event in written]
+    assert kinds.count("view") == len(QUESTIONS)
+    assert kinds.count("summary") > 1
+    covered = [event["covered"] for event in written if event["event"] == "summary"]
+    assert covered == sorted(covered)
+    assert len(model.requests) == len(QUESTIONS)
+    assert all(memory.count(request).tokens <= memory.budget.limit for request in model.requests)
+    assert "question 0 " not in contents(model.requests[-1][1:])
+
+
+@pytest.mark.parametrize("is_graph", [False, True])
+def test_a_task_is_no_sub_graph(is_graph):
+    """What a task of a task remembers is the thread's."""
+    heard = Heard()
+    node = MemoryNode(memory_of(callbacks=[heard]))
+
+    @task
+    def inner(state: Any) -> None:
+        node.invoke(state)
+
+    @task
+    def outer(state: Any) -> None:
+        inner(state).result()
+
+    @entrypoint(checkpointer=InMemorySaver())
+    def chat(state: Any) -> None:
+        outer(state).result()
+
+    def asks(state: MessagesState) -> dict[str, Any]:
+        outer({"messages": state["messages"]}).result()
+        return {}
+
+    builder = StateGraph(MessagesState).add_node("asks", asks).add_edge(START, "asks")
+    graph = builder.compile(checkpointer=InMemorySaver()) if is_graph else chat
+    graph.invoke({"messages": QUESTIONS[:1]}, thread())
+    assert [(event.session, event.thread) for event in heard.events] == [("t", "t")]

@@ -1,5 +1,4 @@
-"""Literals of an entry that are not in the messages: which are found, which are known, and what
-becomes of the bullets that contain them."""
+"""The entry of a model: extracts of tool calls behind it, and no literal that was not said."""
 # ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
 
 from __future__ import annotations
@@ -12,17 +11,112 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
+from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.summarize.base import SummaryRequest
+from langchain_tokenmem.summarize.extractive import HEADING
 from langchain_tokenmem.summarize.literal_check import (
     KnownText,
     known_text,
     unknown_literals,
     without_lines,
 )
-from langchain_tokenmem.summarize.model import ModelSummarizer
+from langchain_tokenmem.summarize.model import TOOL_SHARE, ModelSummarizer
 from langchain_tokenmem.summarize.prompts import render_message
+from langchain_tokenmem.types import Shares
 from tests.strategies import conversations
-from tests.summarize.models import Scripted, blank, raising
+from tests.summarize.models import Scripted, blank
+
+NOTES = "## State\n- The assistant mends the totals."
+
+
+def count(text: str) -> int:
+    return len(text) // 4
+
+
+def calling(key: str, name: str, result: str, **args: str) -> list:
+    call = {"name": name, "args": args, "id": key}
+    return [
+        AIMessage("", tool_calls=[call], id=f"a-{key}"),
+        ToolMessage(result, tool_call_id=key, id=f"t-{key}"),
+    ]
+
+
+def agent_run() -> list:
+    return [
+        HumanMessage("Mend the totals of foreign orders in the shop, please.", id="h"),
+        *calling("1", "read_file", "rate = 0.19\nledger_id: LEDGER-2207", path="src/shop/tax.py"),
+        *calling("2", "bash", "Exit code: 1\nAssertionError: 21.4", command="pytest tests/shop"),
+        *calling("3", "find_order", '{"order_id": "ORD-77120", "state": "open"}', email="a@b.org"),
+        AIMessage("The rate is read as a float; that is why.", id="a-end"),
+    ]
+
+
+def request_of(messages, max_tokens=200, **more) -> SummaryRequest:
+    return SummaryRequest(messages, max_tokens, count, **more)
+
+
+def written(request, notes=NOTES, **options):
+    model = Scripted(answer=lambda _messages: notes)
+    return ModelSummarizer(model, **options).summarize(request), model
+
+
+def test_behind_a_models_notes_stand_files_commands_failures_and_values():
+    summary, _ = written(request_of(agent_run()))
+    notes, _, extracts = summary.text.partition(f"\n{HEADING}\n")
+    assert (notes, summary.model) == (NOTES, "scripted")
+    assert "read_file src/shop/tax.py → " in extracts
+    assert "LEDGER-2207" in extracts
+    assert "bash pytest tests/shop → failed: AssertionError: 21.4" in extracts
+    assert "find_order a@b.org → " in extracts
+    assert "ORD-77120" in extracts
+    assert "foreign orders" not in extracts  # what was said is the model's part
+
+
+def test_a_talk_without_tools_is_the_models_alone_and_has_all_of_the_tokens():
+    said = [HumanMessage(f"Where is parcel {n}? I asked before.", id=f"h{n}") for n in range(6)]
+    summary, model = written(request_of(said))
+    plain, other = written(request_of(said), tool_share=0.0)
+    assert summary.text == plain.text == NOTES
+    assert model.requests == other.requests
+
+
+@pytest.mark.slow
+@given(conversations(), st.integers(20, 300))
+def test_notes_with_extracts_never_pass_the_entrys_tokens(messages, most):
+    summary, _ = written(request_of(messages or [HumanMessage("Hello.")], most), min_messages=0)
+    assert count(summary.text) <= most
+
+
+def test_an_entry_of_the_fallback_and_one_under_an_instruction_have_no_extracts_behind():
+    failed = ModelSummarizer(Scripted(answer=blank)).summarize(request_of(agent_run()))
+    assert failed.model == "extractive"
+    assert HEADING not in failed.text
+    earlier = [HumanMessage("- read a.py\nread src/b.py; ran pytest", name="earlier_notes")]
+    condensed, _ = written(request_of(earlier, condenses=True))
+    assert condensed.text == NOTES
+
+
+@pytest.mark.parametrize("share", [TOOL_SHARE, 0.0])
+def test_each_line_of_the_extracts_names_its_message_and_a_share_of_0_is_the_notes_alone(share):
+    model = Scripted(answer=lambda _messages: NOTES)
+    memory = TokenMemory(
+        TokenBudget(context_window=4_000, shares=Shares(recent=0.01)),
+        summarizer=ModelSummarizer(model, tool_share=share, min_messages=0),
+    )
+    said = AIMessage("The rate is a float. " * 60, id="a-long")
+    end = [HumanMessage("Go on.", id="h2"), AIMessage("I do.", id="a2")]
+    messages = [*agent_run(), said, *end]
+    state = memory.compact(messages, force=True)
+    (entry,) = state["summary"]["entries"]
+    lines = dict(memory.sources(state, entry, messages).lines)
+    found = [names for line, names in lines.items() if "find_order " in line]
+    assert found == ([(reference(messages[5].id),)] if share else [])
+    assert lines["- The assistant mends the totals."] == ()
+
+
+# Literals that are not in the messages
+
 
 SAID = [
     HumanMessage(
@@ -39,16 +133,12 @@ GOOD = "- The order ORD-4711 is about src/shop/cart.py."
 MADE_UP = "- The file src/shop/vouchers.py is new."
 
 
-def count(text: str) -> int:
-    return len(text) // 4
-
-
-def request_of(**more) -> SummaryRequest:
+def checked_request(**more) -> SummaryRequest:
     return SummaryRequest(SAID, 300, count, **more)
 
 
 def unknown(text: str, **more) -> list[str]:
-    return unknown_literals(text, known_text(request_of(**more)))
+    return unknown_literals(text, known_text(checked_request(**more)))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +194,7 @@ def test_a_line_that_was_said_is_never_refused(messages, place):
     assert unknown_literals(f"- {line}", known) == []
 
 
-@given(st.lists(st.from_regex(r"[a-z]{3,8}_[a-z]{3,8}/[a-z]{3,8}\.py", fullmatch=True), max_size=9))
+@given(st.lists(st.from_regex(r"[a-z]{3}_[a-z]{3}/[a-z]{3}\.py", fullmatch=True), max_size=5))
 def test_what_is_left_of_an_entry_never_has_a_literal_that_is_not_in_the_messages(paths):
     known = KnownText(paths[::2])
     text = "## Files\n" + "\n".join(
@@ -136,7 +226,7 @@ def test_a_refused_bullet_goes_with_its_lines_and_an_empty_heading():
 def test_a_made_up_literal_is_named_in_one_more_call():
     said = iter([f"## State\n{GOOD}\n{MADE_UP}", f"## State\n{GOOD}"])
     model = Scripted(answer=lambda _messages: next(said))
-    summary = ModelSummarizer(model, tool_share=0.0).summarize(request_of())
+    summary = ModelSummarizer(model, tool_share=0.0).summarize(checked_request())
     assert summary.text == f"## State\n{GOOD}"
     assert (summary.calls, summary.model) == (2, "scripted")
     first, second = model.requests
@@ -150,37 +240,16 @@ def test_a_made_up_literal_is_named_in_one_more_call():
 async def test_bullets_with_made_up_literals_are_dropped_after_one_retry(later):
     model = Scripted(answer=lambda _messages: f"## Files\n{MADE_UP}\n## State\n{GOOD}")
     writer = ModelSummarizer(model, tool_share=0.0)
-    summary = await writer.asummarize(request_of()) if later else writer.summarize(request_of())
+    summary = (
+        await writer.asummarize(checked_request()) if later else writer.summarize(checked_request())
+    )
     assert summary.text == f"## State\n{GOOD}"
     assert (len(model.requests), summary.model) == (2, "scripted")
     assert any("vouchers" in why and "left out" in why for why in summary.failures)
 
 
-@pytest.mark.parametrize("second", [blank, raising])
-def test_where_the_retry_fails_the_first_answer_is_kept_without_its_bullets(second):
-    answers = iter([lambda _messages: f"## State\n{GOOD}\n{MADE_UP}", second])
-
-    def answer(messages):
-        return next(answers)(messages)
-
-    model = Scripted(answer=answer)
-    summary = ModelSummarizer(model, tool_share=0.0).summarize(request_of())
-    assert (summary.text, summary.model) == (f"## State\n{GOOD}", "scripted")
-
-
 def test_an_entry_of_made_up_literals_alone_is_written_by_the_fallback():
     model = Scripted(answer=lambda _messages: f"## Files\n{MADE_UP}")
-    summary = ModelSummarizer(model, tool_share=0.0).summarize(request_of())
+    summary = ModelSummarizer(model, tool_share=0.0).summarize(checked_request())
     assert (summary.model, len(model.requests)) == ("extractive", 2)
     assert "vouchers" not in summary.text
-
-
-def test_condensed_entries_may_say_only_what_stood_in_them():
-    entries = [HumanMessage(GOOD, name="earlier_notes"), HumanMessage("- Tax is paid.")]
-    model = Scripted(answer=lambda _messages: f"{GOOD}\n{MADE_UP}")
-    request = SummaryRequest(entries, 300, count, condenses=True)
-    assert ModelSummarizer(model).summarize(request).text == GOOD
-
-
-def test_a_long_run_of_backslashes_costs_no_more_than_other_text() -> None:
-    assert unknown_literals("- `a.py` is new", KnownText(["a.py" + "\\" * 200_000])) == []
