@@ -112,11 +112,11 @@ def opened(case: Case, url: str, folder: Path) -> Place:
     return Place(store, recall, notebook, memory, [summaries])
 
 
-def talk(chat_name: str, *, is_async: bool = False, durability: str | None = None) -> Any:
+def talk(name: str, durability: str | None = None) -> Any:
     """Return a path: turns of a conversation, each with a call of a tool."""
 
     def path(place: Place, thread: str) -> Turn:
-        chat = chat_of(place, thread, chat_name, is_async=is_async, durability=durability)
+        chat = chat_of(place, thread, name, durability)
 
         async def turn() -> None:
             await chat.ask(place.words(10))
@@ -126,9 +126,7 @@ def talk(chat_name: str, *, is_async: bool = False, durability: str | None = Non
     return path
 
 
-def chat_of(
-    place: Place, thread: str, name: str, *, is_async: bool = False, durability: str | None = None
-) -> Chat:
+def chat_of(place: Place, thread: str, name: str, durability: str | None = None) -> Chat:
     """Return a conversation in which the model's call, its result and the answer have canaries."""
 
     @tool
@@ -145,8 +143,8 @@ def chat_of(
     setting = Setting(
         place.memory, place.store, place.talker(answer), thread=thread, user=USER, tools=[look_up]
     )
-    chat: Any = CHATS[name](setting, lambda _: place.memory, is_async=is_async)
-    if durability:
+    chat: Any = CHATS[name](setting, lambda _: place.memory, is_async=durability == "async")
+    if chat.is_graph and durability:
         chat.graph = chat.graph.bind(durability=durability)
     return chat  # type: ignore[no-any-return]
 
@@ -240,18 +238,15 @@ def add_documents(place: Place, thread: str) -> Turn:
     return turn
 
 
-DURABILITIES = ("sync", "async", "exit")
 PATHS: dict[str, Callable[[Place, str], Turn]] = {
     "history": talk("history"),
-    "history-async": talk("history", is_async=True),
-    "chain": talk("chain"),
-    "chain-async": talk("chain", is_async=True),
-    **{
-        f"{chat}-{how}": talk(chat, is_async=how == "async", durability=how)
-        for chat in ("middleware", "node", "nodes")
-        for how in DURABILITIES
-    },
-    **{f"forks-{how}": fork(how) for how in DURABILITIES},
+    "chain": talk("chain", "async"),
+    "middleware-sync": talk("middleware", "sync"),
+    "middleware-exit": talk("middleware", "exit"),
+    "node": talk("node", "sync"),
+    "nodes": talk("nodes", "async"),
+    "forks-sync": fork("sync"),
+    "forks-exit": fork("exit"),
     "edits": edit_and_pin("history"),
     "thread-edits": edit_and_pin("middleware"),
     "notes": keep_notes,

@@ -2,8 +2,8 @@
 
 Each view is formatted by LangChain's own integrations, and the body that would leave is checked by
 `wire_rules.py` and counted with o200k. In half of the conversations the memory has the options of
-`tests/features.py` too. `make nightly` looks at 20,000 views; otherwise at as many as two minutes
-allow, and at least at a few hundred.
+`tests/features.py` too. `make nightly` looks at 20,000 views; otherwise at as many as a minute
+allows, and at least at a few hundred.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ for module in ("langchain_anthropic", "langchain_openai", "langchain_google_gena
     pytest.importorskip(module, reason=REASON)
 
 IS_WHOLE = os.environ.get("TOKENMEM_PEERS") == "all"
-PARTS = 4
-VIEWS = (20_000 if IS_WHOLE else 1_200) // PARTS
-LEAST = VIEWS if IS_WHOLE else 75
-SECONDS = 4 * 3_600.0 if IS_WHOLE else 30.0
+PARTS = 2
+VIEWS = (20_000 if IS_WHOLE else 700) // PARTS
+LEAST = VIEWS if IS_WHOLE else 150
+SECONDS = 8 * 3_600.0 if IS_WHOLE else 30.0
 SHOWN = 10
 
 

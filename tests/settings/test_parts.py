@@ -79,15 +79,6 @@ def test_without_a_window_the_memory_follows_the_model_that_is_called():
     assert windows_of(fixed) == [9_000, 9_000, 9_000]
 
 
-def test_a_mode_of_ones_own_and_a_changed_one():
-    own = {"name": "support", "window": 20, "sections": ["facts"]}
-    assert TokenMemorySettings(mode=own).memory().engine.annotations.mode.window == 20
-    changed = (
-        TokenMemorySettings(mode={"name": "code", "recall_k": 7}).memory().engine.annotations.mode
-    )
-    assert (changed.name, changed.recall_k, changed.window) == ("code", 7, 30)
-
-
 @pytest.mark.parametrize(("given", "meant"), [("false", None), (False, None), ("True", True)])
 def test_limit_output_is_off_or_on_by_a_word_too(given, meant):
     assert MiddlewareSettings(limit_output=given).limit_output is meant

@@ -10,7 +10,6 @@ import pytest
 from langchain_tokenmem import TokenMemorySettings
 from langchain_tokenmem.settings.sources import settings_in
 from langchain_tokenmem.settings.token_memory_settings import _text, example_file, in_force
-from langchain_tokenmem.storage.database_url import shown_url
 from tests.cli.command import ran
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
@@ -71,16 +70,3 @@ def test_config_hides_secrets(monkeypatch):
     printed = ran("config")
     assert "ann:***@db" in printed
     assert "hush" not in printed
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("sqlite:///memory.db", "sqlite:///memory.db"),
-        ("memory.db", "memory.db"),
-        ("postgresql://a:b@h/d?password=c", "postgresql://a:***@h/d?password=***"),
-        ("postgresql://a:b@h:port/d", "***"),
-    ],
-)
-def test_a_url_is_shown_without_its_password(url, shown):
-    assert shown_url(url) == shown
