@@ -5,11 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -90,59 +88,29 @@ def migrated(*arguments: str) -> str:
     return " ".join(done.output.split())
 
 
-@pytest.fixture
-def target(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/ours.db"
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def stock(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Any]]:
-    """A filled saver of LangGraph's, and its URL."""
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path}/stock.db"
-    if request.param == "postgresql":
-        url = str(request.getfixturevalue("postgres"))
+def test_threads_come_along_whole_and_go_back_to_where_they_came_from(url, tmp_path):
+    target = f"sqlite:///{tmp_path}/ours.db"
     with langgraph_saver(url) as saver:
         fill(saver)
-        yield url, saver
-
-
-def test_threads_come_along_with_history_writes_and_metadata(stock, target, tmp_path):
-    url, saver = stock
-    before = {thread: read(saver, thread) for thread in THREADS}
-    assert f"2 threads: {2 * EACH} checkpoints with {2 * 24} pending" in migrated(url, target)
-    with TranscriptStore(target, shared=True) as store:
-        copies = TokenMemorySaver(store)
-        for thread in THREADS:
-            assert len(before[thread]) == EACH
-            assert read(copies, thread) == before[thread]
-            assert len(store.messages(thread)) == 3 * (EACH - 2) + 1
-        assert {thread: read(saver, thread) for thread in THREADS} == before
-    assert f"{2 * EACH} were there already" in migrated(url, target)
+        before = {thread: read(saver, thread) for thread in THREADS}
+        assert f"2 threads: {2 * EACH} checkpoints with {2 * 24} pending" in migrated(url, target)
+        with TranscriptStore(target, shared=True) as store:
+            ours = TokenMemorySaver(store)
+            assert {thread: read(ours, thread) for thread in THREADS} == before
+            assert len(store.messages("ann")) == 3 * (EACH - 2) + 1
+            assert f"{2 * EACH} were there already" in migrated(url, target)
+            assert f"{2 * EACH} were there already" in migrated(target, url, "--to", "langgraph")
+            head = ours.get_tuple(at("ann"))
+            put(ours, head.config, None, {"n": 100}, f"{100:032}.{0:016}", step=100)
+        assert "1 checkpoint with 0 pending" in migrated(target, url, "--to", "langgraph")
+        assert len(read(saver, "ann")) == EACH + 1
+        assert read(saver, "bob/2") == before["bob/2"]
     # From a store of ours to another one; a path will do.
     two = str(tmp_path / "two.db")
     migrated(target, two, "--thread", "bob/2")
-    with TranscriptStore(f"sqlite:///{two}", shared=True) as store:
+    with TranscriptStore(two, shared=True) as store:
         assert read(TokenMemorySaver(store), "bob/2") == before["bob/2"]
         assert read(TokenMemorySaver(store), "ann") == []
-
-
-def test_threads_go_back_to_where_they_came_from_and_elsewhere(stock, target, tmp_path):
-    url, saver = stock
-    before = {thread: read(saver, thread) for thread in THREADS}
-    migrated(url, target)
-    back = f"{2 * EACH} checkpoints with {2 * 24} pending writes copied"
-    assert back in migrated(target, f"{tmp_path}/back.db", "--to", "langgraph")
-    with langgraph_saver(f"sqlite:///{tmp_path}/back.db") as copies:
-        assert {thread: read(copies, thread) for thread in THREADS} == before
-    assert f"{2 * EACH} were there already" in migrated(target, url, "--to", "langgraph")
-    with TranscriptStore(target, shared=True) as store:
-        ours = TokenMemorySaver(store)
-        head = ours.get_tuple(at("ann"))
-        put(ours, head.config, None, {"n": 100}, f"{100:032}.{0:016}", step=100)
-    assert "1 checkpoint with 0 pending" in migrated(target, url, "--to", "langgraph")
-    assert len(read(saver, "ann")) == EACH + 1
-    assert read(saver, "bob/2") == before["bob/2"]
 
 
 def asking_agent(saver: Any, *script: Any) -> Any:

@@ -15,7 +15,7 @@ from collections import Counter
 
 import pytest
 from formatters import REASON, body_of
-from fuzzing import PROFILES, WINDOWS, Seen, tokens_of, views
+from fuzzing import PROFILES, WINDOWS, Seen, views
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from wire_rules import FAULTS
 
@@ -71,11 +71,3 @@ def test_the_rules_accept_a_plain_request_and_refuse_a_call_without_its_result(w
     assert FAULTS[wire](body_of(wire, [GO, CALL, RESULT])) == []
     assert FAULTS[wire](body_of(wire, [GO, CALL, GO])) != []
     assert FAULTS[wire](body_of(wire, [GO, CALL])) != []
-
-
-def test_tokens_from_outside_hold_texts_names_and_arguments_and_no_media() -> None:
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 9_000}}
-    plain = tokens_of(body_of("openai", [GO, CALL, RESULT]))
-    assert plain < tokens_of(body_of("openai", [HumanMessage("Go. " * 50), CALL, RESULT])) - 50
-    with_picture = [HumanMessage([{"type": "text", "text": "Go."}, picture]), CALL, RESULT]
-    assert tokens_of(body_of("openai", with_picture)) < plain + 10

@@ -264,12 +264,3 @@ def test_erase_names_damaged_files_of_which_it_cannot_tell(folder, caplog):
         assert (found["damaged_files"], found["damaged_files_left"]) == (0, 2)
         assert caplog.text.count("may contain items") == 2
         assert store.erase(PROJECT)["damaged_files"] == 1
-
-
-def test_a_folder_that_cannot_be_made_is_an_error_of_the_store(tmp_path):
-    (tmp_path / "file").write_text("x", encoding="utf-8")
-    store = JsonStore(tmp_path / "file" / "notes", debounce_s=60)
-    store.put(PROJECT, "k", {"x": 1})
-    with pytest.raises(StoreError, match="cannot be"):
-        store.flush()
-    store._pending.clear()

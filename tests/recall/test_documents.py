@@ -51,13 +51,6 @@ def test_a_known_id_takes_the_place_of_the_earlier_one(recall):
     assert recall.count(session_id="s") == 1
 
 
-def test_without_an_id_the_words_name_it(recall):
-    document = Document("The warranty covers two years.")
-    first = recall.add_documents([document, document], session_id="s")
-    assert first == recall.add_documents([document], session_id="s") * 2
-    assert len(found(recall, "warranty")) == 1
-
-
 def test_the_filter_matches_exactly(store, recall):
     recall.add_documents(
         [

@@ -82,29 +82,6 @@ def test_a_passage_has_every_sentence_of_a_part_that_matches(sentences):
     assert rough_tokens(passage) >= min(rough_tokens(part.strip()), PASSAGE_TOKENS) - 1
 
 
-def test_of_a_long_message_the_sentences_that_match_are_shown(store, recall):
-    before, after = "We talked about other things. " * 60, "Nothing else happened. " * 40
-    store.add("s", [HumanMessage(f"{before}The pelican ate at seven. {after}")])
-    hit = recall.search("When did the pelican eat?", session_id="s")[0]
-    assert "The pelican ate at seven." in hit.text
-    assert rough_tokens(hit.text) < 2 * PASSAGE_TOKENS
-
-
-@pytest.mark.parametrize(
-    ("question", "terms"),
-    [
-        ("护照在哪里?", ["护照"]),
-        ("你是谁", ["你是", "是谁"]),
-        ("京都の会議はいつですか?", ["京都", "会議"]),
-        ("犬はどこ", ["犬は", "はど", "どこ"]),
-    ],
-)
-def test_grammar_without_spaces_is_left_out_of_questions(question, terms):
-    found = TextAnalyser().query_terms(question)
-    assert found[: len(terms)] == terms
-    assert set(found) - set(terms) <= {"哪裡", "裡"}
-
-
 @given(st.text(), st.integers(2, 300))
 def test_any_text_has_one_finite_vector_of_length_one(text, dim):
     vector = np.array(HashingEmbeddings(dim).embed_query(text))
@@ -172,14 +149,6 @@ def test_one_word_is_enough_in_a_short_message_or_history(share, scope, length):
     for known, passes in ((share, True), (share - 0.02, False)):
         found = ranked(scores_of((1, 5.0, known, 1), known=known, scope=scope, length=length))
         assert set(found) == ({1} if passes else set())
-
-
-@pytest.mark.parametrize(
-    ("best", "floor", "passes"),
-    [(0.31, Floor(), True), (0.29, Floor(), False), (-0.5, Floor(cosine=None), True)],
-)
-def test_meaning_lets_a_question_through(best, floor, passes):
-    assert bool(ranked(scores_of(), [(1, best)], floor)) is passes
 
 
 @given(

@@ -91,24 +91,6 @@ def test_recall_is_lexical_until_an_interrupted_rebuild_has_resumed_and_ended(st
         assert reader.count_vectors(old.key) == 0
 
 
-def test_messages_added_during_a_rebuild_are_in_the_new_index(store, indexed):
-    embeddings = CountingEmbeddings(64)
-    index = indexed(embeddings, batch=4)
-    asked = embeddings.embed_documents
-
-    def adds(texts):
-        if len(embeddings.texts) == 8:
-            store.add("s", days(3, 100))
-            store.add("new", days(2, 200))
-        return asked(texts)
-
-    embeddings.embed_documents = adds
-    index.rebuild()
-    index.index()
-    assert len(in_chroma(index)) == 35
-    assert_whole(index, store)
-
-
 def missing_entries(index, _folder):
     index._place.delete(active(index).name, sorted(in_chroma(index))[:7])
     return "has 23 vectors, the store has 30"

@@ -19,9 +19,8 @@ from sqlalchemy import text
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.inserted_text import block_of
 from langchain_tokenmem.core.messages import marked
-from langchain_tokenmem.core.search_units import Scope, unpack_unit
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall import HashingEmbeddings, LexicalIndex, words
+from langchain_tokenmem.recall import HashingEmbeddings
 from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.recall.fusion import Boosts
 from tests.recall.samples import FILLER, NOON, filled, talk
@@ -350,18 +349,6 @@ def test_statistics_are_those_of_the_scope(store, recall):
     for number in range(5):
         filled(store, f"b{number}", "zebra zebra", user_id="other")
     assert recall.search("zebra", session_id="a") == before != []
-
-
-@pytest.mark.slow
-def test_common_terms_are_looked_up_for_the_best_only(store, monkeypatch):
-    texts = [f"the report of day {number} and of team {number % 7}" for number in range(400)]
-    texts[123] = "the report of the walrus"
-    store.add("s", [HumanMessage(text, id=f"m{n}") for n, text in enumerate(texts)])
-    for postings, candidates in ((10_000, 60), (50, 10)):
-        monkeypatch.setattr(words, "_READ", postings)
-        monkeypatch.setattr(words, "_CANDIDATES", candidates)
-        found = LexicalIndex(store).search("report of team 3 walrus", Scope("s"))
-        assert unpack_unit(int(found.units[found.values.argmax()]))[1] == 124
 
 
 # --- around it

@@ -11,12 +11,11 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage
 
-from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem import Recall
 from langchain_tokenmem.background import TimedCalls, waiting_at_most
-from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall import HashingEmbeddings
-from tests.recall.samples import NOON, CountingEmbeddings, days, seqs
+from tests.recall.samples import NOON, CountingEmbeddings, days
 
 HOUR = timedelta(hours=1)
 
@@ -110,35 +109,6 @@ def test_on_model_change_rebuild_embeds_everything_anew_behind_the_turn(store, c
     with Recall(store, embeddings=alias, on_model_change="rebuild") as recall:
         recall.index()
     assert (len(other.texts), alias.texts) == (5, [])  # once for good
-
-
-def test_erased_sessions_leave_no_vector(store):
-    with Recall(store, embeddings=CountingEmbeddings()) as recall:
-        store.add("s", days(3))
-        store.add("t", days(3, topic="night"))
-        recall.index()
-        assert recall.erase(session_id="s")["vectors"] == 3
-        recall.index()
-        assert recall.search("day number2", session_id="s") == []
-        assert recall.search("night number2", session_id="t", k=1)[0].cosine is not None
-
-
-@pytest.mark.slow
-def test_a_store_goes_from_its_own_vectors_to_chroma_and_back_without_embedding_twice(tmp_path):
-    from langchain_tokenmem.recall import ChromaIndex
-
-    embeddings = CountingEmbeddings()
-    with TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store:
-        for turn, start in enumerate(range(0, 20, 5)):
-            store.add("s", days(5, start))
-            own = {"embeddings": embeddings}
-            if turn % 2:
-                own = {"chroma": ChromaIndex(tmp_path / "chroma", embeddings=embeddings)}
-            with Recall(store, **own) as recall:
-                recall.index()
-                recall._dense._exact_most = 0
-                assert len(seqs(recall._dense, store, "day", Scope("s"), k=99)) == start + 5
-        assert len(embeddings.texts) == 20
 
 
 def test_a_model_that_hangs_leaves_a_turn_half_of_its_time_to_search_by_words(store, monkeypatch):

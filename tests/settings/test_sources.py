@@ -125,20 +125,6 @@ def test_two_files_are_refused_and_a_named_one_is_read(tmp_path, monkeypatch):
     assert TokenMemorySettings().max_wait_s == 2
 
 
-def test_a_group_stands_for_what_a_lower_source_says_of_it(tmp_path, monkeypatch):
-    file(
-        tmp_path,
-        "mode: {name: support, window: 20, sections: [facts]}\nrecall: {language: german}\n",
-    )
-    assert TokenMemorySettings().mode.made().sections == ("facts",)
-    monkeypatch.setenv("TOKENMEM_MODE", "code")
-    monkeypatch.setenv("TOKENMEM_RECALL", "on")
-    settings = TokenMemorySettings()
-    assert settings.mode.made() == TokenMemorySettings(mode="code").mode.made()
-    assert settings.recall_settings.language == "german"
-    assert TokenMemorySettings(recall=False).recall_settings is None
-
-
 @pytest.mark.parametrize(
     ("text", "variable", "value", "window", "mode"),
     [

@@ -15,14 +15,13 @@ from typing import NoReturn
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import create_engine, event
+from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.storage import database
 from langchain_tokenmem.storage.database_url import parsed
-from langchain_tokenmem.storage.sessions import page_of_sessions
 from tests.storage.samples import turn
 
 # --- the connection that writes
@@ -253,17 +252,3 @@ def test_an_engine_that_does_not_fit_is_refused(engine, problem):
 
 
 # --- what a call costs among many sessions
-
-
-def test_a_page_of_the_list_goes_by_the_index_of_times(path: Path):
-    with TranscriptStore(f"sqlite:///{path}") as store:
-        with store.database.reading("here") as connection:
-            statements: list[str] = []
-            event.listen(connection, "before_cursor_execute", lambda *a: statements.append(a[2]))
-            assert page_of_sessions(connection, limit=20) == []
-        (statement,) = statements
-        with store.database.reading("here") as connection:
-            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", ("", "", 1, 0))
-            found = " ".join(row.detail for row in plan)
-    assert "tokenmem_sessions_active" in found
-    assert found.count("TEMP B-TREE") == found.count("FOR RIGHT PART OF ORDER BY")
