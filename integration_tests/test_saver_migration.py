@@ -8,20 +8,16 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import psycopg
-from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.types import Command
 from psycopg.rows import dict_row
 from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.cli.app import app
-from tests.adapters.integrations import at, call, look, put
-from tests.providers import StrictModel
+from tests.adapters.integrations import at, put
 
 THREADS = ("ann", "bob/2")
 EACH = 8
@@ -111,35 +107,3 @@ def test_threads_come_along_whole_and_go_back_to_where_they_came_from(url, tmp_p
     with TranscriptStore(two, shared=True) as store:
         assert read(TokenMemorySaver(store), "bob/2") == before["bob/2"]
         assert read(TokenMemorySaver(store), "ann") == []
-
-
-def asking_agent(saver: Any, *script: Any) -> Any:
-    """An agent that asks before it looks something up; the model answers by the script."""
-    asks = HumanInTheLoopMiddleware(interrupt_on={"look": True})
-    model = StrictModel(family="mistral", script=list(script))
-    return create_agent(model, [look], middleware=[asks], checkpointer=saver)
-
-
-def test_an_agent_resumes_in_langgraphs_saver_to_the_same_state(url, tmp_path):
-    ours, there = f"{tmp_path}/ours.db", url
-    config: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
-    approved: Any = Command(resume={"decisions": [{"type": "approve"}]})
-    ends = []
-    with TranscriptStore(f"sqlite:///{ours}", shared=True) as store:
-        agent = asking_agent(TokenMemorySaver(store), AIMessage("Hello."), call(1))
-        agent.invoke({"messages": HumanMessage("Hi.", id="h1")}, config)
-        agent.invoke({"messages": HumanMessage("Look.", id="h2")}, config)
-        migrated(ours, there, "--to", "langgraph")
-        with langgraph_saver(there) as copies:
-            for saver in (TokenMemorySaver(store), copies):
-                agent = asking_agent(saver, AIMessage("Found."), AIMessage("Bye."))
-                assert agent.get_state(config).interrupts
-                agent.invoke(approved, config)
-                agent.invoke({"messages": HumanMessage("Thanks.", id="h3")}, config)
-                state = agent.get_state(config)
-                said = [(m.type, m.content) for m in state.values["messages"]]
-                ends.append((said, state.next, state.metadata["step"]))
-    assert ends[0] == ends[1]
-    assert [kind for kind, _ in ends[0][0]] == [
-        *("human", "ai", "human", "ai", "tool", "ai", "human", "ai")
-    ]

@@ -216,21 +216,6 @@ def test_the_owner_is_checked_on_what_comes_back(store):
     assert [note.content for note in notebook.search("tabs", user_id="bob")] == ["bob uses tabs"]
 
 
-def test_async_methods_do_the_same(notebook):
-    async def use():
-        note = await notebook.aadd("Use tabs.", key="indent", **ANN)
-        assert await notebook.aadd("Use tabs.", **ANN) == note
-        assert await notebook.aget("indent", **ANN) == note
-        assert await notebook.asearch("tabs", **ANN) == [note]
-        assert await notebook.alist(**ANN) == [note]
-        assert await notebook.aremove(note.id, **ANN) == note
-        assert await notebook.aremove(note.id, **ANN) is None
-        await notebook.aadd("x", **ANN)
-        assert await notebook.aerase(user_id="ann") == 1
-
-    asyncio.run(use())
-
-
 class StoreOnLoop(InMemoryStore):
     """Does its work on one event loop, as LangGraph's async stores do for other threads."""
 
@@ -245,15 +230,20 @@ class StoreOnLoop(InMemoryStore):
         return super().batch(ops)
 
 
-async def test_async_methods_use_a_store_that_needs_the_event_loop():
+async def test_async_methods_do_the_same_on_a_store_that_needs_the_event_loop():
     async with asyncio.timeout(30):
         notebook = notebook_on(StoreOnLoop())
-        note = await notebook.aadd("Use tabs.", **ANN)
+        note = await notebook.aadd("Use tabs.", key="indent", **ANN)
+        assert await notebook.aadd("Use tabs.", **ANN) == note
+        assert await notebook.aget("indent", **ANN) == note
         assert await notebook.asearch("tabs", **ANN) == [note]
+        assert await notebook.aremove(note.id, **ANN) == note
+        await notebook.aadd("x", **ANN)
         memory = TokenMemory(notes=notebook)
         erased = await memory.aerase(TranscriptStore("sqlite://"), user_id="ann")
         assert erased["notes"] == 1
         assert await notebook.alist(**ANN) == []
+        assert await notebook.aerase(user_id="ann") == 0
 
 
 @pytest.mark.parametrize(

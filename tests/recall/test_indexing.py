@@ -15,7 +15,7 @@ from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall.embeddings import to_matrix
 from langchain_tokenmem.recall.vectors import VectorIndex
-from tests.recall.samples import CountingEmbeddings, days, made, partitions_of
+from tests.recall.samples import CountingEmbeddings, days, made
 
 pytestmark = pytest.mark.slow  # a real Chroma; `make test` does without
 
@@ -101,24 +101,6 @@ def test_a_failing_model_fails_no_turn_and_what_is_owed_is_taken_in_later(
     store.add("s", days(1, 4))
     index._worker.wait(20)
     assert store.index.backlog()["vectors"] == 0
-    assert_whole(index, store)
-
-
-def test_cleared_and_erased_sessions_leave_chroma_and_the_others_stay(store, index):
-    store.index.listen(index.wake)
-    for name in ("s", "t", "u"):
-        store.add(name, days(5))
-    index._worker.wait(20)
-    (kept,) = partitions_of(store, "s").partitions
-    (gone,) = partitions_of(store, "u").partitions
-    store.clear("t")
-    index._worker.wait(20)
-    assert len(in_chroma(index)) == 10
-    store.erase("u")
-    index._worker.wait(20)
-    assert {unit >> 36 for unit in in_chroma(index)} == {kept}
-    assert index.forget([gone]) == 5  # the worker was faster; the number is true all the same
-    assert index.forget([gone]) == 0
     assert_whole(index, store)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-from contextlib import suppress
 
 import chromadb
 import pytest
@@ -162,20 +161,6 @@ def test_damage_that_shows_in_a_search_is_healed_behind_it(store, indexed, monke
     assert index._worker.wait(30)
     assert active(index).name != name
     assert len(seqs(index, store, "day", SCOPE, k=50)) == 25
-
-
-def test_a_folder_that_is_deleted_under_a_running_process_is_filled_again(store, indexed, tmp_path):
-    index = indexed(exact_most=0)
-    index.index()
-    shutil.rmtree(tmp_path / "chroma" / "tokenmem")
-    for _ in range(3):  # it is noticed by the first answer that fails
-        with suppress(RecallError):
-            store.add("s", days(1, store.count("s")))
-            index.index()
-    index.close()
-    again = indexed(exact_most=0)
-    again.index()
-    assert_whole(again, store)
 
 
 def test_a_collection_begun_by_another_process_before_an_acknowledgement_is_filled_whole(

@@ -135,22 +135,6 @@ def test_a_pin_in_the_state_of_a_graph_keeps_its_thread_and_one_that_is_gone_doe
     assert store.expire(MONTH, now=LATER).expired == ("short",)
 
 
-def test_a_session_that_becomes_active_while_it_is_expiring_is_not_lost(store, monkeypatch):
-    for number in range(6):
-        said(store, f"s{number}", 40)
-    monkeypatch.setattr(expiring, "_MOST_SESSIONS", 2)
-
-    def somebody_comes_back(done):
-        if done == 2:
-            store.add("s3", [HumanMessage("I am back.")], now=NOW)
-            TokenMemoryChatHistory("s4", store=store).pin("Stay.")
-
-    report = store.expire(MONTH, now=NOW, progress=somebody_comes_back)
-    assert report.expired == ("s0", "s1", "s2", "s5")
-    assert (store.count("s3"), store.count("s4")) == (3, 2)
-    assert report.pinned == 1
-
-
 def test_a_mark_is_of_its_owner_is_listed_taken_back_and_erased(store):
     said(store, "s", 40, user_id="ann")
     with pytest.raises(ScopeError):

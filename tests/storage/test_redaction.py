@@ -18,7 +18,7 @@ from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemorySaver, Trans
 from langchain_tokenmem.errors import ConfigurationError, RedactionError, ScopeError
 from langchain_tokenmem.storage.redactor import Redactor
 from tests.contract.chats import bytes_of
-from tests.storage.samples import state, texts
+from tests.storage.samples import save_state, state, texts
 
 CARD = "4111-2222-Quokka"
 LONG = "".join(map(str, range(400)))  # a value that has a row of its own
@@ -123,6 +123,50 @@ def test_a_state_that_was_read_before_is_not_committed_after(store: TranscriptSt
     held = store.state("s")
     store.redact(CARD, everywhere=True)
     assert not store.save_state("s", state("m", text=CARD), expected=held.version)
+
+
+def modes(names: dict[str, int] | None = None, **item: Any) -> dict[str, Any]:
+    """Return the part of a state that has working notes."""
+    note = {"text": "Plain.", "turn": 1, "source": "a12f03", "by": "tool", **item}
+    numbers = {"turn": 1, "next_number": 1, "changed": {"task": 1}, "names": names or {}}
+    return {"modes": {"mode": "code", "read_to": ["m"], "sections": {"task": [note]}, **numbers}}
+
+
+def turns(**outcome: Any) -> dict[str, Any]:
+    """Return the part of a state that has what was done in turns."""
+    empty: dict[str, Any] = {"files_changed": [], "failed_commands": []}
+    return {"turns": {"done": {"m": {**empty, **outcome}}, "running": empty, "calls": {}}}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"pins": [{"id": "pin_0123abcd", "text": CARD, "by": "tool", "source": "a12f03"}]},
+        *(
+            {"blocks": {"h": {"text": "", "ids": [], **one}}}
+            for one in (
+                {"text": CARD},
+                {"notes": CARD},
+                {"sections": {"task": CARD}},
+                {"named": [CARD]},
+            )
+        ),
+        *(
+            modes(**one)
+            for one in ({"text": CARD}, {"key": CARD}, {"rationale": CARD}, {"rejected": [CARD]})
+        ),
+        modes({CARD: 3}),
+        turns(files_changed=[CARD]),
+        turns(failed_commands=[{"command": CARD, "exit_code": 1}]),
+    ],
+    ids=str,
+)
+def test_no_text_of_a_state_keeps_the_words(store: TranscriptStore, part: Any):
+    store.add("s", [HumanMessage("Hi.", id="m")])
+    save_state(store, "s", {**state("m"), **part})
+    assert store.redact(CARD, everywhere=True).counts == {"states": 1}
+    assert CARD not in str(store.state("s").state)
+    assert store.redact(CARD, everywhere=True).counts == {}
 
 
 def test_an_interrupt_can_be_resumed_by_its_id(store: TranscriptStore):
