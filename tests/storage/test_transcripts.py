@@ -161,7 +161,10 @@ def test_ids_that_name_nothing_are_refused_everywhere(store, bad):
     ):
         with pytest.raises(ScopeError, match="session_id"):
             ask(bad)
-    for ask in (lambda: store.add("s", [], user_id=bad), lambda: store.messages("s", user_id=bad)):
+    for ask in (
+        lambda: store.add("s", turn(1), user_id=bad),
+        lambda: store.messages("s", user_id=bad),
+    ):
         if bad is not None:
             with pytest.raises(ScopeError, match="user_id"):
                 ask()
