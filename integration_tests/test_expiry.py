@@ -8,7 +8,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from processes import Fork
 
@@ -18,12 +17,6 @@ from langchain_tokenmem.storage.tables import metadata
 
 MONTH = timedelta(days=30)
 LONG_AGO = datetime(2020, 1, 31, tzinfo=UTC)
-
-
-@pytest.fixture
-def store(url):
-    with TranscriptStore(url, shared=True) as store:
-        yield store
 
 
 def old(store, count, *, messages=4):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 
-from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+from langchain_tokenmem import TokenMemorySaver
 from tests.adapters.checkpoints.test_saver_properties import RICH, played
 from tests.adapters.integrations import at, put
 
@@ -26,12 +25,6 @@ PASSED = {
     "prune": 8,
 }
 """Tests of each capability in langgraph-checkpoint-conformance 0.0.2: 81."""
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[TranscriptStore]:
-    with TranscriptStore(url, shared=True) as opened:
-        yield opened
 
 
 async def test_conformance_81_of_81(store):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,12 +15,6 @@ from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, StoreError
 from langchain_tokenmem.storage.sessions import find, save
 from langchain_tokenmem.storage.tables import schema_sql
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[TranscriptStore]:
-    with TranscriptStore(url, shared=True) as store:
-        yield store
 
 
 def test_reads_beside_writers_are_whole(store):

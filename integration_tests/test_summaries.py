@@ -155,7 +155,7 @@ def test_two_processes_with_a_summary_due_make_one_call(url, said):
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def leased(request: pytest.FixtureRequest, url: str) -> Iterator[tuple[TranscriptStore, str]]:
-    """A store, and a session of its own in it."""
+    """A store, and a session in it that no other test has."""
     where = url if request.param == "sqlite" else request.getfixturevalue("postgres_url")
     session = uuid.uuid4().hex
     with TranscriptStore(where, shared=True) as store:

@@ -52,6 +52,12 @@ READS = st.one_of(
 BATCHES = st.lists(st.lists(st.one_of(WRITES, WRITES, READS), max_size=5), max_size=4)
 
 
+def test_a_filter_tells_true_from_one(store):
+    store.put(("a",), "one", {"x": 1})
+    store.put(("a",), "true", {"x": True})
+    assert [item.key for item in store.search(("a",), filter={"x": True})] == ["true"]
+
+
 class Reference(InMemoryStore):
     """LangGraph's store in memory, but that it lists namespaces that hold nothing."""
 

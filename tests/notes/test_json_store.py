@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,17 @@ def test_what_is_put_during_a_write_is_written_too(folder, monkeypatch):
     store.flush()
     store.close()
     assert [item["value"] for item in parsed(folder)[PROJECT]] == [{"n": 2}, {"n": 3}]
+
+
+def test_threads_that_put_and_read_lose_nothing(folder):
+    def put(name):
+        for number in range(20):
+            store.put(PROJECT, f"{name}{number}", {"n": number})
+            assert store.get(PROJECT, f"{name}{number}").value == {"n": number}
+
+    with JsonStore(folder, debounce_s=0) as store, ThreadPoolExecutor(4) as pool:
+        list(pool.map(put, "abcd"))
+    assert len(parsed(folder)[PROJECT]) == 80
 
 
 def test_a_write_that_fails_half_way_leaves_the_file_as_it_was(folder, monkeypatch, caplog):

@@ -115,6 +115,11 @@ def test_what_an_application_has_put_there_is_no_note(notebook, store):
     assert notebook.list(user_id="bob") == [], "a note that was moved to another user"
 
 
+def test_a_project_is_the_same_with_a_slash_at_its_end(store):
+    note = notebook_on(store, project="/work/shop/").add("Use tabs.", **ANN)
+    assert notebook_on(store, project="/work/shop").list(**ANN) == [note]
+
+
 def test_the_same_key_at_another_level_or_scope_does_not(notebook, store):
     other = notebook_on(store, project="bakery")
     for book, level, owner in (

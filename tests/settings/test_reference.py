@@ -10,6 +10,7 @@ import pytest
 from langchain_tokenmem import TokenMemorySettings
 from langchain_tokenmem.settings.sources import settings_in
 from langchain_tokenmem.settings.token_memory_settings import _text, example_file, in_force
+from langchain_tokenmem.storage.database_url import shown_url
 from tests.cli.command import ran
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
@@ -62,6 +63,15 @@ def test_config_prints_what_is_in_force_and_where_it_comes_from(tmp_path, monkey
     assert "tokenmem.yaml" in printed
     assert "budget.target" in printed
     assert "budget.target" not in ran("config", "--given")
+
+
+def test_a_url_is_shown_without_its_password():
+    for url, shown in (
+        ("memory.db", "memory.db"),
+        ("postgresql://a:b@h/d?password=c", "postgresql://a:***@h/d?password=***"),
+        ("postgresql://a:b@h:port/d", "***"),
+    ):
+        assert shown_url(url) == shown
 
 
 def test_config_hides_secrets(monkeypatch):
