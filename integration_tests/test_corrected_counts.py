@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -50,21 +49,13 @@ TRUTHS: dict[str, Callable[[BaseMessage], float]] = {
 }
 
 
-@dataclass(frozen=True)
-class Request:
-    """One request: how many replies have reported before, what was counted, what is true."""
+def requests(
+    recording: RecordedConversation, truth: str, *, reports: bool
+) -> Iterator[tuple[int, int, int]]:
+    """Play a recording call by call; each reply reports the true tokens of its request.
 
-    replies: int
-    counted: int
-    true: int
-
-    @property
-    def error(self) -> float:
-        return abs(self.counted - self.true) / self.true
-
-
-def requests(recording: RecordedConversation, truth: str, *, reports: bool) -> Iterator[Request]:
-    """Play a recording call by call; each reply reports the true tokens of its request."""
+    Yields how many replies have reported before, the tokens that were counted, and the true ones.
+    """
     memory = TokenMemory(TokenBudget(WINDOW)).for_model(FakeListChatModel(responses=["x"]))
     said: list[BaseMessage] = []
     state: Any = None
@@ -73,7 +64,7 @@ def requests(recording: RecordedConversation, truth: str, *, reports: bool) -> I
         if isinstance(message, AIMessage) and any(m.type != "system" for m in said):
             state, view = memory.compact_and_view(said, state)
             true = round(3 + sum(map(TRUTHS[truth], view.messages)))
-            yield Request(replies, view.usage.input_tokens, true)
+            yield replies, view.usage.input_tokens, true
             if reports:
                 usage = {"input_tokens": true, "output_tokens": 1, "total_tokens": true + 1}
                 message = message.model_copy(update={"usage_metadata": usage})  # noqa: PLW2901
@@ -81,10 +72,10 @@ def requests(recording: RecordedConversation, truth: str, *, reports: bool) -> I
         said.append(message)
 
 
-def played(truth: str, *, reports: bool = True) -> tuple[Request, ...]:
+def played(truth: str, *, reports: bool = True) -> list[tuple[int, int, int]]:
     found = [one for name in FILES for one in load_conversations(SHARED / f"{name}.jsonl.gz")]
     chosen = random.Random(16).sample(found, RECORDINGS)
-    return tuple(request for one in chosen for request in requests(one, truth, reports=reports))
+    return [request for one in chosen for request in requests(one, truth, reports=reports)]
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -94,10 +85,10 @@ def quantile(values: Sequence[float], share: float) -> float:
 @pytest.mark.parametrize("truth", TRUTHS)
 def test_corrected_counts_are_near_the_truth_and_never_under_it_by_more_than_the_margin(truth):
     found = played(truth)
-    assert max(one.true - one.counted for one in found) <= MARGIN * WINDOW
-    assert max(one.true for one in found) <= WINDOW - WINDOW // 10
-    errors = [one.error for one in found if one.replies >= 3]
-    bare = [one.error for one in played(truth, reports=False)]
+    assert max(true - counted for _, counted, true in found) <= MARGIN * WINDOW
+    assert max(true for *_, true in found) <= WINDOW - WINDOW // 10
+    errors = [abs(counted - true) / true for replies, counted, true in found if replies >= 3]
+    bare = [abs(counted - true) / true for _, counted, true in played(truth, reports=False)]
     assert len(errors) > 100
     assert quantile(errors, 0.95) <= MOST_ERROR
     assert quantile(errors, 0.5) <= 0.005
