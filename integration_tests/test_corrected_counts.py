@@ -49,9 +49,10 @@ TRUTHS: dict[str, Callable[[BaseMessage], float]] = {
 }
 
 
-def requests(
-    recording: RecordedConversation, truth: str, *, reports: bool
-) -> Iterator[tuple[int, int, int]]:
+Request = tuple[int, int, int]
+
+
+def requests(recording: RecordedConversation, truth: str, *, reports: bool) -> Iterator[Request]:
     """Play a recording call by call; each reply reports the true tokens of its request.
 
     Yields how many replies have reported before, the tokens that were counted, and the true ones.
@@ -72,7 +73,7 @@ def requests(
         said.append(message)
 
 
-def played(truth: str, *, reports: bool = True) -> list[tuple[int, int, int]]:
+def played(truth: str, *, reports: bool = True) -> list[Request]:
     found = [one for name in FILES for one in load_conversations(SHARED / f"{name}.jsonl.gz")]
     chosen = random.Random(16).sample(found, RECORDINGS)
     return [request for one in chosen for request in requests(one, truth, reports=reports)]

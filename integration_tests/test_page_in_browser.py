@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TranscriptStore
 from langchain_tokenmem.cli.page import PageServer, session_page
@@ -118,9 +118,7 @@ def test_slider_keys_and_chart_choose_the_call(browser, recorded, tmp_path, size
     assert console(browser) == []
 
 
-def test_a_line_jumps_to_its_message_and_back_and_a_shortened_result_opens(
-    browser, recorded, tmp_path
-):
+def test_a_line_of_the_summary_jumps_to_its_message_and_back(browser, recorded, tmp_path):
     show(browser, recorded, tmp_path)
     lines = css(browser, ".line button")
     assert len(lines) > 10
@@ -137,15 +135,28 @@ def test_a_line_jumps_to_its_message_and_back_and_a_shortened_result_opens(
     assert f" {int(found.get_attribute('id')[1:]) - 1} " in line.get_attribute("data-places")
     press(browser, "b")
     assert is_in_sight(browser, found)
-    opens = css(browser, ".opens")[0]
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", opens)
-    opens.click()
-    (box,) = css(browser, "pre.full")
-    code = "return data.messages.map(one => one.text)"
-    assert box.get_attribute("textContent") in browser.execute_script(code)
     (find,) = css(browser, "#find")
     find.send_keys("handbook")
     assert 0 < len(css(browser, "#transcript article:not(.away)")) < 20
+    assert console(browser) == []
+
+
+def test_a_shortened_result_opens_to_the_full_text(browser, tmp_path):
+    full = "\n".join(f"row {n}: a value that is {n * n}" for n in range(800))
+    with TranscriptStore("sqlite://", shared=True) as store:
+        said = [HumanMessage("Look at the table.")]
+        for n in range(6):
+            call = {"name": "look", "args": {"n": n}, "id": f"c{n}", "type": "tool_call"}
+            said += [AIMessage("", tool_calls=[call]), ToolMessage(full, tool_call_id=f"c{n}")]
+        store.add("s1", [*said, AIMessage("Done."), HumanMessage("And now?")])
+        page = session_page(StoredSessions(store), "s1", 40_000)
+    show(browser, page, tmp_path)
+    opens = css(browser, ".opens")
+    assert opens
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", opens[0])
+    opens[0].click()
+    (box,) = css(browser, "pre.full")
+    assert box.get_attribute("textContent") == full
     assert console(browser) == []
 
 
