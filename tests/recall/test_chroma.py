@@ -6,7 +6,6 @@ import builtins
 import os
 import socket
 
-import chromadb
 import numpy as np
 import pytest
 from pytest_socket import SocketBlockedError
@@ -90,6 +89,8 @@ def test_arguments_that_cannot_work_are_refused_when_the_index_is_made(wrong, sa
 
 
 def test_a_client_of_the_application_stays_open(tmp_path):
+    import chromadb
+
     settings = chromadb.config.Settings(anonymized_telemetry=False)
     client = chromadb.PersistentClient(str(tmp_path), settings=settings)
     index = ChromaIndex(client=client, embeddings=EMBEDDINGS)
@@ -109,7 +110,7 @@ def test_a_server_that_is_not_there_is_said():
 def test_chroma_cloud_is_asked_through_its_own_client_without_telemetry(monkeypatch):
     """Not more than that: Chroma Cloud itself was not there to be tested."""
     client, given = object(), {}
-    monkeypatch.setattr(chromadb, "CloudClient", lambda **options: given.update(options) or client)
+    monkeypatch.setattr("chromadb.CloudClient", lambda **options: given.update(options) or client)
     chroma = ChromaIndex(cloud={"tenant": "t", "api_key": "k"}, embeddings=EMBEDDINGS)
     assert chroma.connect(NAME) is client
     assert (given["tenant"], given["api_key"]) == ("t", "k")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shutil
 
-import chromadb
 import pytest
 
 from langchain_tokenmem import TranscriptStore
@@ -152,6 +151,8 @@ def test_damage_that_shows_in_a_search_is_healed_behind_it(store, indexed, monke
     name = active(index).name
 
     def damaged(*_args, **_kwargs):
+        import chromadb
+
         raise chromadb.errors.InternalError("hnsw")
 
     with monkeypatch.context() as patch:

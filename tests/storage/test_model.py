@@ -97,5 +97,5 @@ class Store(RuleBasedStateMachine):
 
 TestStore = Store.TestCase
 TestStore.settings = settings(
-    max_examples=settings.default.max_examples // 2, stateful_step_count=25
+    max_examples=settings.default.max_examples // 2, stateful_step_count=15
 )
