@@ -159,7 +159,6 @@ def turns(**outcome: Any) -> dict[str, Any]:
         turns(files_changed=[CARD]),
         turns(failed_commands=[{"command": CARD, "exit_code": 1}]),
     ],
-    ids=str,
 )
 def test_no_text_of_a_state_keeps_the_words(store: TranscriptStore, part: Any):
     store.add("s", [HumanMessage("Hi.", id="m")])
