@@ -12,7 +12,7 @@ from processes import Fork
 from langchain_tokenmem import TokenBudget, TokenMemory
 from tests.contract.chats import Chat, Way
 
-KILLS = 2
+KILLS = 3
 LEAST_ACKNOWLEDGED = 5
 MOST_QUESTIONS = 200
 
