@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from postgres import database, server, server_binaries
 
+from langchain_tokenmem import TranscriptStore
 from tests.golden.digests import add_options, golden
 
 __all__ = ["golden"]
@@ -44,3 +45,10 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/memory.db"
     return str(request.getfixturevalue("postgres"))
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[TranscriptStore]:
+    """A store on an empty database, of either kind."""
+    with TranscriptStore(url, shared=True) as store:
+        yield store

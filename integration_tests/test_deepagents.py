@@ -23,11 +23,6 @@ PROFILE = {"max_input_tokens": WINDOW, "max_output_tokens": 2_000}
 """Of a model with a small window, which deepagents' summarizer goes by, too."""
 
 
-def file(content: str) -> dict[str, str]:
-    """Return a file as deepagents' state keeps it."""
-    return {"content": content, "encoding": "utf-8"}
-
-
 def talk(
     name: str, *, turns: int = 40, files: dict[str, Any] | None = None, **more: Any
 ) -> tuple[TokenMemory, Talker, list[BaseMessage]]:
@@ -85,19 +80,11 @@ def test_a_thread_changes_from_the_summarizer_to_the_memory_and_back():
     assert [m.text for m in agent.get_state(config).values["messages"]][::2] == said
 
 
-def test_what_the_memory_files_add_behind_is_counted():
-    files = {"/AGENTS.md": file(PAGE)}
-    memory, model, _ = talk("SummarizationMiddleware", turns=30, files=files, memory=["/AGENTS.md"])
-    assert PAGE[:200] in model.requests[-1][0].text
-    check_limit(memory, model)
-
-
 def test_what_the_skills_add_behind_is_counted():
     about = "Closes the shipyard at five, and says so at the gate. " * 15
+    skill = "---\nname: close-{}\ndescription: {}\n---\n# Closing\n"
     files = {
-        f"/skills/close-{n}/SKILL.md": file(
-            f"---\nname: close-{n}\ndescription: {about}\n---\n# Closing\n"
-        )
+        f"/skills/close-{n}/SKILL.md": {"content": skill.format(n, about), "encoding": "utf-8"}
         for n in range(20)
     }
     memory, model, _ = talk("SummarizationMiddleware", turns=30, files=files, skills=["/skills/"])
@@ -111,7 +98,7 @@ def look(number: int) -> str:
     return f"Parcel P-{number} " + "is on its way to the shipyard. " * 80
 
 
-LOOKS = 60
+LOOKS = 45
 
 
 def delegating(who: str) -> Callable[[list[BaseMessage]], AIMessage]:

@@ -8,7 +8,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from processes import Fork
 
@@ -18,12 +17,6 @@ from langchain_tokenmem.storage.tables import metadata
 
 MONTH = timedelta(days=30)
 LONG_AGO = datetime(2020, 1, 31, tzinfo=UTC)
-
-
-@pytest.fixture
-def store(url):
-    with TranscriptStore(url, shared=True) as store:
-        yield store
 
 
 def old(store, count, *, messages=4):
@@ -101,12 +94,3 @@ def test_what_is_said_while_sessions_expire_is_never_lost(store):
     whole = [name for name in store.sessions() if name not in report.expired]
     assert whole
     assert all(store.count(name) > 4 for name in whole)
-
-
-def test_two_processes_expire_at_once_and_each_session_goes_once(store, url):
-    old(store, 120)
-    with TranscriptStore(url, shared=True) as other, ThreadPoolExecutor(2) as pool:
-        runs = [pool.submit(one.expire, MONTH) for one in (store, other)]
-        gone = [name for run in runs for name in run.result().expired]
-    assert sorted(gone) == [f"s{n:04}" for n in range(120)]
-    assert store.sessions() == []

@@ -118,9 +118,8 @@ def test_slider_keys_and_chart_choose_the_call(browser, recorded, tmp_path, size
     assert console(browser) == []
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_a_line_of_the_summary_jumps_to_its_message_and_back(browser, recorded, tmp_path, size):
-    show(browser, recorded, tmp_path, size)
+def test_a_line_of_the_summary_jumps_to_its_message_and_back(browser, recorded, tmp_path):
+    show(browser, recorded, tmp_path)
     lines = css(browser, ".line button")
     assert len(lines) > 10
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", lines[2])
@@ -136,19 +135,10 @@ def test_a_line_of_the_summary_jumps_to_its_message_and_back(browser, recorded, 
     assert f" {int(found.get_attribute('id')[1:]) - 1} " in line.get_attribute("data-places")
     press(browser, "b")
     assert is_in_sight(browser, found)
+    (find,) = css(browser, "#find")
+    find.send_keys("handbook")
+    assert 0 < len(css(browser, "#transcript article:not(.away)")) < 20
     assert console(browser) == []
-
-
-def test_every_line_with_sources_has_words_of_its_messages(browser, recorded, tmp_path):
-    show(browser, recorded, tmp_path)
-    code = """return [...document.querySelectorAll('.line[data-places]')].map(one =>
-        [one.textContent, one.dataset.places.trim().split(' ').map(p => data.messages[p].text)])"""
-    lines = browser.execute_script(code)
-    assert len(lines) > 10
-    for text, sources in lines:
-        said = " ".join(" ".join(sources).split())
-        words = [one for one in text.split()[1:] if len(one) > 4 and one.isalpha()]
-        assert not words or any(word in said for word in words), text
 
 
 def test_a_shortened_result_opens_to_the_full_text(browser, tmp_path):
@@ -186,26 +176,6 @@ def test_hostile_content_stays_text(browser, tmp_path):
     long = css(browser, "#m7 .more:not(.tag)")[0]
     browser.execute_script("arguments[0].click()", long)
     assert len(css(browser, "#m7 pre")[0].get_attribute("textContent")) > 1_000_000
-    assert console(browser) == []
-
-
-def test_five_thousand_messages_do_not_lag(browser, tmp_path):
-    with TranscriptStore("sqlite://", shared=True) as store:
-        said = [
-            (HumanMessage if n % 2 == 0 else AIMessage)(f"Message {n} says: " + "word " * 40)
-            for n in range(5_000)
-        ]
-        store.add("s1", said)
-        page = session_page(StoredSessions(store), "s1", 16_000)
-    show(browser, page, tmp_path)
-    assert len(css(browser, "#transcript article")) == 5_000
-    code = "const t = performance.now(); select(arguments[0]); return performance.now() - t"
-    took = sorted(browser.execute_script(code, n) for n in (10, 1_200, 2_400, 40, 2_000))
-    assert took[2] < 1_000
-    (find,) = css(browser, "#find")
-    find.send_keys("Message 4321 ")
-    shown = css(browser, "#transcript article:not(.away)")
-    assert [one.get_attribute("id") for one in shown] == ["m4322"]
     assert console(browser) == []
 
 

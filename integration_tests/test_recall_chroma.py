@@ -26,7 +26,7 @@ from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall import ChromaIndex, HashingEmbeddings
 
-LIVES = 100
+LIVES = 30
 DIM = 16
 PER_STORE = 10
 """Lives until a new store is begun: a rebuild must stay short."""
@@ -121,7 +121,7 @@ def chromas_own_connections() -> Iterator[None]:
         gc.collect()
 
 
-def test_a_hundred_kills_of_an_indexing_process_lose_no_message_and_no_vector(tmp_path):
+def test_kills_of_an_indexing_process_lose_no_message_and_no_vector(tmp_path):
     chance = random.Random()
     homes = [tmp_path / str(number) for number in range(LIVES // PER_STORE)]
     for home in homes:
@@ -129,8 +129,8 @@ def test_a_hundred_kills_of_an_indexing_process_lose_no_message_and_no_vector(tm
     lives = [killed_life(homes[n // PER_STORE], n, chance) for n in range(LIVES)]
     states = [state for state in lives if state is not None]
     # The kills have hit: something was acknowledged, and often a write was under way.
-    assert len(states) > 50
-    assert sum(state["broken"] for state in states) > 5
+    assert len(states) > LIVES // 2
+    assert sum(state["broken"] for state in states) > 0
     ends = []
     for home in homes:
         store, recall = opened(home)
@@ -141,7 +141,7 @@ def test_a_hundred_kills_of_an_indexing_process_lose_no_message_and_no_vector(tm
         ends.append(end | {"acknowledged": len(acknowledged)})
         recall.close()
         store.close()
-    assert sum(one["acknowledged"] for one in ends) > 100
+    assert sum(one["acknowledged"] for one in ends) > LIVES
     for state in [*states, *ends]:
         assert state["owed"] == 0
         assert state["vectors"] == state["entries"] == state["ids"]
@@ -172,18 +172,14 @@ def test_a_second_process_searches_by_words_until_the_first_has_ended(tmp_path, 
     store.close()
 
 
-@pytest.fixture
-def port() -> int:
+@contextmanager
+def chroma_server(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
-@contextmanager
-def chroma_server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    command = Path(sys.executable).with_name("chroma")
+        port = int(free.getsockname()[1])
+    command = [Path(sys.executable).with_name("chroma"), "run", "--path", folder]
     process = subprocess.Popen(
-        [str(command), "run", "--path", str(folder), "--host", "127.0.0.1", "--port", str(port)],
+        [*map(str, command), "--host", "127.0.0.1", "--port", str(port)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "ANONYMIZED_TELEMETRY": "False"},
@@ -197,53 +193,37 @@ def chroma_server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
             except OSError:
                 assert time.monotonic() < end, "the server did not start"
                 time.sleep(0.1)
-        yield process
+        yield process, port
     finally:
         process.kill()
         process.wait(20)
 
 
-def served(folder: Path, port: int) -> tuple[TranscriptStore, Recall]:
-    return opened(folder, host="127.0.0.1", port=port)
-
-
-def test_two_processes_share_a_chroma_server(tmp_path, port):
-    with chroma_server(tmp_path / "server", port):
+def test_two_processes_share_a_chroma_server_and_none_waits_when_it_stops(tmp_path):
+    with chroma_server(tmp_path / "server") as (server, port):
         home = tmp_path / "home"
-        store, recall = served(home, port)
+        store, recall = opened(home, host="127.0.0.1", port=port, timeout_s=2)
         store.add("s0", [HumanMessage("hello", id="h")])
         recall.index()
-        writers = [Fork(adds, home, port, name, 60) for name in ("a", "b")]
+        writers = [Fork(adds, home, port, name, 30) for name in ("a", "b")]
         for writer in writers:
             out, err = writer.communicate(timeout=120)
             assert writer.returncode == 0, err
-            assert len(out.split()) == 60
+            assert len(out.split()) == 30
         recall.index()
         _, state = state_of(store, recall)
         counts = {name: state[name] for name in ("vectors", "entries", "owed")}
-        assert counts == {"vectors": 121, "entries": 121, "owed": 0}
+        assert counts == {"vectors": 61, "entries": 61, "owed": 0}
         # As after the kills above: Chroma's graph may leave an entry out of reach.
-        assert 0.95 * 121 <= state["found"] <= 121
-        recall.close()
-        store.close()
+        assert 0.95 * 61 <= state["found"] <= 61
 
-
-def test_a_server_that_stops_in_its_tracks_holds_nobody_up(tmp_path, port):
-    with chroma_server(tmp_path / "server", port) as server:
-        store = TranscriptStore(f"sqlite:///{tmp_path}/memory.db", shared=True)
-        chroma = ChromaIndex(
-            host="127.0.0.1", port=port, embeddings=HashingEmbeddings(16), timeout_s=2
-        )
-        recall = Recall(store, chroma=chroma)
-        store.add("s", [sentence("first")])
-        recall.index()
         server.send_signal(signal.SIGSTOP)
-        store.add("s", [sentence("second")])
+        store.add("s0", [sentence("second")])
         with pytest.raises(RecallError, match=r"cannot be used now.*Timeout"):
             recall.index()
         assert recall.backlog()["vectors"] == 1
         server.send_signal(signal.SIGCONT)
         recall.index()
-        assert state_of(store, recall)[1]["found"] == 2
+        assert state_of(store, recall)[1]["entries"] == 62
         recall.close()
         store.close()

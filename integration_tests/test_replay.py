@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.measures import reference_counter
 from langchain_tokenmem.cli.replay import (
-    RecordedConversation,
     load_conversations,
     replay_conversation,
 )
@@ -22,23 +19,16 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@cache
-def conversations() -> list[RecordedConversation]:
-    return load_conversations(FILE)
-
-
-def played(memory: TokenMemory) -> list:
-    options = {"memory": memory, "counter": reference_counter()}
-    return [replay_conversation(one.messages, name=one.name, **options) for one in conversations()]
-
-
-@pytest.mark.parametrize("window", [2_000, 4_000, 8_000, 32_000])
+@pytest.mark.parametrize("window", [2_000, 8_000])
 def test_every_request_of_the_recordings_is_within_the_limit_and_legal(window):
-    reports = played(TokenMemory(TokenBudget(context_window=window)))
-    found = ReplayTotals(reports)
+    memory, counter = TokenMemory(TokenBudget(context_window=window)), reference_counter()
+    reports = [
+        replay_conversation(one.messages, name=one.name, memory=memory, counter=counter)
+        for one in load_conversations(FILE)[::2]
+    ]
     refused = [report for report in reports if report.budget_exceeded]
     assert all(report.fixed_tokens > window for report in refused)
-    assert found.calls > 1_300
+    assert ReplayTotals(reports).calls > 600
     assert [report.faults for report in reports if report.faults] == []
     assert max(call.tokens for report in reports for call in report.calls) <= window
     assert all(call.keeps_prefix or call.declared for r in reports for call in r.calls[1:])

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
-from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 
-from langchain_tokenmem import TokenMemorySaver, TranscriptStore
+from langchain_tokenmem import TokenMemorySaver
 from tests.adapters.checkpoints.test_saver_properties import RICH, played
 from tests.adapters.integrations import at, put
 
@@ -27,12 +25,6 @@ PASSED = {
     "prune": 8,
 }
 """Tests of each capability in langgraph-checkpoint-conformance 0.0.2: 81."""
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[TranscriptStore]:
-    with TranscriptStore(url, shared=True) as opened:
-        yield opened
 
 
 async def test_conformance_81_of_81(store):
@@ -51,11 +43,6 @@ async def test_conformance_81_of_81(store):
     assert sum(passed.values()) == 81
 
 
-@pytest.fixture
-def saver(store):
-    return TokenMemorySaver(store)
-
-
 def test_a_graph_reads_what_langgraphs_own_saver_would_give_it(store):
     """Delta channels, writes of parallel tasks, interrupts and forks, step by step."""
     done = [("say", "a"), ("resume", "b"), ("say", "c"), ("fork", 3), ("resume", "d"), ("fork", 9)]
@@ -66,8 +53,9 @@ def test_a_graph_reads_what_langgraphs_own_saver_would_give_it(store):
 # --- what no graph does
 
 
-def test_special_writes_are_overwritten(saver):
+def test_special_writes_are_overwritten(store):
     """An answer to an interrupt, or an error, replaces the former one; results do not."""
+    saver = TokenMemorySaver(store)
     root = put(saver, at(THREAD))
     for turn in (1, 2):
         for channel in (ERROR, INTERRUPT, RESUME):
@@ -84,8 +72,9 @@ def test_special_writes_are_overwritten(saver):
     }
 
 
-def test_prune_takes_the_writes(saver):
+def test_prune_takes_the_writes(store):
     """Writes of a pruned checkpoint would come back with a checkpoint of the same id."""
+    saver = TokenMemorySaver(store)
     first = put(saver, at(THREAD), "1", {"n": 0})
     second = put(saver, first, "2", {"n": 1}, 2)
     put(saver, second, "3", {"n": 2}, 3)
@@ -96,36 +85,3 @@ def test_prune_takes_the_writes(saver):
     again = saver.put(first, old.checkpoint, old.metadata, {})
     found = saver.get_tuple(again)
     assert not found.pending_writes
-
-
-def test_copies_stand_alone(saver):
-    said = [HumanMessage("hello", id="h1"), AIMessage("hi", id="a1")]
-    root = put(saver, at(THREAD), "1", {"messages": said})
-    saver.put_writes(root, [("messages", [HumanMessage("pending", id="p")])], "t", "path")
-    copy = f"{THREAD}-copy"
-    saver.copy_thread(THREAD, copy)
-    put(saver, at(copy, "1"), "2", {"messages": [*said, said[0]]}, 2)
-    assert len(list(saver.list(at(THREAD)))) == 1, "a turn on the copy shows up in the source"
-    source = saver.get_tuple(at(THREAD))
-    assert source.checkpoint["channel_values"]["messages"] == said
-    saver.prune([THREAD], strategy="delete")
-    saver.delete_thread(THREAD)
-    found = saver.get_tuple(at(copy, "1"))
-    assert found is not None, "deleting the source takes the copy away"
-    assert found.checkpoint["channel_values"] == {"messages": said}
-    assert found.pending_writes == [("t", "messages", [HumanMessage("pending", id="p")])]
-    saver.copy_thread(copy, THREAD)
-    saver.delete_thread(copy)
-    assert len(list(saver.list(at(THREAD)))) == 2
-
-
-def test_versions_only_grow(saver):
-    seen: list[Any] = [saver.get_next_version(None, None)]
-    for _ in range(2_000):
-        seen.append(saver.get_next_version(seen[-1], None))
-    assert seen == sorted(seen)
-    assert len(set(seen)) == len(seen)
-    # A thread that another saver began goes on from that saver's own versions.
-    for foreign in (7, f"{7:032}.{0.5:016}"):
-        assert saver.get_next_version(foreign, None) > foreign
-        assert type(saver.get_next_version(foreign, None)) is type(foreign)

@@ -5,25 +5,19 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
-from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.types import Command
 from psycopg.rows import dict_row
 from typer.testing import CliRunner
 
 from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.cli.app import app
-from tests.adapters.integrations import at, call, look, put
-from tests.providers import StrictModel
+from tests.adapters.integrations import at, put
 
 THREADS = ("ann", "bob/2")
 EACH = 8
@@ -90,88 +84,26 @@ def migrated(*arguments: str) -> str:
     return " ".join(done.output.split())
 
 
-@pytest.fixture
-def target(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/ours.db"
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def stock(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Any]]:
-    """A filled saver of LangGraph's, and its URL."""
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path}/stock.db"
-    if request.param == "postgresql":
-        url = str(request.getfixturevalue("postgres"))
+def test_threads_come_along_whole_and_go_back_to_where_they_came_from(url, tmp_path):
+    target = f"sqlite:///{tmp_path}/ours.db"
     with langgraph_saver(url) as saver:
         fill(saver)
-        yield url, saver
-
-
-def test_threads_come_along_with_history_writes_and_metadata(stock, target, tmp_path):
-    url, saver = stock
-    before = {thread: read(saver, thread) for thread in THREADS}
-    assert f"2 threads: {2 * EACH} checkpoints with {2 * 24} pending" in migrated(url, target)
-    with TranscriptStore(target, shared=True) as store:
-        copies = TokenMemorySaver(store)
-        for thread in THREADS:
-            assert len(before[thread]) == EACH
-            assert read(copies, thread) == before[thread]
-            assert len(store.messages(thread)) == 3 * (EACH - 2) + 1
-        assert {thread: read(saver, thread) for thread in THREADS} == before
-    assert f"{2 * EACH} were there already" in migrated(url, target)
+        before = {thread: read(saver, thread) for thread in THREADS}
+        assert f"2 threads: {2 * EACH} checkpoints with {2 * 24} pending" in migrated(url, target)
+        with TranscriptStore(target, shared=True) as store:
+            ours = TokenMemorySaver(store)
+            assert {thread: read(ours, thread) for thread in THREADS} == before
+            assert len(store.messages("ann")) == 3 * (EACH - 2) + 1
+            assert f"{2 * EACH} were there already" in migrated(url, target)
+            assert f"{2 * EACH} were there already" in migrated(target, url, "--to", "langgraph")
+            head = ours.get_tuple(at("ann"))
+            put(ours, head.config, None, {"n": 100}, f"{100:032}.{0:016}", step=100)
+        assert "1 checkpoint with 0 pending" in migrated(target, url, "--to", "langgraph")
+        assert len(read(saver, "ann")) == EACH + 1
+        assert read(saver, "bob/2") == before["bob/2"]
     # From a store of ours to another one; a path will do.
     two = str(tmp_path / "two.db")
     migrated(target, two, "--thread", "bob/2")
-    with TranscriptStore(f"sqlite:///{two}", shared=True) as store:
+    with TranscriptStore(two, shared=True) as store:
         assert read(TokenMemorySaver(store), "bob/2") == before["bob/2"]
         assert read(TokenMemorySaver(store), "ann") == []
-
-
-def test_threads_go_back_to_where_they_came_from_and_elsewhere(stock, target, tmp_path):
-    url, saver = stock
-    before = {thread: read(saver, thread) for thread in THREADS}
-    migrated(url, target)
-    back = f"{2 * EACH} checkpoints with {2 * 24} pending writes copied"
-    assert back in migrated(target, f"{tmp_path}/back.db", "--to", "langgraph")
-    with langgraph_saver(f"sqlite:///{tmp_path}/back.db") as copies:
-        assert {thread: read(copies, thread) for thread in THREADS} == before
-    assert f"{2 * EACH} were there already" in migrated(target, url, "--to", "langgraph")
-    with TranscriptStore(target, shared=True) as store:
-        ours = TokenMemorySaver(store)
-        head = ours.get_tuple(at("ann"))
-        put(ours, head.config, None, {"n": 100}, f"{100:032}.{0:016}", step=100)
-    assert "1 checkpoint with 0 pending" in migrated(target, url, "--to", "langgraph")
-    assert len(read(saver, "ann")) == EACH + 1
-    assert read(saver, "bob/2") == before["bob/2"]
-
-
-def asking_agent(saver: Any, *script: Any) -> Any:
-    """An agent that asks before it looks something up; the model answers by the script."""
-    asks = HumanInTheLoopMiddleware(interrupt_on={"look": True})
-    model = StrictModel(family="mistral", script=list(script))
-    return create_agent(model, [look], middleware=[asks], checkpointer=saver)
-
-
-def test_an_agent_resumes_in_langgraphs_saver_to_the_same_state(url, tmp_path):
-    ours, there = f"{tmp_path}/ours.db", url
-    config: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
-    approved: Any = Command(resume={"decisions": [{"type": "approve"}]})
-    ends = []
-    with TranscriptStore(f"sqlite:///{ours}", shared=True) as store:
-        agent = asking_agent(TokenMemorySaver(store), AIMessage("Hello."), call(1))
-        agent.invoke({"messages": HumanMessage("Hi.", id="h1")}, config)
-        agent.invoke({"messages": HumanMessage("Look.", id="h2")}, config)
-        migrated(ours, there, "--to", "langgraph")
-        with langgraph_saver(there) as copies:
-            for saver in (TokenMemorySaver(store), copies):
-                agent = asking_agent(saver, AIMessage("Found."), AIMessage("Bye."))
-                assert agent.get_state(config).interrupts
-                agent.invoke(approved, config)
-                agent.invoke({"messages": HumanMessage("Thanks.", id="h3")}, config)
-                state = agent.get_state(config)
-                said = [(m.type, m.content) for m in state.values["messages"]]
-                ends.append((said, state.next, state.metadata["step"]))
-    assert ends[0] == ends[1]
-    assert [kind for kind, _ in ends[0][0]] == [
-        *("human", "ai", "human", "ai", "tool", "ai", "human", "ai")
-    ]

@@ -105,7 +105,7 @@ def test_a_server_stopped_and_started_in_mid_run(server: Server) -> None:
         writers = [Writer(saver, f"t{n}", stop) for n in range(WRITERS)]
         for writer in writers:
             writer.start()
-        for _ in range(3):
+        for _ in range(2):
             before.append(gone_on(writers))
             server.stop()
             stop.wait(0.3)
@@ -120,13 +120,9 @@ def test_a_server_stopped_and_started_in_mid_run(server: Server) -> None:
         assert all("Thread 't" in str(error) for error in errors), "it does not say what failed"
         assert errors, "the server was never missed"
         total = sum(len(writer.acknowledged) for writer in writers)
-        assert 0 < before[0] < before[1] < before[2] < total, "work did not go on"
+        assert 0 < before[0] < before[1] < total, "work did not go on"
         for writer in writers:
             check(saver, store, writer)
-    print(
-        f"\nserver stopped 3 times: {total} checkpoints acknowledged and whole, "
-        f"{len(errors)} clear errors"
-    )
 
 
 def check(saver: TokenMemorySaver, store: TranscriptStore, writer: Writer) -> None:

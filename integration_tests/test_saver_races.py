@@ -16,7 +16,7 @@ from langchain_tokenmem.storage import threads as retention
 from langchain_tokenmem.storage.thread_messages import MessageWriter
 from tests.adapters.integrations import at, put
 
-SECONDS = 1.0
+SECONDS = 0.5
 """How long the one that came second has for overtaking."""
 
 # Bytes are not for a transcript, so it is a row that retention may take.
@@ -142,7 +142,7 @@ def test_writers_of_a_new_thread_do_not_lock_each_other_out(postgres_url):
     """The first turn of a graph stores a checkpoint and pending writes at once."""
     with TranscriptStore(postgres_url, shared=True) as store, ThreadPoolExecutor(6) as pool:
         saver = TokenMemorySaver(store)
-        for _ in range(40):
+        for _ in range(15):
             thread, begin = str(uuid4()), threading.Barrier(6)
 
             def turn(number, thread=thread, begin=begin):

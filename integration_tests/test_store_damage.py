@@ -1,11 +1,9 @@
-"""A thousand flipped bytes: an error of ours, and never another message than was stored."""
+"""Flipped bytes: an error of ours, and never another message than was stored."""
 
 from __future__ import annotations
 
-import os
 import random
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from langchain_tokenmem.errors import StoreError
 from tests.storage.samples import save_state, state
 
 SESSIONS = ("ann/1", "bob/2", "empty", "x" * 400)
-FLIPS = int(os.environ.get("TOKENMEM_FLIPS", "1000"))
+FLIPS = 300
 MESSAGES = re.compile(rb'\{"type":"\w+","data":\{.*?\}\}')
 
 
@@ -53,18 +51,16 @@ def read(store: TranscriptStore) -> dict[str, Any]:
     return answers
 
 
-def test_a_thousand_flipped_bytes(tmp_path):
+def test_flipped_bytes_are_an_error_or_nothing_and_never_another_message(tmp_path):
     path, copy = tmp_path / "memory.db", tmp_path / "copy.db"
     build(path)
     with TranscriptStore(path, shared=True) as store:
         right = read(store)
     assert StoreError not in right.values()
-    assert sum(len(right[f"rows {name[:9]}"]) for name in SESSIONS) == 190
     data, chosen = path.read_bytes(), random.Random(2_026)
     inside = [n for found in MESSAGES.finditer(data) for n in range(*found.span())]
     for places in (range(len(data)), inside):
-        tally: Counter[str] = Counter()
-        wrong: list[str] = []
+        refused, wrong = 0, []
         for number in range(FLIPS // 2):
             # Every fourth flip goes to the first two pages: header, schema, the roots of trees.
             is_front = places is not inside and number % 4 == 0
@@ -76,15 +72,13 @@ def test_a_thousand_flipped_bytes(tmp_path):
                 found = read(store)
             for left in tmp_path.glob("copy.db*"):
                 left.unlink()
-            refused = sum(answer is StoreError for answer in found.values())
-            tally["all" if refused == len(found) else "some" if refused else "none"] += 1
+            refused += StoreError in found.values()
             wrong += [
                 f"byte {place}: {question}: {str(answer)[:120]}"
                 for question, answer in found.items()
-                if answer is not StoreError and answer != right[question]
+                if answer not in (StoreError, right[question])
             ]
-        print(f"{FLIPS // 2} flips, by reads that were refused: {tally}; wrong: {len(wrong)}")
-        assert tally["some"] + tally["all"] > FLIPS // 20
+        assert refused > FLIPS // 20
         if places is inside:  # beside messages only SQLite itself notices damage
             assert not wrong, "\n".join(wrong[:20])
-            assert tally["some"] > 0.9 * FLIPS // 2
+            assert refused > 0.9 * FLIPS // 2

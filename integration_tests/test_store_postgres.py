@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,15 +12,9 @@ from sqlalchemy.schema import CreateSchema
 from stored_turns import turn
 
 from langchain_tokenmem import Recall, TranscriptStore
-from langchain_tokenmem.errors import StoreError
-from langchain_tokenmem.storage.sessions import find, page_of_sessions, save
+from langchain_tokenmem.errors import ConfigurationError, StoreError
+from langchain_tokenmem.storage.sessions import find, save
 from langchain_tokenmem.storage.tables import schema_sql
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[TranscriptStore]:
-    with TranscriptStore(url, shared=True) as store:
-        yield store
 
 
 def test_reads_beside_writers_are_whole(store):
@@ -82,31 +75,18 @@ def test_an_engine_of_the_application_with_a_schema_of_its_own(postgres):
     engine.dispose()
 
 
-def test_a_page_of_the_list_goes_by_the_index_of_times(postgres):
-    with TranscriptStore(postgres) as store:
-        with store.database.reading("here") as connection:
-            made: list[Any] = []
-            event.listen(connection, "before_cursor_execute", lambda *a: made.append(a[2:4]))
-            assert page_of_sessions(connection, limit=20) == []
-        ((statement, values),) = made
-        with store.database.reading("here") as connection:
-            for costly in ("seqscan", "bitmapscan", "sort"):  # which few rows are worth
-                connection.exec_driver_sql(f"SET LOCAL enable_{costly} = off")
-            plan = "\n".join(connection.exec_driver_sql(f"EXPLAIN {statement}", values).scalars())
-    assert "tokenmem_sessions_active" in plan
-    assert "Presorted Key: active_at" in plan
-
-
-def test_the_printed_schema_makes_a_database_that_a_store_opens(postgres):
-    engine = create_engine(postgres)
+def test_the_printed_schema_makes_a_database_that_a_store_opens(url):
+    engine = create_engine(url)
     with engine.begin() as connection:
-        for statement in schema_sql("postgresql").split(";\n"):
+        for statement in schema_sql(engine.dialect.name).split(";\n"):
             if statement.strip():
                 connection.execute(text(statement))
-    with TranscriptStore(postgres, shared=True) as store:
+    with TranscriptStore(url) as store:
         store.add("s", [HumanMessage("hi")])
         assert [message.content for message in store.messages("s")] == ["hi"]
     engine.dispose()
+    with pytest.raises(ConfigurationError, match="use postgresql or sqlite"):
+        schema_sql("mysql")
 
 
 @pytest.mark.parametrize("lost_at", ["INSERT INTO tokenmem_messages", "INSERT INTO tokenmem_terms"])

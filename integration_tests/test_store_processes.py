@@ -36,27 +36,23 @@ def finish(workers: list[Fork], each: int) -> None:
         assert len(out.split()) == each
 
 
-def check_one_session(url: str, writers: int, each: int) -> None:
+def test_eight_processes_write_to_one_sqlite_file(tmp_path):
+    url = f"sqlite:///{tmp_path}/memory.db"
+    finish([Fork(write, single, url, "s", f"w{n}", 60) for n in range(8)], 60)
     with TranscriptStore(url, shared=True) as store:
         rows = store.rows("s")
-    assert [row.seq for row in rows] == list(range(1, writers * each + 1))
-    for writer in range(writers):
-        mine = [row.message.id for row in rows if str(row.message.id).startswith(f"w{writer}-")]
-        assert mine == [f"w{writer}-{number}" for number in range(each)]
+    assert [row.seq for row in rows] == [*range(1, 8 * 60 + 1)]
+    for writer in range(8):
+        own = [row.message.id for row in rows if str(row.message.id).startswith(f"w{writer}-")]
+        assert own == [f"w{writer}-{number}" for number in range(60)]
 
 
-def test_eight_processes_write_two_hundred_messages_each_to_one_sqlite_file(tmp_path):
-    url = f"sqlite:///{tmp_path}/memory.db"
-    finish([Fork(write, single, url, "s", f"w{n}", 200) for n in range(8)], 200)
-    check_one_session(url, 8, 200)
-
-
-def test_forty_kills_during_writes_lose_no_acknowledged_turn_and_leave_no_half(tmp_path):
+def test_kills_during_writes_lose_no_acknowledged_turn_and_leave_no_half(tmp_path):
     chosen = random.Random(11)
     url = f"sqlite:///{tmp_path}/memory.db"
     acknowledged: list[str] = []
     in_mid_write = 0
-    for round_ in range(40):
+    for round_ in range(25):
         worker = Fork(write, turn, url, "s", f"w{round_}", 100_000)
         first = worker.stdout.readline()
         time.sleep(chosen.uniform(0, 0.03))
@@ -67,7 +63,7 @@ def test_forty_kills_during_writes_lose_no_acknowledged_turn_and_leave_no_half(t
         assert str(last.id).startswith(f"w{round_}-")
         assert str(last.id).endswith("-4"), "half a turn"
         in_mid_write += last.id != f"{lines[-1]}-4"
-    assert len(acknowledged) >= 40
+    assert len(acknowledged) >= 25
     with TranscriptStore(url, shared=True) as store:
         rows = store.rows("s")
     ids = [str(row.message.id) for row in rows]
@@ -81,10 +77,6 @@ def test_forty_kills_during_writes_lose_no_acknowledged_turn_and_leave_no_half(t
     for name, place in zip(stored, range(0, len(rows), 5), strict=True):
         writer, number = name.split("-")
         assert [row.message for row in rows[place : place + 5]] == turn(writer, int(number))
-    print(
-        f"\n40 kills: {len(acknowledged)} turns acknowledged, {len(stored)} stored "
-        f"({in_mid_write} written but not acknowledged), 0 lost, 0 doubled, 0 half turns"
-    )
 
 
 def test_eight_processes_open_a_new_file_at_once(tmp_path):

@@ -138,8 +138,6 @@ def test_a_process_killed_during_a_summary_leaves_the_next_one_free_within_the_l
         shown = [message.id for message in view.messages if message.type != "system"]
         assert shown == [*state["kept"], *(message.id for message in said[covered:])]
         assert store.lease("s", "anybody", 1), "the lease was not given back"
-    waited = writer.asked[0] - asked_at
-    print(f"\nkilled: refused {len(refused_at)} times, free after {waited:.2f} s of {LEASE_S} s")
 
 
 def test_two_processes_with_a_summary_due_make_one_call(url, said):
@@ -157,7 +155,7 @@ def test_two_processes_with_a_summary_due_make_one_call(url, said):
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def leased(request: pytest.FixtureRequest, url: str) -> Iterator[tuple[TranscriptStore, str]]:
-    """A store, and a session of its own in it."""
+    """A store, and a session in it that no other test has."""
     where = url if request.param == "sqlite" else request.getfixturevalue("postgres_url")
     session = uuid.uuid4().hex
     with TranscriptStore(where, shared=True) as store:

@@ -12,7 +12,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from langchain_core.vectorstores import VectorStore
 from postgres import packaged_binaries, server
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
@@ -21,8 +21,7 @@ from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.recall import HashingEmbeddings, VectorStoreIndex
 
 EMBEDDINGS = HashingEmbeddings(64)
-SIZE = 1_200
-"""Messages of each session: more than are searched without the vector store."""
+SIZE = 120
 
 
 class Watched(Embeddings):
@@ -38,11 +37,6 @@ class Watched(Embeddings):
     def embed_query(self, text: str) -> list[float]:
         self.questions += 1
         return EMBEDDINGS.embed_query(text)
-
-
-@contextmanager
-def in_memory(watched: Watched, _folder: Path, _request: object) -> Iterator[VectorStore]:
-    yield InMemoryVectorStore(watched)
 
 
 @contextmanager
@@ -94,7 +88,7 @@ def postgres_with_vector(request: pytest.FixtureRequest) -> Iterator[str]:
         yield own
 
 
-@pytest.mark.parametrize("made", [in_memory, langchain_chroma, pgvector])
+@pytest.mark.parametrize("made", [langchain_chroma, pgvector])
 def test_a_vector_store_serves_large_scopes(made: Callable, tmp_path, request):
     watched = Watched()
     with (
@@ -105,29 +99,30 @@ def test_a_vector_store_serves_large_scopes(made: Callable, tmp_path, request):
         for name in ("a", "b"):
             store.add(name, list(talk(name)), user_id="u")
         with Recall(store, index) as recall:
+            recall._dense._exact_most = 0
             recall.add_documents([Document("The heron nests here.", id="d")], session_id="a")
             recall.index()
-            query = "how is plan700 of person70"
+            query = "how is plan70 of person7"
             for options in ({}, {"user_id": "u", "scope": "user"}):
                 before = watched.questions
                 found = recall.search(query, session_id="a", k=10, **options)
                 assert watched.questions == before + 1
-                assert found[0].text.startswith("plan700 ")
+                assert found[0].text.startswith("plan70 ")
                 assert any(hit.cosine is not None for hit in found)
                 assert options or {hit.session_id for hit in found} == {"a"}
             assert recall.search("where does the heron nest", session_id="a")[0].role == "document"
             recall.erase(session_id="b")
-            left = vector_store.similarity_search("plan700 of person70", k=20)
+            left = vector_store.similarity_search("plan70 of person7", k=20)
             assert left
             assert all(" in b" not in document.page_content for document in left)
             # once more, as a process that starts anew
         with Recall(store, VectorStoreIndex(vector_store, embeddings=EMBEDDINGS)) as again:
             again.index()
-            assert again.search(query, session_id="a", k=1)[0].text.startswith("plan700 ")
+            assert again.search(query, session_id="a", k=1)[0].text.startswith("plan70 ")
 
 
 def talk(name: str) -> Iterator[HumanMessage | AIMessage]:
     for number in range(SIZE):
         kind = AIMessage if number % 2 else HumanMessage
-        said = f"plan{number} is with person{number % 90} in {name}, day {number % 7}"
+        said = f"plan{number} is with person{number % 9} in {name}, day {number % 7}"
         yield kind(said, id=f"{name}-{number}")

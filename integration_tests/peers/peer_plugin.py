@@ -45,7 +45,7 @@ class Peers:
     """One run.
 
     Args:
-        order: What `running.py` asks for: suite, swap, share, only, seed, limit, report.
+        order: What `running.py` asks for: suite, swap, share, left_out, seed, limit, report.
     """
 
     def __init__(self, order: dict[str, Any]) -> None:
@@ -113,8 +113,8 @@ class Peers:
         )
 
     def _is_due(self, test: str) -> bool:
-        if self.order["only"]:
-            return test in self.order["only"]
+        if test in self.order["left_out"]:
+            return False
         text = f"{self.order['seed']}:{self.order['suite']}:{test}"
         digest = hashlib.sha256(text.encode()).digest()
         return int.from_bytes(digest[:4]) % int(self.order["share"]) == 0

@@ -1,4 +1,4 @@
-"""Runs one suite in a pytest process of its own, away from this project's settings."""
+"""The test suites of other projects, and how one is run: away from this project's settings."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from suites import Suite
+from typing import Literal
 
 import langchain_tokenmem
 
@@ -22,6 +21,52 @@ _TEST_LIMIT_S = 60.0
 _SUITE_LIMIT_S = 1_200.0
 _HERE = Path(__file__).parent
 _OURS = ("PYTEST_", "HYPOTHESIS_", "COV_", "LANGSMITH_", "LANGCHAIN_")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Tests of one distribution, with a part of it replaced by ours.
+
+    Args:
+        name: Its name here and in the list of expected differences.
+        distribution: Its sdist holds the tests; the installed version is taken.
+        paths: Files or folders below the sdist's root.
+        swap: The part that is replaced; see `swaps.py`.
+        asyncio_mode: As the project's own pytest settings have it.
+        is_nightly: Whether only `make nightly` runs it.
+    """
+
+    name: str
+    distribution: str
+    paths: tuple[str, ...]
+    swap: Literal["saver", "middleware", "history", "sql_store", "json_store"]
+    asyncio_mode: Literal["strict", "auto"] = "auto"
+    is_nightly: bool = False
+
+    @property
+    def without(self) -> tuple[str, ...]:
+        """Fixtures of tests that are not for ours: our stores have no vectors."""
+        return ("fake_embeddings",) if self.swap.endswith("_store") else ()
+
+
+_AGENTS = ("tests/unit_tests/agents",)
+_STORES = ("tests/test_store.py", "tests/test_async_store.py")
+_HISTORY = ("tests/unit_tests/runnables/test_history.py", "tests/unit_tests/chat_history")
+_SQLITE = "langgraph-checkpoint-sqlite"
+
+SUITES = (
+    Suite("langgraph", "langgraph", ("tests",), "saver", asyncio_mode="strict"),
+    Suite("prebuilt", "langgraph-prebuilt", ("tests",), "saver", is_nightly=True),
+    Suite("checkpoint-sqlite", _SQLITE, ("tests",), "saver"),
+    Suite("agents-saver", "langchain", _AGENTS, "saver", is_nightly=True),
+    Suite("agents-middleware", "langchain", _AGENTS, "middleware"),
+    Suite("core-history", "langchain-core", _HISTORY, "history"),
+    Suite("store-sql", "langgraph-checkpoint", _STORES[:1], "sql_store"),
+    Suite("store-json", "langgraph-checkpoint", _STORES[:1], "json_store"),
+    Suite("sqlite-store-sql", _SQLITE, _STORES, "sql_store", is_nightly=True),
+    Suite("sqlite-store-json", _SQLITE, _STORES, "json_store", is_nightly=True),
+)
+"""The suite of langchain-tests for retrievers needs no sdist: it runs in test_retriever.py."""
 
 
 @dataclass(frozen=True)
@@ -40,16 +85,15 @@ class Run:
     with_ours: int
 
 
-def run(suite: Suite, root: Path, *, share: int, only: Sequence[str] = ()) -> Run:
+def run(suite: Suite, root: Path, *, share: int, left_out: Sequence[str]) -> Run:
     """Run a suite.
 
     Args:
         suite: The suite.
         root: The folder that holds its `tests/`.
         share: One of how many tests is run; 1 for all.
-        only: Ids of the tests to run; empty for all.
+        left_out: Ids of tests that are not run.
     """
-    files = sorted({test.partition("::")[0] for test in only})
     with tempfile.TemporaryDirectory() as work:
         report, settings = Path(work) / "report.json", Path(work) / "pytest.ini"
         settings.write_text(
@@ -62,13 +106,13 @@ def run(suite: Suite, root: Path, *, share: int, only: Sequence[str] = ()) -> Ru
             "swap": suite.swap,
             "without": suite.without,
             "share": share,
-            "only": [*only],
+            "left_out": [*left_out],
             "seed": SEED,
             "limit": _TEST_LIMIT_S,
             "report": str(report),
         }
         done = subprocess.run(
-            [sys.executable, *_options(root, settings), *(files or suite.paths)],
+            [sys.executable, *_options(root, settings), *suite.paths],
             cwd=root,
             env=_environment(order),
             capture_output=True,

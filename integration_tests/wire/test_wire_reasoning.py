@@ -18,11 +18,6 @@ for module in ("langchain_anthropic", "langchain_openai", "langchain_google_gena
 Body = dict[str, Any]
 
 
-def blocks_of(message: Body) -> list[Body]:
-    content = message["content"]
-    return content if isinstance(content, list) else []
-
-
 def folded(messages: list[BaseMessage], provider: str) -> list[BaseMessage]:
     """Return the view after older turns were folded in front of the messages."""
     memory = TokenMemory(TokenBudget(context_window=2_000), request=RequestRules(legality=provider))
@@ -33,33 +28,27 @@ def folded(messages: list[BaseMessage], provider: str) -> list[BaseMessage]:
     return memory.view([*older, *messages], state).messages
 
 
-def test_signatures_of_gemini_stay_on_their_calls_after_a_change_of_the_prefix() -> None:
+def test_signed_and_encrypted_reasoning_stays_with_its_item_after_a_change_of_the_prefix() -> None:
     call: Any = {"name": "look", "args": {"place": "x"}, "id": "c1"}
-    answer = AIMessage(
+    signed = AIMessage(
         [{"type": "text", "text": "I look."}],
         tool_calls=[call],
         additional_kwargs={"__gemini_function_call_thought_signatures__": {"c1": "c2lnbmVk"}},
         response_metadata={"model_provider": "google_genai", "model_name": "gemini-3-pro"},
         id="a",
     )
-    said = [
-        HumanMessage("Look.", id="h"),
-        answer,
-        ToolMessage("Seen.", tool_call_id="c1", name="look"),
-    ]
-    body = body_of("gemini", folded(said, "gemini"))
+    result = ToolMessage("Seen.", tool_call_id="c1", name="look")
+    body = body_of("gemini", folded([HumanMessage("Look.", id="h"), signed, result], "gemini"))
     called = [part for c in body["contents"] for part in c["parts"] if "function_call" in part]
     assert [part["thought_signature"] for part in called] == ["c2lnbmVk"]
 
-
-def test_encrypted_reasoning_of_openai_stays_with_its_item_after_a_change_of_the_prefix() -> None:
     item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
-    answer = AIMessage(
+    encrypted = AIMessage(
         [item, {"type": "text", "text": "Yes.", "id": "msg_1"}],
         response_metadata={"model_provider": "openai", "model_name": "gpt-5"},
         id="a",
     )
-    body = body_of("responses", folded([answer, HumanMessage("And now?", id="h")], "openai"))
+    body = body_of("responses", folded([encrypted, HumanMessage("And now?", id="h")], "openai"))
     kinds = [one.get("role") or one["type"] for one in body["input"]]
     place = kinds.index("reasoning")
     assert body["input"][place] == item
@@ -86,5 +75,6 @@ def test_compaction_blocks_leave_as_they_came(provider: str) -> None:
         assert block in body_of("responses", view.messages)["input"]
         return
     sent = body_of("anthropic", view.messages)["messages"]
-    assert [b for m in sent for b in blocks_of(m) if b["type"] == "compaction"] == [block]
+    blocks = [b for m in sent if isinstance(m["content"], list) for b in m["content"]]
+    assert [b for b in blocks if b["type"] == "compaction"] == [block]
     assert "Covered." not in json.dumps(sent)

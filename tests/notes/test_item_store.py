@@ -142,11 +142,3 @@ async def test_async_does_the_same_and_never_blocks_the_event_loop(store):
         assert await store.alist_namespaces() == [("a",)]
         await store.adelete(("a",), "k0")
         assert (await store.aerase(("a",)))["items"] == 4
-
-
-def test_erase_deletes_everything_under_a_prefix_and_nothing_else(store):
-    for namespace in (("a", "b"), ("a",), ("ab",), ("a", "c", "d"), ("A",)):
-        store.put(namespace, "k", {"x": 1})
-    assert store.erase(("a",))["items"] == 3
-    assert [item.namespace for item in store.search(())] == [("A",), ("ab",)]
-    assert store.erase(("a",))["items"] == 0

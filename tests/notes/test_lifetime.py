@@ -73,12 +73,3 @@ def test_a_store_that_sweeps_may_sweep_notes_of_sessions_only(tmp_path, monkeypa
             notebook_on(store).add(level, level=level, **ANN)
     minutes = {op.namespace[3]: op.ttl for op in puts}
     assert minutes == {"session": 60, "project": None, "global": None}
-
-
-def test_without_a_lifetime_notes_of_a_session_stay_until_it_is_erased():
-    clock = [NOON]
-    notebook = notebook_on(InMemoryStore(), now=lambda: clock[0])
-    notebook.add("tabs", level="session", **ANN)
-    clock[0] += timedelta(days=4_000)
-    assert len(notebook.list(**ANN)) == 1
-    assert notebook.erase(session_id="s1") == 1

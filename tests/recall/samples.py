@@ -60,7 +60,6 @@ class CountingEmbeddings(Embeddings):
     def __init__(self, dim: int = 32, *, salt: str = "", name: str = "counting") -> None:
         self.model = name
         self.texts: list[str] = []
-        self.questions: list[str] = []
         self.fails = False
         self._salt = salt
         self._inner = HashingEmbeddings(dim)
@@ -74,7 +73,6 @@ class CountingEmbeddings(Embeddings):
     def embed_query(self, text: str) -> list[float]:
         if self.fails:
             raise ConnectionError("the embedding service is away")
-        self.questions.append(text)
         return self._vector(text)
 
     def _vector(self, text: str) -> list[float]:

@@ -9,7 +9,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import Recall, TranscriptStore
-from langchain_tokenmem.recall import ChromaIndex, worker
+from langchain_tokenmem.recall import worker
 from tests.recall.samples import CountingEmbeddings, filled
 
 
@@ -84,21 +84,14 @@ class Watching(CountingEmbeddings):
         return super().embed_query(text)
 
 
-def dense(store, tmp_path):
+def test_a_model_is_never_asked_while_a_connection_is_held(store):
     model = Watching(32)
     model.store, model.used = store, []
-    recall = Recall(store, ChromaIndex(tmp_path / "chroma", embeddings=model))
-    return recall, model
-
-
-@pytest.mark.slow
-def test_a_model_is_never_asked_while_a_connection_is_held(store, tmp_path):
-    recall, model = dense(store, tmp_path)
-    filled(store, "s", "The key is under the blue mat.")
-    recall.index()
-    assert recall._dense._worker.wait(30)
-    model.used.clear()  # the worker asks for the fingerprint, beside others who read
-    assert recall.search("Where is the key?", session_id="s")
-    assert model.used
-    assert set(model.used) == {0}
-    recall.close()
+    with Recall(store, embeddings=model) as recall:
+        filled(store, "s", "The key is under the blue mat.")
+        recall.index()
+        assert recall._dense._worker.wait(30)
+        model.used.clear()  # the worker asks for the fingerprint, beside others who read
+        assert recall.search("Where is the key?", session_id="s")
+        assert model.used
+        assert set(model.used) == {0}

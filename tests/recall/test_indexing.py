@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TranscriptStore
-from langchain_tokenmem.core.search_units import Scope, pack_unit
 from langchain_tokenmem.errors import RecallError
 from langchain_tokenmem.recall.embeddings import to_matrix
 from langchain_tokenmem.recall.vectors import VectorIndex
-from tests.recall.samples import CountingEmbeddings, days, made, partitions_of
+from tests.recall.samples import CountingEmbeddings, days, made
 
 pytestmark = pytest.mark.slow  # a real Chroma; `make test` does without
 
@@ -84,28 +83,6 @@ def test_however_messages_come_the_index_is_the_same(tmp_path_factory, sizes, ba
         index.close()
 
 
-@pytest.mark.parametrize("exact_most", [0, 100])
-def test_a_scope_never_shows_what_is_outside(store, tmp_path, embeddings, exact_most):
-    for session, user in (("a", "u"), ("b", "u"), ("c", "v"), ("d", None)):
-        messages = [HumanMessage("the same words", id=f"{session}{n}") for n in range(5)]
-        store.add(session, messages, user_id=user)
-    index, _ = made(store, tmp_path / "chroma", embeddings, exact_most=exact_most)
-    index.index()
-    for scope, sessions in (
-        (Scope("a", "u"), {"a"}),
-        (Scope("a", "u", whole_user=True), {"a", "b"}),
-        (Scope("c"), {"c"}),
-        (Scope("d"), {"d"}),
-    ):
-        question = index.question("the same words")
-        with store.index.reading(scope) as reader:
-            found = [unit for unit, _ in index.search(question, reader, 50)]
-            sources = reader.sources(found)
-        assert {source.session_id for source in sources.values()} == sessions
-        assert len(found) == 5 * len(sessions) == len(sources)
-    index.close()
-
-
 def test_a_failing_model_fails_no_turn_and_what_is_owed_is_taken_in_later(
     store, index, embeddings, caplog
 ):
@@ -127,69 +104,6 @@ def test_a_failing_model_fails_no_turn_and_what_is_owed_is_taken_in_later(
     assert_whole(index, store)
 
 
-def test_a_failing_chroma_fails_no_turn_and_nothing_is_embedded_twice(
-    store, index, embeddings, monkeypatch, caplog
-):
-    store.index.listen(index.wake)
-    store.add("s", days(3))
-    index._worker.wait(20)
-
-    def away(*_args, **_kwargs):
-        raise OSError("disk full")
-
-    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
-        patch.setattr("chromadb.api.models.Collection.Collection.upsert", away)
-        store.add("s", days(3, 3))
-        index._worker.wait(20)
-        assert "disk full" in caplog.text
-        assert store.index.backlog()["vectors"] == 1
-    store.add("s", days(1, 6))
-    index._worker.wait(20)
-    assert store.index.backlog()["vectors"] == 0
-    assert len(embeddings.texts) == 7
-    assert_whole(index, store)
-
-
-def test_an_entry_of_chroma_that_the_store_does_not_know_is_never_returned(
-    store, tmp_path, embeddings
-):
-    store.add("s", days(3))
-    index, chroma = made(store, tmp_path / "chroma", embeddings, exact_most=0)
-    index.index()
-    partitions = partitions_of(store, "s")
-    vector = np.array([embeddings.embed_query("foreign")], np.float32)
-    foreign = np.array([pack_unit(*partitions.partitions, 999)])
-    chroma.put(active(index).name, foreign, vector, partitions.owner, {})
-    question = index.question("foreign")
-    with store.index.reading(Scope("s")) as reader:
-        found = [unit for unit, _ in index.search(question, reader, 9)]
-        sources = reader.sources(found)
-    assert sorted(seq for _, seq in sources) == [1, 2, 3]
-    index.close()
-    again, _ = made(store, tmp_path / "chroma", embeddings, exact_most=0)
-    again.index()  # counts are compared at open
-    assert len(in_chroma(again)) == 3
-    again.close()
-
-
-def test_cleared_and_erased_sessions_leave_chroma_and_the_others_stay(store, index):
-    store.index.listen(index.wake)
-    for name in ("s", "t", "u"):
-        store.add(name, days(5))
-    index._worker.wait(20)
-    (kept,) = partitions_of(store, "s").partitions
-    (gone,) = partitions_of(store, "u").partitions
-    store.clear("t")
-    index._worker.wait(20)
-    assert len(in_chroma(index)) == 10
-    store.erase("u")
-    index._worker.wait(20)
-    assert {unit >> 36 for unit in in_chroma(index)} == {kept}
-    assert index.forget([gone]) == 5  # the worker was faster; the number is true all the same
-    assert index.forget([gone]) == 0
-    assert_whole(index, store)
-
-
 def test_words_that_are_edited_while_they_are_embedded_leave_no_vector(store, index, embeddings):
     asked, edited = embeddings.embed_documents, []
 
@@ -206,26 +120,6 @@ def test_words_that_are_edited_while_they_are_embedded_leave_no_vector(store, in
     (vector,) = in_store(index, store).values()
     assert np.allclose(to_matrix({1: vector})[1][0], embeddings.embed_query("second"), atol=1e-2)
     assert_whole(index, store)
-
-
-def test_a_session_erased_while_it_is_embedded_does_not_come_back(store, index, embeddings):
-    asked = embeddings.embed_documents
-
-    def erases(texts):
-        store.erase("t")
-        return asked(texts)
-
-    store.add("s", days(3))
-    index.index()
-    store.add("t", days(3, topic="night"))
-    key = active(index).key
-    store.index.listen(index.wake)
-    embeddings.embed_documents = erases
-    index.index()
-    index._worker.wait(20)
-    with store.index.reading_vectors() as reader:
-        assert reader.count_vectors(key) == 3
-    assert len(in_chroma(index)) == 3
 
 
 def test_a_text_that_the_model_refuses_does_not_keep_other_sessions_waiting(

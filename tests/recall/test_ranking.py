@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem import Recall
 from langchain_tokenmem.core.search_units import pack_unit
 from langchain_tokenmem.errors import RecallError
-from langchain_tokenmem.recall import ChromaIndex
 from langchain_tokenmem.recall.analysis import TextAnalyser
-from langchain_tokenmem.recall.dates import NamedDate, NamedSpan, dates_in, order_in, span_in
+from langchain_tokenmem.recall.dates import span_in
 from langchain_tokenmem.recall.embeddings import HashingEmbeddings, embed_texts
 from langchain_tokenmem.recall.fusion import Floor, fused
 from langchain_tokenmem.recall.text_parts import (
@@ -26,7 +25,7 @@ from langchain_tokenmem.recall.text_parts import (
     passage_of,
     rough_tokens,
 )
-from langchain_tokenmem.recall.words import Scores, neighbour_weights, score
+from langchain_tokenmem.recall.words import Scores, score
 from tests.recall.samples import FILLER, talk
 
 analyser = TextAnalyser()
@@ -83,58 +82,6 @@ def test_a_passage_has_every_sentence_of_a_part_that_matches(sentences):
     assert rough_tokens(passage) >= min(rough_tokens(part.strip()), PASSAGE_TOKENS) - 1
 
 
-def test_of_a_long_message_the_sentences_that_match_are_shown(store, recall):
-    before, after = "We talked about other things. " * 60, "Nothing else happened. " * 40
-    store.add("s", [HumanMessage(f"{before}The pelican ate at seven. {after}")])
-    hit = recall.search("When did the pelican eat?", session_id="s")[0]
-    assert "The pelican ate at seven." in hit.text
-    assert rough_tokens(hit.text) < 2 * PASSAGE_TOKENS
-
-
-@pytest.mark.parametrize(
-    ("question", "order"),
-    [
-        ("the latest budget", "latest"),
-        ("When did she last call?", None),
-        ("the first offer", "first"),
-        ("from the first to the latest offer", None),
-    ],
-)
-def test_an_order_that_a_question_asks_for(question, order):
-    assert order_in(question) == order
-
-
-@pytest.mark.parametrize(
-    ("question", "dates"),
-    [
-        ("on 7 May 2023", [NamedDate(2023, 5, 7)]),
-        ("on May 7th, 2023?", [NamedDate(2023, 5, 7)]),
-        ("2023-05-07", [NamedDate(2023, 5, 7)]),
-        ("in June 2022", [NamedDate(2022, 6, None)]),
-        ("back in 2021", [NamedDate(2021, None, None)]),
-        ("may I ask?", []),
-        ("room 12 at 99-99-99", []),
-    ],
-)
-def test_dates_of_a_question(question, dates):
-    assert dates_in(question) == dates
-
-
-@pytest.mark.parametrize(
-    ("question", "terms"),
-    [
-        ("护照在哪里?", ["护照"]),
-        ("你是谁", ["你是", "是谁"]),
-        ("京都の会議はいつですか?", ["京都", "会議"]),
-        ("犬はどこ", ["犬は", "はど", "どこ"]),
-    ],
-)
-def test_grammar_without_spaces_is_left_out_of_questions(question, terms):
-    found = TextAnalyser().query_terms(question)
-    assert found[: len(terms)] == terms
-    assert set(found) - set(terms) <= {"哪裡", "裡"}
-
-
 @given(st.text(), st.integers(2, 300))
 def test_any_text_has_one_finite_vector_of_length_one(text, dim):
     vector = np.array(HashingEmbeddings(dim).embed_query(text))
@@ -183,11 +130,9 @@ def ranked(lexical, meaning=(), floor=None, lacking=()):
         (0.2, 2, 0.4, 20, True),
         (0.2, 2, 0.2, 20, False),
         (0.2, 3, 0.2, 20, True),
-        (0.2, 2, 0.4, 300, False),
         (0.2, 5, 0.4, 300, False),
         (0.65, 2, 0.4, 300, True),
         (0.3, 5, 0.4, 300, True),
-        (0.7, 2, 0.8, 300, True),
         (0.9, 0, 0.2, 20, False),
     ],
 )
@@ -197,44 +142,13 @@ def test_the_longer_a_message_the_more_words_it_needs(share, count, known, lengt
 
 
 @pytest.mark.parametrize(
-    ("share", "scope", "length", "passes"),
-    [
-        (0.5, 50, 300, True),
-        (0.48, 50, 300, False),
-        (0.5, 9_000, 10, True),
-        (0.48, 9_000, 10, False),
-        (0.5, 500, 100, False),
-        (0.67, 500, 100, False),
-        (0.69, 500, 100, True),
-        (0.77, 9_000, 300, False),
-        (0.78, 9_000, 300, True),
-    ],
+    ("scope", "length", "share"),
+    [(50, 300, 0.5), (9_000, 10, 0.5), (500, 100, 0.69), (9_000, 300, 0.78)],
 )
-def test_one_word_is_enough_in_a_short_message_or_history(share, scope, length, passes):
-    found = ranked(scores_of((1, 5.0, share, 1), known=share, scope=scope, length=length))
-    assert set(found) == ({1} if passes else set())
-
-
-def test_two_words_that_weigh_little_are_chance_in_a_very_long_message():
-    alone = scores_of((1, 5.0, 0.62, 1), scope=9_000, length=300)
-    assert set(ranked(alone)) == {1}
-    assert not ranked(scores_of((1, 5.0, 0.62, 2), scope=9_000, length=300))
-
-
-def test_a_rare_word_of_two_finds_its_message_in_a_long_history(store, recall):
-    talk = ["We walked along the canal.", "Lunch was late again.", "I read for a while."] * 200
-    store.add(
-        "s", [HumanMessage(text) for text in [*talk, "I paid 640 euros for the kayak.", *talk]]
-    )
-    assert recall.search("How much did the kayak cost?", session_id="s")[0].text.endswith("kayak.")
-
-
-@pytest.mark.parametrize(
-    ("best", "floor", "passes"),
-    [(0.31, Floor(), True), (0.29, Floor(), False), (-0.5, Floor(cosine=None), True)],
-)
-def test_meaning_lets_a_question_through(best, floor, passes):
-    assert bool(ranked(scores_of(), [(1, best)], floor)) is passes
+def test_one_word_is_enough_in_a_short_message_or_history(share, scope, length):
+    for known, passes in ((share, True), (share - 0.02, False)):
+        found = ranked(scores_of((1, 5.0, known, 1), known=known, scope=scope, length=length))
+        assert set(found) == ({1} if passes else set())
 
 
 @given(
@@ -252,11 +166,6 @@ def test_no_message_comes_before_one_with_the_word_because_of_its_neighbours(sai
     own = {pack_unit(1, seq) for seq in said}
     weakest = min(by_unit[unit] for unit in own)
     assert all(value < weakest for unit, value in by_unit.items() if unit not in own)
-
-
-def test_neighbours_reach_far_in_short_messages_and_hardly_in_long_ones():
-    reached = [len(neighbour_weights(terms)) for terms in (5, 15, 30, 60, 140, 300)]
-    assert reached == [10, 9, 4, 2, 1, 0]
 
 
 def test_a_long_answer_comes_after_what_the_user_stated(store, recall):
@@ -287,50 +196,27 @@ def test_a_missing_vector_never_puts_better_words_behind_worse_ones_without_vect
 
 
 @pytest.mark.parametrize(
-    ("question", "fits", "fits_not"),
+    ("question", "days"),
     [
-        ("What did I say yesterday?", "2026-04-14", "2026-04-15"),
-        ("What happened last week?", "2026-04-12", "2026-04-13"),
-        ("What happened last week?", "2026-04-06", "2026-04-05"),
-        ("What was decided this month?", "2026-04-01", "2026-03-31"),
-        ("Who called 3 weeks ago?", "2026-03-25", "2026-04-10"),
-        ("What did we plan last month?", "2026-03-01", "2026-02-28"),
-        ("Whom did she meet last year?", "2025-01-01", "2026-01-01"),
-        ("Who called two weeks ago?", "2026-04-02", "2026-04-10"),
-        ("Who called last Wednesday?", "2026-04-08", "2026-04-15"),
-        ("Who called the day before yesterday?", "2026-04-13", "2026-04-14"),
-        ("What happened in the last 10 days?", "2026-04-05", "2026-04-04"),
-        ("What happened over the past two months?", "2026-04-15", "2026-02-13"),
+        ("What did I say yesterday?", "2026-04-14 2026-04-14"),
+        ("What happened last week?", "2026-04-06 2026-04-12"),
+        ("What was decided this month?", "2026-04-01 2026-04-15"),
+        ("Whom did she meet last year?", "2025-01-01 2025-12-31"),
+        ("Who called two weeks ago?", "2026-03-29 2026-04-04"),
+        ("Who called last Wednesday?", "2026-04-08 2026-04-08"),
+        ("Who called the day before yesterday?", "2026-04-13 2026-04-13"),
+        ("What happened over the past two months?", "2026-02-14 2026-04-15"),
+        ("What did we do in May?", "2025-05-01 2025-05-31"),
+        ("on May 7th, 2023?", "2023-05-06 2023-05-08"),
+        ("What happened in 2024?", "2024-01-01 2024-12-31"),
+        ("Was war am 3.4.2026?", "2026-04-02 2026-04-04"),
+        *((question, None) for question in ("may I ask?", "room 12 at 99-99-99", "on 30 February")),
+        ("in May or June 2024", None),
     ],
 )
-def test_a_time_that_is_named_by_its_distance(question, fits, fits_not):
-    (span,) = dates_in(question, datetime(2026, 4, 15, 12, tzinfo=UTC))
-    assert span.fits(datetime.fromisoformat(fits))
-    assert not span.fits(datetime.fromisoformat(fits_not))
-    assert dates_in(question) == []
-
-
-@pytest.mark.parametrize(
-    ("question", "first", "last"),
-    [
-        ("What did we do in May?", date(2025, 5, 1), date(2025, 5, 31)),
-        ("What did we do in April?", date(2026, 4, 1), date(2026, 4, 30)),
-        ("What happened on 14 April?", date(2026, 4, 13), date(2026, 4, 15)),
-        ("What happened in 2024?", date(2024, 1, 1), date(2024, 12, 31)),
-        ("And last week?", date(2026, 4, 6), date(2026, 4, 12)),
-        ("Was war am 3.4.2026?", date(2026, 4, 2), date(2026, 4, 4)),
-    ],
-)
-def test_the_days_of_a_time(question, first, last):
-    now = datetime(2026, 4, 15, 12, tzinfo=UTC)
-    assert span_in(question, now) == NamedSpan(first, last)
-
-
-@pytest.mark.parametrize(
-    "question", ["What happened?", "in May or June 2024", "on 30 February", "on 29 February 2023"]
-)
-def test_no_time_or_several_are_no_span(question):
-    assert span_in(question, datetime(2026, 4, 15, 12, tzinfo=UTC)) is None
+def test_the_days_that_a_question_names(question, days):
+    span = span_in(question, datetime(2026, 4, 15, 12, tzinfo=UTC))
+    assert (span and f"{span.first} {span.last}") == days
 
 
 @pytest.mark.parametrize(
@@ -339,16 +225,12 @@ def test_no_time_or_several_are_no_span(question):
         ("What did we talk about last week?", True),
         ("Do you remember what I told you yesterday?", True),
         ("Please summarize what we did in May 2024.", True),
-        ("what was last month about", True),
         ("What did we do in the last 10 days?", True),
         ("Did it last 3 days?", False),
         ("What did we do before 2025?", False),
-        ("What did we talk about until May 2024?", False),
         ("Thanks, that is it for today", False),
-        ("How are you today?", False),
         ("I was there last year", False),
         ("What is 2048?", False),
-        ("2024", False),
         ("What did the president say last week?", False),
     ],
 )
@@ -356,13 +238,8 @@ def test_what_asks_for_nothing_but_a_time(question, asks):
     assert (TextAnalyser().time_asked(question) is not None) is asks
 
 
-@pytest.mark.slow
-def test_a_message_that_waits_for_its_vector_is_found_as_before(tmp_path, monkeypatch):
-    chroma = ChromaIndex(tmp_path / "chroma", embeddings=HashingEmbeddings(64))
-    with (
-        TranscriptStore(f"sqlite:///{tmp_path}/memory.db") as store,
-        Recall(store, chroma) as recall,
-    ):
+def test_a_message_that_waits_for_its_vector_is_found_as_before(store, monkeypatch):
+    with Recall(store, embeddings=HashingEmbeddings(64)) as recall:
         store.add("s", talk(*FILLER, "The spare tyre is in the garage.", *FILLER))
         recall.index()
         monkeypatch.setattr(recall._dense, "wake", lambda _change: None)
@@ -370,9 +247,8 @@ def test_a_message_that_waits_for_its_vector_is_found_as_before(tmp_path, monkey
         assert recall._dense._worker.wait(30)  # woken by the first messages, it may still be there
         store.add("s", [HumanMessage("The spare key is in the red drawer.", id="new")])
         assert recall.backlog()["vectors"] == 1
-        found = recall.search("Where is the spare key?", session_id="s", k=2)
-        assert [(hit.message_id, hit.cosine) for hit in found[:1]] == [("new", None)]
+        hit = recall.search("Where is the spare key?", session_id="s", k=1)[0]
+        assert (hit.message_id, hit.cosine) == ("new", None)
         recall.index()
-        again = recall.search("Where is the spare key?", session_id="s", k=1)
-        assert again[0].message_id == "new"
-        assert again[0].cosine is not None
+        again = recall.search("Where is the spare key?", session_id="s", k=1)[0]
+        assert (again.message_id, again.cosine is None) == ("new", False)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from contextlib import suppress
 
-import chromadb
 import pytest
 
 from langchain_tokenmem import TranscriptStore
@@ -91,24 +89,6 @@ def test_recall_is_lexical_until_an_interrupted_rebuild_has_resumed_and_ended(st
         assert reader.count_vectors(old.key) == 0
 
 
-def test_messages_added_during_a_rebuild_are_in_the_new_index(store, indexed):
-    embeddings = CountingEmbeddings(64)
-    index = indexed(embeddings, batch=4)
-    asked = embeddings.embed_documents
-
-    def adds(texts):
-        if len(embeddings.texts) == 8:
-            store.add("s", days(3, 100))
-            store.add("new", days(2, 200))
-        return asked(texts)
-
-    embeddings.embed_documents = adds
-    index.rebuild()
-    index.index()
-    assert len(in_chroma(index)) == 35
-    assert_whole(index, store)
-
-
 def missing_entries(index, _folder):
     index._place.delete(active(index).name, sorted(in_chroma(index))[:7])
     return "has 23 vectors, the store has 30"
@@ -171,6 +151,8 @@ def test_damage_that_shows_in_a_search_is_healed_behind_it(store, indexed, monke
     name = active(index).name
 
     def damaged(*_args, **_kwargs):
+        import chromadb
+
         raise chromadb.errors.InternalError("hnsw")
 
     with monkeypatch.context() as patch:
@@ -180,20 +162,6 @@ def test_damage_that_shows_in_a_search_is_healed_behind_it(store, indexed, monke
     assert index._worker.wait(30)
     assert active(index).name != name
     assert len(seqs(index, store, "day", SCOPE, k=50)) == 25
-
-
-def test_a_folder_that_is_deleted_under_a_running_process_is_filled_again(store, indexed, tmp_path):
-    index = indexed(exact_most=0)
-    index.index()
-    shutil.rmtree(tmp_path / "chroma" / "tokenmem")
-    for _ in range(3):  # it is noticed by the first answer that fails
-        with suppress(RecallError):
-            store.add("s", days(1, store.count("s")))
-            index.index()
-    index.close()
-    again = indexed(exact_most=0)
-    again.index()
-    assert_whole(again, store)
 
 
 def test_a_collection_begun_by_another_process_before_an_acknowledgement_is_filled_whole(

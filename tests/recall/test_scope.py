@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage
-from sqlalchemy import Engine, event
 
 from langchain_tokenmem import Recall, TranscriptRetriever, TranscriptStore
 from langchain_tokenmem.core.search_units import Scope, pack_unit
@@ -122,47 +121,6 @@ def test_no_byte_of_a_cleared_session_or_of_a_deleted_document_is_left(tmp_path)
         store.clear("s")
         recall.delete("d", session_id="t")
         assert CANARY.encode() not in bytes_of(tmp_path)
-
-
-@pytest.mark.slow
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3)), max_size=8), st.integers(0, 3))
-def test_erasing_one_user_leaves_the_others_as_they_were(said, gone):
-    with TranscriptStore("sqlite://", shared=True) as store:
-        recall = Recall(store)
-        for at, (user, count) in enumerate(said):
-            store.add(
-                f"s{user}-{at % 2}",
-                [HumanMessage(f"copper lamp {n}", id=f"{at}-{n}") for n in range(count)],
-                user_id=f"u{user}",
-            )
-
-        def picture():
-            return {
-                session: (store.messages(session), recall.search("copper lamp", session_id=session))
-                for session in store.sessions()
-                if not session.startswith(f"s{gone}-")
-            }
-
-        before = picture()
-        counts = recall.erase(user_id=f"u{gone}")
-        assert counts["messages"] == sum(count for user, count in said if user == gone)
-        assert picture() == before
-        assert store.sessions(user_id=f"u{gone}") == []
-
-
-def test_a_search_over_many_sessions_asks_the_database_as_often_as_over_few(store, recall):
-    asked: list[int] = []
-    for number in range(30):
-        store.add(f"s{number}", [HumanMessage(f"The kayak costs {number} euros.")], user_id="u")
-        if number in {2, 29}:
-            statements: list[str] = []
-            listener = ("before_cursor_execute", lambda *a, to=statements: to.append(a[2]))
-            event.listen(Engine, *listener)
-            hits = recall.search("What does the kayak cost?", user_id="u", scope="user", k=900)
-            event.remove(Engine, *listener)
-            assert len({hit.session_id for hit in hits}) == number + 1
-            asked.append(len(statements))
-    assert asked[0] == asked[1] > 0
 
 
 def test_a_search_of_a_named_user_has_the_scope_of_its_recall(store):

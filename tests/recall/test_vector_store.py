@@ -11,7 +11,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.search_units import Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError
-from langchain_tokenmem.recall import HashingEmbeddings, VectorStoreIndex
+from langchain_tokenmem.recall import ChromaIndex, HashingEmbeddings, VectorStoreIndex
 from tests.recall.samples import CountingEmbeddings, days, seqs
 
 
@@ -44,27 +44,32 @@ def test_a_vector_store_proposes_and_our_own_vectors_give_the_score(store, vecto
 
 
 @pytest.mark.slow
-def test_scope_is_in_the_question_and_checked_again(store, vectors):
+@pytest.mark.parametrize("place", ["chroma", "vector store", "vector store without a filter"])
+def test_scope_is_in_the_question_and_checked_again(store, vectors, place, tmp_path):
     for session, user in (("a", "u"), ("b", "u"), ("c", "v"), ("d", None)):
         said = [HumanMessage("the same words", id=f"{session}{n}") for n in range(5)]
         store.add(session, said, user_id=user)
-    with recalled(store, vectors) as recall:
+    if place == "chroma":
+        index = ChromaIndex(tmp_path / "chroma", embeddings=CountingEmbeddings())
+    elif place == "vector store":
+        index = VectorStoreIndex(vectors)
+    else:
+        index = VectorStoreIndex(vectors, where=lambda _key, _values: {})
+    with Recall(store, index) as recall:
+        recall._dense._exact_most = 0
         recall.index()
-        everything = recalled(store, vectors, where=lambda _key, _values: {})
-        for one in (recall, everything):
-            for scope, sessions in (
-                (Scope("a", "u"), {"a"}),
-                (Scope("a", "u", whole_user=True), {"a", "b"}),
-                (Scope("c"), {"c"}),
-                (Scope("d"), {"d"}),
-            ):
-                question = one._dense.question("the same words")
-                with store.index.reading(scope) as reader:
-                    found = [unit for unit, _ in one._dense.search(question, reader, 50)]
-                    sources = reader.sources(found)
-                assert {source.session_id for source in sources.values()} == sessions
-                assert len(found) == 5 * len(sessions) == len(sources)
-        everything.close()
+        question = recall._dense.question("the same words")
+        for scope, sessions in (
+            (Scope("a", "u"), {"a"}),
+            (Scope("a", "u", whole_user=True), {"a", "b"}),
+            (Scope("c"), {"c"}),
+            (Scope("d"), {"d"}),
+        ):
+            with store.index.reading(scope) as reader:
+                found = [unit for unit, _ in recall._dense.search(question, reader, 50)]
+                sources = reader.sources(found)
+            assert {source.session_id for source in sources.values()} == sessions
+            assert len(found) == 5 * len(sessions) == len(sources)
 
 
 def test_entries_of_others_in_the_same_vector_store_are_never_hits(store, vectors):

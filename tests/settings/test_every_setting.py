@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import json
 from datetime import timedelta
@@ -82,39 +81,28 @@ def as_plain(value):
     return f"P{value.days}D" if isinstance(value, timedelta) else value
 
 
-def in_groups(setting, value):
-    for key in reversed(setting.path):
-        value = {key: value}
-    return value
-
-
-def from_keyword(setting, value, _patch, _folder):
-    return TokenMemorySettings(**in_groups(setting, value)), f"keyword {setting.name}"
-
-
-def from_environment(setting, value, patch, _folder):
-    variable = variable_of(setting.path)
-    patch.setenv(variable, value if isinstance(value, str) else json.dumps(value))
-    return TokenMemorySettings(), f"variable {variable}"
-
-
-def from_file(setting, value, patch, folder):
-    path = folder / "own.yaml"
-    path.write_text(json.dumps(in_groups(setting, value)), encoding="utf-8")
-    patch.setenv("TOKENMEM_CONFIG", str(path))
-    return TokenMemorySettings(), str(path)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_setting_is_taken_from_keyword_environment_and_file(name, tmp_path):
     setting = SETTINGS[name]
     value = sample(setting)
     assert value != setting.default
-    for source in (from_keyword, from_environment, from_file):
+    whole = value
+    for key in reversed(setting.path):
+        whole = {key: whole}
+    variable, file = variable_of(setting.path), tmp_path / "own.yaml"
+    file.write_text(json.dumps(whole), encoding="utf-8")
+    written = value if isinstance(value, str) else json.dumps(value)
+    for place, keywords, environment in (
+        (f"keyword {name}", whole, {}),
+        (f"variable {variable}", {}, {variable: written}),
+        (str(file), {}, {"TOKENMEM_CONFIG": str(file)}),
+    ):
         with pytest.MonkeyPatch.context() as patch:
-            settings, place = source(setting, value, patch, tmp_path)
-        assert as_plain(value_of(settings, setting)) == value, source
+            for key, text in environment.items():
+                patch.setenv(key, text)
+            settings = TokenMemorySettings(**keywords)
+        assert as_plain(value_of(settings, setting)) == value, place
         path = next(p for p in settings.places() if p[: len(setting.path)] == setting.path)
         assert settings.places()[path].startswith(place)
 
@@ -152,13 +140,3 @@ def test_every_option_of_a_part_is_a_setting_with_the_same_default(group, part, 
         is_plain = isinstance(own, (bool, int, float, str)) and theirs not in (-1, inspect._empty)
         if is_plain:
             assert own == theirs, name
-
-
-def test_what_is_not_given_is_as_in_the_parts_themselves():
-    assert groups.BudgetSettings().made() == TokenBudget(16_384)
-    assert TokenMemorySettings().memory().policy.trigger.clauses == ()
-    assert groups.ToolKindsSettings().made() == ToolKinds()
-    own, plain = TokenMemorySettings(mode=None).memory(), TokenMemory()
-    assert dataclasses.asdict(own.budget) == dataclasses.asdict(plain.budget)
-    assert own.engine.annotations == plain.engine.annotations
-    assert own.policy == plain.policy

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from langchain.agents import create_agent
 from langchain_core.language_models import FakeListChatModel
 
-from langchain_tokenmem import TokenBudget, TokenMemoryChatHistory, TokenMemorySettings
+from langchain_tokenmem import TokenMemoryChatHistory, TokenMemorySettings
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.settings.groups import MiddlewareSettings
 
@@ -43,49 +41,6 @@ def test_a_model_without_a_profile_takes_its_limits_from_models():
         settings.memory("my-own")
     given = TokenMemorySettings(models=models, budget=9_000).memory("glm-4.7").budget
     assert given.context_window == 9_000
-
-
-class Unprofiled(FakeListChatModel):
-    """A chat model that tells its name and no window."""
-
-    model_name: str = "glm-4.7"
-
-
-GLM = {"glm-*": {"max_input_tokens": 12_000, "max_output_tokens": 500}}
-
-
-def windows_of(memory):
-    """Return the windows that calls of models without and with a profile have."""
-    told = FakeListChatModel(responses=["x"], profile={"max_input_tokens": 50_000})
-    models = (Unprofiled(responses=["x"]), told, FakeListChatModel(responses=["x"]))
-    return [memory.for_model(model).budget.context_window for model in models]
-
-
-def test_limits_of_models_hold_for_each_model_that_is_called():
-    given = TokenMemorySettings(models=GLM, budget=20_000)
-    assert windows_of(given.memory()) == [12_000, 20_000, 20_000]
-    assert windows_of(given.middleware().memory) == [12_000, 20_000, 20_000]
-    own = given.memory(budget=TokenBudget(30_000))
-    assert windows_of(own) == [12_000, 30_000, 30_000]
-
-
-def test_without_a_window_the_memory_follows_the_model_that_is_called():
-    settings = TokenMemorySettings(models=GLM, budget={"target": 0.35})
-    assert windows_of(settings.memory()) == [12_000, 50_000, 16_384]
-    called = settings.memory().for_model(Unprofiled(responses=["x"])).budget
-    assert (called.target, called.reserve_output) == (0.35, 500)
-    assert called == replace(settings.budget.made("glm-4.7", GLM), model=None)
-    fixed = settings.memory(FakeListChatModel(responses=["x"], profile={"max_input_tokens": 9_000}))
-    assert windows_of(fixed) == [9_000, 9_000, 9_000]
-
-
-def test_a_mode_of_ones_own_and_a_changed_one():
-    own = {"name": "support", "window": 20, "sections": ["facts"]}
-    assert TokenMemorySettings(mode=own).memory().engine.annotations.mode.window == 20
-    changed = (
-        TokenMemorySettings(mode={"name": "code", "recall_k": 7}).memory().engine.annotations.mode
-    )
-    assert (changed.name, changed.recall_k, changed.window) == ("code", 7, 30)
 
 
 @pytest.mark.parametrize(("given", "meant"), [("false", None), (False, None), ("True", True)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import random
 import shutil
 import sqlite3
 import tracemalloc
@@ -84,42 +83,13 @@ def test_a_file_of_another_program_is_refused_and_not_changed(path):
     assert [item.name for item in path.parent.iterdir()] == [path.name]
 
 
-def test_a_file_that_is_no_database_is_refused(path):
-    path.write_bytes(b"hello " * 1_000)
-    with TranscriptStore(f"sqlite:///{path}") as store, pytest.raises(CorruptStoreError):
-        store.messages("s")
-    assert path.read_bytes() == b"hello " * 1_000
-
-
-def test_a_cut_file_is_damage(filled):
+def test_a_cut_file_or_one_that_is_no_database_is_damage(filled):
     data = filled.read_bytes()
-    for part in (1, 2, 3):
-        filled.write_bytes(data[: len(data) * part // 4])
+    for content in (*(data[: len(data) * part // 4] for part in (1, 2, 3)), b"hello " * 1_000):
+        filled.write_bytes(content)
         with TranscriptStore(f"sqlite:///{filled}") as store, pytest.raises(StoreError):
             store.messages("s")
-
-
-@pytest.mark.slow
-def test_flipped_bytes_of_messages_are_never_taken_for_data(filled, tmp_path):
-    with TranscriptStore(f"sqlite:///{filled}") as store:
-        right = store.messages("s")
-    data = filled.read_bytes()
-    places = [n for n in range(len(data)) if data.startswith(b"question", n)]
-    chosen = random.Random(7)
-    refused = 0
-    for _ in range(12):
-        changed = bytearray(data)
-        changed[chosen.choice(places) + chosen.randrange(8)] ^= 1 << chosen.randrange(8)
-        copy = tmp_path / "copy.db"
-        copy.write_bytes(changed)
-        with TranscriptStore(f"sqlite:///{copy}") as store:
-            try:
-                assert store.messages("s") == right
-            except StoreError:
-                refused += 1
-        for left in tmp_path.glob("copy.db*"):
-            left.unlink()
-    assert refused > 0
+        assert filled.read_bytes() == content
 
 
 def test_a_copy_made_by_sqlite_is_a_backup(filled, tmp_path):

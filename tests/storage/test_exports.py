@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,22 +86,14 @@ def test_what_was_added_to_a_copy_stays(store):
     assert [m.id for m in store.messages("copy")] == ["h1", "a1", "hhere", "ahere", "h2", "a2"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "change", "error"),
     [
         (1, lambda line: "{", "line 1: It is not JSON"),
         (1, lambda line: line.replace('_export": 1', '_export": 9'), "version 9.*Upgrade"),
-        (1, lambda line: line.replace('"state": null', '"state": {"version": 1e9}'), "line 1: "),
         (2, lambda line: line[:-9], "line 2: It is not JSON.*Nothing was imported"),
         (3, lambda line: line.replace('"seq": 2', '"seq": 7'), "line 3: This is message 7, 2 is"),
-        (3, lambda line: line.replace('"seq": 2', '"seq": "2"'), r"line 3: .*\(seq: "),
         (3, lambda line: line.replace('"type": "ai", "data"', '"type": "os", "data"'), "line 3: "),
-        (
-            3,
-            lambda line: line.replace('"created_at": "20', '"created_at": "x'),
-            "line 3: .*isoformat",
-        ),
         (5, lambda line: None, "end: The export ends after 3 of 4 messages"),
     ],
 )
@@ -115,12 +105,3 @@ def test_a_bad_line_is_named(store, number, change, error):
     lines[number - 1 : number] = [] if changed is None else [changed]
     with pytest.raises(HistoryImportError, match=error):
         store.import_session(lines, "copy")
-
-
-def test_a_class_that_is_no_message_is_never_made(store):
-    store.add("s", turn(1))
-    head, line, _ = store.export_session("s")
-    foreign = json.loads(line)
-    foreign["message"] = {"lc": 1, "type": "constructor", "id": ["os", "system"], "kwargs": {}}
-    with pytest.raises(HistoryImportError, match="line 2: It is not a message"):
-        store.import_session([head, json.dumps(foreign)], "copy")

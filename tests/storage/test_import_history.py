@@ -6,7 +6,7 @@ import warnings
 from datetime import UTC, datetime
 
 import pytest
-from langchain_core.chat_history import BaseChatMessageHistory, InMemoryChatMessageHistory
+from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.messages import (
     AIMessage,
     HumanMessage,
@@ -134,19 +134,6 @@ def test_a_bad_message_is_named_and_how_far_the_import_is(store):
     assert store.count("s2") == 0
 
 
-def test_a_history_that_fails_is_a_typed_error(store):
-    class Broken(BaseChatMessageHistory):
-        @property
-        def messages(self):
-            raise OSError("connection lost")
-
-        def clear(self):
-            pass
-
-    with pytest.raises(HistoryImportError, match=r"Broken: .*connection lost.*Nothing was"):
-        store.import_history(Broken(), "s")
-
-
 def test_a_thread_with_checkpoints_is_refused(store):
     graph = StateGraph(MessagesState).add_node("end", lambda _: {}).add_edge(START, "end")
     config = {"configurable": {"thread_id": "t"}}
@@ -170,7 +157,6 @@ MIDDLEWARE = HumanMessage(
     [
         (MIDDLEWARE, "SummarizationMiddleware", None),
         (SystemMessage(f"Summary of the conversation so far: {TEXT}"), "langmem", None),
-        (SystemMessage(f"Summary of conversation earlier: {TEXT}"), "langgraph", None),
         (SystemMessage(TEXT), "ConversationSummaryMemory", TEXT),
         (None, "summary=", TEXT),
     ],

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from sqlalchemy import text
 
-from langchain_tokenmem import Recall, TokenBudget, TranscriptStore
+from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.messages import groups
-from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
+from langchain_tokenmem.errors import CorruptStoreError, ScopeError
 from tests.storage.samples import save_state, state, texts, turn
 from tests.strategies import conversations
 
@@ -35,10 +35,10 @@ def test_a_resent_window_is_recognised_by_one_id_in_it(store):
 
 
 def test_resends_of_long_repetitive_lists_are_recognised(store):
-    said = [HumanMessage("yes") for _ in range(300)]
-    assert len(store.add("s", said)) == 300
+    said = [HumanMessage("yes") for _ in range(60)]
+    assert len(store.add("s", said)) == 60
     assert store.add("s", said) == []
-    assert len(store.add("s", said[1:])) == 299
+    assert len(store.add("s", said[1:])) == 59
 
 
 # --- edits
@@ -126,14 +126,6 @@ def test_last_is_the_shortest_end_of_whole_groups(said, n):
         assert store.last("s", n) == wanted
 
 
-def test_a_wrong_argument_is_no_damage(store):
-    store.add("s", turn(0))
-    with pytest.raises(ConfigurationError, match="n is a str"):
-        store.last("s", "5")
-    assert store.get("s", 5) is None
-    assert store.hide("s", [5]) == 0
-
-
 def test_a_conversation_is_what_is_kept_and_everything_from_the_end_of_the_summary(store):
     store.add("s", [message for number in range(20) for message in turn(number)])
     save_state(store, "s", state("a9", "h0", "h5"))
@@ -142,18 +134,6 @@ def test_a_conversation_is_what_is_kept_and_everything_from_the_end_of_the_summa
     assert len(rows) == 2 + 1 + 20
     save_state(store, "s", state("gone"))
     assert len(store.conversation("s")[1]) == 40
-
-
-def test_the_budget_of_a_session(store):
-    budget = TokenBudget(context_window=4_000, target=0.4)
-    store.set_budget("s", budget)
-    store.add("s", turn(1))
-    store.clear("s")
-    assert store.conversation("s")[0].budget == budget
-    store.set_budget("s", None)
-    assert store.state("s").budget is None
-    with pytest.raises(ConfigurationError):
-        store.set_budget("s", 4_000)
 
 
 # --- names and owners
@@ -172,11 +152,7 @@ def test_odd_session_ids_neither_collide_nor_leave_the_database_file(file_store,
 @pytest.mark.parametrize("bad", ["", "\n", None, 1, b"s", ["s"]])
 def test_ids_that_name_nothing_are_refused_everywhere(store, bad):
     for ask in (
-        store.messages,
-        store.conversation,
-        store.count,
-        store.state,
-        store.clear,
+        *(store.messages, store.conversation, store.count, store.state, store.clear),
         lambda session: store.add(session, [HumanMessage("x")]),
         lambda session: store.last(session, 3),
         lambda session: store.get(session, "x"),
@@ -185,21 +161,14 @@ def test_ids_that_name_nothing_are_refused_everywhere(store, bad):
     ):
         with pytest.raises(ScopeError, match="session_id"):
             ask(bad)
-    if bad is not None:
-        with pytest.raises(ScopeError, match="user_id"):
-            store.add("s", [HumanMessage("x")], user_id=bad)
-        with pytest.raises(ScopeError, match="user_id"):
-            store.messages("s", user_id=bad)
+    for ask in (
+        lambda: store.add("s", turn(1), user_id=bad),
+        lambda: store.messages("s", user_id=bad),
+    ):
+        if bad is not None:
+            with pytest.raises(ScopeError, match="user_id"):
+                ask()
     assert store.sessions() == []
-
-
-def test_a_session_belongs_to_the_first_user_who_claims_it(store):
-    store.add("s", [HumanMessage("a")])
-    store.add("s", [HumanMessage("b")], user_id="ann")
-    with pytest.raises(ScopeError, match="another user"):
-        store.add("s", [HumanMessage("c")], user_id="bob")
-    store.clear("s")
-    assert store.sessions(user_id="ann") == ["s"]
 
 
 async def test_async_methods_do_what_their_twins_do(path):

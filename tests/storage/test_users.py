@@ -97,13 +97,16 @@ def texts_of(store: TranscriptStore, user: str) -> dict[str, list[Any]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("rule", ["default", "require_user"])
-def test_a_call_that_names_no_user_is_refused_on_a_session_with_an_owner(name: str, rule: str):
+def test_a_call_that_does_not_name_the_owner_of_a_session_is_refused(name: str, rule: str):
     with TranscriptStore("sqlite://", require_user=rule == "require_user") as store:
         fill(store)
-        with pytest.raises(ScopeError, match="user_id="):
-            CALLS[name](store, "ann-0", None)
-        assert texts_of(store, "ann")["ann-0"] == ["secret quokka 0", "quokka"]
-        CALLS[name](store, "ann-0", "ann")
+        for user, says in ((None, "user_id="), ("bob", "another user")):
+            with pytest.raises(ScopeError, match=says):
+                CALLS[name](store, "ann-0", user)
+        for user, word in USERS.items():
+            said = {f"{user}-{n}": [f"secret {word} {n}", word] for n in range(3)}
+            assert texts_of(store, user) == said
+        assert USERS["bob"] not in repr(CALLS[name](store, "ann-0", "ann"))
 
 
 @pytest.mark.slow
