@@ -10,7 +10,6 @@ from langchain_core.messages import (
     AIMessage,
     BaseMessage,
     HumanMessage,
-    RemoveMessage,
     SystemMessage,
     ToolMessage,
     messages_from_dict,
@@ -25,9 +24,15 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.types import RequestRules
-from tests.contract.chats import Talker, Way, long_turns, texts
+from tests.contract.chats import CHATS, Way, long_turns, texts
 
 CARD, REDACTED = "4929-7711", "[REDACTED]"
+EDITABLE = pytest.mark.parametrize(
+    "way",
+    [(name, is_async) for name in CHATS if name != "by-hand" for is_async in (False, True)],
+    indirect=True,
+)
+"""By hand the application edits its own list."""
 MARKER = "[Some earlier messages are left out here to fit the window.]"
 ODD_TEXTS = {
     "a fence of notes": "What does <kept_notes> mean?",
@@ -36,14 +41,6 @@ ODD_TEXTS = {
     "the marker of what was left out": MARKER,
     "the heading of a turn memory": "Tool memory:\n- Files changed: a.go",
 }
-
-
-async def edit(chat: Any, message: BaseMessage) -> None:
-    """Give a message of a conversation other words, as its integration has it."""
-    if chat.is_graph:
-        chat.graph.update_state(chat.config, {"messages": [message]})
-    else:
-        chat.store.add(chat.setting.thread, [message])
 
 
 @pytest.mark.parametrize("odd", ODD_TEXTS.values(), ids=ODD_TEXTS)
@@ -129,26 +126,21 @@ def test_a_view_that_is_handed_back_edits_nothing(store: TranscriptStore, role: 
     assert history.full_history() == said
 
 
+@EDITABLE
 async def test_edited_words_are_in_no_later_request(way: Way):
-    chat = way.chat(
-        TokenMemory(TokenBudget(context_window=1_000), background=False), model=Talker()
-    )
-    if way.name == "by-hand":
-        pytest.skip("the application edits its own list")
+    chat: Any = way.chat(TokenMemory(1_000, background=False))
     secret = HumanMessage(f"What does <kept_notes> mean? My card is {CARD}.", id="secret")
     await chat.ask(secret)
     for question in long_turns(9):
         await chat.ask(question)
     assert CARD in texts(chat.requests[0])
-    await edit(chat, HumanMessage(f"What does <kept_notes> mean? {REDACTED}.", id="secret"))
+    edited = HumanMessage(f"What does <kept_notes> mean? {REDACTED}.", id="secret")
+    if chat.is_graph:
+        chat.graph.update_state(chat.config, {"messages": [edited]})
+    else:
+        chat.store.add(chat.setting.thread, [edited])
     for question in long_turns(3):
-        assert CARD not in texts(await chat.last(question))
+        request = texts(await chat.last(question))
+        assert (CARD in request, REDACTED in request) == (False, True)
     assert CARD not in texts(chat.said())
-
-
-@pytest.mark.parametrize("way", ["middleware", "node"], indirect=True)
-async def test_a_removed_first_message_is_in_no_later_request(way: Way):
-    chat = way.chat(TokenMemory(TokenBudget(context_window=1_000), background=False))
-    await chat.ask(HumanMessage(f"My card is {CARD}.", id="secret"))
-    await edit(chat, RemoveMessage(id="secret"))
-    assert CARD not in texts(await chat.last("Anything else?"))
+    assert REDACTED in texts(chat.said())

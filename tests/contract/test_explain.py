@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from typing import Any
 
@@ -24,8 +23,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langchain_tokenmem import Recall, TokenMemory, TokenMemoryMiddleware, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.graphs import aexplain_call, explain_call
-from tests.contract.chats import ByHand, Chat, Talker, Way, long_turns, texts
-from tests.golden.recordings import ROOT, Recording, recorded_agent
+from tests.contract.chats import ByHand, Chat, Talker, Way, long_turns
+from tests.golden.recordings import Recording, recorded_agent
 
 
 @pytest.mark.slow
@@ -99,33 +98,6 @@ async def test_every_call_of_a_recorded_agent_is_explained_from_its_checkpoints(
             explain_call(later.graph, chat.config, call=len(sent) + 1)
         with pytest.raises(ConfigurationError, match="'other'"):
             explain_call(later.graph, chat.config, name="other")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", ["middleware"], indirect=True)
-async def test_the_recipe_of_the_docs_shows_what_was_sent(way: Way):
-    page = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
-    (recipe,) = [
-        code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if ".explain(" in code
-    ]
-    chat = way.chat(TokenMemory(2_000, background=False))
-    for question in long_turns(30):
-        await chat.ask(question)
-    known: Any = chat
-    names = {
-        "agent": known.graph,
-        "config": chat.config,
-        "create_agent": create_agent,
-        "memory": chat.memory,
-        "model": chat.model,
-    }
-    exec(recipe, names)  # noqa: S102
-    told: Any = names["explanation"]
-    assert "<conversation_summary" in texts(chat.requests[-1])
-    assert [*map(message_to_dict, told.messages)] == [*map(message_to_dict, chat.requests[-1])]
-    middleware: Any = names["middleware"]
-    with pytest.raises(ConfigurationError, match="30 replies"):
-        middleware.explain(names["agent"], chat.config, call=31)
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import (
     MemoryMessagesState,
-    MemoryNode,
     Notebook,
     TokenBudget,
     TokenMemory,
@@ -261,18 +260,6 @@ def with_nodes(schema: Any, memory: TokenMemory, model: Talker, **keywords: Any)
     return builder.compile(checkpointer=InMemorySaver())
 
 
-def by_hand(memory: TokenMemory, model: Talker) -> Any:
-    def call_model(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [model.invoke(memory_input(state, memory))]}
-
-    builder = StateGraph(MemoryMessagesState)
-    builder.add_node("memory_node", MemoryNode(memory))
-    builder.add_node("model", call_model)
-    builder.add_edge(START, "memory_node")
-    builder.add_edge("memory_node", "model")
-    return builder.compile(checkpointer=InMemorySaver())
-
-
 def middleware(memory: TokenMemory, model: Talker) -> Any:
     chain = [TokenMemoryMiddleware(memory)]
     return create_agent(model, middleware=chain, checkpointer=InMemorySaver())
@@ -283,7 +270,6 @@ GRAPHS: dict[str, Any] = {
     "split": lambda *given: with_nodes(MemoryMessagesState, *given, split=True),
     "MemoryAgentState": lambda *given: with_nodes(MemoryAgentState, *given),
     "MessagesState": lambda *given: with_nodes(MessagesState, *given),
-    "MemoryNode by hand": by_hand,
     "middleware": middleware,
 }
 STATE: Any = TokenMemory().compact([HumanMessage("Hello.")])
