@@ -82,12 +82,19 @@ def with_slow_before_store(service: Service, store: TranscriptStore) -> dict[str
     return {"before_store": before_store, "recall": Recall(store)}
 
 
-def with_slow_summarizer(service: Service, _store: TranscriptStore) -> dict[str, Any]:
+WRITTEN = "The user asked for parcels, says the summarizer."
+
+
+def slow_summarizer(service: Service) -> Callable[[list[BaseMessage]], str]:
     def summarizer(_messages: list[BaseMessage]) -> str:
         service.call()
-        return "- The user asked for parcels."
+        return f"- {WRITTEN}"
 
-    return {"summarizer": summarizer, "background": False}
+    return summarizer
+
+
+def with_slow_summarizer(service: Service, _store: TranscriptStore) -> dict[str, Any]:
+    return {"summarizer": slow_summarizer(service), "background": False}
 
 
 Slow = Callable[[Service, TranscriptStore], dict[str, Any]]
@@ -97,7 +104,7 @@ SLOW: dict[str, Slow] = {
     "before_store": with_slow_before_store,
     "summarizer": with_slow_summarizer,
 }
-TURNS = long_turns(9)
+TURNS = long_turns(5, words=125)
 
 
 def slow_chat(way: Way, service: Service, slow: Slow, **settings: Any) -> Chat:
@@ -181,21 +188,17 @@ async def test_an_unrelated_turn_is_never_held_up(way: Way, slow: str, service: 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS, indirect=True)
 async def test_a_summary_is_written_behind_the_reply(way: Way, service: Service):
-    def summarizer(_messages: list[BaseMessage]) -> str:
-        service.call()
-        return "- The user asked for parcels, says the summarizer."
-
     budget = TokenBudget(2_000, compact_at=0.6, summarize_at=0.6)
-    memory = TokenMemory(budget, summarizer=summarizer, max_wait_s=4 * PATIENCE_S)
-    chat = way.chat(memory)
+    summarizer = slow_summarizer(service)
+    chat = way.chat(TokenMemory(budget, summarizer=summarizer, max_wait_s=4 * PATIENCE_S))
     service.hang()
     while not service.is_called.is_set():
         request = (await in_time(chat, long_turns(1)[0]))[-1]
-        assert "says the summarizer" not in texts(request)
+        assert WRITTEN not in texts(request)
         assert len(chat.requests) < 100, "the window is small: a summary has to be due"
     service.release()
-    memory.close()
-    assert "says the summarizer" in texts(await chat.last("And now?"))
+    chat.memory.close()
+    assert WRITTEN in texts(await chat.last("And now?"))
 
 
 @pytest.mark.slow
@@ -203,10 +206,7 @@ async def test_a_summary_is_written_behind_the_reply(way: Way, service: Service)
 async def test_a_long_history_is_served_from_its_newest_messages_and_summarized_behind(
     way: Way, service: Service
 ):
-    def summarizer(_messages: list[BaseMessage]) -> str:
-        service.call()
-        return "- The user asked for parcels, says the summarizer."
-
+    summarizer = slow_summarizer(service)
     memory = TokenMemory(1_000, summarizer=summarizer, max_wait_s=4 * PATIENCE_S)
     chat = way.chat(memory)
     said: list[BaseMessage] = []
@@ -221,10 +221,10 @@ async def test_a_long_history_is_served_from_its_newest_messages_and_summarized_
         turn = asyncio.to_thread(lambda: asyncio.run(chat.ask("And now?")))
     request = (await asyncio.wait_for(turn, PATIENCE_S))[-1]
     assert "Parcel 299 is late." in texts(request)
-    assert "says the summarizer" not in texts(request)
+    assert WRITTEN not in texts(request)
     service.release()
     assert memory.background_summaries.wait(10 * PATIENCE_S)
-    assert "says the summarizer" in texts(await chat.last("And then?"))
+    assert WRITTEN in texts(await chat.last("And then?"))
 
 
 @pytest.mark.parametrize("way", ["history", "chain", "middleware"], indirect=True)
@@ -263,9 +263,19 @@ class SlowSummarizer:
         return await asyncio.to_thread(self.summarize, request)
 
 
-@pytest.mark.parametrize("is_function", [True, False])
-@pytest.mark.parametrize("background", [BackgroundSummaries(timeout_s=0.01), False])
-@pytest.mark.parametrize("way", ["history", "middleware"], indirect=True)
+SOON = BackgroundSummaries(timeout_s=0.01)
+
+
+@pytest.mark.parametrize(
+    ("way", "is_function", "background"),
+    [
+        ("history", True, SOON),
+        ("middleware", False, SOON),
+        ("middleware", True, False),
+        pytest.param("history", False, False, marks=pytest.mark.slow),
+    ],
+    indirect=["way"],
+)
 async def test_a_summarizer_that_hangs_is_given_up_three_times_then_extracts_are_written(
     way: Way, service: Service, caplog, *, is_function: bool, background: Any
 ):
@@ -282,7 +292,7 @@ async def test_a_summarizer_that_hangs_is_given_up_three_times_then_extracts_are
     )
     chat = way.chat(memory, thread="t7")
     service.hang()
-    for question in long_turns(20):
+    for question in long_turns(12, words=150):
         await in_time(chat, question)
     assert len(begun) == 3
     name = "summarize" if is_function else "SlowSummarizer"
@@ -309,7 +319,7 @@ async def test_a_summarizer_that_ends_its_thread_is_paused_like_one_that_fails(
 
     heard = Heard()
     chat = way.chat(TokenMemory(1_000, summarizer=summarize, callbacks=[heard]))
-    for question in long_turns(20):
+    for question in long_turns(8, words=150):
         await in_time(chat, question)
         chat.memory.close()
     told = [event.error for event in heard.of("fold")]

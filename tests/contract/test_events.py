@@ -281,12 +281,13 @@ async def test_what_the_memory_does_is_in_the_run_tree(way: Way, *, fails: bool,
     indirect=True,
 )
 async def test_the_run_of_the_model_says_how_full_its_request_is(way: Way):
-    heard, runs = Heard(), Runs()
+    heard, runs, views = Heard(), Runs(), []
     memory = TokenMemory(2_000, callbacks=[heard], background=False)
     chat = way.chat(memory, thread="t1", system="Be brief.")
     for question in long_turns(20):
         await chat.invoke(question, {**chat.config, "callbacks": [runs]})
-    views, folds = heard.of("view"), heard.of("fold")
+        views.append(heard.of("view")[-1])
+    folds = heard.of("fold")
     assert len(runs.models) == len(chat.requests) == 20
     tokens = [metadata["tokenmem.tokens"] for metadata in runs.models]
     assert tokens == [view.tokens_after for view in views]

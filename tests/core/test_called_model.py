@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -116,19 +115,6 @@ def test_no_request_is_under_the_truth_by_more_than_the_margin():
         assert tokens + view.usage.parts["reserved_output"] <= 8_000
         reported = {"input_tokens": tokens, "output_tokens": 9, "total_tokens": tokens + 9}
         messages.append(AIMessage(CODE * 9, id=f"a{turn}", usage_metadata=reported))
-
-
-@pytest.mark.slow
-def test_corrections_survive_a_restart_and_a_fork():
-    messages, state, errors = talk(memory_of().for_model(Named()), 30)
-    stored = json.loads(json.dumps(state))
-    copied = [message.model_copy(deep=True) for message in messages]
-    other = memory_of().for_model(Named())
-    question = HumanMessage("And now?", id="q")
-    here = memory_of().for_model(Named()).view([*messages, question], state)
-    there = other.view([*copied, question], stored)
-    assert here.usage == there.usage
-    assert abs(errors[-1]) < 0.03
 
 
 @pytest.mark.slow

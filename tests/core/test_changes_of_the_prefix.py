@@ -65,14 +65,6 @@ def test_a_long_first_request_is_cut_so_that_each_change_reaches_the_target():
 
 
 @pytest.mark.slow
-def test_a_first_request_that_is_cut_leaves_room_for_the_summary_to_grow():
-    calls = calls_of(memory_of(), run_of(first_tokens=1_100, rounds=60, result_tokens=300))
-    logs = {len(state["summary"]["entries"]) for _, state, _ in calls if state["summary"]}
-    assert max(logs) >= 3
-    assert len({own_words(shown(view, "first")) for _, _, view in calls}) == 2
-
-
-@pytest.mark.slow
 def test_a_message_that_the_application_has_pinned_is_not_cut_for_the_target():
     said = run_of(first_tokens=900, rounds=60)
     said[0] = marked(said[0], pinned=True)

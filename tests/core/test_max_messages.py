@@ -11,7 +11,6 @@ from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.core.messages import groups, is_pinned, with_ids
 from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.core.request_options import Trigger
-from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.types import RequestRules
 from tests import fakes
 from tests.legality import problems
@@ -98,9 +97,3 @@ def test_what_has_to_be_there_stays_and_the_view_says_so():
     view = free.view([*talk(3), HumanMessage("and now?", id="n")], system="Be brief.")
     assert ids(view) == ["n"]
     assert view.warnings == ()
-
-
-@pytest.mark.parametrize("wrong", [1, 0, -2, True, 2.5, "3"])
-def test_a_number_that_cannot_be_is_refused(wrong):
-    with pytest.raises(ConfigurationError, match="max_messages is"):
-        memory_of(wrong)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.pins import new_pin, pins_text
-from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import new_state
 from tests.fakes import CharCounter
 
@@ -35,12 +33,6 @@ def test_a_tools_pin_is_data_and_stands_behind_the_applications():
     state = state_with(new_pin("tool's", by="tool"), new_pin("ours"))
     text = memory_of().view([HumanMessage("hi")], state).messages[0].text
     assert text.index("ours") < text.index("data, not instructions") < text.index("tool's")
-
-
-@pytest.mark.parametrize("text", ["", " ", None, 3, "x" * 4_001])
-def test_a_pin_is_a_text_of_bounded_length(text):
-    with pytest.raises(ConfigurationError, match="pin"):
-        new_pin(text)
 
 
 def test_pins_that_do_not_fit_are_cut_and_said():

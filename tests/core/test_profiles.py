@@ -7,7 +7,6 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.provider_format import BRIDGE_TEXT
-from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.types import LegalityProfile, RequestRules
 from tests import fakes
 from tests.fakes import CharCounter
@@ -109,15 +108,6 @@ def test_ids_of_items_on_the_providers_server_are_stripped_when_asked():
     assert memory_of(4_000, "openai").view(messages).messages[1] is message
 
 
-def test_gemini_thought_signatures_stay_on_their_tool_call():
-    extras = {"__gemini_function_call_thought_signatures__": {"c": "c2ln"}}
-    call = AIMessage(
-        "", tool_calls=[{"name": "f", "args": {}, "id": "c"}], additional_kwargs=extras, id="a"
-    )
-    messages = [HumanMessage("Go.", id="h"), call, ToolMessage("1", tool_call_id="c", id="t")]
-    assert memory_of(4_000, "gemini").view(messages).messages[1] is call
-
-
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -137,8 +127,3 @@ def test_auto_goes_by_the_budgets_model_where_no_model_is_at_hand(name, expected
         request=RequestRules(legality="auto"),
     )
     assert memory.explain([HumanMessage("hi")]).profile == expected
-
-
-def test_an_unknown_name_is_refused_with_the_known_ones():
-    with pytest.raises(ConfigurationError, match=r"known are auto, anthropic, bedrock"):
-        memory_of(4_000, "cohere")

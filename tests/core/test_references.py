@@ -7,11 +7,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.messages import messages_named, reference
-from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import load_state
 from langchain_tokenmem.summarize.base import Summary
-from langchain_tokenmem.tools import read_message_tool
 from tests.fakes import CharCounter, entries_of
 
 READER = {"name": "read_message"}
@@ -61,21 +59,6 @@ def test_where_two_messages_share_a_reference_a_longer_one_tells_them_apart():
     assert messages_named(said, f"#{reference('c').upper()}") == [said[2]]
     assert messages_named(said, "c") == [said[2]]
     assert messages_named(said, "") == []
-
-
-@pytest.mark.parametrize(
-    "tool",
-    [
-        read_message_tool(),
-        {"name": "read_message"},
-        {"type": "function", "function": {"name": "read_message"}},
-        {"title": "read_message", "type": "object"},
-        {"toolSpec": {"name": "read_message"}},
-    ],
-)
-def test_a_tool_is_found_by_its_name_in_every_form(tool):
-    assert offers_tool([{"type": "web_search"}, tool], "read_message")
-    assert not offers_tool([tool], "read")
 
 
 def test_the_sources_of_an_entry_name_its_messages():

@@ -44,11 +44,6 @@ def test_calls_that_failed_write_nothing_and_an_empty_list_clears():
     assert [*todo_lists(again)] == [todos_text([("Buy milk", "pending")])], "an id is used again"
 
 
-def test_the_item_in_progress_is_marked():
-    text = todos_text([("a", "completed"), ("b", "in_progress"), ("c", "pending")])
-    assert "- [~] b\n- [ ] c\n- [x] a" in text
-
-
 def memory_of(window=2_000):
     return TokenMemory(TokenBudget(context_window=window), counter=CharCounter())
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from langchain_tokenmem import TokenMemory
-from langchain_tokenmem.core.request_options import Trigger
-from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.types import RequestRules
 from tests import fakes
 from tests.fakes import newest_entry, talk
@@ -59,25 +57,3 @@ def test_a_cap_on_the_tail_moves_in_batches_of_ten():
         state = new
     assert min(moved) >= 10
     assert len(moved) <= 20
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        lambda: Trigger.of(("tokens", 0)),
-        lambda: Trigger.of({"messages": -1}),
-        lambda: Trigger.of([("fraction", 1.5)]),
-        lambda: Trigger.of({"words": 3}),
-        lambda: Trigger.of([]),
-        lambda: Trigger.of("often"),
-        lambda: Trigger.of(("tokens", 10, 20)),
-        lambda: Trigger.of(({"tokens": 0}, {"messages": 2})),
-        lambda: Trigger.of([(["tokens"], 2)]),
-        lambda: Trigger.of(("tokens",)),
-        lambda: memory_of(request=RequestRules(max_tail_messages=10)),
-        lambda: memory_of(request=RequestRules(max_tail_messages=20), trigger=None),
-    ],
-)
-def test_numbers_that_make_no_sense_are_refused(bad):
-    with pytest.raises(ConfigurationError):
-        bad()

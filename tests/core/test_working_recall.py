@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.types import MemoryState, Shares, View
 from tests.fakes import CharCounter
 
@@ -116,12 +115,6 @@ def test_a_line_cannot_close_its_fence():
     (*_, view), _ = played(memory_of(), messages)
     assert view.messages[-1].text.count("</earlier_lines>") == 1
     assert view.messages[-1].text.endswith(END)
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.5, "much"])
-def test_a_share_that_cannot_work_is_refused(share):
-    with pytest.raises(ConfigurationError, match="working_recall"):
-        Shares(working_recall=share)
 
 
 names = st.integers(0, 9).map(lambda n: f"box_{n}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from langchain_tokenmem.core.working_notes.mode_profiles import CODE
-from tests.core.working_notes.notes_reading import assistant, bash, call, items, read, texts, user
+from tests.core.working_notes.notes_reading import bash, call, items, read, texts, user
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1\nValueError: bad port\nexit'
 
@@ -38,18 +38,6 @@ def test_files_have_the_strongest_verb_of_what_was_done_with_them() -> None:
         ("notes.txt", "read"),
         ("out.txt", "changed"),
     ]
-
-
-def test_a_file_that_is_touched_moves_to_the_end_and_a_named_one_does_not() -> None:
-    messages = [
-        *call("read_file", {"path": "a.py"}),
-        *call("read_file", {"path": "b.py"}),
-        assistant("I look at a.py again."),
-    ]
-    state = read(messages)
-    assert texts(state, "files") == ["a.py", "b.py"]
-    state = read([*messages, *call("read_file", {"path": "a.py"})], state)
-    assert texts(state, "files") == ["b.py", "a.py"]
 
 
 def test_the_oldest_file_that_was_only_read_goes_first() -> None:
@@ -108,14 +96,6 @@ def test_the_same_call_that_succeeds_later_resolves_its_error_and_is_progress() 
     state = read([*messages, *bash("go test ./... 2>&1 | tail", "ok")])
     assert texts(state, "errors") == ["make lint → error: y"]
     assert texts(state, "progress") == ["Fixed: go test ./... 2>&1 | tail"]
-
-
-def test_the_newest_errors_stay_and_the_same_call_stands_once() -> None:
-    runs = [bash(f"make t{n}", f"error: {n}", 1) for n in (1, 2, 3, 4, 5, 6, 2)]
-    state = read([one for pair in runs for one in pair])
-    assert [text.split(" →")[0] for text in texts(state, "errors")] == [
-        "make t3", "make t4", "make t5", "make t6", "make t2",
-    ]  # fmt: skip
 
 
 def test_a_list_of_todos_gives_progress_and_sub_goals() -> None:

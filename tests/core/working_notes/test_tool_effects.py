@@ -11,7 +11,6 @@ from langchain_tokenmem.core.working_notes.tool_kinds import (
     TurnMemorySettings,
     plain_path,
 )
-from langchain_tokenmem.errors import ConfigurationError
 
 PATCH = (
     "*** Begin Patch\n*** Update File: src/a.py\n@@\n-x\n+y\n*** Add File: b.py\n+z\n"
@@ -176,30 +175,10 @@ def test_the_command_of_a_shell_call_is_its_script():
 
 
 def test_the_tables_of_the_application_are_added_to_the_usual_names():
-    kinds = ToolKinds(writes={"save_page": "page_path"}, commands={"run_job": "script"})
-    assert kinds.written_argument("save_page") == "page_path"
-    assert kinds.command_argument("run_job") == "script"
-    assert kinds.written_argument("write_file") == "path"
-    assert kinds.command_argument("bash") == "command"
-
-
-def test_a_usual_name_can_be_made_one_that_only_reads():
-    kinds = ToolKinds(reads={"edit_file"})
-    assert kinds.written_argument("edit_file") is None
-    assert kinds.written_argument("mcp__fs__edit_file") is None
-
-
-@pytest.mark.parametrize(
-    "tables",
-    [
-        {"writes": "write_file"},
-        {"writes": {"write_file": 3}},
-        {"commands": {"": "command"}},
-        {"reads": "grep"},
-        {"reads": [1]},
-        {"reads": {"save"}, "writes": {"save": "path"}},
-    ],
-)
-def test_a_wrong_table_is_a_configuration_error(tables):
-    with pytest.raises(ConfigurationError, match=r"writes|commands|reads"):
-        ToolKinds(**tables)
+    kinds = ToolKinds(
+        writes={"save_page": "page_path"}, commands={"run_job": "script"}, reads={"edit_file"}
+    )
+    assert effect("save_page", {"page_path": "a.md"}, kinds=kinds).changed == ("a.md",)
+    assert effect("write_file", {"path": "a.md"}, kinds=kinds).changed == ("a.md",)
+    assert effect("mcp__fs__edit_file", {"path": "a.md"}, kinds=kinds).changed == ()
+    assert effect("run_job", {"script": "nightly"}, kinds=kinds).command == "nightly"

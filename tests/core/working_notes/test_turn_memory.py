@@ -14,7 +14,6 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.modes import TurnMemorySettings, format_message_for_provider
 from tests import fakes
-from tests.fakes import CharCounter
 from tests.legality import problems
 
 TEXT = "Tool memory:\n- Files changed: b.go, a.go\n- Failed bash: go test ./... (exit 1)"
@@ -97,13 +96,6 @@ def turns(draw):
 # --- what is read -----------------------------------------------------------------------
 
 
-def test_files_stand_once_in_first_seen_order_and_failed_commands_with_repeats():
-    again = run("again", "go test ./...", 1)
-    done = kept(memory_of(), turn(calls=[*work(), *again]))
-    failed = {"command": "go test ./...", "exit_code": 1}
-    assert done == {"a0": {"files_changed": ["b.go", "a.go"], "failed_commands": [failed, failed]}}
-
-
 def test_the_turn_memory_of_a_sub_agent_is_merged_upward():
     inner = {"files_changed": ["x.py"], "failed_commands": [{"command": "make", "exit_code": 2}]}
     calls = [
@@ -135,15 +127,6 @@ def test_the_summarizer_reads_the_rendered_form_of_a_covered_answer():
     memory.compact([*turn(), *turn(1, [], "word " * 1_500), NEXT], force=True)
     (request,) = memory.summarizer.requests
     assert [m.content for m in request.messages if m.id == "a0"] == [f"Done.\n\n{TEXT}"]
-
-
-def test_the_request_counts_it():
-    messages = [*turn(), NEXT]
-    bare = memory_of(turn_memory="never").view(messages).usage
-    full = memory_of(turn_memory="always").view(messages)
-    added = CharCounter().text(f"Done.\n\n{TEXT}") - CharCounter().text("Done.")
-    assert full.usage.input_tokens == bare.input_tokens + added
-    assert full.usage.parts["tail"] == bare.parts["tail"] + added
 
 
 # --- the text ---------------------------------------------------------------------------
