@@ -34,17 +34,9 @@ EXPECTED: dict[str, list[str]] = {
 }
 NAMES = [(module, name) for module, names in EXPECTED.items() for name in names]
 ERRORS = [
-    "BudgetExceededError",
-    "ConfigurationError",
-    "CorruptStoreError",
-    "HistoryImportError",
-    "RecallError",
-    "RedactionError",
-    "ScopeError",
-    "StoreError",
-    "SummaryError",
-    "ThreadConflictError",
-    "TokenMemoryError",
+    *("BudgetExceededError", "ConfigurationError", "CorruptStoreError", "HistoryImportError"),
+    *("RecallError", "RedactionError", "ScopeError", "StoreError", "SummaryError"),
+    *("ThreadConflictError", "TokenMemoryError"),
 ]
 
 

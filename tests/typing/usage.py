@@ -132,8 +132,10 @@ def turn_memories(message: AIMessage) -> TokenMemory:
 
 def chain(model: Runnable[Any, Any], store: TranscriptStore) -> None:
     """Wrap a chain; hand a history to what expects LangChain's."""
-    keys = {"input_messages_key": "input", "history_messages_key": "history"}
-    assert_type(with_token_memory(model, TokenMemory(8_000), store, **keys), Runnable[Any, Any])
+    wrapped = with_token_memory(
+        model, TokenMemory(8_000), store, input_messages_key="input", history_messages_key="history"
+    )
+    assert_type(wrapped, Runnable[Any, Any])
     assert_type(with_token_memory(model), Runnable[Any, Any])
     history = TokenMemoryChatHistory("s1", store=store, user_id="ann", overhead_tokens=300)
     given: BaseChatMessageHistory = history
