@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.tokens import encodings
-from langchain_tokenmem.tokens.counters import CountCache, Family, TiktokenCounter, counter_for
+from langchain_tokenmem.tokens.counters import Family, TiktokenCounter, counter_for
 from langchain_tokenmem.tokens.encodings import count_tokens, find_encoding
 from tests.strategies import conversations, texts
 
@@ -32,10 +32,10 @@ def test_known_numbers():
     assert CL100K.encode_ordinary("hello world") == [15339, 1917]
 
 
-@pytest.mark.parametrize("special", SPECIALS)
-def test_special_tokens_are_counted_as_ordinary_text(special):
-    assert fresh().text(f"a {special} b") > 3
-    assert fresh().message(HumanMessage(special)) > 4
+@pytest.mark.parametrize("odd", [*SPECIALS, "\ud83d b \udc00"], ids=ascii)
+def test_special_tokens_and_lone_surrogates_are_counted_as_ordinary_text(odd):
+    assert fresh().text(f"a {odd} b") > 3
+    assert fresh().message(HumanMessage([{"type": "text", "text": odd}])) > 4
 
 
 @given(st.one_of(texts(), st.text(max_size=300)))
@@ -56,11 +56,6 @@ def test_long_runs_of_blanks_are_counted_within_a_small_error():
     assert exact <= count_tokens(O200K, text) <= exact + 2
 
 
-def test_lone_surrogates_are_counted():
-    assert fresh().text("a \ud83d b \udc00") >= 4
-    assert fresh().message(HumanMessage([{"type": "text", "text": "\ud800"}])) > 4
-
-
 class Watched:
     """Counts how often each text is tokenized."""
 
@@ -72,19 +67,6 @@ class Watched:
     def encode_ordinary(self, text: str) -> list[int]:
         self.texts.append(text)
         return O200K.encode_ordinary(text)
-
-
-def history(size: int) -> list:
-    made = []
-    for n in range(size // 4):
-        call = {"name": "read", "args": {"path": f"/src/{n}.py"}, "id": f"call_{n}"}
-        made += [
-            HumanMessage(f"Question {n}: what is in file {n}?", id=f"h{n}"),
-            AIMessage([{"type": "text", "text": f"I look {n}."}], tool_calls=[call], id=f"a{n}"),
-            ToolMessage(f"line {n}\n" * (n % 400), tool_call_id=f"call_{n}", id=f"t{n}"),
-            AIMessage(f"It holds {n} lines.", id=f"b{n}"),
-        ]
-    return made
 
 
 def test_the_count_cache_is_keyed_by_content_not_by_identity_or_id():
@@ -103,22 +85,6 @@ def test_the_count_cache_is_keyed_by_content_not_by_identity_or_id():
     assert all(counter.message(m) > b for m, b in zip((short, long, blocks), before, strict=True))
 
 
-def test_everything_that_counts_is_part_of_the_cache_key():
-    counter = fresh()
-    call = {"name": "f", "args": {"a": 1}, "id": "1"}
-    variants = [
-        HumanMessage("x"),
-        HumanMessage("x", name="Ann"),
-        AIMessage("x"),
-        AIMessage("x", tool_calls=[call]),
-        AIMessage("x", tool_calls=[{**call, "args": {"a": "a long argument"}}]),
-        AIMessage("x", additional_kwargs={"reasoning_content": "hm hm hm hm"}),
-        ToolMessage("x", tool_call_id="1"),
-        ToolMessage("x", tool_call_id="a_much_longer_identifier"),
-    ]
-    assert [counter.message(m) for m in variants] == [fresh().message(m) for m in variants]
-
-
 @given(conversations())
 def test_a_count_is_the_sum_of_its_messages(messages):
     counter = counter_for("gpt-4o")
@@ -130,7 +96,7 @@ def test_a_count_is_the_sum_of_its_messages(messages):
 
 def test_counters_are_shared_by_threads():
     counter, barrier = fresh(), threading.Barrier(8)
-    messages = history(200)
+    messages = [HumanMessage(f"Question {n}: what is in file {n}? " * (n % 40)) for n in range(200)]
 
     def count() -> int:
         barrier.wait(timeout=10)
@@ -166,12 +132,3 @@ def test_patterns_are_tiktokens_own(name, monkeypatch):
     monkeypatch.setattr(openai_public, "load_tiktoken_bpe", lambda *_a, **_k: {})
     theirs = openai_public.ENCODING_CONSTRUCTORS[name]()
     assert encodings.PATTERNS[name] == theirs["pat_str"]
-
-
-def test_a_full_cache_is_emptied():
-    cache = CountCache(10)
-    for number in range(95):
-        cache.put(number, number)
-        assert cache.get(number) == number
-        assert len(cache) <= 10
-    assert cache.get(50) is None
