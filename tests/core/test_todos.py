@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.todos import todo_lists, todos_in, todos_text
-from tests.fakes import CharCounter
+from tests.fakes import memory_of, talk
 
 MILK = {"content": "Buy milk", "status": "pending"}
 
@@ -44,24 +43,9 @@ def test_calls_that_failed_write_nothing_and_an_empty_list_clears():
     assert [*todo_lists(again)] == [todos_text([("Buy milk", "pending")])], "an id is used again"
 
 
-def memory_of(window=2_000):
-    return TokenMemory(TokenBudget(context_window=window), counter=CharCounter())
-
-
-def talk(turns, start=0):
-    return [
-        message
-        for n in range(start, start + turns)
-        for message in (
-            HumanMessage(f"q{n} " * 50, id=f"h{n}"),
-            AIMessage(f"a{n} " * 50, id=f"b{n}"),
-        )
-    ]
-
-
 @pytest.mark.slow
 def test_an_entry_that_is_condensed_or_edited_has_the_list_of_its_messages():
-    said = [HumanMessage("Go.", id="h"), *wrote({"todos": [MILK]}), *talk(40)]
+    said = [HumanMessage("Go.", id="h"), *wrote({"todos": [MILK]}), *talk(40, words=6)]
     memory, state = memory_of(1_000), None
     for end in range(4, len(said), 2):
         state = memory.compact(said[:end], state)
@@ -76,7 +60,7 @@ def test_an_entry_that_is_condensed_or_edited_has_the_list_of_its_messages():
 
 def test_a_list_that_has_no_room_is_left_out_and_said():
     todos = [{"content": f"{n} " * 60, "status": "pending"} for n in range(30)]
-    said = [HumanMessage("Go.", id="h"), *wrote({"todos": todos}), *talk(6)]
+    said = [HumanMessage("Go.", id="h"), *wrote({"todos": todos}), *talk(6, words=6)]
     view = memory_of(900).view(said)
     assert view.usage.input_tokens <= view.usage.max_tokens
     assert "The to-do list did not fit beside the newest messages." in view.warnings

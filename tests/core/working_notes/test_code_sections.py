@@ -84,13 +84,6 @@ def test_an_exit_code_without_an_error_line_shows_the_last_line() -> None:
     assert texts(read(call("bash", {"command": "x"}, "Exit code: 3")), "errors") == ["x → exit 3"]
 
 
-def test_a_program_without_an_exit_code_fails_where_its_output_ends_in_an_error() -> None:
-    ran = call("bash", {"command": "python a.py"}, TRACEBACK)
-    shown = call("bash", {"command": "cat log.txt"}, TRACEBACK)
-    assert texts(read(ran), "errors") == ["python a.py → ValueError: bad port"]
-    assert texts(read(shown), "errors") == []
-
-
 def test_the_same_call_that_succeeds_later_resolves_its_error_and_is_progress() -> None:
     messages = [*bash("go test ./...", "FAILED: x", 1), *bash("make lint", "error: y", 1)]
     state = read([*messages, *bash("go test ./... 2>&1 | tail", "ok")])
