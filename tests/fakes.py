@@ -90,6 +90,15 @@ def talk(turns: int, start: int = 0, words: int = 10) -> list[BaseMessage]:
     ]
 
 
+def tool_round(number: int, result: Any, said: str = "", **args: Any) -> list[BaseMessage]:
+    """Return a call of `read` and its result, with ids `a0`, `c0` and `t0`."""
+    call = {"name": "read", "args": args or {"n": number}, "id": f"c{number}"}
+    return [
+        AIMessage(said, tool_calls=[call], id=f"a{number}"),
+        ToolMessage(result, tool_call_id=f"c{number}", id=f"t{number}"),
+    ]
+
+
 def replacing(new: str, *words: str) -> Callable[[list[BaseMessage]], list[BaseMessage]]:
     """Return a `before_store` that puts something new in the place of words."""
     found = re.compile("|".join(map(re.escape, words)))
