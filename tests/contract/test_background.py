@@ -19,7 +19,7 @@ from langchain_tokenmem import Notebook, Recall, TokenBudget, TokenMemory, Trans
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.summarizers import Summary
 from langchain_tokenmem.types import BackgroundSummaries
-from tests.contract.chats import CHATS, Chat, Heard, Talker, Way, long_turns, texts
+from tests.contract.chats import CHATS, Chat, Heard, Talker, Way, long_turns, texts, ways
 
 PATIENCE_S = 25.0
 """Seconds after which a turn is taken to hang; below every limit that is built in."""
@@ -27,8 +27,7 @@ PATIENCE_S = 25.0
 MANY = min(32, (os.cpu_count() or 1) + 4) + 2
 """Turns that hang at once: more than the threads of Python's own pool."""
 
-WAYS = [(name, is_async) for name in CHATS if name != "by-hand" for is_async in (False, True)]
-ASYNC_WAYS = [way for way in WAYS if way[1]]
+ASYNC_WAYS = [(name, True) for name in CHATS if name != "by-hand"]
 
 
 class Service:
@@ -129,7 +128,7 @@ async def in_time(chat: Chat, said: str) -> list[list[BaseMessage]]:
 
 
 @pytest.mark.parametrize("slow", SLOW)
-@pytest.mark.parametrize("way", WAYS, indirect=True)
+@ways(both=True)
 async def test_a_turn_waits_for_a_service_no_longer_than_it_may(
     way: Way, slow: str, service: Service
 ):
@@ -147,7 +146,7 @@ async def test_a_turn_waits_for_a_service_no_longer_than_it_may(
     assert service.is_called.is_set()
 
 
-@pytest.mark.parametrize("way", WAYS, indirect=True)
+@ways(both=True)
 async def test_a_turn_waits_for_a_locked_database_no_longer_than_it_may(way: Way, tmp_path: Path):
     path = tmp_path / "memory.db"
     store = TranscriptStore(f"sqlite:///{path}")
@@ -186,7 +185,7 @@ async def test_an_unrelated_turn_is_never_held_up(way: Way, slow: str, service: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS, indirect=True)
+@ways(both=True)
 async def test_a_summary_is_written_behind_the_reply(way: Way, service: Service):
     budget = TokenBudget(2_000, compact_at=0.6, summarize_at=0.6)
     summarizer = slow_summarizer(service)
@@ -202,7 +201,7 @@ async def test_a_summary_is_written_behind_the_reply(way: Way, service: Service)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS, indirect=True)
+@ways(both=True)
 async def test_a_long_history_is_served_from_its_newest_messages_and_summarized_behind(
     way: Way, service: Service
 ):
@@ -227,7 +226,7 @@ async def test_a_long_history_is_served_from_its_newest_messages_and_summarized_
     assert WRITTEN in texts(await chat.last("And then?"))
 
 
-@pytest.mark.parametrize("way", ["history", "chain", "middleware"], indirect=True)
+@ways("history", "chain", "middleware")
 async def test_a_summary_that_the_next_call_needs_is_begun_before_that_call(way: Way):
     begun: list[int] = []
 
@@ -310,7 +309,7 @@ async def test_a_summarizer_that_hangs_is_given_up_three_times_then_extracts_are
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
-@pytest.mark.parametrize("way", ["history"], indirect=True)
+@ways("history")
 async def test_a_summarizer_that_ends_its_thread_is_paused_like_one_that_fails(
     way: Way, error: type[BaseException]
 ):

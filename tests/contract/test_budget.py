@@ -16,7 +16,7 @@ from langchain_tokenmem import (
     TokenMemory,
 )
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
-from tests.contract.chats import Heard, Talker, Way, long_turns
+from tests.contract.chats import Heard, Talker, Way, long_turns, ways
 from tests.strategies import conversations
 
 EXACT, ESTIMATED = "gpt-4o", "claude-sonnet-4-5"
@@ -101,7 +101,7 @@ def test_thresholds_keep_a_tenth_of_the_window_below_the_limit(name, window, mar
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["history", "chain", "middleware", "node", "nodes"], indirect=True)
+@ways()
 async def test_no_call_waits_for_a_summary_for_lack_of_room(way: Way):
     def summarize(messages, prior, instruction, most) -> str:
         return "The parcels of these questions went to Bonn, with two lamps in each of them."
@@ -202,7 +202,7 @@ def test_a_file_of_the_newest_question_stays_while_the_tools_for_it_run():
 # A request is never empty.
 
 
-@pytest.mark.parametrize("way", ["chain", "middleware", "node", "nodes"], indirect=True)
+@ways("chain", "middleware", "node", "nodes")
 async def test_an_empty_request_is_a_clear_error_and_no_model_is_called(way: Way):
     chat = way.chat(TokenMemory(8_000))
     with pytest.raises(ConfigurationError, match=r"no message .* Tool result r has no call"):

@@ -24,14 +24,10 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.types import RequestRules
-from tests.contract.chats import CHATS, Way, long_turns, texts
+from tests.contract.chats import Way, long_turns, texts, ways
 
 CARD, REDACTED = "4929-7711", "[REDACTED]"
-EDITABLE = pytest.mark.parametrize(
-    "way",
-    [(name, is_async) for name in CHATS if name != "by-hand" for is_async in (False, True)],
-    indirect=True,
-)
+EDITABLE = ways(both=True)
 """By hand the application edits its own list."""
 MARKER = "[Some earlier messages are left out here to fit the window.]"
 ODD_TEXTS = {

@@ -28,7 +28,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.events import MemoryCallbacks, MemoryEvent, TraceCallbacks
 from langchain_tokenmem.graphs import TokenMemoryTransformer
-from tests.contract.chats import Heard, Talker, Way, long_turns
+from tests.contract.chats import Heard, Talker, Way, long_turns, ways
 
 PRIVATE = "Wolperdinger"
 PARTS = ("system", "tools", "pinned", "summary", "memory_block", "tail")
@@ -38,7 +38,7 @@ FOLDED = re.compile(
 )
 
 
-@pytest.mark.parametrize("way", ["history", "chain", "middleware", "node", "nodes"], indirect=True)
+@ways()
 async def test_each_warning_names_the_conversation(way: Way, caplog):
     chat = way.chat(TokenMemory(2_000, background=False), thread="t7")
     chat.store.set_settings(session_id="t7", mode="no such mode")
@@ -53,7 +53,7 @@ async def test_each_warning_names_the_conversation(way: Way, caplog):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["history", "chain", "middleware", "node", "nodes"], indirect=True)
+@ways()
 async def test_every_integration_tells_of_each_call_and_each_change(way: Way, caplog):
     caplog.set_level(logging.DEBUG, "langchain_tokenmem.events")  # a page of the docs has set it
     heard = Heard()
@@ -129,7 +129,7 @@ def test_recall_and_a_refused_request_are_events():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["middleware", "node"], indirect=True)
+@ways("middleware", "node")
 async def test_an_entry_whose_messages_were_edited_is_told_once(way: Way):
     heard = Heard()
     memory = TokenMemory(2_000, callbacks=[heard])
@@ -146,7 +146,7 @@ async def test_an_entry_whose_messages_were_edited_is_told_once(way: Way):
     assert told.tokens_before > 0
 
 
-@pytest.mark.parametrize("way", ["middleware", "node", "nodes"], indirect=True)
+@ways("middleware", "node", "nodes")
 async def test_each_request_is_in_the_custom_stream_before_the_model_is_called(way: Way):
     memory = TokenMemory(2_000)
     chat: Any = way.chat(memory)
@@ -242,7 +242,7 @@ class Runs(BaseCallbackHandler):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["chain", "middleware", "node"], indirect=True)
+@ways("chain", "middleware", "node")
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("background", [False, True])
 async def test_what_the_memory_does_is_in_the_run_tree(way: Way, *, fails: bool, background: bool):
@@ -275,11 +275,7 @@ async def test_what_the_memory_does_is_in_the_run_tree(way: Way, *, fails: bool,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "way",
-    [(name, is_async) for name in ("middleware", "chain") for is_async in (False, True)],
-    indirect=True,
-)
+@ways("middleware", "chain", both=True)
 async def test_the_run_of_the_model_says_how_full_its_request_is(way: Way):
     heard, runs, views = Heard(), Runs(), []
     memory = TokenMemory(2_000, callbacks=[heard], background=False)
@@ -325,7 +321,7 @@ def test_the_spans_of_the_middleware_do_not_record_its_private_state():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["node", "nodes"], indirect=True)
+@ways("node", "nodes")
 async def test_the_runs_of_the_nodes_do_not_record_the_private_state(way: Way):
     runs = RunCollectorCallbackHandler()
     chat: Any = way.chat(TokenMemory(2_000))

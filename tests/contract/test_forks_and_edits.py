@@ -23,14 +23,9 @@ from langgraph.types import Command, interrupt
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import ThreadConflictError
-from tests.contract.chats import Talker, Way, long_turns, texts
+from tests.contract.chats import Talker, Way, long_turns, texts, ways
 
-GRAPHS = pytest.mark.parametrize(
-    "way",
-    [("middleware", False), ("middleware", True), ("node", False), ("nodes", True)],
-    indirect=True,
-    ids=["middleware-sync", "middleware-async", "node-sync", "nodes-async"],
-)
+GRAPHS = ways("middleware", "node", "nodes", both=True)
 
 
 @pytest.fixture(params=["TokenMemorySaver", "InMemorySaver"])
@@ -231,7 +226,7 @@ async def test_an_edit_of_the_newest_question_is_what_the_model_is_asked(
     assert [m.text for m in request if m.type == "human"] == ["Another wording."]
 
 
-@pytest.mark.parametrize("way", ["middleware", "node"], indirect=True)
+@ways("middleware", "node")
 async def test_a_run_that_another_one_has_overtaken_is_an_error_where_it_was_asked_for(way: Way):
     store = way.store()
     saver = TokenMemorySaver(store, on_conflict="raise")

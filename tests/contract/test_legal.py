@@ -20,7 +20,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.types import RequestRules
-from tests.contract.chats import Talker, Way, long_turns, texts
+from tests.contract.chats import Talker, Way, long_turns, texts, ways
 from tests.providers import CHECKS, RefusedError, blocks
 from tests.strategies import conversations
 
@@ -114,7 +114,7 @@ async def test_reasoning_is_sent_only_behind_the_prefix_that_it_was_produced_wit
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["by-hand", "chain", "middleware", "node"], indirect=True)
+@ways("by-hand", "chain", "middleware", "node")
 async def test_a_changed_system_text_leaves_out_the_reasoning_before_it_for_good(way: Way):
     memory = TokenMemory(TokenBudget(context_window=16_000), background=False)
     chat = way.chat(memory, model=Fable(), system="It is Monday.")
@@ -126,7 +126,7 @@ async def test_a_changed_system_text_leaves_out_the_reasoning_before_it_for_good
     assert kept_prefixes(chat.requests) == [True, False, True, False, True]
 
 
-@pytest.mark.parametrize("way", ["history", "chain"], indirect=True)
+@ways("history", "chain")
 async def test_an_edit_of_an_earlier_message_leaves_out_the_reasoning_behind_it(way: Way):
     memory = TokenMemory(TokenBudget(context_window=16_000), background=False)
     chat = way.chat(memory, model=Fable())

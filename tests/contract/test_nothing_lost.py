@@ -29,7 +29,7 @@ from langchain_tokenmem import (
     TranscriptStore,
 )
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
-from tests.contract.chats import Chat, Talker, Way, long_turns, texts
+from tests.contract.chats import Chat, Talker, Way, long_turns, texts, ways
 
 PASTE = "".join(f"line {n} of the long paste\n" for n in range(600))
 FOUND = "".join(f"row {n} of the long result\n" for n in range(600))
@@ -121,7 +121,7 @@ class Breaking(Talker):
         raise ConnectionError("cut off")
 
 
-@pytest.mark.parametrize("way", ["chain", "middleware", "node", "nodes"], indirect=True)
+@ways("chain", "middleware", "node", "nodes")
 @pytest.mark.parametrize("stops", ["the model breaks", "the reader leaves"])
 def test_a_stream_that_is_aborted_leaves_no_half_turn(way: Way, stops: str):
     answer = "Parcel 4711 is on its way."

@@ -12,7 +12,7 @@ from langchain_core.tools import tool
 
 from langchain_tokenmem import Notebook, Recall, TokenBudget, TokenMemory, TranscriptStore
 from langchain_tokenmem.notes import SqlStore
-from tests.contract.chats import Talker, Way, long_turns, texts
+from tests.contract.chats import Talker, Way, long_turns, texts, ways
 
 HALF = "\ud83d"
 """Half an emoji, as a stream that was cut or the JSON of a tool gives it."""
@@ -47,7 +47,7 @@ async def test_a_session_goes_on_after_half_a_surrogate_pair(way: Way):
     await _talk_after_half_a_pair(way, "extractive")
 
 
-@pytest.mark.parametrize("way", ["chain"], indirect=True)
+@ways("chain")
 async def test_a_model_that_summarizes_is_sent_no_half_of_a_surrogate_pair(way: Way):
     model = Talker(answer=summary)
     await _talk_after_half_a_pair(way, model)

@@ -17,7 +17,7 @@ from langchain_core.runnables import (
 
 from langchain_tokenmem import TokenMemory, TranscriptStore, with_token_memory
 from langchain_tokenmem.errors import ConfigurationError
-from tests.contract.chats import Talker, Way, long_turns
+from tests.contract.chats import Talker, Way, long_turns, ways
 
 WINDOW = 2_000
 PROMPT = ChatPromptTemplate(
@@ -70,7 +70,7 @@ async def test_the_answer_has_what_the_request_leaves_in_calls_and_streams(store
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["chain", "middleware"], indirect=True)
+@ways("chain", "middleware")
 async def test_request_and_answer_together_fit_the_window(way: Way):
     memory = TokenMemory(WINDOW, background=False)
     chat = way.chat(memory, system="Be brief.", keywords={"limit_output": True})

@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryMiddleware
-from tests.contract.chats import Talker, Way, long_turns, texts
+from tests.contract.chats import Talker, Way, long_turns, texts, ways
 
 OPEN = ("Count the crates in hall nine", "Call the harbour master")
 CLOSED = "Weigh the empty lorry"
@@ -57,7 +57,7 @@ async def test_open_to_dos_stay_in_view_until_they_are_done(way: Way, mode: str 
     assert not plan_of(last)
 
 
-@pytest.mark.parametrize("way", ["by-hand"], indirect=True)
+@ways("by-hand")
 async def test_between_two_folds_the_plan_keeps_the_prefix(way: Way):
     answers = ["Hello.", listing(*OPEN), *["Noted."] * 3, listing(OPEN[1], number=2), "Noted."]
     memory = TokenMemory(TokenBudget(context_window=2_000), background=False)

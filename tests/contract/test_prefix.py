@@ -16,7 +16,7 @@ from langchain_core.tools import tool
 from langchain_tokenmem import Notebook, Recall, TokenBudget, TokenMemory, TranscriptStore
 from langchain_tokenmem.events import MemoryCallbacks
 from langchain_tokenmem.notes import SqlStore
-from tests.contract.chats import Talker, Way, long_turns, pin, texts
+from tests.contract.chats import Talker, Way, long_turns, pin, texts, ways
 
 TURNS = 8
 PIN = "Never promise a date."
@@ -59,7 +59,7 @@ def as_sent(request: list[BaseMessage]) -> list[dict[str, Any]]:
     return [m.model_dump(exclude={"id", "response_metadata", "usage_metadata"}) for m in request]
 
 
-@pytest.mark.parametrize("way", ["by-hand", "middleware"], indirect=True)
+@ways("by-hand", "middleware")
 async def test_a_prefix_that_cannot_get_much_shorter_is_not_changed_at_every_turn(way: Way):
     changes = Changes()
     memory = TokenMemory(TokenBudget(context_window=2_000), background=False, callbacks=[changes])
@@ -70,7 +70,7 @@ async def test_a_prefix_that_cannot_get_much_shorter_is_not_changed_at_every_tur
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["by-hand", "history", "middleware"], indirect=True)
+@ways("by-hand", "history", "middleware")
 async def test_the_summary_grows_at_its_end(way: Way):
     written: list[str] = []
 

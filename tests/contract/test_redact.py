@@ -8,16 +8,14 @@ from typing import Any
 import pytest
 
 from langchain_tokenmem import Recall, TokenBudget, TokenMemory, TranscriptStore
-from tests.contract.chats import Talker, Way, bytes_of, fill, long_turns, texts
+from tests.contract.chats import Talker, Way, bytes_of, fill, long_turns, texts, ways
 
 CODE = "QUOKKA-4929"
 
 
 @pytest.mark.slow
+@ways(both=True)
 async def test_redacted_words_are_in_no_later_request(way: Way):
-    if way.name == "by-hand":
-        pytest.skip("the application holds messages and state itself")
-
     def recalling(store: TranscriptStore) -> TokenMemory:
         budget = TokenBudget(context_window=1_000)
         return TokenMemory(budget, background=False, recall=Recall(store))
