@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,11 +12,59 @@ from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem.tokens import media
 from langchain_tokenmem.tokens.counters import counter_for
-from tests.tokens import pictures
-from tests.tokens.pictures import data_url, encoded
+
+# Headers of pictures and sounds, made by hand: they can be measured, not decoded.
+
+
+def png(width: int, height: int) -> bytes:
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(
+        ">I4sIIBBBBB", 13, b"IHDR", width, height, 8, 6, 0, 0, 0
+    )
+
+
+def gif(width: int, height: int) -> bytes:
+    return b"GIF89a" + struct.pack("<HHBBB", width, height, 0, 0, 0)
+
+
+def bmp(width: int, height: int) -> bytes:
+    return b"BM" + bytes(12) + struct.pack("<IiiHH", 40, width, -height, 1, 24)
+
+
+def webp_lossy(width: int, height: int) -> bytes:
+    return b"RIFF\0\0\0\0WEBPVP8 " + bytes(7) + b"\x9d\x01\x2a" + struct.pack("<HH", width, height)
+
+
+def webp_lossless(width: int, height: int) -> bytes:
+    bits = (width - 1) | (height - 1) << 14
+    return b"RIFF\0\0\0\0WEBPVP8L" + bytes(4) + b"\x2f" + struct.pack("<I", bits)
+
+
+def webp_extended(width: int, height: int) -> bytes:
+    sides = (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
+    return b"RIFF\0\0\0\0WEBPVP8X" + bytes(8) + sides
+
+
+def jpeg(width: int, height: int, *, exif: int = 20_000) -> bytes:
+    segment = b"\xff\xe1" + struct.pack(">H", exif + 2) + bytes(exif)
+    frame = b"\xff\xc2" + struct.pack(">HBHHB", 17, 8, height, width, 3) + bytes(9)
+    return b"\xff\xd8" + segment + b"\xff" + frame
+
+
+def wav(seconds: int, *, rate: int = 32_000) -> bytes:
+    header = b"RIFF\0\0\0\0WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 16_000, rate, 2, 16)
+    return header + bytes(rate * seconds)
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def data_url(data: bytes, mime_type: str = "image/png") -> str:
+    return f"data:{mime_type};base64,{encoded(data)}"
+
 
 MEGABYTE = bytes(1_000_000)
-PICTURE = pictures.png(1024, 1024)
+PICTURE = png(1024, 1024)
 BIG_PICTURE = PICTURE + MEGABYTE
 
 IMAGE_SHAPES = {
@@ -63,7 +114,7 @@ def test_a_megabyte_image_counts_by_its_size_in_every_content_shape(shape):
 )
 def test_images_count_by_openais_tiles(size, expected):
     assert media.image_tokens(size, "openai") == expected
-    assert part(IMAGE_SHAPES["openai chat"](pictures.png(*size))) == expected
+    assert part(IMAGE_SHAPES["openai chat"](png(*size))) == expected
 
 
 def test_images_count_by_the_formulas_of_other_providers():
@@ -84,8 +135,8 @@ def test_images_count_by_the_formulas_of_other_providers():
 @pytest.mark.parametrize(
     "picture",
     [
-        *(pictures.png, pictures.gif, pictures.bmp, pictures.jpeg),
-        *(pictures.webp_lossy, pictures.webp_lossless, pictures.webp_extended),
+        *(png, gif, bmp, jpeg),
+        *(webp_lossy, webp_lossless, webp_extended),
     ],
 )
 def test_image_sizes_are_read_from_headers(picture):
@@ -102,7 +153,7 @@ def test_reading_image_and_audio_headers_never_raises_on_any_bytes(tail, magic):
     size = media.image_size(magic + tail)
     assert size is None or (size[0] > 0 and size[1] > 0)
     assert media.audio_tokens(magic + tail) >= 0
-    assert media.image_size(pictures.png(2**31, 1)) is None
+    assert media.image_size(png(2**31, 1)) is None
 
 
 def test_an_image_by_url_or_id_counts_a_default_and_is_not_fetched():
@@ -124,7 +175,7 @@ AUDIO_SHAPES = {
 
 @pytest.mark.parametrize("shape", AUDIO_SHAPES)
 def test_audio_counts_by_its_seconds(shape):
-    assert part(AUDIO_SHAPES[shape](pictures.wav(30))) == pytest.approx(30 * 32, abs=2)
+    assert part(AUDIO_SHAPES[shape](wav(30))) == pytest.approx(30 * 32, abs=2)
 
 
 def test_audio_and_video_without_a_header_or_by_url_count_a_documented_default():

@@ -40,22 +40,6 @@ def test_files_have_the_strongest_verb_of_what_was_done_with_them() -> None:
     ]
 
 
-def test_the_oldest_file_that_was_only_read_goes_first() -> None:
-    changed = [call("write_file", {"path": f"changed{n}.py"}) for n in range(3)]
-    read_only = [call("read_file", {"path": f"read{n}.py"}) for n in range(3)]
-    messages = [one for pair in (*changed, *read_only) for one in pair]
-    limits = replace(CODE, limits={"files": 5})
-    state = read(messages, limits=limits)
-    assert texts(state, "files") == [
-        "changed0.py", "changed1.py", "changed2.py", "read1.py", "read2.py",
-    ]  # fmt: skip
-    more = [one for n in range(3) for one in call("write_file", {"path": f"new{n}.py"})]
-    state = read([*messages, *more], state, limits=limits)
-    assert texts(state, "files") == [
-        "changed1.py", "changed2.py", "new0.py", "new1.py", "new2.py",
-    ]  # fmt: skip
-
-
 def test_paths_are_relative_to_the_root_and_one_file_stands_once() -> None:
     state = read(
         [
@@ -102,9 +86,3 @@ def test_a_list_of_todos_gives_progress_and_sub_goals() -> None:
     assert texts(state, "subgoals") == ["Write the tests", "Update the docs"]
 
 
-def test_the_output_inside_of_a_json_result_is_shown_and_not_its_braces():
-    result = '{"stdout": "ok\\nerror: no rule", "returncode": 2}'
-    assert texts(read(bash("make", result, 2)), "errors") == ["make → error: no rule"]
-    refused = call("edit_file", {"path": "a.py"}, '{"error": "file is locked"}')
-    assert texts(read(refused), "errors") == ["edit_file a.py → file is locked"]
-    assert texts(read(bash("make", '{"code": [1', 2)), "errors") == ['make → {"code": [1']
