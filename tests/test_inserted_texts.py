@@ -89,13 +89,8 @@ SEARCH = {"type": "web_search_call", "id": "ws_1", "action": {"query": "tea"}}
 SOUND = {"type": "audio", "base64": "UklG", "mime_type": "audio/wav"}
 LARGE = call("write", "c1", path="log", lines=["." * 5_000] * 2, more={"text": LINES})
 MANY = [call("read", f"c{n}", path=f"file {n}" + "." * 90) for n in range(60)]
-NO_JSON: Any = {"type": "invalid_tool_call", "name": None, "args": "{\"path\": ", "id": "", "error": ""}
-    "name": None,
-    "args": '{"path": ',
-    "id": "",
-    "error": "",
-    "type": "invalid_tool_call",
-}
+CUT = '{"path": '
+NO_JSON: Any = {"type": "invalid_tool_call", "name": None, "args": CUT, "id": "", "error": ""}
 BROKEN: list[BaseMessage] = [
     AIMessage("Good morning.", id="a1"),
     HumanMessage("Read both.", id="h1"),
