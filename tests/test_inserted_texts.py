@@ -43,7 +43,7 @@ PIXEL = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw
 
 
 def memory_of(window: int = 2_000, **options: Any) -> TokenMemory:
-    return TokenMemory(TokenBudget(context_window=window), counter=CharCounter(), **options)
+    return TokenMemory(window, counter=CharCounter(), **options)
 
 
 def notes(messages: list[BaseMessage]) -> str:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.state import STATE_VERSION, MemoryState, load_state, new_state
 
@@ -27,7 +27,7 @@ MESSAGES = [
     AIMessage("two " * 40, id="m1"),
     HumanMessage("three", id="m2"),
 ]
-MEMORY = TokenMemory(TokenBudget(2_000))
+MEMORY = TokenMemory(2_000)
 
 
 def filled() -> MemoryState:

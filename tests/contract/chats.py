@@ -40,7 +40,6 @@ from langchain_tokenmem import (
     MemoryMessagesState,
     Notebook,
     Recall,
-    TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
@@ -540,7 +539,7 @@ def bytes_of(folder: Path) -> bytes:
 def fill(store: TranscriptStore, session: str, user: str, secret: str) -> TokenMemoryChatHistory:
     """Give a session everything that a session can have, with a secret in all of it."""
     recall = Recall(store)
-    memory = TokenMemory(TokenBudget(context_window=1_000), background=False, recall=recall)
+    memory = TokenMemory(1_000, background=False, recall=recall)
     history = TokenMemoryChatHistory(session, user_id=user, memory=memory, store=store)
     history.add_messages([HumanMessage(f"My code is {secret}.", id="m"), AIMessage("ok", id="a")])
     history.add_messages([HumanMessage(f"My code is {secret}-2.", id="m")])

@@ -110,7 +110,7 @@ def slow_chat(way: Way, service: Service, slow: Slow, **settings: Any) -> Chat:
     """Return a conversation whose memory calls the service in each of its turns."""
 
     def make(store: TranscriptStore) -> TokenMemory:
-        return TokenMemory(TokenBudget(1_000), **slow(service, store), **settings)
+        return TokenMemory(1_000, **slow(service, store), **settings)
 
     return way.chat(make, user="ann", saver=InMemorySaver())
 
@@ -150,7 +150,7 @@ async def test_a_turn_waits_for_a_service_no_longer_than_it_may(
 async def test_a_turn_waits_for_a_locked_database_no_longer_than_it_may(way: Way, tmp_path: Path):
     path = tmp_path / "memory.db"
     store = TranscriptStore(f"sqlite:///{path}")
-    memory = TokenMemory(TokenBudget(1_000), recall=Recall(store), max_wait_s=0.1)
+    memory = TokenMemory(1_000, recall=Recall(store), max_wait_s=0.1)
     chat = way.chat(memory, store=store, saver=InMemorySaver())
     await chat.ask("The licence costs 42 euros.")
     other = sqlite3.connect(path)

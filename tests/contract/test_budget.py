@@ -167,7 +167,7 @@ def stepped(messages: list[BaseMessage], step: str, size: int, number: int) -> l
 @given(STEPS)
 @example(QUESTION_OF_A_FOLD_REMOVED)
 def test_the_newest_human_message_is_in_every_view_whatever_is_removed(steps):
-    memory = TokenMemory(TokenBudget(300))
+    memory = TokenMemory(300)
     messages: list[BaseMessage] = []
     state = None
     for number, (step, size) in enumerate(steps):

@@ -18,7 +18,6 @@ from langchain_core.messages import (
 
 from langchain_tokenmem import (
     Recall,
-    TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
     TranscriptStore,
@@ -102,9 +101,8 @@ def test_a_message_that_is_sent_again_without_its_metadata_keeps_it(store: Trans
 @pytest.mark.parametrize("role", ["human", "system"])
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_view_that_is_handed_back_edits_nothing(store: TranscriptStore, role: Any, as_json: Any):
-    budget = TokenBudget(context_window=1_000)
     memory = TokenMemory(
-        budget, request=RequestRules(summary_role=role), background=False, recall=Recall(store)
+        1_000, request=RequestRules(summary_role=role), background=False, recall=Recall(store)
     )
     history = TokenMemoryChatHistory("s", memory=memory, store=store)
     history.add_messages([SystemMessage("You are a clerk.", id="system")])

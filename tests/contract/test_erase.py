@@ -52,7 +52,7 @@ def test_erasing_needs_a_scope_and_the_owner(store: TranscriptStore):
 
 @ways(both=True)
 async def test_an_erased_conversation_begins_anew(way: Way):
-    memory = TokenMemory(TokenBudget(context_window=1_000), background=False)
+    memory = TokenMemory(1_000, background=False)
     chat = way.chat(memory, model=Talker())
     await chat.ask(f"My code is {CODE}.")
     for question in long_turns(6):
@@ -161,7 +161,7 @@ def test_an_export_makes_the_same_session_elsewhere(store: TranscriptStore):
     ]
     store.add("s", said, user_id="ann")
     store.add("s", [HumanMessage("two", id="m1")])
-    memory = TokenMemory(TokenBudget(context_window=1_000))
+    memory = TokenMemory(1_000)
     TokenMemoryChatHistory("s", user_id="ann", memory=memory, store=store).pin("Gate 7.")
     lines = [*store.export_session("s")]
     with TranscriptStore("sqlite://", shared=True) as other:

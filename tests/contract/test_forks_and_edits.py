@@ -21,7 +21,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command, interrupt
 
-from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemorySaver, TranscriptStore
+from langchain_tokenmem import TokenMemory, TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import ThreadConflictError
 from tests.contract.chats import Talker, Way, long_turns, texts, ways
 
@@ -33,7 +33,7 @@ def chat_of(way: Way, request: pytest.FixtureRequest) -> Callable[..., Any]:
     """Return a function that begins a conversation on either checkpointer, as a graph's chat."""
 
     def begin(mode: str | None = None, **setting: Any) -> Any:
-        memory = TokenMemory(TokenBudget(context_window=2_000), background=False, mode=mode)
+        memory = TokenMemory(2_000, background=False, mode=mode)
         store = way.store()
         is_ours = request.param == "TokenMemorySaver"
         saver = TokenMemorySaver(store) if is_ours else InMemorySaver()
@@ -197,7 +197,7 @@ async def test_a_removed_message_is_kept_in_the_transcript_or_hidden_as_the_save
     for on_remove, is_kept in (("keep", True), ("hide", False)):
         store, thread = way.store(), f"t-{on_remove}"
         saver = TokenMemorySaver(store, on_remove=on_remove)
-        memory = TokenMemory(TokenBudget(context_window=2_000), background=False)
+        memory = TokenMemory(2_000, background=False)
         chat: Any = way.chat(memory, store=store, saver=saver, thread=thread)
         for text in ("Hello.", HumanMessage("The code is QUOKKA-4711.", id="fact")):
             await chat.ask(text)

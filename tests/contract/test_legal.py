@@ -116,7 +116,7 @@ async def test_reasoning_is_sent_only_behind_the_prefix_that_it_was_produced_wit
 @pytest.mark.slow
 @ways("by-hand", "chain", "middleware", "node")
 async def test_a_changed_system_text_leaves_out_the_reasoning_before_it_for_good(way: Way):
-    memory = TokenMemory(TokenBudget(context_window=16_000), background=False)
+    memory = TokenMemory(16_000, background=False)
     chat = way.chat(memory, model=Fable(), system="It is Monday.")
     for number, question in enumerate(long_turns(6, words=5)):
         if number in {2, 4}:  # the second one is the first text again
@@ -128,7 +128,7 @@ async def test_a_changed_system_text_leaves_out_the_reasoning_before_it_for_good
 
 @ways("history", "chain")
 async def test_an_edit_of_an_earlier_message_leaves_out_the_reasoning_behind_it(way: Way):
-    memory = TokenMemory(TokenBudget(context_window=16_000), background=False)
+    memory = TokenMemory(16_000, background=False)
     chat = way.chat(memory, model=Fable())
     for question in long_turns(3, words=5):
         await chat.ask(question)
@@ -188,9 +188,7 @@ def test_nothing_that_happens_between_two_calls_makes_reasoning_illegal(
 
 def test_reasoning_of_models_without_the_rule_stays_inside_a_running_tool_call():
     """They refuse a list whose newest turn calls tools without the thinking before it."""
-    memory = TokenMemory(
-        TokenBudget(context_window=1_200), request=RequestRules(legality="anthropic")
-    )
+    memory = TokenMemory(1_200, request=RequestRules(legality="anthropic"))
     said: list[BaseMessage] = [HumanMessage("Look at all places.", id="h")]
     state = None
     for number in range(12):
@@ -223,7 +221,7 @@ async def test_a_compaction_of_the_provider_goes_back_unchanged_in_place_of_what
     metadata = {"model_provider": provider, "model_name": name}
     compacted = AIMessage([block, {"type": "text", "text": "Noted."}], response_metadata=metadata)
     model = Talker(answer=["Noted.", "Noted.", compacted, "Noted."], name_=name)
-    memory = TokenMemory(TokenBudget(context_window=16_000), background=False)
+    memory = TokenMemory(16_000, background=False)
     chat = way.chat(memory, model=model)
     questions = long_turns(5)
     for question in questions:
@@ -242,7 +240,7 @@ def test_a_compaction_of_the_provider_is_never_folded_away_alone(*, is_readable:
         summarized.append(str([message.content for message in messages]))
         return "Notes."
 
-    memory = TokenMemory(TokenBudget(context_window=1_600), summarizer=summarizer)
+    memory = TokenMemory(1_600, summarizer=summarizer)
     block = {"type": "compaction", "encrypted_content": "e" * 80}
     if is_readable:
         block["content"] = "The parcel is blue."
@@ -261,9 +259,7 @@ def test_a_compaction_of_the_provider_is_never_folded_away_alone(*, is_readable:
 
 
 def test_a_compaction_of_the_provider_is_counted():
-    memory = TokenMemory(
-        TokenBudget(context_window=16_000), request=RequestRules(legality="anthropic")
-    )
+    memory = TokenMemory(16_000, request=RequestRules(legality="anthropic"))
     plain = [HumanMessage("Hello."), AIMessage("Hello.")]
     for block in (
         {"type": "compaction", "content": "The parcel is blue. " * 100},
@@ -312,8 +308,7 @@ async def test_no_provider_refuses_a_request_however_broken_the_conversation(
         CHECKS[provider](request)
         return "Noted."
 
-    budget = TokenBudget(context_window=1_200)
-    memory = TokenMemory(budget, request=RequestRules(legality=provider), background=False)
+    memory = TokenMemory(1_200, request=RequestRules(legality=provider), background=False)
     chat = way.chat(memory, model=Talker(answer=answer))
     script = hostile()
     await chat.ask([*script[:14], HumanMessage("Are you there?")])
@@ -334,9 +329,7 @@ async def test_no_provider_refuses_a_request_however_broken_the_conversation(
 def test_no_conversation_at_all_gives_a_request_that_is_refused(
     messages: list[BaseMessage], more: list[BaseMessage], window: int, legality: str, *, force: bool
 ):
-    memory = TokenMemory(
-        TokenBudget(context_window=window), request=RequestRules(legality=legality)
-    )
+    memory = TokenMemory(window, request=RequestRules(legality=legality))
     check = CHECKS["mistral" if legality == "strict" else legality]
     state = None
     for said in (messages, [*messages, *more]):

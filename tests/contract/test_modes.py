@@ -41,9 +41,7 @@ def bash(command: str) -> str:
 
 
 def memory_of(mode: str | None = None, **keywords: Any) -> TokenMemory:
-    return TokenMemory(
-        TokenBudget(context_window=2_600), background=False, mode=mode, summarizer=kept, **keywords
-    )
+    return TokenMemory(2_600, background=False, mode=mode, summarizer=kept, **keywords)
 
 
 def kept(messages: list[BaseMessage]) -> str:

@@ -22,7 +22,6 @@ from langchain_core.messages import (
 from langchain_core.tools import tool
 
 from langchain_tokenmem import (
-    TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
     TokenMemorySaver,
@@ -51,7 +50,7 @@ LOOP = 14
 
 
 def small_memory(**keywords: Any) -> TokenMemory:
-    return TokenMemory(TokenBudget(context_window=2_000), background=False, **keywords)
+    return TokenMemory(2_000, background=False, **keywords)
 
 
 def calling(request: list[BaseMessage]) -> AIMessage | str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
-from langchain_tokenmem import Notebook, TokenBudget, TokenMemory, TranscriptStore, memory_tools
+from langchain_tokenmem import Notebook, TokenMemory, TranscriptStore, memory_tools
 from langchain_tokenmem.notes import SqlStore
 from tests.contract.chats import Chat, Talker, Way, long_turns, pin, texts, ways
 
@@ -31,7 +31,7 @@ def chat_of(way: Way, *answers: AIMessage | str) -> Chat:
     store = way.store()
     bound: Any = {} if way.is_graph else {"session_id": "t1", "store": store}
     tools = memory_tools(Notebook(SqlStore(store)), include={"pin_context"}, **bound)
-    memory = TokenMemory(TokenBudget(context_window=2_000), background=False)
+    memory = TokenMemory(2_000, background=False)
     return way.chat(memory, store=store, model=Talker(answer=[*answers]), tools=tools)
 
 

@@ -13,7 +13,7 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import tool
 
-from langchain_tokenmem import Notebook, Recall, TokenBudget, TokenMemory, TranscriptStore
+from langchain_tokenmem import Notebook, Recall, TokenMemory, TranscriptStore
 from langchain_tokenmem.notes import SqlStore
 from tests.contract.chats import Heard, Talker, Way, long_turns, pin, texts, ways
 
@@ -61,7 +61,7 @@ def as_sent(request: list[BaseMessage]) -> list[dict[str, Any]]:
 @ways("by-hand", "middleware")
 async def test_a_prefix_that_cannot_get_much_shorter_is_not_changed_at_every_turn(way: Way):
     changes = Changes()
-    memory = TokenMemory(TokenBudget(context_window=2_000), background=False, callbacks=[changes])
+    memory = TokenMemory(2_000, background=False, callbacks=[changes])
     chat = way.chat(memory, system="Rules: " + "word " * 1_100)
     for question in long_turns(12, words=80):
         await chat.ask(question)
@@ -77,7 +77,7 @@ async def test_the_summary_grows_at_its_end(way: Way):
         written.append(f"- Entry {len(written)} tells of {len(messages)} messages.")
         return written[-1]
 
-    memory = TokenMemory(TokenBudget(context_window=2_000), summarizer=writing, background=False)
+    memory = TokenMemory(2_000, summarizer=writing, background=False)
     chat = way.chat(memory)
     for question in long_turns(14, words=250):
         request = texts(await chat.last(question))
@@ -97,7 +97,7 @@ async def test_each_request_begins_with_the_one_before_unless_a_change_was_repor
 
     def memory_on(store: TranscriptStore) -> TokenMemory:
         return TokenMemory(
-            TokenBudget(context_window=2_500),
+            2_500,
             summarizer=writer if way.is_async else None,
             background=False,
             mode="reasoning",

@@ -10,7 +10,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_tokenmem import (
     Notebook,
     Recall,
-    TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
     TranscriptRetriever,
@@ -32,9 +31,8 @@ def summarized(messages: list[BaseMessage]) -> str:
 
 
 def recalling(store: TranscriptStore, **keywords: Any) -> TokenMemory:
-    budget = TokenBudget(context_window=2_000)
     recall = Recall(store, **keywords)
-    return TokenMemory(budget, summarizer=summarized, background=False, recall=recall)
+    return TokenMemory(2_000, summarizer=summarized, background=False, recall=recall)
 
 
 async def with_the_fact_folded(

@@ -50,7 +50,7 @@ class Numbered:
 
 def memory_with(summarizer: Any, window: int = WINDOW, **settings: Any) -> TokenMemory:
     settings.setdefault("background", False)
-    return TokenMemory(TokenBudget(context_window=window), summarizer=summarizer, **settings)
+    return TokenMemory(window, summarizer=summarizer, **settings)
 
 
 def entries(requests: list[list[BaseMessage]]) -> set[str]:

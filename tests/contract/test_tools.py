@@ -9,7 +9,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage
 
-from langchain_tokenmem import Recall, TokenBudget, TokenMemory, memory_tools
+from langchain_tokenmem import Recall, TokenMemory, memory_tools
 from langchain_tokenmem.tools import compact_conversation_tool, read_message_tool
 from tests.contract.chats import Chat, Talker, Way, long_turns, texts, ways
 
@@ -26,7 +26,7 @@ def calling_last(count: int) -> Talker:
 @pytest.mark.parametrize("keywords", [{}, {"name": "mine"}], ids=["default name", "own name"])
 @ways("middleware", "node", "nodes", both=True)
 async def test_the_tool_compacts_the_conversation_of_the_only_memory(way: Way, keywords):
-    memory = TokenMemory(TokenBudget(context_window=8_000), background=False)
+    memory = TokenMemory(8_000, background=False)
     tools = [compact_conversation_tool()]
     chat = way.chat(memory, model=calling_last(4), tools=tools, keywords=keywords)
     for question in long_turns(4, words=900):

@@ -76,7 +76,7 @@ def test_the_report_says_what_is_hidden_and_why(calls):
 
 
 def test_what_compact_would_do_next_is_told_before_it_is_done():
-    memory = TokenMemory(TokenBudget(context_window=6_000))
+    memory = TokenMemory(6_000)
     said = RECORDING.messages[: RECORDING.calls[-1]]
     told = memory.explain(said, **AROUND)
     plan = memory.plan(said, **AROUND)
@@ -94,7 +94,7 @@ def test_what_compact_would_do_next_is_told_before_it_is_done():
 
 
 def test_a_message_that_is_too_long_is_a_cut_and_no_compaction():
-    memory = TokenMemory(TokenBudget(context_window=2_000))
+    memory = TokenMemory(2_000)
     long = HumanMessage("Where is parcel P-7? " * 900, id="h1")
     state = memory.compact([long])
     assert "change" not in state

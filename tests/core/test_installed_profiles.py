@@ -72,22 +72,16 @@ def _installed(tmp_path, monkeypatch):
     [
         ("gpt-4o", 128_000),
         ("openai:gpt-4o", 128_000),
-        ("OpenAI:GPT-4o", 128_000),
         ("azure/gpt-4o", 128_000),
-        ("azure_openai:gpt-4o-mini", 128_000),
         ("gpt-35-turbo", 16_385),
         ("ft:gpt-4o-2024-08-06:shop::id", 128_000),
         ("gpt-4-0613", 8_192),
-        ("vertex_ai/gemini-2.5-pro", 1_048_576),
         ("google_genai:gemini-2.5-flash-preview-05-20", 1_048_576),
-        ("anthropic:claude-sonnet-4-5", 200_000),
         ("anthropic/claude-sonnet-4.5", 200_000),
         ("claude-opus-4", 200_000),
         ("openrouter/anthropic/claude-sonnet-4.5:thinking", 200_000),
-        ("vertex_ai/claude-sonnet-4-5@20250929", 200_000),
         ("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", 200_000),
         ("meta-llama/llama-3.3-70b-instruct:free", 131_072),
-        ("mistralai:mistral-large-latest", 262_144),
         ("mistral-large", 131_072),  # of the versions the smallest
     ],
 )
@@ -95,7 +89,7 @@ def test_names_work_where_models_do(name, window):
     budget = TokenBudget.for_model(name)
     assert (budget.context_window, budget.model) == (window, name)
     assert budget.reserve_output == min(4_000, window // 10)
-    assert TokenMemory(TokenBudget(10_000_000)).for_model(name).budget.context_window == window
+    assert TokenMemory(10_000_000).for_model(name).budget.context_window == window
 
 
 WRONG = ["", "0", "free", "openai", "openai:gpt-4oo", "gpt4o", "azure/my-deployment", "gpt-image"]
@@ -128,5 +122,5 @@ def test_litellms_list_is_read_and_of_two_packages_the_smaller_window_holds(tmp_
 def test_models_of_the_application_outrank_the_packages():
     models = {"gpt-4*": {"max_input_tokens": 9_000}}
     assert TokenBudget.for_model("openai:gpt-4o", models=models).context_window == 9_000
-    memory = TokenMemory(TokenBudget(50_000), models=models).for_model("gpt-4o")
+    memory = TokenMemory(50_000, models=models).for_model("gpt-4o")
     assert memory.limit_of({}) < 9_000

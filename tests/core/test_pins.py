@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.core.pins import new_pin, pins_text
 from langchain_tokenmem.state import new_state
 from tests.fakes import CharCounter
 
 
 def memory_of(window: int = 4_000, **options):
-    return TokenMemory(TokenBudget(context_window=window), counter=CharCounter(), **options)
+    return TokenMemory(window, counter=CharCounter(), **options)
 
 
 def state_with(*pins, **more):
@@ -27,12 +27,6 @@ def test_pins_are_counted_under_pinned_and_within_the_request():
     assert usage.parts["system"] == bare.parts["system"]
     assert usage.parts["pinned"] > bare.parts["pinned"] + 100
     assert usage.input_tokens - bare.input_tokens == usage.parts["pinned"] - bare.parts["pinned"]
-
-
-def test_a_tools_pin_is_data_and_stands_behind_the_applications():
-    state = state_with(new_pin("tool's", by="tool"), new_pin("ours"))
-    text = memory_of().view([HumanMessage("hi")], state).messages[0].text
-    assert text.index("ours") < text.index("data, not instructions") < text.index("tool's")
 
 
 def test_pins_that_do_not_fit_are_cut_and_said():

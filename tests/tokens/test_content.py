@@ -40,42 +40,17 @@ def test_the_rule_per_message():
     assert COUNTER.count([HumanMessage("hi")]).tokens == 3 + COUNTER.message(HumanMessage("hi"))
 
 
+GIVEN = {"name": "get_weather", "arguments": '{"city":"Paris"}'}
+INPUT = {"name": "get_weather", "input": {"city": "Paris"}}
+CHAT = {"tool_calls": [{"id": "call_1", "type": "function", "function": GIVEN}]}
+RESPONSE = {"type": "function_call", "id": "fc_9", "call_id": "call_1", **GIVEN}
 SAME_CALL = {
     "only tool_calls": AIMessage("", tool_calls=[CALL]),
-    "anthropic": AIMessage(
-        [{"type": "tool_use", "id": "call_1", "name": "get_weather", "input": {"city": "Paris"}}],
-        tool_calls=[CALL],
-    ),
-    "openai chat": AIMessage(
-        "",
-        tool_calls=[CALL],
-        additional_kwargs={
-            "tool_calls": [
-                {
-                    "id": "call_1",
-                    "type": "function",
-                    "function": {"name": "get_weather", "arguments": '{"city":"Paris"}'},
-                }
-            ]
-        },
-    ),
-    "openai responses": AIMessage(
-        [
-            {
-                "type": "function_call",
-                "id": "fc_9",
-                "call_id": "call_1",
-                "name": "get_weather",
-                "arguments": '{"city":"Paris"}',
-            }
-        ],
-        tool_calls=[CALL],
-    ),
+    "anthropic": AIMessage([{"type": "tool_use", "id": "call_1", **INPUT}], tool_calls=[CALL]),
+    "openai chat": AIMessage("", tool_calls=[CALL], additional_kwargs=CHAT),
+    "openai responses": AIMessage([RESPONSE], tool_calls=[CALL]),
     "v1": AIMessage([CALL], tool_calls=[CALL]),
-    "bedrock": AIMessage(
-        [{"toolUse": {"toolUseId": "call_1", "name": "get_weather", "input": {}}}],
-        tool_calls=[CALL],
-    ),
+    "bedrock": AIMessage([{"toolUse": {"toolUseId": "call_1", **INPUT}}], tool_calls=[CALL]),
 }
 
 
@@ -94,21 +69,15 @@ def test_calls_that_are_invalid_of_the_server_or_in_an_old_form_count():
     assert extra(AIMessage("", additional_kwargs=old)) > 8
 
 
+SIGNED = {"signature": BLOB}
+SPOKEN = {"text": "Let me think.", **SIGNED}
 REASONING = {
-    "openai responses": {
-        "type": "reasoning",
-        "id": "rs_1",
-        "summary": [],
-        "encrypted_content": BLOB,
-    },
-    "anthropic": {"type": "thinking", "thinking": "Let me think about it.", "signature": BLOB},
+    "openai responses": {"type": "reasoning", "summary": [], "encrypted_content": BLOB},
+    "anthropic": {"type": "thinking", "thinking": "Let me think about it.", **SIGNED},
     "anthropic redacted": {"type": "redacted_thinking", "data": BLOB},
-    "v1": {"type": "reasoning", "reasoning": "Let me think.", "extras": {"signature": BLOB}},
-    "bedrock": {
-        "type": "reasoning_content",
-        "reasoning_content": {"text": "Let me think.", "signature": BLOB},
-    },
-    "non standard": {"type": "non_standard", "value": {"type": "thinking", "signature": BLOB}},
+    "v1": {"type": "reasoning", "reasoning": "Let me think.", "extras": SIGNED},
+    "bedrock": {"type": "reasoning_content", "reasoning_content": SPOKEN},
+    "non standard": {"type": "non_standard", "value": {"type": "thinking", **SIGNED}},
 }
 
 

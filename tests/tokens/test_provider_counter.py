@@ -111,26 +111,26 @@ def test_the_same_request_is_asked_for_once_in_five_minutes():
         assert len(model.asked) == asked
 
 
+ASKED = REQUEST[1]
 EDITS = {
-    "another word": lambda one: one.model_copy(update={"content": "How is she?"}),
-    "a blank": lambda one: one.model_copy(update={"content": one.content + " "}),
-    "a block": lambda one: one.model_copy(update={"content": [{"type": "text", "text": "Hi"}]}),
-    "a name": lambda one: one.model_copy(update={"name": "Ada"}),
-    "another role": lambda one: AIMessage(one.content),
-    "an extra": lambda one: one.model_copy(update={"additional_kwargs": {"cache": True}}),
+    "another word": HumanMessage("How is she?"),
+    "a block": HumanMessage([{"type": "text", "text": "How are you?"}]),
+    "a name": HumanMessage(ASKED.content, name="Ada"),
+    "another role": AIMessage(ASKED.content),
+    "an extra": HumanMessage(ASKED.content, additional_kwargs={"cache": True}),
 }
 
 
-@pytest.mark.parametrize("edit", EDITS)
-def test_any_edit_is_asked_for_again(edit):
+@pytest.mark.parametrize("edited", EDITS.values(), ids=EDITS)
+def test_any_edit_is_asked_for_again(edited):
     model = CountedModel()
     counter = ProviderCounter(model)
     counter.count(REQUEST)
     assert counter.known(REQUEST) == 50
-    edited = [REQUEST[0], EDITS[edit](REQUEST[1])]
-    assert counter.known(edited) is None
-    counter.count(edited)
-    counter.count(edited, tools=[TOOL])
+    request = [REQUEST[0], edited]
+    assert counter.known(request) is None
+    counter.count(request)
+    counter.count(request, tools=[TOOL])
     assert len(model.asked) == 3
 
 

@@ -26,19 +26,14 @@ def schema(parameters: dict, name: str = "f", description: str = "Do it") -> dic
 
 def test_tool_schemas_count_like_openais_cookbook_example():
     # OpenAI cookbook, "How to count tokens with tiktoken", part 7: 101 tokens in gpt-4o.
+    location = "The city and state, e.g. San Francisco, CA"
+    unit = "The unit of temperature to return"
     weather = schema(
         {
             "type": "object",
             "properties": {
-                "location": {
-                    "type": "string",
-                    "description": "The city and state, e.g. San Francisco, CA",
-                },
-                "unit": {
-                    "type": "string",
-                    "description": "The unit of temperature to return",
-                    "enum": ["celsius", "fahrenheit"],
-                },
+                "location": {"type": "string", "description": location},
+                "unit": {"type": "string", "description": unit, "enum": ["celsius", "fahrenheit"]},
             },
             "required": ["location"],
         },

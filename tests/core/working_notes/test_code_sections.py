@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from langchain_tokenmem.core.working_notes.mode_profiles import CODE
 from tests.core.working_notes.notes_reading import bash, call, items, read, texts, user
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1\nValueError: bad port\nexit'
@@ -84,5 +81,3 @@ def test_a_list_of_todos_gives_progress_and_sub_goals() -> None:
     state = read(call("write_todos", {"todos": todos}))
     assert texts(state, "progress") == ["Read the parser"]
     assert texts(state, "subgoals") == ["Write the tests", "Update the docs"]
-
-
