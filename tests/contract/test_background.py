@@ -166,7 +166,13 @@ async def test_a_turn_waits_for_a_locked_database_no_longer_than_it_may(way: Way
     store.close()
 
 
-@pytest.mark.parametrize("slow", SLOW)
+@pytest.mark.parametrize(
+    "slow",
+    [
+        *("embeddings", "summarizer"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("notes", "before_store")),
+    ],
+)
 @pytest.mark.parametrize("way", ASYNC_WAYS, indirect=True)
 async def test_an_unrelated_turn_is_never_held_up(way: Way, slow: str, service: Service):
     chat, other = slow_chat(way, service, SLOW[slow]), way.chat(TokenMemory(1_000))

@@ -20,24 +20,6 @@ def hit(seq: int, text: str = "words", role: str = "human", **more) -> Hit:
     return Hit(f"m{seq}", "s", text, 1.0, role, more.pop("name", None), moment, seq, **more)
 
 
-def test_days_speakers_and_parts_are_told_and_time_orders():
-    found = [
-        hit(5, "the last", name="Ada"),
-        hit(0, "the first"),
-        hit(3, "the middle", "ai", part=1, parts=4),
-    ]
-    block = block_of(found, 10_000, len)
-    lines = block["text"].splitlines()
-    assert lines[2:-1] == [
-        "2026-05-08 (UTC)",
-        "23:58 user: the first",
-        "2026-05-09 (UTC)",
-        "00:01 assistant (part 2 of 4 of m3): the middle",
-        "00:03 Ada: the last",
-    ]
-    assert block["ids"] == ["m5", "m0", "m3"]
-
-
 ASKED = ("launch", "budget")
 
 
