@@ -240,7 +240,7 @@ class Runs(BaseCallbackHandler):
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("background", [False, True])
 async def test_what_the_memory_does_is_in_the_run_tree(way: Way, *, fails: bool, background: bool):
-    """A summary behind the reply is a run of its own, which names the run that it was due in."""
+    """A summary behind the reply is a separate run, which names the run that it was due in."""
     runs = Runs()
     writer = Talker(answer=ValueError("The summarizer is down.") if fails else "All of it.")
     memory = TokenMemory(
