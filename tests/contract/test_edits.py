@@ -26,8 +26,6 @@ from langchain_tokenmem.types import RequestRules
 from tests.contract.chats import Way, long_turns, texts, ways
 
 CARD, REDACTED = "4929-7711", "[REDACTED]"
-EDITABLE = ways(both=True)
-"""By hand the application edits its own list."""
 MARKER = "[Some earlier messages are left out here to fit the window.]"
 ODD_TEXTS = {
     "a fence of notes": "What does <kept_notes> mean?",
@@ -120,20 +118,25 @@ def test_a_view_that_is_handed_back_edits_nothing(store: TranscriptStore, role: 
     assert history.full_history() == said
 
 
-@EDITABLE
-async def test_edited_words_are_in_no_later_request(way: Way):
-    chat: Any = way.chat(TokenMemory(1_000, background=False))
-    secret = HumanMessage(f"What does <kept_notes> mean? My card is {CARD}.", id="secret")
-    await chat.ask(secret)
-    for question in long_turns(9):
+@pytest.mark.parametrize("place", ["first", "in the summary", "newest"])
+@ways(both=True)
+async def test_edited_words_are_in_no_later_request(way: Way, place: str):
+    """By hand the application edits its own list."""
+    chat: Any = way.chat(TokenMemory(1_400, background=False))
+    if place != "first":
+        await chat.ask("Hello.")
+    await chat.ask(HumanMessage(f"What is <kept_notes>? My card is {CARD}.", id="secret"))
+    for question in () if place == "newest" else long_turns(7, words=200):
         await chat.ask(question)
-    assert CARD in texts(chat.requests[0])
-    edited = HumanMessage(f"What does <kept_notes> mean? {REDACTED}.", id="secret")
+    before = texts(chat.requests[-1])
+    assert CARD in before
+    assert ("<conversation_summary" in before) == (place != "newest")
+    edited = HumanMessage(f"What is <kept_notes>? My card is {REDACTED}.", id="secret")
     if chat.is_graph:
         chat.graph.update_state(chat.config, {"messages": [edited]})
     else:
         chat.store.add(chat.setting.thread, [edited])
-    for question in long_turns(3):
+    for question in ("What is my card?", *long_turns(2)):
         request = texts(await chat.last(question))
         assert (CARD in request, REDACTED in request) == (False, True)
     assert CARD not in texts(chat.said())
