@@ -13,7 +13,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.core.inserted_text import LEFT_OUT
 from langchain_tokenmem.state import MemoryState, SummaryEntry
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
@@ -75,7 +75,7 @@ class ListSummarizer:
 def memory_of(window: int = 2_000, **options: Any) -> TokenMemory:
     """Return a memory that counts four characters as a token, and summarizes at once."""
     options.setdefault("summarizer", ListSummarizer())
-    return TokenMemory(TokenBudget(window), counter=CharCounter(), **options)
+    return TokenMemory(window, counter=CharCounter(), **options)
 
 
 def talk(turns: int, start: int = 0, words: int = 10) -> list[BaseMessage]:
@@ -87,6 +87,15 @@ def talk(turns: int, start: int = 0, words: int = 10) -> list[BaseMessage]:
             HumanMessage(f"question {n} " * words, id=f"h{n}"),
             AIMessage(f"answer {n} " * words, id=f"a{n}"),
         )
+    ]
+
+
+def tool_round(number: int, result: Any, said: str = "", **args: Any) -> list[BaseMessage]:
+    """Return a call of `read` and its result, with ids `a0`, `c0` and `t0`."""
+    call = {"name": "read", "args": args or {"n": number}, "id": f"c{number}"}
+    return [
+        AIMessage(said, tool_calls=[call], id=f"a{number}"),
+        ToolMessage(result, tool_call_id=f"c{number}", id=f"t{number}"),
     ]
 
 

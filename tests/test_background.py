@@ -20,29 +20,6 @@ from langchain_tokenmem.tokens import encodings
 from tests.fakes import printed_by
 
 
-class PanicError(BaseException):
-    """What a library written in Rust raises when it panics: no Exception."""
-
-
-def test_a_job_that_panics_ends_for_who_waits_and_the_next_one_runs(monkeypatch):
-    raised, may_panic = [], threading.Event()
-    monkeypatch.setattr(threading, "excepthook", lambda told: raised.append(told.exc_type))
-
-    def panics():
-        may_panic.wait(10)
-        raise PanicError
-
-    runner, done = BackgroundRunner("test"), []
-    future = runner.start("k", panics)
-    job = runner.job("k")
-    may_panic.set()
-    assert wait_for(future, 10)
-    job.thread.join(10)
-    assert raised == [PanicError]
-    assert wait_for(runner.start("k", lambda: done.append(1)), 10)
-    assert done == [1]
-
-
 def test_jobs_over_the_most_wait_for_their_turn_and_one_that_is_given_up_makes_room():
     runner, may_end, started = BackgroundRunner("test", 2), threading.Event(), []
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.state import STATE_VERSION, MemoryState, load_state, new_state
 
@@ -19,9 +19,7 @@ JSON = st.recursive(
     | st.integers(-9, 9)
     | st.floats(allow_nan=False)
     | st.text(max_size=3),
-    lambda inner: (
-        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
-    ),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner),
     max_leaves=4,
 )
 MESSAGES = [
@@ -29,24 +27,26 @@ MESSAGES = [
     AIMessage("two " * 40, id="m1"),
     HumanMessage("three", id="m2"),
 ]
-MEMORY = TokenMemory(TokenBudget(2_000))
+MEMORY = TokenMemory(2_000)
 
 
 def filled() -> MemoryState:
+    """Return a state in which everything that can be kept is kept."""
+    time = "2026-01-01T00:00:00+00:00"
     entry = {
         "id": "e1",
         "text": "They said one.",
         "first": "743116",
         "last": 1,
         "covered": 1,
-        "since": "2026-01-01T00:00:00+00:00",
+        "since": time,
         "until": None,
         "last_ids": ["m0"],
         "tokens": 5,
         "model": "m",
         "prompt_version": "1",
         "reason": "limit",
-        "created_at": "2026-01-01T00:00:00+00:00",
+        "created_at": time,
         "failures": [],
         "condensed": ["e0"],
     }
@@ -95,25 +95,6 @@ def test_malformed_states_raise_corrupt_store_error_and_never_another_one(data):
     except CorruptStoreError:
         pass
     assert state == given_state
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        {"cuts": {"m1": {"head": "8", "tail": 8}}},
-        {"cuts": {"m1": None}},
-        {"kept": [1]},
-        {"blocks": {"m2": {"text": None, "ids": []}}},
-        {"summary": {"text": "no pointer"}},
-        {"summary": {"entries": [{"text": "no place"}], "covers_to": "m0", "covered": 1}},
-        {"pruned": [[1]]},
-        {"totals": {}},
-        {"version": True},
-    ],
-)
-def test_a_malformed_part_of_a_state_raises_corrupt_store_error(damage):
-    with pytest.raises(CorruptStoreError):
-        load_state({**filled(), **damage})
 
 
 def test_the_error_for_a_malformed_state_names_the_place_and_shows_no_words():

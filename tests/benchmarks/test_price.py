@@ -8,11 +8,9 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from _price_bound import is_bound, keys_in
 from _price_citing import TOOLS, CitingModel
 from _price_measure import Run, Tally
-from _price_recordings import Recording, joined
-from _price_systems import langchain, without_summary
+from _price_systems import without_summary
 from price import figures
 
 from langchain_tokenmem.cli.measures import MessageTexts, ReferenceCounter
@@ -46,13 +44,6 @@ def played(ask, messages=HISTORY, window=1_000):
     return tally
 
 
-def test_a_literal_is_bound_by_its_key_on_the_same_line():
-    keys = keys_in("name: Ada\nuser_id: ada_4711", "ada_4711")
-    assert keys == {"user_id"}
-    assert is_bound("- user_id ada_4711", "ada_4711", keys)
-    assert not is_bound("- ada_4711\n- user_id", "ada_4711", keys)
-
-
 def test_sending_everything_costs_one_and_holds_every_literal():
     found = figures(played(list))
     wanted = ("price", "price_1024", "price_blocks", "coverage", "bound", "whole_results")
@@ -67,12 +58,6 @@ def test_a_changed_prefix_is_paid_again():
     assert calls[1].cost == pytest.approx(0.1 * system + first + result)
     assert calls[1].whole == pytest.approx(0.1 * (system + human) + first + result)
     assert calls[1].cost_1024 == system + first + result
-
-
-def test_far_literals_are_outside_of_the_newest_part_of_the_window():
-    newest_only = played(lambda history: history[-1:], window=40)
-    assert (newest_only.having_far, newest_only.far) == (1, 0.5)
-    assert played(list, window=1_000).having_far == 0
 
 
 def test_a_request_over_the_window_and_a_crash_hold_nothing():
@@ -105,32 +90,3 @@ def test_a_summary_is_read_at_the_cached_price_only_with_the_same_tools():
         run.model.invoke(prompt, tools=tools)
         [made] = run.model.take_calls()
         assert run._price_of_summary(made) == pytest.approx(price + 5 * 2)
-
-
-def test_langchains_middleware_goes_on_from_its_own_summary():
-    model = CitingModel(counter=COUNTER, profile={"max_input_tokens": 2_000})
-    ask = langchain(2_000, model, keep=("fraction", 0.3))
-    long = HumanMessage(WORDS * 200, id="long")
-    request = ask([*HISTORY[:4], long, AIMessage("Done.", id="a"), HumanMessage("Go on.", id="g")])
-    assert request[0].text.startswith("Here is a summary")
-    assert long not in request
-    more = [AIMessage("Yes.", id="y"), HumanMessage("And now?", id="n")]
-    assert ask([*HISTORY[:4], long, *request[-2:], *more]) == [*request, *more]
-
-
-def test_joined_recordings_keep_one_system_text_and_their_own_call_ids():
-    messages = [
-        {"role": "system", "content": "s"},
-        {"role": "user", "content": "u"},
-        {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f"}}]},
-        {"role": "tool", "tool_call_id": "c", "content": WORDS},
-    ]
-    given = [Recording(name, "a", messages) for name in "xyz"]
-    [found] = joined(given, 50, COUNTER)
-    assert [one["role"] for one in found.recorded] == [
-        *("system", "user", "assistant", "tool"),
-        *("user", "assistant", "tool"),
-    ]
-    assert [one.get("tool_call_id") for one in found.recorded if one["role"] == "tool"] == [
-        *("c-x", "c-y")
-    ]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
@@ -39,7 +40,6 @@ from langchain_tokenmem import (
     MemoryMessagesState,
     Notebook,
     Recall,
-    TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
     TokenMemoryMiddleware,
@@ -106,23 +106,11 @@ class Talker(BaseChatModel):
             raise said
         return AIMessage(said) if isinstance(said, str) else said.model_copy()
 
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: Any = None,
-        run_manager: Any = None,
-        **keywords: Any,
-    ) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=self._answer(messages, keywords))])
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **k: Any) -> Any:
+        return ChatResult(generations=[ChatGeneration(message=self._answer(messages, k))])
 
-    def _stream(
-        self,
-        messages: list[BaseMessage],
-        stop: Any = None,
-        run_manager: Any = None,
-        **keywords: Any,
-    ) -> Any:
-        said = self._answer(messages, keywords)
+    def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **k: Any) -> Any:
+        said = self._answer(messages, k)
         for word in re.findall(r"\S+\s*", str(said.content)):
             yield ChatGenerationChunk(message=AIMessageChunk(content=word))
 
@@ -179,6 +167,7 @@ class Chat(ABC):
 
     def __init__(self, setting: Setting, make: MakeMemory, *, is_async: bool) -> None:
         self.setting = setting
+        self.memory, self.store, self.model = setting.memory, setting.store, setting.model
         self.make = make
         self.is_async = is_async
         self.set_up()
@@ -198,18 +187,6 @@ class Chat(ABC):
         """Return the whole conversation as it is kept."""
 
     # What is the same for all.
-
-    @property
-    def memory(self) -> TokenMemory:
-        return self.setting.memory
-
-    @property
-    def store(self) -> TranscriptStore:
-        return self.setting.store
-
-    @property
-    def model(self) -> Talker:
-        return self.setting.model
 
     @property
     def requests(self) -> list[list[BaseMessage]]:
@@ -473,6 +450,19 @@ CHATS: dict[str, type[Chat]] = {
 }
 
 
+def ways(*names: str, both: bool = False) -> pytest.MarkDecorator:
+    """Run a test in some integrations only; a store is needed where none is named.
+
+    Args:
+        names: Keys of `CHATS`; default: all but `by-hand`, where the application keeps everything.
+        both: Whether to run it in both forms, or synchronously only.
+    """
+    chosen = names or [name for name in CHATS if name != "by-hand"]
+    forms = [(name, form) for name in chosen for form in ((False, True) if both else (False,))]
+    ids = [f"{name}-{'async' if form else 'sync'}" for name, form in forms]
+    return pytest.mark.parametrize("way", forms, indirect=True, ids=ids)
+
+
 @dataclass(frozen=True)
 class Way:
     """An integration, sync or async, on one database.
@@ -549,7 +539,7 @@ def bytes_of(folder: Path) -> bytes:
 def fill(store: TranscriptStore, session: str, user: str, secret: str) -> TokenMemoryChatHistory:
     """Give a session everything that a session can have, with a secret in all of it."""
     recall = Recall(store)
-    memory = TokenMemory(TokenBudget(context_window=1_000), background=False, recall=recall)
+    memory = TokenMemory(1_000, background=False, recall=recall)
     history = TokenMemoryChatHistory(session, user_id=user, memory=memory, store=store)
     history.add_messages([HumanMessage(f"My code is {secret}.", id="m"), AIMessage("ok", id="a")])
     history.add_messages([HumanMessage(f"My code is {secret}-2.", id="m")])

@@ -73,8 +73,8 @@ def store(url: str) -> Iterator[TranscriptStore]:
 def way(request: pytest.FixtureRequest, url: str) -> Iterator[Way]:
     """Return one way to hold a conversation.
 
-    `@pytest.mark.parametrize("way", ["chain", ...], indirect=True)` is for promises of some
-    integrations only; a name alone stands for its synchronous form.
+    `@ways("chain", ...)` is for promises of some integrations only. Where a test names its way
+    beside other parameters, a name alone is its synchronous form.
     """
     name, is_async = request.param if isinstance(request.param, tuple) else (request.param, False)
     way = Way(name, is_async, url)

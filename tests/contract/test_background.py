@@ -19,7 +19,7 @@ from langchain_tokenmem import Notebook, Recall, TokenBudget, TokenMemory, Trans
 from langchain_tokenmem.errors import StoreError
 from langchain_tokenmem.summarizers import Summary
 from langchain_tokenmem.types import BackgroundSummaries
-from tests.contract.chats import CHATS, Chat, Heard, Talker, Way, long_turns, texts
+from tests.contract.chats import CHATS, Chat, Heard, Talker, Way, long_turns, texts, ways
 
 PATIENCE_S = 25.0
 """Seconds after which a turn is taken to hang; below every limit that is built in."""
@@ -27,8 +27,7 @@ PATIENCE_S = 25.0
 MANY = min(32, (os.cpu_count() or 1) + 4) + 2
 """Turns that hang at once: more than the threads of Python's own pool."""
 
-WAYS = [(name, is_async) for name in CHATS if name != "by-hand" for is_async in (False, True)]
-ASYNC_WAYS = [way for way in WAYS if way[1]]
+ASYNC_WAYS = [(name, True) for name in CHATS if name != "by-hand"]
 
 
 class Service:
@@ -82,12 +81,19 @@ def with_slow_before_store(service: Service, store: TranscriptStore) -> dict[str
     return {"before_store": before_store, "recall": Recall(store)}
 
 
-def with_slow_summarizer(service: Service, _store: TranscriptStore) -> dict[str, Any]:
+WRITTEN = "The user asked for parcels, says the summarizer."
+
+
+def slow_summarizer(service: Service) -> Callable[[list[BaseMessage]], str]:
     def summarizer(_messages: list[BaseMessage]) -> str:
         service.call()
-        return "- The user asked for parcels."
+        return f"- {WRITTEN}"
 
-    return {"summarizer": summarizer, "background": False}
+    return summarizer
+
+
+def with_slow_summarizer(service: Service, _store: TranscriptStore) -> dict[str, Any]:
+    return {"summarizer": slow_summarizer(service), "background": False}
 
 
 Slow = Callable[[Service, TranscriptStore], dict[str, Any]]
@@ -97,14 +103,14 @@ SLOW: dict[str, Slow] = {
     "before_store": with_slow_before_store,
     "summarizer": with_slow_summarizer,
 }
-TURNS = long_turns(9)
+TURNS = long_turns(5, words=125)
 
 
 def slow_chat(way: Way, service: Service, slow: Slow, **settings: Any) -> Chat:
     """Return a conversation whose memory calls the service in each of its turns."""
 
     def make(store: TranscriptStore) -> TokenMemory:
-        return TokenMemory(TokenBudget(1_000), **slow(service, store), **settings)
+        return TokenMemory(1_000, **slow(service, store), **settings)
 
     return way.chat(make, user="ann", saver=InMemorySaver())
 
@@ -122,7 +128,7 @@ async def in_time(chat: Chat, said: str) -> list[list[BaseMessage]]:
 
 
 @pytest.mark.parametrize("slow", SLOW)
-@pytest.mark.parametrize("way", WAYS, indirect=True)
+@ways(both=True)
 async def test_a_turn_waits_for_a_service_no_longer_than_it_may(
     way: Way, slow: str, service: Service
 ):
@@ -140,11 +146,11 @@ async def test_a_turn_waits_for_a_service_no_longer_than_it_may(
     assert service.is_called.is_set()
 
 
-@pytest.mark.parametrize("way", WAYS, indirect=True)
+@ways(both=True)
 async def test_a_turn_waits_for_a_locked_database_no_longer_than_it_may(way: Way, tmp_path: Path):
     path = tmp_path / "memory.db"
     store = TranscriptStore(f"sqlite:///{path}")
-    memory = TokenMemory(TokenBudget(1_000), recall=Recall(store), max_wait_s=0.1)
+    memory = TokenMemory(1_000, recall=Recall(store), max_wait_s=0.1)
     chat = way.chat(memory, store=store, saver=InMemorySaver())
     await chat.ask("The licence costs 42 euros.")
     other = sqlite3.connect(path)
@@ -160,7 +166,13 @@ async def test_a_turn_waits_for_a_locked_database_no_longer_than_it_may(way: Way
     store.close()
 
 
-@pytest.mark.parametrize("slow", SLOW)
+@pytest.mark.parametrize(
+    "slow",
+    [
+        *("embeddings", "summarizer"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("notes", "before_store")),
+    ],
+)
 @pytest.mark.parametrize("way", ASYNC_WAYS, indirect=True)
 async def test_an_unrelated_turn_is_never_held_up(way: Way, slow: str, service: Service):
     chat, other = slow_chat(way, service, SLOW[slow]), way.chat(TokenMemory(1_000))
@@ -179,34 +191,27 @@ async def test_an_unrelated_turn_is_never_held_up(way: Way, slow: str, service: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS, indirect=True)
+@ways(both=True)
 async def test_a_summary_is_written_behind_the_reply(way: Way, service: Service):
-    def summarizer(_messages: list[BaseMessage]) -> str:
-        service.call()
-        return "- The user asked for parcels, says the summarizer."
-
     budget = TokenBudget(2_000, compact_at=0.6, summarize_at=0.6)
-    memory = TokenMemory(budget, summarizer=summarizer, max_wait_s=4 * PATIENCE_S)
-    chat = way.chat(memory)
+    summarizer = slow_summarizer(service)
+    chat = way.chat(TokenMemory(budget, summarizer=summarizer, max_wait_s=4 * PATIENCE_S))
     service.hang()
     while not service.is_called.is_set():
         request = (await in_time(chat, long_turns(1)[0]))[-1]
-        assert "says the summarizer" not in texts(request)
+        assert WRITTEN not in texts(request)
         assert len(chat.requests) < 100, "the window is small: a summary has to be due"
     service.release()
-    memory.close()
-    assert "says the summarizer" in texts(await chat.last("And now?"))
+    chat.memory.close()
+    assert WRITTEN in texts(await chat.last("And now?"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS, indirect=True)
+@ways(both=True)
 async def test_a_long_history_is_served_from_its_newest_messages_and_summarized_behind(
     way: Way, service: Service
 ):
-    def summarizer(_messages: list[BaseMessage]) -> str:
-        service.call()
-        return "- The user asked for parcels, says the summarizer."
-
+    summarizer = slow_summarizer(service)
     memory = TokenMemory(1_000, summarizer=summarizer, max_wait_s=4 * PATIENCE_S)
     chat = way.chat(memory)
     said: list[BaseMessage] = []
@@ -221,13 +226,13 @@ async def test_a_long_history_is_served_from_its_newest_messages_and_summarized_
         turn = asyncio.to_thread(lambda: asyncio.run(chat.ask("And now?")))
     request = (await asyncio.wait_for(turn, PATIENCE_S))[-1]
     assert "Parcel 299 is late." in texts(request)
-    assert "says the summarizer" not in texts(request)
+    assert WRITTEN not in texts(request)
     service.release()
     assert memory.background_summaries.wait(10 * PATIENCE_S)
-    assert "says the summarizer" in texts(await chat.last("And then?"))
+    assert WRITTEN in texts(await chat.last("And then?"))
 
 
-@pytest.mark.parametrize("way", ["history", "chain", "middleware"], indirect=True)
+@ways("history", "chain", "middleware")
 async def test_a_summary_that_the_next_call_needs_is_begun_before_that_call(way: Way):
     begun: list[int] = []
 
@@ -263,9 +268,19 @@ class SlowSummarizer:
         return await asyncio.to_thread(self.summarize, request)
 
 
-@pytest.mark.parametrize("is_function", [True, False])
-@pytest.mark.parametrize("background", [BackgroundSummaries(timeout_s=0.01), False])
-@pytest.mark.parametrize("way", ["history", "middleware"], indirect=True)
+SOON = BackgroundSummaries(timeout_s=0.01)
+
+
+@pytest.mark.parametrize(
+    ("way", "is_function", "background"),
+    [
+        ("history", True, SOON),
+        ("middleware", False, SOON),
+        ("middleware", True, False),
+        pytest.param("history", False, False, marks=pytest.mark.slow),
+    ],
+    indirect=["way"],
+)
 async def test_a_summarizer_that_hangs_is_given_up_three_times_then_extracts_are_written(
     way: Way, service: Service, caplog, *, is_function: bool, background: Any
 ):
@@ -282,7 +297,7 @@ async def test_a_summarizer_that_hangs_is_given_up_three_times_then_extracts_are
     )
     chat = way.chat(memory, thread="t7")
     service.hang()
-    for question in long_turns(20):
+    for question in long_turns(12, words=150):
         await in_time(chat, question)
     assert len(begun) == 3
     name = "summarize" if is_function else "SlowSummarizer"
@@ -300,7 +315,7 @@ async def test_a_summarizer_that_hangs_is_given_up_three_times_then_extracts_are
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
-@pytest.mark.parametrize("way", ["history"], indirect=True)
+@ways("history")
 async def test_a_summarizer_that_ends_its_thread_is_paused_like_one_that_fails(
     way: Way, error: type[BaseException]
 ):
@@ -309,7 +324,7 @@ async def test_a_summarizer_that_ends_its_thread_is_paused_like_one_that_fails(
 
     heard = Heard()
     chat = way.chat(TokenMemory(1_000, summarizer=summarize, callbacks=[heard]))
-    for question in long_turns(20):
+    for question in long_turns(8, words=150):
         await in_time(chat, question)
         chat.memory.close()
     told = [event.error for event in heard.of("fold")]

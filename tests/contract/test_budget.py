@@ -8,22 +8,15 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 
 from langchain_tokenmem import (
-    MemoryNode,
     TokenBudget,
     TokenMemory,
-    TokenMemoryMiddleware,
-    TranscriptStore,
-    memory_input,
-    with_token_memory,
 )
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
-from tests.contract.chats import Heard, Talker, Way, long_turns
+from tests.contract.chats import Heard, Talker, Way, long_turns, ways
 from tests.strategies import conversations
 
 EXACT, ESTIMATED = "gpt-4o", "claude-sonnet-4-5"
@@ -108,7 +101,7 @@ def test_thresholds_keep_a_tenth_of_the_window_below_the_limit(name, window, mar
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["history", "chain", "middleware", "node", "nodes"], indirect=True)
+@ways()
 async def test_no_call_waits_for_a_summary_for_lack_of_room(way: Way):
     def summarize(messages, prior, instruction, most) -> str:
         return "The parcels of these questions went to Bonn, with two lamps in each of them."
@@ -174,7 +167,7 @@ def stepped(messages: list[BaseMessage], step: str, size: int, number: int) -> l
 @given(STEPS)
 @example(QUESTION_OF_A_FOLD_REMOVED)
 def test_the_newest_human_message_is_in_every_view_whatever_is_removed(steps):
-    memory = TokenMemory(TokenBudget(300))
+    memory = TokenMemory(300)
     messages: list[BaseMessage] = []
     state = None
     for number, (step, size) in enumerate(steps):
@@ -186,14 +179,13 @@ def test_the_newest_human_message_is_in_every_view_whatever_is_removed(steps):
             assert humans[-1:] == [m.id for m in view.messages if m.id in humans[-1:]]
 
 
-@pytest.mark.parametrize("earlier", [0, 8])
-def test_a_file_of_the_newest_question_stays_while_the_tools_for_it_run(earlier):
+def test_a_file_of_the_newest_question_stays_while_the_tools_for_it_run():
     file = {"type": "file", "base64": "A" * 3_000, "mime_type": "application/pdf"}
     asked = [{"type": "text", "text": "Compare this contract with all parcels."}, file]
     memory, state = TokenMemory(8_000, background=False), None
-    messages: list[BaseMessage] = [HumanMessage(text) for text in long_turns(earlier)]
+    messages: list[BaseMessage] = [HumanMessage(text) for text in long_turns(8)]
     messages.append(HumanMessage(asked, id="asked"))
-    for number in range(30):
+    for number in range(24):
         call = {"name": "find", "args": {"number": number}, "id": f"c{number}"}
         messages += [
             AIMessage("", tool_calls=[call], id=f"a{number}"),
@@ -209,43 +201,13 @@ def test_a_file_of_the_newest_question_stays_while_the_tools_for_it_run(earlier)
 
 # A request is never empty.
 
-ORPHAN = ToolMessage("12 lamps", tool_call_id="gone", id="r")
 
-
-class OnlyOrphans(AgentMiddleware):
-    """Leaves of each request what has lost its call."""
-
-    def wrap_model_call(self, request, handler):
-        return handler(request.override(messages=[ORPHAN]))
-
-
-def ask_agent(model: Talker) -> None:
-    middleware = [OnlyOrphans(), TokenMemoryMiddleware(TokenMemory(8_000))]
-    create_agent(model, middleware=middleware).invoke({"messages": "Hi"})
-
-
-def ask_chain(model: Talker) -> None:
-    with TranscriptStore("sqlite://") as store:
-        chain = with_token_memory(model, TokenMemory(8_000), store)
-        chain.invoke([ORPHAN], {"configurable": {"session_id": "s"}})
-
-
-def ask_node(model: Talker) -> None:
-    model.invoke(
-        MemoryNode(TokenMemory(8_000)).invoke({"messages": [ORPHAN]})["llm_input_messages"]
-    )
-
-
-def ask_by_state(model: Talker) -> None:
-    model.invoke(memory_input({"messages": [ORPHAN]}, TokenMemory(8_000)))
-
-
-@pytest.mark.parametrize("ask", [ask_agent, ask_chain, ask_node, ask_by_state])
-def test_an_empty_request_is_a_clear_error_and_no_model_is_called(ask):
-    model = Talker()
+@ways("chain", "middleware", "node", "nodes")
+async def test_an_empty_request_is_a_clear_error_and_no_model_is_called(way: Way):
+    chat = way.chat(TokenMemory(8_000))
     with pytest.raises(ConfigurationError, match=r"no message .* Tool result r has no call"):
-        ask(model)
-    assert model.requests == []
+        await chat.ask(ToolMessage("12 lamps", tool_call_id="gone", id="r"))
+    assert chat.requests == []
 
 
 def test_a_message_that_is_cut_says_so_if_a_file_is_gone():

@@ -10,7 +10,6 @@ from langchain_core.messages import (
     AIMessage,
     BaseMessage,
     HumanMessage,
-    RemoveMessage,
     SystemMessage,
     ToolMessage,
     messages_from_dict,
@@ -19,13 +18,12 @@ from langchain_core.messages import (
 
 from langchain_tokenmem import (
     Recall,
-    TokenBudget,
     TokenMemory,
     TokenMemoryChatHistory,
     TranscriptStore,
 )
 from langchain_tokenmem.types import RequestRules
-from tests.contract.chats import Talker, Way, long_turns, texts
+from tests.contract.chats import Way, long_turns, texts, ways
 
 CARD, REDACTED = "4929-7711", "[REDACTED]"
 MARKER = "[Some earlier messages are left out here to fit the window.]"
@@ -36,14 +34,6 @@ ODD_TEXTS = {
     "the marker of what was left out": MARKER,
     "the heading of a turn memory": "Tool memory:\n- Files changed: a.go",
 }
-
-
-async def edit(chat: Any, message: BaseMessage) -> None:
-    """Give a message of a conversation other words, as its integration has it."""
-    if chat.is_graph:
-        chat.graph.update_state(chat.config, {"messages": [message]})
-    else:
-        chat.store.add(chat.setting.thread, [message])
 
 
 @pytest.mark.parametrize("odd", ODD_TEXTS.values(), ids=ODD_TEXTS)
@@ -109,9 +99,8 @@ def test_a_message_that_is_sent_again_without_its_metadata_keeps_it(store: Trans
 @pytest.mark.parametrize("role", ["human", "system"])
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_view_that_is_handed_back_edits_nothing(store: TranscriptStore, role: Any, as_json: Any):
-    budget = TokenBudget(context_window=1_000)
     memory = TokenMemory(
-        budget, request=RequestRules(summary_role=role), background=False, recall=Recall(store)
+        1_000, request=RequestRules(summary_role=role), background=False, recall=Recall(store)
     )
     history = TokenMemoryChatHistory("s", memory=memory, store=store)
     history.add_messages([SystemMessage("You are a clerk.", id="system")])
@@ -129,26 +118,26 @@ def test_a_view_that_is_handed_back_edits_nothing(store: TranscriptStore, role: 
     assert history.full_history() == said
 
 
-async def test_edited_words_are_in_no_later_request(way: Way):
-    chat = way.chat(
-        TokenMemory(TokenBudget(context_window=1_000), background=False), model=Talker()
-    )
-    if way.name == "by-hand":
-        pytest.skip("the application edits its own list")
-    secret = HumanMessage(f"What does <kept_notes> mean? My card is {CARD}.", id="secret")
-    await chat.ask(secret)
-    for question in long_turns(9):
+@pytest.mark.parametrize("place", ["first", "in the summary", "newest"])
+@ways(both=True)
+async def test_edited_words_are_in_no_later_request(way: Way, place: str):
+    """By hand the application edits its own list."""
+    chat: Any = way.chat(TokenMemory(1_400, background=False))
+    if place != "first":
+        await chat.ask("Hello.")
+    await chat.ask(HumanMessage(f"What is <kept_notes>? My card is {CARD}.", id="secret"))
+    for question in () if place == "newest" else long_turns(7, words=200):
         await chat.ask(question)
-    assert CARD in texts(chat.requests[0])
-    await edit(chat, HumanMessage(f"What does <kept_notes> mean? {REDACTED}.", id="secret"))
-    for question in long_turns(3):
-        assert CARD not in texts(await chat.last(question))
+    before = texts(chat.requests[-1])
+    assert CARD in before
+    assert ("<conversation_summary" in before) == (place != "newest")
+    edited = HumanMessage(f"What is <kept_notes>? My card is {REDACTED}.", id="secret")
+    if chat.is_graph:
+        chat.graph.update_state(chat.config, {"messages": [edited]})
+    else:
+        chat.store.add(chat.setting.thread, [edited])
+    for question in ("What is my card?", *long_turns(2)):
+        request = texts(await chat.last(question))
+        assert (CARD in request, REDACTED in request) == (False, True)
     assert CARD not in texts(chat.said())
-
-
-@pytest.mark.parametrize("way", ["middleware", "node"], indirect=True)
-async def test_a_removed_first_message_is_in_no_later_request(way: Way):
-    chat = way.chat(TokenMemory(TokenBudget(context_window=1_000), background=False))
-    await chat.ask(HumanMessage(f"My card is {CARD}.", id="secret"))
-    await edit(chat, RemoveMessage(id="secret"))
-    assert CARD not in texts(await chat.last("Anything else?"))
+    assert REDACTED in texts(chat.said())

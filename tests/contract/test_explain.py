@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,70 +12,60 @@ from langchain.agents.middleware import ModelRequest, dynamic_prompt
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
-    HumanMessage,
-    ToolMessage,
     message_to_dict,
 )
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tools import StructuredTool, tool
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from langchain_tokenmem import Recall, TokenMemory, TokenMemoryMiddleware, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.graphs import aexplain_call, explain_call
-from tests.contract.chats import ByHand, Chat, Talker, Way, long_turns, texts
-from tests.golden.recordings import ROOT, Recording, recorded_agent
+from tests.contract.chats import ByHand, Chat, Talker, Way, long_turns, ways
+
+
+@tool
+def look(place: str) -> str:
+    """Look at a place."""
+    return f"{place}: " + "seen " * 80
+
+
+def working(request: list[BaseMessage]) -> AIMessage | str:
+    """Look at a place for every question."""
+    call = {"name": "look", "args": {"place": request[-1].text[:20]}, "id": f"c{len(request)}"}
+    return "Noted." if request[-1].type == "tool" else AIMessage("", tool_calls=[call])
+
+
+def as_dicts(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+    return [*map(message_to_dict, messages)]
+
+
+async def test_explain_shows_what_the_model_was_sent_in_every_turn(way: Way):
+    memory = TokenMemory(1_600, background=False)
+    around: dict[str, Any] = {"system": "You are a clerk.", "tools": [look]}
+    chat = way.chat(memory, model=Talker(answer=working), **around)
+    for question in long_turns(7, words=80):
+        sent = await chat.last(question)
+        told = memory.for_model(chat.model).explain(chat.said()[:-1], state_of(chat), **around)
+        plain = [[(m.type, m.content, m.id) for m in one[1:]] for one in (told.messages, sent)]
+        assert plain[0] == plain[1]
+    assert len(sent) < len(chat.said()), "something was folded"
 
 
 @pytest.mark.slow
-async def test_explain_shows_what_a_recorded_agent_was_sent_in_every_turn(way: Way):
-    recording = recorded_agent()
-    said = recording.messages[:36]  # its first five turns
-    answers = [m for m in said if isinstance(m, AIMessage)]
-    memory = TokenMemory(5_000, background=False)
-    chat = way.chat(
-        memory,
-        model=Talker(answer=list(answers)),
-        system=recording.system,
-        tools=replayed_tools(recording),
-    )
-    for question in said:
-        if isinstance(question, HumanMessage):
-            await chat.ask(question)
-            told = memory.for_model(chat.model).explain(
-                chat.said()[:-1],
-                state_of(chat),
-                system=recording.system,
-                tools=list(chat.setting.tools),
-            )
-            sent = chat.requests[-1]
-            assert [plain(m) for m in told.messages] == [plain(m) for m in sent]
-    assert len(chat.requests) == len(answers)
-    assert len(chat.requests[-1]) < len(chat.said()), "something was folded"
-
-
-CHECKPOINTED = [(name, is_async) for name in ("middleware", "node") for is_async in (False, True)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", [*CHECKPOINTED, ("nodes", False)], indirect=True)
-async def test_every_call_of_a_recorded_agent_is_explained_from_its_checkpoints(way: Way):
+@ways("middleware", "node", "nodes", both=True)
+async def test_every_call_is_explained_from_its_checkpoints(way: Way):
     """Nothing is left in the process but the checkpoints."""
-    recording = recorded_agent()
-    answers = [m for m in recording.messages if isinstance(m, AIMessage)]
     chat = way.chat(
-        lambda _: TokenMemory(5_000),
-        model=Talker(answer=list(answers)),
-        system=recording.system,
-        tools=replayed_tools(recording),
+        lambda _: TokenMemory(1_600),
+        model=Talker(answer=working),
+        system="You are a clerk.",
+        tools=[look],
         saver=InMemorySaver(),
     )
-    for question in recording.messages:
-        if isinstance(question, HumanMessage):
-            await chat.ask(question)
+    for question in long_turns(8, words=80):
+        await chat.ask(question)
     sent = [*chat.requests]
-    assert len(sent) == len(answers)
-
     later: Any = chat.reopened()
     explain, aexplain = explain_call, aexplain_call
     if way.name == "middleware":
@@ -88,44 +77,17 @@ async def test_every_call_of_a_recorded_agent_is_explained_from_its_checkpoints(
         told = (
             await aexplain(*given, call=number) if chat.is_async else explain(*given, call=number)
         )
-        assert [*map(message_to_dict, told.messages)] == [*map(message_to_dict, request)], number
+        assert as_dicts(told.messages) == as_dicts(request), number
         assert (told.session, told.call) == (chat.setting.thread, number)
         changes += told.change is not None
     assert told.hidden.summarized
-    assert 0 < changes < len(sent)
+    assert 0 < changes < len(sent) == 16
     assert len(chat.requests) == len(sent), "the model was not called"
     if way.name != "middleware":
         with pytest.raises(ConfigurationError, match="is not one of them"):
             explain_call(later.graph, chat.config, call=len(sent) + 1)
         with pytest.raises(ConfigurationError, match="'other'"):
             explain_call(later.graph, chat.config, name="other")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", ["middleware"], indirect=True)
-async def test_the_recipe_of_the_docs_shows_what_was_sent(way: Way):
-    page = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
-    (recipe,) = [
-        code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if ".explain(" in code
-    ]
-    chat = way.chat(TokenMemory(2_000, background=False))
-    for question in long_turns(30):
-        await chat.ask(question)
-    known: Any = chat
-    names = {
-        "agent": known.graph,
-        "config": chat.config,
-        "create_agent": create_agent,
-        "memory": chat.memory,
-        "model": chat.model,
-    }
-    exec(recipe, names)  # noqa: S102
-    told: Any = names["explanation"]
-    assert "<conversation_summary" in texts(chat.requests[-1])
-    assert [*map(message_to_dict, told.messages)] == [*map(message_to_dict, chat.requests[-1])]
-    middleware: Any = names["middleware"]
-    with pytest.raises(ConfigurationError, match="30 replies"):
-        middleware.explain(names["agent"], chat.config, call=31)
 
 
 @pytest.mark.slow
@@ -142,7 +104,7 @@ def test_what_other_middleware_adds_is_explained_too():
         agent.invoke({"messages": question}, config)
     for number, request in enumerate([*model.requests], 1):
         told = narrow.explain(agent, config, call=number)
-        assert [*map(message_to_dict, told.messages)] == [*map(message_to_dict, request)], number
+        assert as_dicts(told.messages) == as_dicts(request), number
     assert told.hidden.summarized
     assert len(model.requests) == 20
     with pytest.raises(ConfigurationError, match="no memory named 'other'"):
@@ -193,25 +155,15 @@ def test_a_tool_explains_the_thread_that_it_names_and_not_its_own():
 
 
 def test_a_call_without_a_checkpoint_behind_it_is_an_error():
-    @tool
-    def look() -> str:
-        """Look."""
-        return "Seen."
-
-    calls = [AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "c1"}]), AIMessage("Ok.")]
     middleware = TokenMemoryMiddleware(TokenMemory(1_500))
-    model = Talker(answer=calls)
-    agent = create_agent(model, [look], middleware=[middleware], checkpointer=InMemorySaver())
+    agent = create_agent(
+        Talker(answer=working), [look], middleware=[middleware], checkpointer=InMemorySaver()
+    )
     config: Any = {"configurable": {"thread_id": "t1"}}
     agent.invoke({"messages": "Look."}, config, durability="exit")
     assert len(middleware.explain(agent, config).messages) == 3
     with pytest.raises(ConfigurationError, match=r"right after call 1\. Retention \(keep_last"):
         middleware.explain(agent, config, call=1)
-
-
-def plain(message: BaseMessage) -> tuple[Any, ...]:
-    calls = getattr(message, "tool_calls", None)
-    return message.type, message.content, calls, getattr(message, "tool_call_id", None)
 
 
 def state_of(chat: Chat) -> Any:
@@ -222,28 +174,3 @@ def state_of(chat: Chat) -> Any:
         return chat.store.state(chat.setting.thread).state
     values = chat.graph.get_state(chat.config).values  # type: ignore[attr-defined]
     return values.get("memory") or values.get("token_memory", {}).get("TokenMemoryMiddleware")
-
-
-def replayed_tools(recording: Recording) -> list[StructuredTool]:
-    """Return the recording's tools; they answer as they did."""
-    results = {m.tool_call_id: m.text for m in recording.messages if isinstance(m, ToolMessage)}
-    queued: dict[str, list[str]] = defaultdict(list)
-    for message in recording.messages:
-        for call in getattr(message, "tool_calls", ()):
-            key = json.dumps([call["name"], call["args"]], sort_keys=True)
-            queued[key].append(results[call["id"]])
-
-    def made(schema: dict[str, Any]) -> StructuredTool:
-        described = schema["function"]
-
-        def answer(**args: Any) -> str:
-            return queued[json.dumps([described["name"], args], sort_keys=True)].pop(0)
-
-        return StructuredTool(
-            name=described["name"],
-            description=described["description"],
-            args_schema=described["parameters"],
-            func=answer,
-        )
-
-    return [*map(made, recording.tools)]

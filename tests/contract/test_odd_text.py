@@ -10,9 +10,9 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.tools import tool
 
-from langchain_tokenmem import Notebook, Recall, TokenBudget, TokenMemory, TranscriptStore
+from langchain_tokenmem import Notebook, Recall, TokenMemory, TranscriptStore
 from langchain_tokenmem.notes import SqlStore
-from tests.contract.chats import Talker, Way, long_turns, texts
+from tests.contract.chats import Talker, Way, long_turns, texts, ways
 
 HALF = "\ud83d"
 """Half an emoji, as a stream that was cut or the JSON of a tool gives it."""
@@ -47,7 +47,7 @@ async def test_a_session_goes_on_after_half_a_surrogate_pair(way: Way):
     await _talk_after_half_a_pair(way, "extractive")
 
 
-@pytest.mark.parametrize("way", ["chain"], indirect=True)
+@ways("chain")
 async def test_a_model_that_summarizes_is_sent_no_half_of_a_surrogate_pair(way: Way):
     model = Talker(answer=summary)
     await _talk_after_half_a_pair(way, model)
@@ -56,9 +56,8 @@ async def test_a_model_that_summarizes_is_sent_no_half_of_a_surrogate_pair(way: 
 
 async def _talk_after_half_a_pair(way: Way, summarizer: Any) -> None:
     def memory(store: TranscriptStore) -> TokenMemory:
-        budget = TokenBudget(context_window=1_200)
         kept = {"background": False, "summarizer": summarizer, "mode": "code"}
-        return TokenMemory(budget, recall=Recall(store), **kept)
+        return TokenMemory(1_200, recall=Recall(store), **kept)
 
     chat = way.chat(memory, model=Talker(answer=answer), tools=[look_up], system="A clerk.")
     said = HumanMessage(f"Never on Friday {HALF} deliver parcel 4711!", id="m1")

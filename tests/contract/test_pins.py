@@ -7,17 +7,13 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
-from langchain_tokenmem import Notebook, TokenBudget, TokenMemory, TranscriptStore, memory_tools
+from langchain_tokenmem import Notebook, TokenMemory, TranscriptStore, memory_tools
 from langchain_tokenmem.notes import SqlStore
-from tests.contract.chats import CHATS, Chat, Talker, Way, long_turns, pin, texts
+from tests.contract.chats import Chat, Talker, Way, long_turns, pin, texts, ways
 
 RULE = "Never delete rows of the ledger."
 
-with_session = pytest.mark.parametrize(
-    "way",
-    [(name, is_async) for name in CHATS if name != "by-hand" for is_async in (False, True)],
-    indirect=True,
-)
+with_session = ways(both=True)
 """Pins belong to a session or a thread; `memory.view` by hand has neither."""
 
 
@@ -35,7 +31,7 @@ def chat_of(way: Way, *answers: AIMessage | str) -> Chat:
     store = way.store()
     bound: Any = {} if way.is_graph else {"session_id": "t1", "store": store}
     tools = memory_tools(Notebook(SqlStore(store)), include={"pin_context"}, **bound)
-    memory = TokenMemory(TokenBudget(context_window=2_000), background=False)
+    memory = TokenMemory(2_000, background=False)
     return way.chat(memory, store=store, model=Talker(answer=[*answers]), tools=tools)
 
 
@@ -90,15 +86,3 @@ def test_an_agent_cannot_replace_or_remove_what_the_application_has_noted():
         assert notebook.get(other.id, user_id="ann") == other
         assert all("application" in answer for answer in answers[:4])
         assert answers[4].startswith("Saved")
-
-
-def test_an_agent_replaces_and_removes_its_own_notes():
-    with TranscriptStore("sqlite://") as store:
-        notebook = Notebook(SqlStore(store))
-        tool = memory_tools(notebook, user_id="ann", include={"memory"})[0]
-        tool.invoke({"action": "add", "key": "build", "content": "make"})
-        assert "takes the place" in tool.invoke(
-            {"action": "add", "key": "build", "content": "make all"}
-        )
-        assert tool.invoke({"action": "remove", "key": "build"}).startswith("Removed")
-        assert notebook.list(user_id="ann") == []

@@ -13,8 +13,8 @@ from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemoryMiddleware
-from tests.contract.chats import Talker, Way, long_turns, texts
+from langchain_tokenmem import TokenMemory, TokenMemoryMiddleware
+from tests.contract.chats import Talker, Way, long_turns, texts, ways
 
 OPEN = ("Count the crates in hall nine", "Call the harbour master")
 CLOSED = "Weigh the empty lorry"
@@ -44,7 +44,7 @@ def plan_of(request: list[BaseMessage]) -> str:
 @pytest.mark.parametrize("mode", [None, "code"])
 async def test_open_to_dos_stay_in_view_until_they_are_done(way: Way, mode: str | None):
     script: list[Any] = [listing(*OPEN), *["Noted."] * 5, listing(number=2), "Noted."]
-    memory = TokenMemory(TokenBudget(context_window=2_000), background=False, mode=mode)
+    memory = TokenMemory(2_000, background=False, mode=mode)
     chat = way.chat(memory, model=Talker(answer=script), tools=[update_tasks])
     shown = [await chat.last("Plan the day.")]
     shown += [await chat.last(question) for question in long_turns(4, words=500)]
@@ -57,10 +57,10 @@ async def test_open_to_dos_stay_in_view_until_they_are_done(way: Way, mode: str 
     assert not plan_of(last)
 
 
-@pytest.mark.parametrize("way", ["by-hand"], indirect=True)
+@ways("by-hand")
 async def test_between_two_folds_the_plan_keeps_the_prefix(way: Way):
     answers = ["Hello.", listing(*OPEN), *["Noted."] * 3, listing(OPEN[1], number=2), "Noted."]
-    memory = TokenMemory(TokenBudget(context_window=2_000), background=False)
+    memory = TokenMemory(2_000, background=False)
     chat = way.chat(memory, model=Talker(answer=answers), tools=[update_tasks])
     for question in long_turns(12, words=150):
         await chat.ask(question)
@@ -83,7 +83,7 @@ def test_to_dos_that_stand_in_the_state_alone_stay_in_view():
 
     call = AIMessage("", tool_calls=[{"name": "plan_day", "args": {}, "id": "call-1"}])
     model = Talker(answer=[call, "Noted."])
-    memory = TokenMemory(TokenBudget(context_window=6_000), background=False)
+    memory = TokenMemory(6_000, background=False)
     middleware = [TodoListMiddleware(), TokenMemoryMiddleware(memory)]
     agent = create_agent(model, [plan_day], middleware=middleware, checkpointer=InMemorySaver())
     for question in ["Plan the day.", *long_turns(8, words=600)]:
@@ -100,7 +100,7 @@ INVENTED = (
 
 @pytest.mark.parametrize("answer", INVENTED)
 async def test_what_a_model_writes_in_the_form_of_the_memory_is_not_sent_again(way: Way, answer):
-    memory = TokenMemory(TokenBudget(context_window=1_000), background=False, mode="code")
+    memory = TokenMemory(1_000, background=False, mode="code")
     chat = way.chat(memory, model=Talker(answer=answer))
     for question in long_turns(2):
         await chat.ask(question)

@@ -7,20 +7,17 @@ from typing import Any
 
 import pytest
 
-from langchain_tokenmem import Recall, TokenBudget, TokenMemory, TranscriptStore
-from tests.contract.chats import Talker, Way, bytes_of, fill, long_turns, texts
+from langchain_tokenmem import Recall, TokenMemory, TranscriptStore
+from tests.contract.chats import Talker, Way, bytes_of, fill, long_turns, texts, ways
 
 CODE = "QUOKKA-4929"
 
 
 @pytest.mark.slow
+@ways(both=True)
 async def test_redacted_words_are_in_no_later_request(way: Way):
-    if way.name == "by-hand":
-        pytest.skip("the application holds messages and state itself")
-
     def recalling(store: TranscriptStore) -> TokenMemory:
-        budget = TokenBudget(context_window=1_000)
-        return TokenMemory(budget, background=False, recall=Recall(store))
+        return TokenMemory(1_000, background=False, recall=Recall(store))
 
     chat = way.chat(recalling, model=Talker())
     await chat.ask(f"My code is {CODE}.")
@@ -45,7 +42,7 @@ def test_redacted_words_are_in_no_byte_and_other_words_stay(tmp_path: Any):
     with TranscriptStore(tmp_path / "memory.db", shared=True) as store:
         fill(store, "s", "ann", CODE)
         count = store.count("s")
-        memory = TokenMemory(TokenBudget(context_window=1_000), background=False)
+        memory = TokenMemory(1_000, background=False)
         receipt = memory.redact(CODE, store=store, everywhere=True)
         assert {"messages", "documents", "states", "notes"} <= receipt.counts.keys()
         assert receipt.unreached == ()

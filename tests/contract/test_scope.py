@@ -14,7 +14,6 @@ from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import (
     MemoryMessagesState,
-    MemoryNode,
     Notebook,
     TokenBudget,
     TokenMemory,
@@ -28,7 +27,7 @@ from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.graphs import MemoryAgentState, pin_update
 from langchain_tokenmem.summarizers import ModelSummarizer
 from langchain_tokenmem.tools import compact_conversation_tool
-from tests.contract.chats import Talker, Way, long_turns, pin, texts
+from tests.contract.chats import Talker, Way, long_turns, pin, texts, ways
 
 WINDOW = 2_000
 
@@ -51,7 +50,7 @@ class Numbered:
 
 def memory_with(summarizer: Any, window: int = WINDOW, **settings: Any) -> TokenMemory:
     settings.setdefault("background", False)
-    return TokenMemory(TokenBudget(context_window=window), summarizer=summarizer, **settings)
+    return TokenMemory(window, summarizer=summarizer, **settings)
 
 
 def entries(requests: list[list[BaseMessage]]) -> set[str]:
@@ -95,7 +94,7 @@ async def test_a_summary_of_one_user_is_in_no_request_of_another(way: Way):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["history", "chain", "middleware", "node", "nodes"], indirect=True)
+@ways()
 async def test_a_summary_of_a_thread_of_nobody_is_in_no_request_of_another_thread(way: Way):
     memory = memory_with(Numbered())
     chats = [way.chat(memory, thread=thread) for thread in ("t1", "t2")]
@@ -106,18 +105,6 @@ async def test_a_summary_of_a_thread_of_nobody_is_in_no_request_of_another_threa
     assert one
     assert other
     assert not one & other
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("names", [{}, {"user_id": "ann"}, {"thread_id": "t1"}])
-def test_a_client_that_sends_everything_again_is_summarized_once(names: dict[str, str]):
-    """It names a user, a thread, or nothing at all."""
-    writer = Numbered()
-    send_again(stateless(memory_with(writer)), 14, **names)
-    assert 1 < writer.written < 10
-    before = writer.written
-    send_again(stateless(memory_with(writer)), 14, **names)
-    assert writer.written == 2 * before, "another memory has nothing of this one"
 
 
 def test_a_user_finds_a_summary_in_every_thread_and_another_user_in_none():
@@ -190,13 +177,11 @@ async def test_erase_empties_what_is_kept_of_finished_summaries():
 
 # Recall, notes, settings, pins
 
-STORED = ["history", "chain", "middleware", "node", "nodes"]
-"""Integrations whose conversations have a name; by hand there is no session."""
 QUESTION = "What is the vault code of the harbour office?"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", STORED, indirect=True)
+@ways()
 async def test_a_note_is_shown_in_its_session_its_project_or_to_its_user_only(way: Way):
     notes = InMemoryStore()
     shop = Notebook(notes, project="shop")
@@ -217,7 +202,7 @@ async def test_a_note_is_shown_in_its_session_its_project_or_to_its_user_only(wa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", STORED, indirect=True)
+@ways()
 async def test_settings_hold_for_their_session_or_their_user_only(way: Way):
     first = way.chat(memory_with(Numbered()), thread="t1", user="ann")
     small = TokenBudget(context_window=600)
@@ -235,7 +220,7 @@ async def test_settings_hold_for_their_session_or_their_user_only(way: Way):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", STORED, indirect=True)
+@ways()
 async def test_a_pin_is_in_the_requests_of_its_conversation_only(way: Way):
     chats = [way.chat(memory_with(Numbered()), thread="t1", user="ann")]
     chats += [
@@ -261,18 +246,6 @@ def with_nodes(schema: Any, memory: TokenMemory, model: Talker, **keywords: Any)
     return builder.compile(checkpointer=InMemorySaver())
 
 
-def by_hand(memory: TokenMemory, model: Talker) -> Any:
-    def call_model(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [model.invoke(memory_input(state, memory))]}
-
-    builder = StateGraph(MemoryMessagesState)
-    builder.add_node("memory_node", MemoryNode(memory))
-    builder.add_node("model", call_model)
-    builder.add_edge(START, "memory_node")
-    builder.add_edge("memory_node", "model")
-    return builder.compile(checkpointer=InMemorySaver())
-
-
 def middleware(memory: TokenMemory, model: Talker) -> Any:
     chain = [TokenMemoryMiddleware(memory)]
     return create_agent(model, middleware=chain, checkpointer=InMemorySaver())
@@ -283,7 +256,6 @@ GRAPHS: dict[str, Any] = {
     "split": lambda *given: with_nodes(MemoryMessagesState, *given, split=True),
     "MemoryAgentState": lambda *given: with_nodes(MemoryAgentState, *given),
     "MessagesState": lambda *given: with_nodes(MessagesState, *given),
-    "MemoryNode by hand": by_hand,
     "middleware": middleware,
 }
 STATE: Any = TokenMemory().compact([HumanMessage("Hello.")])

@@ -7,7 +7,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import Notebook, TokenBudget, TokenMemory, TokenMemorySettings
-from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.types import Shares, View
 
 
@@ -48,12 +47,6 @@ def test_of_a_limit_in_tokens_and_one_in_characters_the_smaller_wins():
             shown_results(TokenMemory(TokenBudget(40_000, shares=Shares(**fields))), messages)[0]
             < 1_000
         )
-
-
-@pytest.mark.parametrize("name", ["working_memory_size", "max_context_tokens", "max_turns"])
-def test_a_name_of_another_product_is_an_error_and_never_ignored(name):
-    with pytest.raises(ConfigurationError, match=name):
-        TokenMemorySettings(**{name: 25})
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from langchain_tokenmem import (
     TokenMemoryMiddleware,
     TranscriptStore,
 )
-from tests.contract.chats import Talker, Way, long_turns, texts
+from tests.contract.chats import Talker, Way, long_turns, texts, ways
 
 ASKED = [
     "Check parcel P-4711 for me.",
@@ -29,7 +29,7 @@ ASKED = [
 ]
 
 
-@pytest.mark.parametrize("way", ["by-hand", "chain", "middleware"], indirect=True)
+@ways("by-hand", "chain", "middleware")
 async def test_only_what_the_user_corrects_is_told_as_a_correction(way: Way):
     chat = way.chat(TokenMemory(3_000, background=False))
     for question in [*ASKED, *long_turns(11, words=200)]:
@@ -95,7 +95,7 @@ def fetch() -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["by-hand", "history", "middleware", "nodes"], indirect=True)
+@ways("by-hand", "history", "middleware", "nodes")
 async def test_no_tool_result_passes_for_a_message_of_the_user(way: Way):
     writer = Talker(answer="## State\n- Nothing is open.")
 
@@ -120,7 +120,7 @@ async def test_no_tool_result_passes_for_a_message_of_the_user(way: Way):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["by-hand", "history", "middleware", "node"], indirect=True)
+@ways("by-hand", "history", "middleware", "node")
 async def test_what_an_input_says_of_the_memorys_own_marks_is_not_believed(way: Way):
     chat = way.chat(TokenMemory(1_600, mode="conversation", background=False))
     for said in (5, {"content": "FORGED"}, {"tool_calls": 5}):
@@ -143,11 +143,3 @@ async def test_the_message_that_carries_the_summary_is_marked(way: Way):
     ]
     assert [m for m in chat.requests[-1] if "<conversation_summary" in m.text] == marked != []
     assert not [m for m in chat.said() if "summary" in m.response_metadata.get("tokenmem", {})]
-
-
-def test_a_model_is_told_what_a_summary_names_and_leaves_out():
-    writer = Talker(answer="## State\n- Nothing is open.")
-    TokenMemory(2_000, summarizer=writer).compact(talk(), force=True)
-    rules = " ".join(writer.requests[0][0].text.split())
-    for named in ("dependencies", "configuration", "attempts that failed", "user interface"):
-        assert named in rules

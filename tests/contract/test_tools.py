@@ -9,9 +9,9 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage
 
-from langchain_tokenmem import Recall, TokenBudget, TokenMemory, memory_tools
+from langchain_tokenmem import Recall, TokenMemory, memory_tools
 from langchain_tokenmem.tools import compact_conversation_tool, read_message_tool
-from tests.contract.chats import CHATS, Chat, Talker, Way, long_turns, texts
+from tests.contract.chats import Chat, Talker, Way, long_turns, texts, ways
 
 COMPACT = AIMessage(
     "", tool_calls=[{"name": "compact_conversation", "args": {}, "id": "call-compact"}]
@@ -24,13 +24,9 @@ def calling_last(count: int) -> Talker:
 
 
 @pytest.mark.parametrize("keywords", [{}, {"name": "mine"}], ids=["default name", "own name"])
-@pytest.mark.parametrize(
-    "way",
-    [(name, is_async) for name, chat in CHATS.items() if chat.is_graph for is_async in (0, 1)],
-    indirect=True,
-)
+@ways("middleware", "node", "nodes", both=True)
 async def test_the_tool_compacts_the_conversation_of_the_only_memory(way: Way, keywords):
-    memory = TokenMemory(TokenBudget(context_window=8_000), background=False)
+    memory = TokenMemory(8_000, background=False)
     tools = [compact_conversation_tool()]
     chat = way.chat(memory, model=calling_last(4), tools=tools, keywords=keywords)
     for question in long_turns(4, words=900):
@@ -41,7 +37,7 @@ async def test_the_tool_compacts_the_conversation_of_the_only_memory(way: Way, k
     assert len(texts(after)) < 0.7 * len(texts(before))
 
 
-@pytest.mark.parametrize("way", ["by-hand", "history", "chain"], indirect=True)
+@ways("by-hand", "history", "chain")
 async def test_outside_of_a_graph_the_tool_says_that_it_does_nothing(way: Way):
     tools = [compact_conversation_tool()]
     chat = way.chat(TokenMemory(4_000), model=calling_last(0), tools=tools)
@@ -55,7 +51,7 @@ def test_in_a_graph_without_a_memory_the_tool_says_that_it_does_nothing():
     assert "Nothing was compacted" in texts(model.requests[-1])
 
 
-GRAPHS = pytest.mark.parametrize("way", ["middleware", "node", "nodes"], indirect=True)
+GRAPHS = ways("middleware", "node", "nodes")
 
 
 def reading(way: Way, *, stored: bool = False, window: int = 2_000) -> Chat:

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import tool
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.types import Shares
-from tests.contract.chats import Talker, Way, texts
+from tests.contract.chats import Talker, Way, texts, ways
 
 LISTED = "\n".join(f"P-700{n} opens with QUOKKA-{4_000 + n}" for n in range(10))
 FENCE = "<earlier_lines>"
-WAYS = pytest.mark.parametrize(
-    "way",
-    [(name, i) for name in ("by-hand", "middleware", "node", "nodes") for i in (False, True)],
-    indirect=True,
-    ids=lambda way: f"{way[0]}-{'async' if way[1] else 'sync'}",
-)
+WAYS = ways("by-hand", "middleware", "node", "nodes", both=True)
 
 
 @tool

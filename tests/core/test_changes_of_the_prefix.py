@@ -5,33 +5,24 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.messages import marked
-from tests.fakes import CharCounter, own_words
+from tests.fakes import CharCounter, own_words, tool_round
 
 BUDGET = TokenBudget(context_window=2_000)
+MEMORY = TokenMemory(BUDGET, counter=CharCounter())
 
 
-def memory_of(budget=BUDGET, **keywords):
-    return TokenMemory(budget, counter=CharCounter(), **keywords)
-
-
-def tool_round(number, tokens):
-    call = {"name": "read", "args": {"n": number}, "id": f"c{number}"}
-    return [
-        AIMessage("", tool_calls=[call], id=f"a{number}"),
-        ToolMessage(
-            f"{number} of the log. " * (tokens // 4), tool_call_id=f"c{number}", id=f"t{number}"
-        ),
-    ]
+def log_of(number, tokens):
+    return tool_round(number, f"{number} of the log. " * (tokens // 4))
 
 
 def run_of(first_tokens, rounds, result_tokens=60):
     said = [HumanMessage("Fix it. " * (first_tokens // 2), id="first")]
     for number in range(rounds):
-        said += tool_round(number, result_tokens)
+        said += log_of(number, result_tokens)
     return said
 
 
@@ -53,7 +44,7 @@ def shown(view, key):
 
 @pytest.mark.slow
 def test_a_long_first_request_is_cut_so_that_each_change_reaches_the_target():
-    calls = calls_of(memory_of(), run_of(first_tokens=1_100, rounds=60))
+    calls = calls_of(MEMORY, run_of(first_tokens=1_100, rounds=60))
     changes = [planned for planned, _, _ in calls if planned.reason]
     assert 2 <= len(changes) <= len(calls) / 5
     assert all(planned.after <= BUDGET.target_tokens for planned in changes)
@@ -65,18 +56,10 @@ def test_a_long_first_request_is_cut_so_that_each_change_reaches_the_target():
 
 
 @pytest.mark.slow
-def test_a_first_request_that_is_cut_leaves_room_for_the_summary_to_grow():
-    calls = calls_of(memory_of(), run_of(first_tokens=1_100, rounds=60, result_tokens=300))
-    logs = {len(state["summary"]["entries"]) for _, state, _ in calls if state["summary"]}
-    assert max(logs) >= 3
-    assert len({own_words(shown(view, "first")) for _, _, view in calls}) == 2
-
-
-@pytest.mark.slow
 def test_a_message_that_the_application_has_pinned_is_not_cut_for_the_target():
     said = run_of(first_tokens=900, rounds=60)
     said[0] = marked(said[0], pinned=True)
-    calls = calls_of(memory_of(), said)
+    calls = calls_of(MEMORY, said)
     assert any(planned.reason for planned, _, _ in calls)
     assert {own_words(shown(view, "first")) for _, _, view in calls} == {said[0].content}
 
@@ -85,7 +68,7 @@ def with_humans_behind(rounds, result_tokens, humans):
     """Return a run in which human messages stand behind each result."""
     said = [HumanMessage("Fix it.", id="first")]
     for number in range(rounds):
-        said += tool_round(number, result_tokens)
+        said += log_of(number, result_tokens)
         said += [HumanMessage(f"Remember: fix it. {number}.{n}") for n in range(humans)]
     return said
 
@@ -95,10 +78,9 @@ def with_humans_behind(rounds, result_tokens, humans):
 def test_a_result_behind_which_human_messages_stand_is_shown_whole_once(humans):
     said = with_humans_behind(20, 1_000, humans)
     state, folds = None, 0
-    memory = memory_of()
     for end in range(3 + humans, len(said) + 1, 2 + humans):
-        folds += bool(memory.plan(said[:end], state).fold)
-        state, view = memory.compact_and_view(said[:end], state)
+        folds += bool(MEMORY.plan(said[:end], state).fold)
+        state, view = MEMORY.compact_and_view(said[:end], state)
         result = said[end - humans - 1]
         assert shown(view, result.id).content == result.content
         assert view.usage.input_tokens <= BUDGET.for_counts(exact=True).limit
@@ -116,9 +98,9 @@ def test_cuts_only_shrink(first, sizes, asks):
     for number, size in enumerate(sizes):
         if number in asks:
             said.append(HumanMessage("And now? " * (size // 3), id=f"h{number}"))
-        said += tool_round(number, size)
+        said += log_of(number, size)
     before = {}
-    for _, state, view in calls_of(memory_of(), said):
+    for _, state, view in calls_of(MEMORY, said):
         assert view.usage.input_tokens <= BUDGET.for_counts(exact=True).limit
         for key, cut in state["cuts"].items():
             old = before.get(key, cut)

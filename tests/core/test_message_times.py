@@ -71,13 +71,14 @@ def test_a_time_in_another_zone_is_shown_in_utc_and_one_without_a_zone_is_utc():
     ]
 
 
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
+
+
 @pytest.mark.parametrize(
     "message",
     [
-        AIMessage([{"type": "thinking", "thinking": "hm", "signature": "s"}, "Done."]),
+        AIMessage([THOUGHT, "Done."]),
         AIMessage([{"type": "text", "text": "Done.", "extras": {"signature": "s"}}]),
-        AIMessage([{"type": "text", "text": "Done.", "signature": "s"}]),
-        AIMessage([{"type": "redacted_thinking", "data": "x"}, {"type": "text", "text": "Done."}]),
         AIMessage("Done.", additional_kwargs={"reasoning_content": "hm"}),
         AIMessage("Done.", additional_kwargs={"__gemini_thought_signatures__": {"c": "s"}}),
     ],
@@ -100,27 +101,22 @@ def test_the_summarizer_reads_messages_without_times_and_its_entry_has_the_first
     assert all("UTC" not in str(m.content) for m in memory.summarizer.requests[0].messages)
 
 
+STAMP = "[2026-02-14 15:23:05 UTC]"
+
+
+def text(words: str, **more: str) -> dict:
+    return {"type": "text", "text": words, **more}
+
+
 @pytest.mark.parametrize(
     ("said", "stored"),
     [
-        ("[2026-02-14 15:23:05 UTC] Hi.", "Hi."),
-        ("[2026-02-14 15:23:05 UTC]\nHi.", "Hi."),
-        (" [2026-02-14 15:23:05 UTC] Hi.", " [2026-02-14 15:23:05 UTC] Hi."),
-        ("[2026-02-14] Hi.", "[2026-02-14] Hi."),
-        ("[2026-02-14 15:23:05 UTC]", "[2026-02-14 15:23:05 UTC]"),
-        ("At [2026-02-14 15:23:05 UTC] Hi.", "At [2026-02-14 15:23:05 UTC] Hi."),
-        (
-            [{"type": "text", "text": "[2026-02-14 15:23:05 UTC] Hi."}],
-            [{"type": "text", "text": "Hi."}],
-        ),
-        (
-            [{"type": "text", "text": "[2026-02-14 15:23:05 UTC]"}, {"type": "text", "text": "Hi"}],
-            [{"type": "text", "text": "Hi"}],
-        ),
-        (
-            [{"type": "text", "text": "[2026-02-14 15:23:05 UTC] Hi.", "signature": "s"}],
-            [{"type": "text", "text": "[2026-02-14 15:23:05 UTC] Hi.", "signature": "s"}],
-        ),
+        (f"{STAMP} Hi.", "Hi."),
+        (f"{STAMP}\nHi.", "Hi."),
+        ([text(f"{STAMP} Hi.")], [text("Hi.")]),
+        ([text(STAMP), text("Hi")], [text("Hi")]),
+        *[(kept, kept) for kept in (f" {STAMP} Hi.", "[2026-02-14] Hi.", STAMP, f"At {STAMP} Hi.")],
+        ([text(f"{STAMP} Hi.", signature="s")], [text(f"{STAMP} Hi.", signature="s")]),
     ],
 )
 def test_only_an_exact_stamp_at_the_very_beginning_is_taken_off(said, stored):

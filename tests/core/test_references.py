@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import HumanMessage, SystemMessage
 
-from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.messages import messages_named, reference
-from langchain_tokenmem.core.tool_calls import offers_tool
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import load_state
 from langchain_tokenmem.summarize.base import Summary
-from langchain_tokenmem.tools import read_message_tool
-from tests.fakes import CharCounter, entries_of
+from tests.fakes import entries_of, memory_of, talk
 
 READER = {"name": "read_message"}
 
@@ -35,21 +32,6 @@ class IdSummarizer:
         return self.summarize(request)
 
 
-def memory_of(window=2_000):
-    budget = TokenBudget(context_window=window)
-    return TokenMemory(budget, counter=CharCounter(), summarizer=IdSummarizer())
-
-
-def turn(number: int, sizes=(20, 20), said="") -> list[BaseMessage]:
-    asked = [HumanMessage(f"question {number} " * sizes[0], id=f"h{number}")] if sizes[0] else []
-    call = {"name": "read", "args": {"n": number}, "id": f"c{number}"}
-    return [
-        *asked,
-        AIMessage(f"I look. {said}", tool_calls=[call], id=f"a{number}"),
-        ToolMessage(f"{number} line\n" * sizes[1], tool_call_id=f"c{number}", id=f"t{number}"),
-    ]
-
-
 def test_where_two_messages_share_a_reference_a_longer_one_tells_them_apart():
     said = [
         HumanMessage("a", id="id-905"),
@@ -63,24 +45,9 @@ def test_where_two_messages_share_a_reference_a_longer_one_tells_them_apart():
     assert messages_named(said, "") == []
 
 
-@pytest.mark.parametrize(
-    "tool",
-    [
-        read_message_tool(),
-        {"name": "read_message"},
-        {"type": "function", "function": {"name": "read_message"}},
-        {"title": "read_message", "type": "object"},
-        {"toolSpec": {"name": "read_message"}},
-    ],
-)
-def test_a_tool_is_found_by_its_name_in_every_form(tool):
-    assert offers_tool([{"type": "web_search"}, tool], "read_message")
-    assert not offers_tool([tool], "read")
-
-
 def test_the_sources_of_an_entry_name_its_messages():
-    memory = memory_of()
-    said = [SystemMessage("Rules.", id="s"), *(m for n in range(12) for m in turn(n, (10, 60)))]
+    memory = memory_of(summarizer=IdSummarizer())
+    said = [SystemMessage("Rules.", id="s"), *talk(20)]
     state = memory.compact(said, None, tools=[READER], force=True)
     entry = entries_of(state)[-1]
     sources = memory.sources(state, entry)

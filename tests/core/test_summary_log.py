@@ -20,7 +20,15 @@ from langchain_tokenmem.core.profiles import PROFILES
 from langchain_tokenmem.memory.summary_log import LogWriter
 from langchain_tokenmem.state import MemoryState
 from langchain_tokenmem.types import RequestRules, View
-from tests.fakes import CharCounter, ListSummarizer, entries_of, memory_of, newest_entry, talk
+from tests.fakes import (
+    CharCounter,
+    ListSummarizer,
+    entries_of,
+    memory_of,
+    newest_entry,
+    talk,
+    tool_round,
+)
 from tests.legality import problems
 
 WARNING_OF_OLDER = "Older entries of the running summary did not fit and are left out."
@@ -36,9 +44,7 @@ def runs(draw):
         if draw(st.integers(0, 3)) == 0:
             said.append(AIMessage(f"So much for {n}.", id=f"s{n}"))
             said.append(HumanMessage(f"And now {n}? " * (1 + size // 6), id=f"h{n}"))
-        call = {"name": "read", "args": {"n": n}, "id": f"c{n}"}
-        said.append(AIMessage(f"Look at {n}.", tool_calls=[call], id=f"a{n}"))
-        said.append(ToolMessage(f"{n} log. " * size, tool_call_id=f"c{n}", id=f"t{n}"))
+        said += tool_round(n, f"{n} log. " * size, f"Look at {n}.")
     return said
 
 
@@ -88,10 +94,6 @@ def calls_of(memory, said):
     return found
 
 
-def pairs_of(calls):
-    return list(pairwise(calls))
-
-
 def ids_of(state):
     return [entry["id"] for entry in entries_of(state)]
 
@@ -99,7 +101,7 @@ def ids_of(state):
 @pytest.mark.slow
 @given(runs(), memories())
 def test_across_a_fold_a_request_never_changes_up_to_the_end_of_the_earlier_entries(said, memory):
-    for before, after in pairs_of(calls_of(memory, said)):
+    for before, after in pairwise(calls_of(memory, said)):
         old, new = ids_of(before.state), ids_of(after.state)
         cut = before.state["cuts"].get("first") != after.state["cuts"].get("first")
         if new[: len(old)] != old or cut or not (before.is_whole and after.is_whole):
@@ -124,7 +126,7 @@ def test_the_entries_never_leave_a_gap_and_cover_all_that_is_covered(said, memor
         # The first request is told only where it is cut.
         assert entries[0]["first"] in {reference(one.id) for one in said[:2]}
         told = {reference(one.id): place for place, one in enumerate(said)}
-        for one, two in pairs_of(entries):
+        for one, two in pairwise(entries):
             assert said[told[two["first"]] - 1].id == one["last_ids"][0]
 
 
@@ -155,27 +157,6 @@ def filled_log(memory, least=3, words=100):
     raise AssertionError("The log did not grow.")
 
 
-@pytest.mark.slow
-def test_only_what_passes_the_share_is_condensed_to_two_thirds_of_it_and_the_rest_keeps_its_place():
-    memory, said, state = memory_of(8_000), [], None
-    condensed = []
-    for n in range(150):
-        said += talk(1, n, 100)
-        before, state = state, memory.compact(said, state)
-        new = entries_of(state)
-        if before and new and new[0]["reason"] == "condensed" and new[0] not in entries_of(before):
-            used = memory.view(said[:-2], before).usage.parts["summary"]
-            condensed.append((entries_of(before), new, used))
-    assert len(condensed) >= 2
-    for old, new, used in condensed:
-        gone = len([entry for entry in old if entry not in new])
-        assert (new[0]["first"], new[0]["last_ids"]) == (old[0]["first"], old[gone - 1]["last_ids"])
-        assert new[0]["covered"] == sum(entry["covered"] for entry in old[:gone])
-        assert new[0]["tokens"] <= memory.budget.summary_tokens * 2 // 3
-        assert sum(e["tokens"] for e in new[:-1]) <= memory.budget.summary_tokens * 3 // 4
-        assert used > memory.budget.summary_tokens // 2
-
-
 def test_a_smaller_window_leaves_the_oldest_entries_out_of_the_view_first_and_says_so():
     said, state = filled_log(memory_of(8_000), least=4)
     small = memory_of(2_000)
@@ -203,23 +184,6 @@ def test_a_lost_pointer_is_found_by_the_other_ids_of_its_entry():
         assert POINTER_IS_LOST not in view.warnings
 
 
-def test_a_single_entry_that_fits_is_not_condensed():
-    memory = TokenMemory(
-        2_400, counter=CharCounter(), summarizer=lambda _messages: "- All is well."
-    )
-    messages = [
-        kind(f"{number} " + "why " * 60, id=f"{kind.__name__}{number}")
-        for number in range(40)
-        for kind in (HumanMessage, AIMessage)
-    ]
-    state = None
-    for end in range(2, 60, 2):
-        state = memory.compact(messages[:end], state)
-        if len(entries_of(state)) == 2:
-            break
-    assert [entry["text"] for entry in entries_of(state)] == ["- All is well."] * 2
-
-
 def test_an_instruction_always_writes_and_condenses_the_log_under_it_where_nothing_folds():
     summarizer = ListSummarizer()
     memory = memory_of(4_000, summarizer=summarizer)
@@ -243,9 +207,7 @@ def test_an_entry_is_written_from_the_verbatim_messages_never_their_shortened_fo
     said = [HumanMessage("Go.", id="first")]
     state = None
     for n in range(40):
-        call = {"name": "read", "args": {"n": n}, "id": f"c{n}"}
-        said.append(AIMessage("", tool_calls=[call], id=f"a{n}"))
-        said.append(ToolMessage(f"{n} log. " * 150, tool_call_id=f"c{n}", id=f"t{n}"))
+        said += tool_round(n, f"{n} log. " * 150)
         state = memory.compact(said, state)
     assert state["cuts"]
     by_id = {message.id: message for message in said}
@@ -255,29 +217,9 @@ def test_an_entry_is_written_from_the_verbatim_messages_never_their_shortened_fo
     assert "first" not in {message.id for message in told}
 
 
-def test_the_times_of_an_entry_are_those_at_which_its_messages_were_said():
-    times = [f"2026-11-{20 + n // 24:02}T{n % 24:02}:05:00+01:00" for n in range(60)]
-    marks = [{"tokenmem": {"created_at": time}} for time in times]
-    said = [
-        message.model_copy(update={"response_metadata": mark})
-        for message, mark in zip(talk(30), marks, strict=True)
-    ]
-    memory = memory_of()
-    state = memory.compact(said)
-    [entry] = entries_of(state)
-    assert entry["since"] == "2026-11-19T23:05:00+00:00"
-    last = entry["covered"] - 1
-    assert entry["until"] == f"2026-11-{20 + (last - 1) // 24:02}T{(last - 1) % 24:02}:05:00+00:00"
-    text = memory.view(said, state).messages[0].text
-    assert f'date="2026-11-19 to {entry["until"][:10]}"' in text
-    same_day = {**entry, "since": "2026-11-20T10:05:00+00:00", "until": "2026-11-20T10:31:00+00:00"}
-    assert 'date="2026-11-20">' in log_texts([same_day])[0]
-    assert "date=" not in log_texts([{**entry, "since": None}])[0]
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_new_entry_has_room_for_all_its_messages_whatever_older_entries_need(seed):
-    random = Random(seed)
+@pytest.mark.slow
+def test_a_new_entry_has_room_for_all_its_messages_whatever_older_entries_need():
+    random = Random(1)
     memory, state, said = TokenMemory(8_000), None, []
     system = SystemMessage("Rule of the house. " * 160)
     for n in range(60):
@@ -298,3 +240,34 @@ def test_a_new_entry_has_room_for_all_its_messages_whatever_older_entries_need(s
             assert entry["tokens"] > 8 * entry["covered"]
         said.append(AIMessage(f"Parcel {n} lies in Oslo-{n % 13}.", id=f"f{n}"))
     assert len(entries_of(state)) > 1
+
+
+@pytest.mark.parametrize("legality", sorted(PROFILES))
+def test_a_profile_of_one_text_gets_the_same_blocks_joined(legality):
+    messages = talk(30)
+    plain, joined = (
+        memory_of(1_500, request=RequestRules(legality=name)) for name in ("common", legality)
+    )
+    state = plain.compact(messages)
+    one, two = (m.view(messages, state).messages[0].content for m in (plain, joined))
+    texts = "\n\n".join(block["text"] for block in one)
+    # Strict alternation joins the first message with a human one behind it, too.
+    assert two.startswith(texts) if PROFILES[legality].one_text else two[: len(one)] == one
+    assert {name for name, profile in PROFILES.items() if profile.one_text} == {"mistral", "strict"}
+
+
+@pytest.mark.parametrize("role", ["system", "human"])
+def test_an_earlier_question_that_is_asked_again_is_shown_though_it_is_covered(role):
+    rules = RequestRules(pin_first=False, summary_role=role)
+    memory = TokenMemory(600, counter=CharCounter(), request=rules)
+    said, state = [], None
+    for number in range(20):
+        said.append(HumanMessage(f"question {number} " * 6, id=f"h{number}"))
+        state = memory.compact(said, state)
+        said.append(AIMessage(f"answer {number} " * 6, id=f"a{number}"))
+    assert state["summary"]["covered"] > 17
+    for size in (15, 17):
+        view = memory.view(said[:size], state)
+        assert view.messages[-1].type == "human"
+        assert f"question {size // 2} " in view.messages[-1].text
+        assert problems(view.messages) == []

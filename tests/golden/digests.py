@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -82,12 +84,9 @@ class GoldenFile:
     def check(self, group: str, played: Mapping[str, Sequence[Call]]) -> None:
         """Compare a group of recordings, or write it."""
         lines = {name: line_of(calls) for name, calls in sorted(played.items())}
-        if self.dump is not None:
-            for name, calls in played.items():
-                _write_dump(self.dump / group / name.replace("/", "_"), calls)
-        known: dict[str, dict[str, str]] = (
-            json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
-        )
+        for name, calls in played.items() if self.dump else ():
+            _write_dump(self.dump / group / f"{name.replace('/', '_')}.json", calls)
+        known = json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
         if self.update:
             text = json.dumps({**known, group: lines}, indent=1, sort_keys=True)
             self.path.write_text(f"{text}\n", encoding="utf-8")
@@ -98,57 +97,38 @@ class GoldenFile:
         assert not wrong, "\n".join(
             [
                 f"{group}: {len(wrong)} of {len(lines)} recordings differ from {self.path.name}.",
-                *(_difference(name, expected[name], lines[name]) for name in wrong),
+                *(f"- {name}: {_difference(expected[name], lines[name])}" for name in wrong),
                 "--dump-golden FOLDER writes what is sent: compare two checkouts by diff -r.",
             ]
         )
 
 
-def _first_difference(expected: str, found: str) -> int | None:
-    """Return the number of the first call that differs, from 1; None if its digits are equal."""
-    old, new = expected.split()[1:], found.split()[1:]
-    for number in range(max(len(old), len(new))):
-        if old[number : number + 1] != new[number : number + 1]:
-            return number + 1
-    return None
-
-
-def _difference(name: str, expected: str, found: str) -> str:
-    number = _first_difference(expected, found)
-    if number is None:
-        return f"- {name}: some call differs, its short digest does not"
-    old, new = expected.split(), found.split()
-    if len(old) <= number or len(new) <= number:
-        return f"- {name}: {len(new) - 1} calls, expected {len(old) - 1}"
-    kinds = [
-        *(["the messages"] if old[number][:3] != new[number][:3] else []),
-        *(["numbers, warnings or prompts"] if old[number][3:] != new[number][3:] else []),
-    ]
-    return f"- {name}: call {number} of {len(new) - 1} differs first, in {' and '.join(kinds)}"
+def _difference(expected: str, found: str) -> str:
+    """Say which call differs first, and in what."""
+    calls = list(zip_longest(expected.split()[1:], found.split()[1:], fillvalue=""))
+    for number, (old, new) in enumerate(calls, 1):
+        if old != new:
+            kind = "numbers, warnings or prompts" if old[:3] == new[:3] else "the messages"
+            return f"call {number} of {len(calls)} differs first, in {kind}"
+    return "some call differs, its short digest does not"
 
 
 def _write_dump(file: Path, calls: Sequence[Call]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     whole = [{**plain_request(call), **plain_report(call)} for call in calls]
-    file.with_name(f"{file.name}.json").write_text(json.dumps(whole, indent=1), encoding="utf-8")
+    file.write_text(json.dumps(whole, indent=1), encoding="utf-8")
+
+
+UPDATE_HELP = "write the digests of what is sent now, instead of comparing them"
+DUMP_HELP = "write what is digested there, in full: to compare two checkouts by diff -r"
 
 
 def add_options(parser: pytest.Parser) -> None:
     """Add the options, once for all folders that share them."""
     group = parser.getgroup("golden views")
-    try:
-        group.addoption(
-            "--update-golden",
-            action="store_true",
-            help="write the digests of what is sent now, instead of comparing them",
-        )
-        group.addoption(
-            "--dump-golden",
-            metavar="FOLDER",
-            help="write what is digested there, in full: to compare two checkouts by diff -r",
-        )
-    except ValueError:  # the other folder's conftest was first
-        return
+    with suppress(ValueError):  # the other folder's conftest was first
+        group.addoption("--update-golden", action="store_true", help=UPDATE_HELP)
+        group.addoption("--dump-golden", metavar="FOLDER", help=DUMP_HELP)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import (
     AIMessage,
-    AIMessageChunk,
     ChatMessage,
     FunctionMessage,
     HumanMessage,
@@ -41,42 +40,17 @@ def test_the_rule_per_message():
     assert COUNTER.count([HumanMessage("hi")]).tokens == 3 + COUNTER.message(HumanMessage("hi"))
 
 
+GIVEN = {"name": "get_weather", "arguments": '{"city":"Paris"}'}
+INPUT = {"name": "get_weather", "input": {"city": "Paris"}}
+CHAT = {"tool_calls": [{"id": "call_1", "type": "function", "function": GIVEN}]}
+RESPONSE = {"type": "function_call", "id": "fc_9", "call_id": "call_1", **GIVEN}
 SAME_CALL = {
     "only tool_calls": AIMessage("", tool_calls=[CALL]),
-    "anthropic": AIMessage(
-        [{"type": "tool_use", "id": "call_1", "name": "get_weather", "input": {"city": "Paris"}}],
-        tool_calls=[CALL],
-    ),
-    "openai chat": AIMessage(
-        "",
-        tool_calls=[CALL],
-        additional_kwargs={
-            "tool_calls": [
-                {
-                    "id": "call_1",
-                    "type": "function",
-                    "function": {"name": "get_weather", "arguments": '{"city":"Paris"}'},
-                }
-            ]
-        },
-    ),
-    "openai responses": AIMessage(
-        [
-            {
-                "type": "function_call",
-                "id": "fc_9",
-                "call_id": "call_1",
-                "name": "get_weather",
-                "arguments": '{"city":"Paris"}',
-            }
-        ],
-        tool_calls=[CALL],
-    ),
+    "anthropic": AIMessage([{"type": "tool_use", "id": "call_1", **INPUT}], tool_calls=[CALL]),
+    "openai chat": AIMessage("", tool_calls=[CALL], additional_kwargs=CHAT),
+    "openai responses": AIMessage([RESPONSE], tool_calls=[CALL]),
     "v1": AIMessage([CALL], tool_calls=[CALL]),
-    "bedrock": AIMessage(
-        [{"toolUse": {"toolUseId": "call_1", "name": "get_weather", "input": {}}}],
-        tool_calls=[CALL],
-    ),
+    "bedrock": AIMessage([{"toolUse": {"toolUseId": "call_1", **INPUT}}], tool_calls=[CALL]),
 }
 
 
@@ -95,41 +69,26 @@ def test_calls_that_are_invalid_of_the_server_or_in_an_old_form_count():
     assert extra(AIMessage("", additional_kwargs=old)) > 8
 
 
+SIGNED = {"signature": BLOB}
+SPOKEN = {"text": "Let me think.", **SIGNED}
 REASONING = {
-    "openai responses": {
-        "type": "reasoning",
-        "id": "rs_1",
-        "summary": [],
-        "encrypted_content": BLOB,
-    },
-    "anthropic": {"type": "thinking", "thinking": "Let me think about it.", "signature": BLOB},
+    "openai responses": {"type": "reasoning", "summary": [], "encrypted_content": BLOB},
+    "anthropic": {"type": "thinking", "thinking": "Let me think about it.", **SIGNED},
     "anthropic redacted": {"type": "redacted_thinking", "data": BLOB},
-    "v1": {"type": "reasoning", "reasoning": "Let me think.", "extras": {"signature": BLOB}},
-    "bedrock": {
-        "type": "reasoning_content",
-        "reasoning_content": {"text": "Let me think.", "signature": BLOB},
-    },
-    "non standard": {"type": "non_standard", "value": {"type": "thinking", "signature": BLOB}},
+    "v1": {"type": "reasoning", "reasoning": "Let me think.", "extras": SIGNED},
+    "bedrock": {"type": "reasoning_content", "reasoning_content": SPOKEN},
+    "non standard": {"type": "non_standard", "value": {"type": "thinking", **SIGNED}},
 }
 
 
 @pytest.mark.parametrize("shape", REASONING)
-def test_reasoning_counts_what_the_provider_reported(shape):
-    usage = {
-        "input_tokens": 10,
-        "output_tokens": 700,
-        "total_tokens": 710,
-        "output_token_details": {"reasoning": 640},
-    }
-    message = AIMessage([REASONING[shape], REASONING[shape]], usage_metadata=usage)
+def test_encrypted_reasoning_counts_what_was_reported_and_is_else_neither_text_nor_free(shape):
+    usage = {"input_tokens": 10, "output_tokens": 700, "total_tokens": 710}
+    reported = {**usage, "output_token_details": {"reasoning": 640}}
+    blocks = [REASONING[shape], REASONING[shape]]
     wrapper = 1 if shape == "non standard" else 0
-    assert extra(message) == 640 + 2 * wrapper
-
-
-@pytest.mark.parametrize("shape", REASONING)
-def test_encrypted_reasoning_is_never_counted_as_text_and_not_free(shape):
-    tokens = extra(AIMessage([REASONING[shape]]))
-    assert 0 < tokens <= 1_025 < COUNTER.text(BLOB)
+    assert extra(AIMessage(blocks, usage_metadata=reported)) == 640 + 2 * wrapper
+    assert 0 < extra(AIMessage(blocks[:1])) <= 1_025 < COUNTER.text(BLOB)
 
 
 def test_visible_reasoning_counts_as_text():
@@ -154,12 +113,6 @@ def test_signatures_transcripts_and_details_count_as_what_they_hold():
     ]
     tokens = extra(AIMessage("", additional_kwargs={"reasoning_details": details}))
     assert thought < tokens < thought + 1_100
-
-
-def test_reported_usage_of_a_plain_reply_does_not_change_its_count():
-    usage = {"input_tokens": 9, "output_tokens": 505, "total_tokens": 514}
-    said = AIMessage("Hello.", usage_metadata={**usage, "output_token_details": {"reasoning": 500}})
-    assert COUNTER.message(said) == COUNTER.message(AIMessageChunk("Hello.", id="x" * 99))
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()

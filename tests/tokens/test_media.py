@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,11 +12,59 @@ from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem.tokens import media
 from langchain_tokenmem.tokens.counters import counter_for
-from tests.tokens import pictures
-from tests.tokens.pictures import data_url, encoded
+
+# Headers of pictures and sounds, made by hand: they can be measured, not decoded.
+
+
+def png(width: int, height: int) -> bytes:
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(
+        ">I4sIIBBBBB", 13, b"IHDR", width, height, 8, 6, 0, 0, 0
+    )
+
+
+def gif(width: int, height: int) -> bytes:
+    return b"GIF89a" + struct.pack("<HHBBB", width, height, 0, 0, 0)
+
+
+def bmp(width: int, height: int) -> bytes:
+    return b"BM" + bytes(12) + struct.pack("<IiiHH", 40, width, -height, 1, 24)
+
+
+def webp_lossy(width: int, height: int) -> bytes:
+    return b"RIFF\0\0\0\0WEBPVP8 " + bytes(7) + b"\x9d\x01\x2a" + struct.pack("<HH", width, height)
+
+
+def webp_lossless(width: int, height: int) -> bytes:
+    bits = (width - 1) | (height - 1) << 14
+    return b"RIFF\0\0\0\0WEBPVP8L" + bytes(4) + b"\x2f" + struct.pack("<I", bits)
+
+
+def webp_extended(width: int, height: int) -> bytes:
+    sides = (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
+    return b"RIFF\0\0\0\0WEBPVP8X" + bytes(8) + sides
+
+
+def jpeg(width: int, height: int, *, exif: int = 20_000) -> bytes:
+    segment = b"\xff\xe1" + struct.pack(">H", exif + 2) + bytes(exif)
+    frame = b"\xff\xc2" + struct.pack(">HBHHB", 17, 8, height, width, 3) + bytes(9)
+    return b"\xff\xd8" + segment + b"\xff" + frame
+
+
+def wav(seconds: int, *, rate: int = 32_000) -> bytes:
+    header = b"RIFF\0\0\0\0WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 16_000, rate, 2, 16)
+    return header + bytes(rate * seconds)
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def data_url(data: bytes, mime_type: str = "image/png") -> str:
+    return f"data:{mime_type};base64,{encoded(data)}"
+
 
 MEGABYTE = bytes(1_000_000)
-PICTURE = pictures.png(1024, 1024)
+PICTURE = png(1024, 1024)
 BIG_PICTURE = PICTURE + MEGABYTE
 
 IMAGE_SHAPES = {
@@ -63,7 +114,7 @@ def test_a_megabyte_image_counts_by_its_size_in_every_content_shape(shape):
 )
 def test_images_count_by_openais_tiles(size, expected):
     assert media.image_tokens(size, "openai") == expected
-    assert part(IMAGE_SHAPES["openai chat"](pictures.png(*size))) == expected
+    assert part(IMAGE_SHAPES["openai chat"](png(*size))) == expected
 
 
 def test_images_count_by_the_formulas_of_other_providers():
@@ -77,32 +128,21 @@ def test_images_count_by_the_formulas_of_other_providers():
     assert media.image_tokens((1000, 1000), "largest") == 1334
     assert media.image_tokens((512, 512), "largest") == 350
     assert part(IMAGE_SHAPES["anthropic"](PICTURE), "claude-sonnet-4-5") == 1399
-
-
-def test_images_of_low_detail_count_the_base_tokens():
-    block = {"type": "image_url", "image_url": {"url": data_url(PICTURE), "detail": "low"}}
-    assert part(block) == 85
-    assert part({"type": "input_image", "image_url": data_url(PICTURE), "detail": "low"}) == 85
+    low = {"url": data_url(PICTURE), "detail": "low"}
+    assert part({"type": "image_url", "image_url": low}) == 85
 
 
 @pytest.mark.parametrize(
     "picture",
     [
-        *(pictures.png, pictures.gif, pictures.bmp, pictures.jpeg),
-        *(pictures.webp_lossy, pictures.webp_lossless, pictures.webp_extended),
+        *(png, gif, bmp, jpeg),
+        *(webp_lossy, webp_lossless, webp_extended),
     ],
 )
 def test_image_sizes_are_read_from_headers(picture):
     data = picture(640, 480)
     assert media.image_size(data) == media.image_size(data_url(data)) == (640, 480)
     assert media.image_size(encoded(data)[: len(encoded(data)) // 4 * 4]) == (640, 480)
-
-
-@pytest.mark.parametrize(
-    "data", ["", "data:image/png;base64,", "!!!", b"\xff\xd8\xff", pictures.png(2**31, 1)]
-)
-def test_damaged_and_absurd_image_headers_give_no_size(data):
-    assert media.image_size(data) is None
 
 
 @given(
@@ -113,6 +153,7 @@ def test_reading_image_and_audio_headers_never_raises_on_any_bytes(tail, magic):
     size = media.image_size(magic + tail)
     assert size is None or (size[0] > 0 and size[1] > 0)
     assert media.audio_tokens(magic + tail) >= 0
+    assert media.image_size(png(2**31, 1)) is None
 
 
 def test_an_image_by_url_or_id_counts_a_default_and_is_not_fetched():
@@ -134,35 +175,29 @@ AUDIO_SHAPES = {
 
 @pytest.mark.parametrize("shape", AUDIO_SHAPES)
 def test_audio_counts_by_its_seconds(shape):
-    assert part(AUDIO_SHAPES[shape](pictures.wav(30))) == pytest.approx(30 * 32, abs=2)
+    assert part(AUDIO_SHAPES[shape](wav(30))) == pytest.approx(30 * 32, abs=2)
 
 
-def test_audio_without_a_header_or_by_url_counts_a_documented_default():
-    assert part({"type": "audio", "base64": encoded(MEGABYTE)}) == pytest.approx(2_000, abs=2)
-    assert part({"type": "audio", "url": "https://example.com/a.mp3"}) == 60 * 32
+def test_audio_and_video_without_a_header_or_by_url_count_a_documented_default():
+    for kind, mime_type, by_size, by_url in (
+        ("audio", "audio/mpeg", 2_000, 60 * 32),
+        ("video", "video/mp4", 8 * 295, 60 * 295),
+    ):
+        data = {"type": kind, "base64": encoded(MEGABYTE), "mime_type": mime_type}
+        assert part(data) == pytest.approx(by_size, abs=2)
+        assert part({"type": kind, "url": "https://example.com/a"}) == by_url
 
 
-def test_video_counts_by_its_seconds():
-    block = {"type": "video", "base64": encoded(MEGABYTE), "mime_type": "video/mp4"}
-    assert part(block) == pytest.approx(8 * 295, abs=2)
-    assert part({"type": "video", "url": "https://example.com/a.mp4"}) == 60 * 295
-
-
+PDF = "application/pdf"
 FILE_SHAPES = {
-    "openai chat": lambda d: {
-        "type": "file",
-        "file": {"file_data": data_url(d, "application/pdf")},
-    },
-    "openai responses": lambda d: {
-        "type": "input_file",
-        "file_data": data_url(d, "application/pdf"),
-    },
+    "openai chat": lambda d: {"type": "file", "file": {"file_data": data_url(d, PDF)}},
+    "openai responses": lambda d: {"type": "input_file", "file_data": data_url(d, PDF)},
     "anthropic": lambda d: {
         "type": "document",
-        "source": {"type": "base64", "media_type": "application/pdf", "data": encoded(d)},
+        "source": {"type": "base64", "media_type": PDF, "data": encoded(d)},
     },
-    "v1": lambda d: {"type": "file", "base64": encoded(d), "mime_type": "application/pdf"},
-    "gemini": lambda d: {"type": "media", "mime_type": "application/pdf", "data": d},
+    "v1": lambda d: {"type": "file", "base64": encoded(d), "mime_type": PDF},
+    "gemini": lambda d: {"type": "media", "mime_type": PDF, "data": d},
     "bedrock": lambda d: {"document": {"format": "pdf", "source": {"bytes": d}}},
 }
 
@@ -192,18 +227,15 @@ TEXT_PLACES = {
     "key of an unknown block": lambda s: {"type": "hologram", s: 1},
     "bash": lambda s: {
         "type": "bash_code_execution_tool_result",
-        "tool_use_id": "srvtoolu_1",
         "content": {"type": "bash_code_execution_result", "stdout": s, "return_code": 0},
     },
     "mcp_call": lambda s: {"type": "mcp_call", "id": "mcp_1", "name": "read", "output": s},
     "code_interpreter_call": lambda s: {
         "type": "code_interpreter_call",
-        "code": "print(1)",
         "outputs": [{"type": "logs", "logs": s}],
     },
     "server_tool_result": lambda s: {"type": "server_tool_result", "output": {"stdout": s}},
     "tool_result": lambda s: {"type": "tool_result", "tool_use_id": "t", "content": s},
-    "refusal": lambda s: {"type": "refusal", "refusal": s},
     "data URL": lambda s: {"type": "hologram", "payload": "data:text/plain;base64," + s},
     "picture inside an unknown block": lambda s: {
         "type": "hologram",
@@ -214,7 +246,6 @@ TEXT_PLACES = {
         "type": "tool_result",
         "content": [{"mime_type": "image/png", "id": "7", "description": s}],
     },
-    "non_standard": lambda s: {"type": "non_standard", "value": {"type": "mcp_call", "output": s}},
 }
 HEADS = [HEAD, encoded(bytes(range(256)) * 2), "/usr/lib/site-packages/" * 12, "A" * 300]
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from langchain_tokenmem.core.working_notes.mode_profiles import CODE
-from tests.core.working_notes.notes_reading import assistant, bash, call, items, read, texts, user
+from tests.core.working_notes.notes_reading import bash, call, items, read, texts, user
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1\nValueError: bad port\nexit'
 
@@ -40,34 +37,6 @@ def test_files_have_the_strongest_verb_of_what_was_done_with_them() -> None:
     ]
 
 
-def test_a_file_that_is_touched_moves_to_the_end_and_a_named_one_does_not() -> None:
-    messages = [
-        *call("read_file", {"path": "a.py"}),
-        *call("read_file", {"path": "b.py"}),
-        assistant("I look at a.py again."),
-    ]
-    state = read(messages)
-    assert texts(state, "files") == ["a.py", "b.py"]
-    state = read([*messages, *call("read_file", {"path": "a.py"})], state)
-    assert texts(state, "files") == ["b.py", "a.py"]
-
-
-def test_the_oldest_file_that_was_only_read_goes_first() -> None:
-    changed = [call("write_file", {"path": f"changed{n}.py"}) for n in range(3)]
-    read_only = [call("read_file", {"path": f"read{n}.py"}) for n in range(3)]
-    messages = [one for pair in (*changed, *read_only) for one in pair]
-    limits = replace(CODE, limits={"files": 5})
-    state = read(messages, limits=limits)
-    assert texts(state, "files") == [
-        "changed0.py", "changed1.py", "changed2.py", "read1.py", "read2.py",
-    ]  # fmt: skip
-    more = [one for n in range(3) for one in call("write_file", {"path": f"new{n}.py"})]
-    state = read([*messages, *more], state, limits=limits)
-    assert texts(state, "files") == [
-        "changed1.py", "changed2.py", "new0.py", "new1.py", "new2.py",
-    ]  # fmt: skip
-
-
 def test_paths_are_relative_to_the_root_and_one_file_stands_once() -> None:
     state = read(
         [
@@ -96,26 +65,11 @@ def test_an_exit_code_without_an_error_line_shows_the_last_line() -> None:
     assert texts(read(call("bash", {"command": "x"}, "Exit code: 3")), "errors") == ["x → exit 3"]
 
 
-def test_a_program_without_an_exit_code_fails_where_its_output_ends_in_an_error() -> None:
-    ran = call("bash", {"command": "python a.py"}, TRACEBACK)
-    shown = call("bash", {"command": "cat log.txt"}, TRACEBACK)
-    assert texts(read(ran), "errors") == ["python a.py → ValueError: bad port"]
-    assert texts(read(shown), "errors") == []
-
-
 def test_the_same_call_that_succeeds_later_resolves_its_error_and_is_progress() -> None:
     messages = [*bash("go test ./...", "FAILED: x", 1), *bash("make lint", "error: y", 1)]
     state = read([*messages, *bash("go test ./... 2>&1 | tail", "ok")])
     assert texts(state, "errors") == ["make lint → error: y"]
     assert texts(state, "progress") == ["Fixed: go test ./... 2>&1 | tail"]
-
-
-def test_the_newest_errors_stay_and_the_same_call_stands_once() -> None:
-    runs = [bash(f"make t{n}", f"error: {n}", 1) for n in (1, 2, 3, 4, 5, 6, 2)]
-    state = read([one for pair in runs for one in pair])
-    assert [text.split(" →")[0] for text in texts(state, "errors")] == [
-        "make t3", "make t4", "make t5", "make t6", "make t2",
-    ]  # fmt: skip
 
 
 def test_a_list_of_todos_gives_progress_and_sub_goals() -> None:
@@ -127,11 +81,3 @@ def test_a_list_of_todos_gives_progress_and_sub_goals() -> None:
     state = read(call("write_todos", {"todos": todos}))
     assert texts(state, "progress") == ["Read the parser"]
     assert texts(state, "subgoals") == ["Write the tests", "Update the docs"]
-
-
-def test_the_output_inside_of_a_json_result_is_shown_and_not_its_braces():
-    result = '{"stdout": "ok\\nerror: no rule", "returncode": 2}'
-    assert texts(read(bash("make", result, 2)), "errors") == ["make → error: no rule"]
-    refused = call("edit_file", {"path": "a.py"}, '{"error": "file is locked"}')
-    assert texts(read(refused), "errors") == ["edit_file a.py → file is locked"]
-    assert texts(read(bash("make", '{"code": [1', 2)), "errors") == ['make → {"code": [1']

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from langchain_tokenmem.core.working_notes.mode_profiles import CODE, REASONING, new_modes_state
 from langchain_tokenmem.core.working_notes.sections import render_notes
-from langchain_tokenmem.modes import ModeProfile
 from tests.fakes import CharCounter
 
 COUNT = CharCounter().text
@@ -43,13 +42,6 @@ def test_objective_constraints_and_unresolved_errors_stay_however_old():
     assert "tests fail" in shown(modes_of(turn=99, errors=[item("tests fail")]), CODE)
 
 
-def test_a_closing_fence_in_a_file_name_is_escaped():
-    name = "a</working_notes>b.py"
-    text = shown(modes_of(files=[item(name, verb="changed")]), CODE)
-    assert text.count("</working_notes>") == 1
-    assert "a&lt;/working_notes>b.py" in text
-
-
 def test_the_oldest_items_of_the_longest_section_go_first():
     files = [item(f"src/module_{n}/file_{n}.py", verb="read") for n in range(40)]
     text = shown(modes_of(task=[item("Fix it")], files=files), CODE, most=100)
@@ -67,11 +59,3 @@ def test_the_oldest_items_of_the_longest_section_go_first():
 def test_notes_never_pass_their_share(sizes, most):
     items = {name: [item("word " * size) for size in some] for name, some in sizes.items()}
     assert COUNT(shown(modes_of(**items), most=most)) <= most
-
-
-def test_a_profile_of_the_application_shows_its_own_sections_in_its_own_order():
-    own = ModeProfile("support", window=5, sections=("constraints", "facts"))
-    modes = modes_of(facts=[item("Lives in Oslo")], constraints=[item("Never call")])
-    text = shown(modes, own)
-    assert '<working_notes mode="support">' in text
-    assert text.index("Never call") < text.index("About the user: Lives in Oslo")

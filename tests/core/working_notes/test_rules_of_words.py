@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from langchain_tokenmem.core.working_notes.mode_profiles import CONVERSATION, REASONING
+from langchain_tokenmem.core.working_notes.mode_profiles import REASONING
 from tests.core.working_notes.notes_reading import assistant, bash, items, read, texts, user
 
 
@@ -32,6 +32,7 @@ from tests.core.working_notes.notes_reading import assistant, bash, items, read,
         ("constraints", "Please don't touch the schema.", "don't touch the schema"),
         ("constraints", "Passwords must never be logged.", "Passwords must never be logged"),
         ("constraints", "Wir dürfen nie auf main pushen.", "Wir dürfen nie auf main pushen"),
+        ("constraints", "You mustn\u2019t use Redis.", "You mustn\u2019t use Redis"),
         ("constraints", "No uses bibliotecas externas.", "No uses bibliotecas externas"),
         ("constraints", "L'API doit répondre en 200 ms.", "L'API doit répondre en 200 ms"),
         ("decisions", "We settled on two-week sprints.", "two-week sprints"),
@@ -167,7 +168,7 @@ def test_sub_goals_phase_and_assumptions_are_read_under_their_names_only():
 
 
 def test_a_plan_is_looked_for_in_a_long_run_of_signs_in_the_end():
-    assert texts(read([user("The goal:" + "\n-*-\n" * 100_000)]), "subgoals") == []
+    assert texts(read([user("The goal:" + "\n-*-\n" * 10_000)]), "subgoals") == []
 
 
 def test_names_said_twice_are_entities_and_phrases_said_three_times_are_topics():
@@ -183,10 +184,3 @@ def test_names_said_twice_are_entities_and_phrases_said_three_times_are_topics()
         ("Lyon", 3),
     ]
     assert texts(state, "topics") == ["API", "error handling"]
-
-
-def test_the_rarest_topic_makes_room_for_one_that_is_said_as_often():
-    limits = replace(CONVERSATION, limits={"topics": 1})
-    talk = [user("error handling please") for _ in range(3)]
-    talk += [user("access rights please") for _ in range(3)]
-    assert texts(read(talk, limits=limits), "topics") == ["access rights"]

@@ -11,7 +11,6 @@ from langchain_tokenmem.core.working_notes.tool_kinds import (
     TurnMemorySettings,
     plain_path,
 )
-from langchain_tokenmem.errors import ConfigurationError
 
 PATCH = (
     "*** Begin Patch\n*** Update File: src/a.py\n@@\n-x\n+y\n*** Add File: b.py\n+z\n"
@@ -37,31 +36,21 @@ def changed(name, args, result="ok", **options):
     ("name", "args", "files"),
     [
         ("write_file", {"path": "a.go", "content": "x"}, ("a.go",)),
-        ("write_file", {"file_path": "/b.go"}, ("/b.go",)),
         ("mcp__fs__edit_file", {"path": "a.go"}, ("a.go",)),
         ("str_replace_editor", {"command": "str_replace", "path": "a.go"}, ("a.go",)),
-        ("str_replace_based_edit_tool", {"command": "insert", "path": "a.go"}, ("a.go",)),
         ("move_file", {"source": "a.go", "destination": "b.go"}, ("a.go", "b.go")),
         ("delete_file", {"path": "a.go"}, ("a.go",)),
         ("push_files", {"files": [{"path": "a.go"}, {"path": "b.go"}]}, ("a.go", "b.go")),
         ("apply_patch", {"input": PATCH}, ("src/a.py", "b.py", "c.py", "d.py", "e.py")),
         ("apply_patch", {"patch": DIFF}, ("src/a.py", "new.py")),
         ("apply_patch", {"patch": RENAMED}, ("a.py", "b.py")),
-        ("apply_patch", {"patch_content": PATCH}, ("src/a.py", "b.py", "c.py", "d.py", "e.py")),
-        ("apply_patch", {"input": "no patch\nat all"}, ()),
         ("write_file", {"request": {"path": "a.go", "content": "x"}}, ("a.go",)),
-        ("write_file", {"file": {"path": "a.go"}, "overwrite": True}, ("a.go",)),
-        ("write_file", {"path": None, "file_path": "a.go"}, ("a.go",)),
         ("write_file", {"path": 5}, ()),
         ("write_file", {"path": "C:\\work\\a.go"}, ("C:/work/a.go",)),
-        ("server__write_file", {"path": "a.go"}, ("a.go",)),
-        ("filesystem-write_file", {"path": "a.go"}, ("a.go",)),
         ("fs_write_file", {"path": "a.go"}, ("a.go",)),
         ("WriteFile", {"path": "a.go"}, ("a.go",)),
         ("create_file", {"path": "a.go"}, ("a.go",)),
-        ("undo_edit", {"path": "a.go"}, ("a.go",)),
         ("filesystem.write_file", {"path": "übersicht/说明.md"}, ("übersicht/说明.md",)),
-        ("write_files", {"files": [{"path": "a.go"}, {"path": "b.go"}]}, ("a.go", "b.go")),
         ("delete_file", {"paths": ["a.go", "b.go"]}, ("a.go", "b.go")),
         (
             "shell",
@@ -74,38 +63,29 @@ def test_writing_tools_change_the_files_of_their_arguments(name, args, files):
     assert changed(name, args) == files
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        "Error: no such file",
-        "ERROR:\nNo replacement was performed, old_str did not appear",
-        '{"type":"text","text":"Error: Invalid formula syntax","annotations":null}',
-        '{"meta": null, "content": [{"type": "text", "text": "Error: Part 4 does not exist"}]}',
-        json.dumps({"content": [{"text": json.dumps({"type": "text", "text": "Invalid id"})}]}),
-        '{"content": [{"type": "text", "text": "x"}], "isError": true}',
-        '{"success": false, "message": "locked"}',
-        '{"is_error": true}',
-        "Permission denied: a.go",
-        "[interrupted: no result of this tool call was recorded]",
-        "Tool call edit_file with id 1 was cancelled - another message came in",
-    ],
-)
-def test_a_write_whose_result_is_an_error_is_no_change(result):
-    assert changed("edit_file", {"path": "a.go"}, result) == ()
+ERRORS = [
+    "Error: no such file",
+    "ERROR:\nNo replacement was performed, old_str did not appear",
+    '{"type":"text","text":"Error: Invalid formula syntax","annotations":null}',
+    json.dumps({"content": [{"text": json.dumps({"type": "text", "text": "Invalid id"})}]}),
+    '{"content": [{"type": "text", "text": "x"}], "isError": true}',
+    '{"success": false, "message": "locked"}',
+    "Permission denied: a.go",
+    "[interrupted: no result of this tool call was recorded]",
+    "Tool call edit_file with id 1 was cancelled - another message came in",
+]
+MENTIONS = [
+    "Successfully wrote to error.log",
+    '{"content": [{"type": "text", "text": "error.log written"}], "isError": false}',
+    "The file has been edited:\n 1 raise ValueError: bad\n 2 # error: this",
+    "",
+]
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        "Successfully wrote to error.log",
-        "error.log written",
-        '{"content": [{"type": "text", "text": "error.log written"}], "isError": false}',
-        "The file has been edited:\n 1 raise ValueError: bad\n 2 # error: this",
-        "",
-    ],
-)
-def test_a_write_that_only_mentions_errors_is_a_change(result):
-    assert changed("edit_file", {"path": "error.log"}, result) == ("error.log",)
+@pytest.mark.parametrize("result", [*ERRORS, *MENTIONS])
+def test_a_write_whose_result_is_an_error_is_no_change_and_one_that_mentions_errors_is(result):
+    files = ("error.log",) if result in MENTIONS else ()
+    assert changed("edit_file", {"path": "error.log"}, result) == files
 
 
 def test_calls_and_results_as_anthropic_writes_them_are_read():
@@ -120,17 +100,13 @@ def test_calls_and_results_as_anthropic_writes_them_are_read():
     [
         ("./b.go", None, "b.go"),
         ("/app/b.go", "/app", "b.go"),
-        ("b.go", "/app/", "b.go"),
-        ("src/../b.go", "/app", "b.go"),
         ("../b.go", "/app", "/b.go"),
-        ("/etc/hosts", "/app", "/etc/hosts"),
         ("/application/b.go", "/app", "/application/b.go"),
         ("/app/b.go", None, "/app/b.go"),
         ("file:///app/b.go", "/app", "b.go"),
         ("C:\\Work\\src\\b.go", "c:\\work", "src/b.go"),
         ("a\nb.go", None, "a b.go"),
         (".", "/app", None),
-        (" ", None, None),
     ],
 )
 def test_a_path_is_relative_to_the_root_and_absolute_outside_of_it(path, root, plain):
@@ -141,25 +117,18 @@ def test_a_path_is_relative_to_the_root_and_absolute_outside_of_it(path, root, p
     ("result", "code"),
     [
         ("Exit code: 1", 1),
-        ("FAIL\n\nExit code: 2", 2),
         ("Exit code 1\nlots\nof\noutput\nthat\nfollows", 1),
         ("x\n[The command completed with exit code 1.]", 1),
         ("x\n[Command failed with exit code 127]", 127),
-        ("x\nCommand completed with return code: 3", 3),
-        ("Process exited with code 1\nWall time: 2", 1),
         ("<returncode>1</returncode>\n<output>x</output>", 1),
-        ("exit status 1", 1),
         ("<error>Exit code 1\nboom</error>", 1),
-        ('{"result": {"exit_code": "4"}}', 4),
         ("Exit code: -9 (killed)", -9),
         ("Exit code: 0", 0),
         ('{"stdout": "x", "exit_code": 4}', 4),
-        ('{"output": "x", "metadata": {"exit_code": 4}}', 4),
         ('[{"type": "text", "text": "x"}, {"type": "text", "text": "\\nExit code: 5"}]', 5),
         ('{"meta": null, "content": [{"type": "text", "text": "x\\nExit code: 6"}]}', 6),
         ("the function returns exit code 2", None),
         ("a\nExit code: 1\nb", None),
-        ("no code", None),
         ("", None),
     ],
 )
@@ -169,37 +138,16 @@ def test_an_exit_code_is_read_where_results_report_it(result, code):
 
 def test_the_command_of_a_shell_call_is_its_script():
     assert effect("shell", {"command": ["bash", "-lc", "go test"]}).command == "go test"
-    assert effect("shell", {"command": ["go", "test"]}).command == "go test"
     assert effect("shell", {"input": {"command": "go test"}}).command == "go test"
     assert effect("terminal", {"commands": ["go vet", "go test"]}).command == "go vet; go test"
     assert effect("bash", {"command": None}).command is None
 
 
 def test_the_tables_of_the_application_are_added_to_the_usual_names():
-    kinds = ToolKinds(writes={"save_page": "page_path"}, commands={"run_job": "script"})
-    assert kinds.written_argument("save_page") == "page_path"
-    assert kinds.command_argument("run_job") == "script"
-    assert kinds.written_argument("write_file") == "path"
-    assert kinds.command_argument("bash") == "command"
-
-
-def test_a_usual_name_can_be_made_one_that_only_reads():
-    kinds = ToolKinds(reads={"edit_file"})
-    assert kinds.written_argument("edit_file") is None
-    assert kinds.written_argument("mcp__fs__edit_file") is None
-
-
-@pytest.mark.parametrize(
-    "tables",
-    [
-        {"writes": "write_file"},
-        {"writes": {"write_file": 3}},
-        {"commands": {"": "command"}},
-        {"reads": "grep"},
-        {"reads": [1]},
-        {"reads": {"save"}, "writes": {"save": "path"}},
-    ],
-)
-def test_a_wrong_table_is_a_configuration_error(tables):
-    with pytest.raises(ConfigurationError, match=r"writes|commands|reads"):
-        ToolKinds(**tables)
+    kinds = ToolKinds(
+        writes={"save_page": "page_path"}, commands={"run_job": "script"}, reads={"edit_file"}
+    )
+    assert effect("save_page", {"page_path": "a.md"}, kinds=kinds).changed == ("a.md",)
+    assert effect("write_file", {"path": "a.md"}, kinds=kinds).changed == ("a.md",)
+    assert effect("mcp__fs__edit_file", {"path": "a.md"}, kinds=kinds).changed == ()
+    assert effect("run_job", {"script": "nightly"}, kinds=kinds).command == "nightly"

@@ -1,19 +1,25 @@
-"""The exact counter: its vocabularies, its guards and its cache."""
+"""Counters: their vocabularies, guards and cache, and which one a model has."""
 
 from __future__ import annotations
 
 import gzip
+import logging
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.prompts import ChatPromptTemplate
 
+from langchain_tokenmem import TokenBudget
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.tokens import encodings
-from langchain_tokenmem.tokens.counters import CountCache, Family, TiktokenCounter, counter_for
+from langchain_tokenmem.tokens.counters import Family, TiktokenCounter, _family_of, counter_for
 from langchain_tokenmem.tokens.encodings import count_tokens, find_encoding
 from tests.strategies import conversations, texts
 
@@ -32,10 +38,10 @@ def test_known_numbers():
     assert CL100K.encode_ordinary("hello world") == [15339, 1917]
 
 
-@pytest.mark.parametrize("special", SPECIALS)
-def test_special_tokens_are_counted_as_ordinary_text(special):
-    assert fresh().text(f"a {special} b") > 3
-    assert fresh().message(HumanMessage(special)) > 4
+@pytest.mark.parametrize("odd", [*SPECIALS, "\ud83d b \udc00"], ids=ascii)
+def test_special_tokens_and_lone_surrogates_are_counted_as_ordinary_text(odd):
+    assert fresh().text(f"a {odd} b") > 3
+    assert fresh().message(HumanMessage([{"type": "text", "text": odd}])) > 4
 
 
 @given(st.one_of(texts(), st.text(max_size=300)))
@@ -56,11 +62,6 @@ def test_long_runs_of_blanks_are_counted_within_a_small_error():
     assert exact <= count_tokens(O200K, text) <= exact + 2
 
 
-def test_lone_surrogates_are_counted():
-    assert fresh().text("a \ud83d b \udc00") >= 4
-    assert fresh().message(HumanMessage([{"type": "text", "text": "\ud800"}])) > 4
-
-
 class Watched:
     """Counts how often each text is tokenized."""
 
@@ -72,19 +73,6 @@ class Watched:
     def encode_ordinary(self, text: str) -> list[int]:
         self.texts.append(text)
         return O200K.encode_ordinary(text)
-
-
-def history(size: int) -> list:
-    made = []
-    for n in range(size // 4):
-        call = {"name": "read", "args": {"path": f"/src/{n}.py"}, "id": f"call_{n}"}
-        made += [
-            HumanMessage(f"Question {n}: what is in file {n}?", id=f"h{n}"),
-            AIMessage([{"type": "text", "text": f"I look {n}."}], tool_calls=[call], id=f"a{n}"),
-            ToolMessage(f"line {n}\n" * (n % 400), tool_call_id=f"call_{n}", id=f"t{n}"),
-            AIMessage(f"It holds {n} lines.", id=f"b{n}"),
-        ]
-    return made
 
 
 def test_the_count_cache_is_keyed_by_content_not_by_identity_or_id():
@@ -103,22 +91,6 @@ def test_the_count_cache_is_keyed_by_content_not_by_identity_or_id():
     assert all(counter.message(m) > b for m, b in zip((short, long, blocks), before, strict=True))
 
 
-def test_everything_that_counts_is_part_of_the_cache_key():
-    counter = fresh()
-    call = {"name": "f", "args": {"a": 1}, "id": "1"}
-    variants = [
-        HumanMessage("x"),
-        HumanMessage("x", name="Ann"),
-        AIMessage("x"),
-        AIMessage("x", tool_calls=[call]),
-        AIMessage("x", tool_calls=[{**call, "args": {"a": "a long argument"}}]),
-        AIMessage("x", additional_kwargs={"reasoning_content": "hm hm hm hm"}),
-        ToolMessage("x", tool_call_id="1"),
-        ToolMessage("x", tool_call_id="a_much_longer_identifier"),
-    ]
-    assert [counter.message(m) for m in variants] == [fresh().message(m) for m in variants]
-
-
 @given(conversations())
 def test_a_count_is_the_sum_of_its_messages(messages):
     counter = counter_for("gpt-4o")
@@ -130,7 +102,7 @@ def test_a_count_is_the_sum_of_its_messages(messages):
 
 def test_counters_are_shared_by_threads():
     counter, barrier = fresh(), threading.Barrier(8)
-    messages = history(200)
+    messages = [HumanMessage(f"Question {n}: what is in file {n}? " * (n % 40)) for n in range(200)]
 
     def count() -> int:
         barrier.wait(timeout=10)
@@ -168,10 +140,82 @@ def test_patterns_are_tiktokens_own(name, monkeypatch):
     assert encodings.PATTERNS[name] == theirs["pat_str"]
 
 
-def test_a_full_cache_is_emptied():
-    cache = CountCache(10)
-    for number in range(95):
-        cache.put(number, number)
-        assert cache.get(number) == number
-        assert len(cache) <= 10
-    assert cache.get(50) is None
+# Which counter a model has
+
+EXACT = {
+    "o200k_base": (
+        "gpt-4o chatgpt-4o-latest gpt-4.1-nano gpt-5.2-pro o1-preview o3-mini gpt-4.5-preview "
+        "openai:gpt-4o azure/gpt-4o ft:gpt-4o-mini:acme::id GPT-4o gpt-oss-120b"
+    ),
+    "cl100k_base": "gpt-4 gpt-4-turbo gpt-4-0613 gpt-3.5-turbo gpt-35-turbo-16k azure/gpt-4-32k",
+}
+OTHERS = (
+    "claude-sonnet-4-5 anthropic:claude-3-haiku us.anthropic.claude-opus-4-1-v1:0 gemini-2.5-pro "
+    "models/gemini-3-flash gemma-3-27b mistral-large-latest meta-llama/Llama-3.3-70B llama3.2:8b "
+    "qwen3:32b deepseek-chat grok-4 command-r-plus us.meta.llama3-70b-instruct-v1:0 kimi-k2"
+)
+
+
+@pytest.mark.parametrize("encoding", EXACT)
+def test_models_of_openai_are_counted_exactly(encoding):
+    counters = [counter_for(name) for name in EXACT[encoding].split()]
+    assert {counter.method for counter in counters} == {"exact"}
+    assert {counter.id.partition("/")[0] for counter in counters} == {encoding}
+
+
+@pytest.mark.parametrize("name", OTHERS.split())
+def test_models_of_other_vendors_get_estimates_on_the_safe_side(name, caplog):
+    counter = counter_for(name)
+    said = "Yesterday we discussed the architecture of the new system. " * 20
+    assert counter.method == "estimate"
+    assert counter.count([HumanMessage(said)]).accuracy > 0
+    assert counter.text(said) >= 1.1 * counter_for(None).text(said)
+    assert caplog.records == []
+
+
+def test_unknown_model_names_work_with_one_warning(caplog):
+    caplog.set_level(logging.WARNING)
+    _family_of.cache_clear()
+    for _ in range(3):
+        assert counter_for("my-company-model-7").count([HumanMessage("hi")]).tokens > 3
+    assert counter_for("my-company-model-7").method == "estimate"
+    assert [("my-company-model-7" in record.message) for record in caplog.records] == [True]
+
+
+def test_no_model_is_exact_o200k():
+    counter = counter_for(None)
+    assert counter is counter_for(None)
+    assert counter.method == "exact"
+    assert counter.count([HumanMessage("hi")]).accuracy == 0.0
+    assert int(counter.count([HumanMessage("hi")])) == 8
+
+
+PROMPT = ChatPromptTemplate.from_messages([("user", "{q}")])
+
+
+class NamedModel(FakeListChatModel):
+    model_name: str = "gpt-4o"
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda model: model,
+        lambda model: model.with_fallbacks([NamedModel(responses=["b"])]),
+        lambda model: (PROMPT | model.bind(stop=["x"])).with_retry().with_config(tags=["x"]),
+    ],
+)
+def test_counter_and_window_of_a_model_are_found_inside_wrappers(wrapped):
+    model = wrapped(NamedModel(responses=["a"], profile={"max_input_tokens": 123_456}))
+    assert counter_for(model) is counter_for("gpt-4o")
+    assert TokenBudget.for_model(model).context_window == 123_456
+
+
+def test_the_page_about_counting_names_every_rule():
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "counting.md").read_text(encoding="utf-8")
+    for module in ("content", "media"):
+        source = (root / "langchain_tokenmem" / "tokens" / f"{module}.py").read_text("utf-8")
+        for names, values in re.findall(r"^([A-Z][A-Z_, ]+) = ([^\n]+)$", source, re.MULTILINE):
+            for name in names.split(", "):
+                assert f"`{name}`" in page, f"{name} = {values} is not documented"

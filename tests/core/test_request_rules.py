@@ -1,0 +1,174 @@
+"""Rules of the application: when summaries are due, how many messages, which results stay whole."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import BaseMessage, HumanMessage
+
+from langchain_tokenmem.core.messages import groups, is_pinned, with_ids
+from langchain_tokenmem.core.profiles import PROFILES
+from langchain_tokenmem.core.request_options import Trigger
+from langchain_tokenmem.types import MemoryState, RequestRules, View
+from tests import fakes
+from tests.fakes import newest_entry, talk, tool_round
+from tests.legality import problems
+from tests.strategies import conversations
+
+
+def memory_of(window: int = 4_000, *, trigger: Any = "auto", **rules: Any) -> Any:
+    return fakes.memory_of(window, trigger=trigger, request=RequestRules(**rules))
+
+
+# When summaries are due
+
+
+@pytest.mark.parametrize(
+    ("trigger", "due"),
+    [
+        (("messages", 30), True),
+        (("messages", 90), False),
+        (("tokens", 500), True),
+        (("fraction", 0.2), True),
+        ([("fraction", 0.7), ("messages", 30)], True),
+        ({"fraction": 0.7, "messages": 30}, False),
+        ({"fraction": 0.2, "messages": 30}, True),
+        ((("fraction", 0.7), ("messages", 30)), True),
+        ("auto", False),
+    ],
+)
+def test_trigger_conditions_combine_by_any_or_all(trigger, due):
+    memory = memory_of(trigger=trigger)
+    messages = talk(30)
+    assert 1_200 < memory.count(messages).tokens < 2_000
+    assert bool(memory.compact(messages)["summary"]) == due
+
+
+@pytest.mark.slow
+def test_a_cap_on_the_tail_moves_in_batches_of_ten():
+    memory = memory_of(max_tail_messages=30)
+    messages: list[BaseMessage] = []
+    state, folded = None, [0]
+    for n in range(100):
+        messages += talk(1, n)
+        state = memory.compact(messages, state)
+        covered = state["summary"]["covered"] if state["summary"] else 0
+        assert len(messages) - covered <= 30
+        if covered != folded[-1]:
+            folded.append(covered)
+            assert newest_entry(state)["reason"] == "tail"
+    moved = [after - before for before, after in pairwise(folded)]
+    assert min(moved) >= 10
+    assert len(moved) <= 20
+
+
+# How many messages: the system message and the log are counted, too
+
+
+def ids(view: View) -> list[Any]:
+    return [message.id for message in view.messages if message.type != "system"]
+
+
+def allowed(messages: list[BaseMessage], *, pin_first: bool) -> set[Any]:
+    """Return the ids of the messages whose groups stay whatever the number is."""
+    body = [message for message in with_ids(messages) if message.type != "system"]
+    humans = [message.id for message in body if message.type == "human"]
+    whole = [[message.id for message in group.messages] for group in groups(body)]
+    first = humans[:1] if pin_first else []
+    pinned = [message.id for message in body if is_pinned(message)]
+    required = {*first, *humans[-1:], *pinned}
+    staying = [group for group in whole if not required.isdisjoint(group)]
+    return {one for group in [*staying, *whole[-1:]] for one in group}
+
+
+@given(
+    conversations(),
+    st.integers(2, 8),
+    st.sampled_from([600, 4_000, 50_000]),
+    st.sampled_from(sorted(PROFILES)),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["Be brief.", None]),
+    st.sampled_from([None, Trigger(), Trigger.of(("messages", 4))]),
+)
+def test_a_view_never_has_more_unless_what_has_to_be_there_is_more_and_is_legal(
+    messages, most, window, legality, pin_first, compact, system, trigger
+):
+    rules = {"max_messages": most, "legality": legality, "pin_first": pin_first}
+    memory = memory_of(window, trigger=trigger, **rules)
+    state = memory.compact(messages) if compact else None
+    view = memory.view(messages, state, system=system)
+    assert view.usage.input_tokens <= memory.budget.limit
+    if any(message.type != "system" for message in view.messages):
+        assert problems(view.messages) == []
+    is_more = len(view.messages) > most
+    assert any("more messages than max_messages" in w for w in view.warnings) == is_more
+    if is_more:
+        known = {message.id for message in with_ids(messages)}
+        assert {one for one in ids(view) if one in known} <= allowed(messages, pin_first=pin_first)
+
+
+def test_what_has_to_be_there_stays_and_the_view_reports_it():
+    asked = [*talk(3), HumanMessage("and now?", id="n")]
+    view = memory_of(max_messages=2).view(asked, system="Be brief.")
+    assert ids(view) == ["h0", "n"]
+    assert "more messages than max_messages, 2" in view.warnings[-1]
+    assert "pin_first=False" in view.warnings[-1]
+    view = memory_of(max_messages=2, pin_first=False).view(asked, system="Be brief.")
+    assert (ids(view), view.warnings) == (["n"], ())
+
+
+# Which results stay whole
+
+
+def first_change(
+    window: int = 6_000, said: str = "", args: Any = (), **rules: Any
+) -> tuple[list[BaseMessage], MemoryState, Any]:
+    """Return a tool loop up to its first change of the prefix, the state, and the memory."""
+    memory = memory_of(window, **rules)
+    messages: list[BaseMessage] = [HumanMessage("Fix the build.", id="h0")]
+    state = None
+    for number in range(40):
+        messages += tool_round(number, "a long line of output\n" * 50, said, **dict(args))
+        state = memory.compact(messages, state)
+        if state["cuts"] or state["summary"]:
+            return messages, state, memory
+    raise AssertionError("The prefix has not changed.")
+
+
+def test_the_newest_results_and_those_of_some_tools_stay_whole_where_it_is_asked_for():
+    messages, state, _ = first_change()
+    usual = [*state["cuts"]]
+    results = [message.id for message in messages if message.type == "tool"]
+    assert len(usual) > 1
+    newest = len(results) - results.index(usual[1])
+    fewer = [*first_change(keep_results=newest)[1]["cuts"]]
+    assert {*fewer}.isdisjoint(results[-newest:])
+    assert {*fewer} < {*usual}
+    assert first_change(whole_tools={"other"})[1]["cuts"]
+    assert not first_change(whole_tools=["read"])[1]["cuts"]
+
+
+@pytest.mark.slow
+def test_the_arguments_of_shortened_calls_are_left_out_where_the_application_asks_for_it():
+    given_ = {"path": "file.txt", "text": "line of the file\n" * 20}
+    loop: Any = {"window": 9_000, "said": "I write it.", "args": given_}
+    messages, state, memory = first_change(**loop)
+    assert "left out" not in "".join(
+        m.text for m in memory.view(messages, state).messages if m.type == "ai"
+    )
+    _, kept, _ = first_change(**loop, clear_tool_inputs=True, keep_results=99)
+    assert not [key for key in kept["cuts"] if key.startswith("a")]
+    messages, state, memory = first_change(**loop, clear_tool_inputs=True)
+    results = {m.tool_call_id for m in messages if m.type == "tool" and m.id in state["cuts"]}
+    assert results
+    for message in memory.view(messages, state).messages:
+        for call in getattr(message, "tool_calls", ()):
+            is_cleared = call["id"] in results
+            assert (call["args"] == {}) == is_cleared
+            assert ("arguments of tool calls left out" in message.text) == is_cleared
+            assert message.text.startswith("I write it.")
