@@ -94,3 +94,12 @@ def test_what_is_said_while_sessions_expire_is_never_lost(store):
     whole = [name for name in store.sessions() if name not in report.expired]
     assert whole
     assert all(store.count(name) > 4 for name in whole)
+
+
+def test_two_processes_expire_at_once_and_each_session_goes_once(store, url):
+    old(store, 60)
+    with TranscriptStore(url, shared=True) as other, ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(one.expire, MONTH) for one in (store, other)]
+        gone = [name for run in runs for name in run.result().expired]
+    assert sorted(gone) == [f"s{n:04}" for n in range(60)]
+    assert store.sessions() == []

@@ -107,6 +107,17 @@ async def test_a_summary_of_a_thread_of_nobody_is_in_no_request_of_another_threa
     assert not one & other
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [{}, {"thread_id": "t1"}])
+def test_a_client_that_names_no_user_is_summarized_once(names: dict[str, str]):
+    writer = Numbered()
+    send_again(stateless(memory_with(writer)), 14, **names)
+    assert 1 < writer.written < 10
+    before = writer.written
+    send_again(stateless(memory_with(writer)), 14, **names)
+    assert writer.written == 2 * before, "another memory has nothing of this one"
+
+
 def test_a_user_finds_a_summary_in_every_thread_and_another_user_in_none():
     writer = Numbered()
     agent = stateless(memory_with(writer))

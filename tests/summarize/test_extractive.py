@@ -364,3 +364,12 @@ def test_a_megabyte_of_anything_is_done_in_seconds(unit: str) -> None:
     started = time.perf_counter()
     summary_of(HumanMessage(text), *call("read", text, path="a"), AIMessage(text))
     assert time.perf_counter() - started < 10
+
+
+def test_a_short_line_begins_after_thanks_and_greetings() -> None:
+    said = "Thanks, Ann! The depot in Oslo has moved the parcel again, so I will ask them tomorrow."
+    [line] = lines(HumanMessage(said), max_tokens=24)
+    assert line.startswith("User: The depot in Oslo has moved")
+    for kept in ("No, never", "Great, cancel it", "Danke, nein", "谢谢不要删除数据库"):
+        [line] = lines(HumanMessage(said.replace("Thanks, Ann", kept)), max_tokens=32)
+        assert line.startswith(f"User: {kept}!")
