@@ -103,7 +103,8 @@ def migrate_checkpoints(
     wanted, skipped = _threads_of(source) if threads is None else ([*threads], [])
     total = Counter(threads=0, copied=0, known=0, writes=0)
     for thread in wanted:
-        done = _copy_thread(source, target, check_thread_id(thread), progress)
+        check_thread_id(thread)
+        done = _copy_thread(source, target, thread, progress)
         if not done and threads is not None:
             raise ConfigurationError(
                 f"Thread {thread!r} has no checkpoints in the source; check the spelling of its id."
@@ -123,9 +124,11 @@ def _threads_of(source: BaseCheckpointSaver[Any]) -> tuple[list[str], list[str]]
     usable, skipped = [], []
     for thread in sorted(found, key=str):
         try:
-            usable.append(check_thread_id(thread))
+            check_thread_id(thread)
         except ScopeError:
             skipped.append(str(thread))
+        else:
+            usable.append(thread)
     return usable, skipped
 
 

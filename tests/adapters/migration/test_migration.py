@@ -108,6 +108,7 @@ def test_an_id_that_no_thread_can_have_is_left_out_and_named(store):
     for thread in ("t", " ", 7):
         put(source, at(thread), "1")
     report = migrate_checkpoints(source, target)
-    assert (report.threads, report.skipped) == (1, (" ", "7"))
+    assert (report.threads, report.skipped) == (2, (" ",))
+    assert store.sessions() == ["7", "t"]
     with pytest.raises(ScopeError, match="thread_id is ' '"):
         migrate_checkpoints(source, target, threads=[" "])
