@@ -181,7 +181,7 @@ def unwrapped(text: str) -> str:
         text = _unquoted(text)
         found = json_in(text) if _WRAPPED.search(text[:_EXIT_EDGE]) else None
         if isinstance(found, Mapping):
-            if not found.keys() <= _WRAPPERS or isinstance(found.get("error"), (str, Mapping)):
+            if not found.keys() <= _WRAPPERS or found.get("error"):
                 return text
             found = found.get("content", [found])
         blocks = found if isinstance(found, list) else [{"text": found}]

@@ -136,7 +136,8 @@ class _Shown:
         if new:
             size = f"{piece.size}: " if piece.size.endswith(" records") else ""
             before = piece.between if " → " in text else f" → {size}"
-            return f"{text}{before}{piece.between.join(_without_same_keys(new, piece.between))}"
+            shown = _without_same_keys(new) if piece.between == ", " else new
+            return f"{text}{before}{piece.between.join(shown)}"
         is_whole = " → " in text or not piece.size
         return text if is_whole else f"{text} → {piece.size}"
 
@@ -145,12 +146,12 @@ class _Shown:
         return _bare(value) in " ".join([self.piece.forms[self.form], *self.values])
 
 
-def _without_same_keys(values: Sequence[str], between: str) -> Iterator[str]:
-    """Yield the values of data; a key is left out if it is that of the value before."""
+def _without_same_keys(values: Sequence[str]) -> Iterator[str]:
+    """Yield the values of some data; a key is left out if it is that of the value before."""
     before = ""
     for value in values:
-        found = _KEY.match(value) if between not in value else None
-        key = found[0] if found and between == ", " else ""
+        found = _KEY.match(value) if ", " not in value else None
+        key = found[0] if found else ""
         yield value.removeprefix(key) if key == before else value
         before = key
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,7 @@ from langchain_core.messages import ToolMessage
 
 from langchain_tokenmem.core.tool_failures import is_error, unwrapped
 
+WRAPPED = "page loaded\n" * 8 + "- [ERROR] a.js: ERROR: no ad\n" + "- link\n" * 900
 LOG = "compiled module, all is well\n" * 200
 SIGNS = [
     *("Error: no such user", "panic: runtime error", "fatal: not a git repository"),
@@ -49,6 +51,12 @@ def test_each_sign_marks_an_error_result_wherever_it_stands(sign):
         ("Exceptionally satisfied with the service: an exceptional hotel.", {}, False),
         ("0 errors, 0 warnings", {}, False),
         (LOG + "        raise ValueError: never\n" + LOG, {}, False),
+        (json.dumps({"content": "rows 1 to 3", "error": "TimeoutError: no answer"}), {}, True),
+        (
+            json.dumps({"content": [{"type": "text", "text": WRAPPED}]}),
+            {},
+            False,
+        ),
     ],
 )
 def test_exit_code_and_status_decide_and_words_that_only_look_like_an_error_do_not(
