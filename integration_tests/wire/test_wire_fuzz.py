@@ -38,8 +38,13 @@ from tests.features import (
     with_features,
     with_work,
 )
-from tests.legality import problems
-from tests.providers import RefusedError, check_bedrock, check_mistral
+from tests.providers import (
+    RefusedError,
+    body_after_system,
+    check_bedrock,
+    check_mistral,
+    check_results,
+)
 
 for module in ("langchain_anthropic", "langchain_openai", "langchain_google_genai"):
     pytest.importorskip(module, reason=REASON)
@@ -125,18 +130,28 @@ BLOCKS = {
 }
 
 
+def check_common(messages: list[BaseMessage]) -> None:
+    """Refuse what any provider refuses; a message with a role as text may come first."""
+    body = body_after_system(messages, most_system=1)
+    check_results(body)
+    if body[0].type not in {"human", "chat"}:
+        raise RefusedError("the first message is not a human one")
+
+
 def message_faults(messages: Sequence[BaseMessage], profile: str) -> list[str]:
     """Return what would be refused where no integration of the provider formats the messages.
 
     The order of roles and the pairing of calls are checked by `tests/providers.py`, written from
     the same sources; here it is the blocks, and what `toolUse` may hold.
     """
-    if profile not in BLOCKS:
-        return problems(messages)
+    checks = {"bedrock": check_bedrock, "mistral": check_mistral, "strict": check_mistral}
+    check = checks.get(profile, check_common)
     try:
-        (check_bedrock if profile == "bedrock" else check_mistral)(list(messages))
+        check(list(messages))
     except RefusedError as error:
         return [str(error)]
+    if profile not in BLOCKS:
+        return []
     faults = []
     for message in messages:
         if type(message) not in {HumanMessage, AIMessage, ToolMessage} and message.type != "system":
