@@ -26,5 +26,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return "InMemorySaver" in item.nodeid, crc32(item.nodeid.encode())
 
     kept = [min(of_one, key=rank) for of_one in ways.values()]
-    config.hook.pytest_deselected(items=[item for item in items if item not in [*others, *kept]])
-    items[:] = [item for item in items if item in others or item in kept]
+    stay = {*others, *kept}
+    config.hook.pytest_deselected(items=[item for item in items if item not in stay])
+    items[:] = [item for item in items if item in stay]

@@ -106,7 +106,7 @@ class Run:
         """
         if self.thread is None:
             raise ScopeError(
-                "Messages are kept by thread: name it, "
+                "Messages are kept by thread: name it in the config, as in "
                 'graph.invoke(input, {"configurable": {"thread_id": "..."}}).'
             )
         return thread_session(self.thread, self.namespace)

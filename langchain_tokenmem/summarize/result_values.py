@@ -106,10 +106,10 @@ def _data_in(text: str) -> Any:
 
 
 def _json_inside(text: str) -> Any:
-    """Return the object or the records between the words of a server, or in tags.
+    """Return the object or the records that a server put between a few words, or in tags.
 
     Raises:
-        ValueError: When there are none, or when the words may say more than they do.
+        ValueError: When there are none, or when the text around them may say more.
     """
     start = _JSON_LINE.search(text)
     if start is None:
@@ -146,7 +146,7 @@ def _plain(node: Any, seen: set[int]) -> Any:
     if isinstance(node, yaml.SequenceNode):
         return [_plain(one, seen) for one in node.value]
     if not isinstance(node, yaml.MappingNode):
-        return getattr(node, "value", None)
+        return node.value
     data = {_plain(key, seen): _plain(value, seen) for key, value in node.value}
     if len(data) < len(node.value):
         raise ValueError("a key that occurs twice")

@@ -158,7 +158,7 @@ def recorded_turns(count):
         if turn == 2:
             call["function"]["arguments"] = '{"n": '
         said += [
-            {"role": "user", "content": f"What stands in file {turn}?"},
+            {"role": "user", "content": f"What is in file {turn}?"},
             {"role": "assistant", "content": "", "tool_calls": [call]},
             {"role": "tool", "tool_call_id": f"c{turn}", "content": f"line {turn}\n" * 60},
             {"role": "assistant", "content": f"File {turn} is long. " + "Words. " * 60},

@@ -74,7 +74,7 @@ def ids(view: View) -> list[Any]:
 
 
 def allowed(messages: list[BaseMessage], *, pin_first: bool) -> set[Any]:
-    """Return the ids of the messages whose groups stay whatever the number is."""
+    """Return the ids of the messages that `max_messages` never removes, with their groups."""
     body = [message for message in with_ids(messages) if message.type != "system"]
     humans = [message.id for message in body if message.type == "human"]
     whole = [[message.id for message in group.messages] for group in groups(body)]

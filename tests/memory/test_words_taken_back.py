@@ -49,7 +49,7 @@ def secret(key: str | None) -> str:
 
 
 def talk(turns: int, start: int = 0) -> list[BaseMessage]:
-    """Return a conversation in which each message names a file of its own."""
+    """Return a conversation in which each message names another file."""
     found: list[BaseMessage] = []
     for turn in range(start, turns):
         found += [
@@ -75,7 +75,7 @@ def pruned_graph(memory: TokenMemory, saver: TokenMemorySaver) -> Any:
 
 
 class Door:
-    """A thread of one of the graphs with a memory, whose saver hides what is removed."""
+    """A thread of a graph with a memory; its saver hides removed messages."""
 
     def __init__(self, name: str, store: TranscriptStore, memory: TokenMemory, **saver: Any):
         make = {**DOORS, "prune": pruned_graph}[name]

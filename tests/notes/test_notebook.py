@@ -94,7 +94,7 @@ def test_a_note_has_the_fields_that_were_given_and_tags_of_its_content_behind_th
 def test_addresses_dates_and_pairs_of_words_are_no_tags(notebook):
     text = """See github.com/foo/bar.py and https://example.com/a/b.py, on 2026/11/22, 22.11.2026 or
     11/22/2026, either/or, his/her/their, n/a, 24/7, TCP/IP, km/h. The function works as the package
-    arrived: a function that returns, a module of its own."""
+    arrived: a function that returns, a separate module."""
     assert notebook.add(text, **ANN).tags == ()
 
 

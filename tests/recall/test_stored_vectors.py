@@ -65,7 +65,7 @@ def test_a_narrow_search_by_meaning_looks_at_all_that_it_may_find(store):
 
 
 def test_what_is_no_embedding_model_or_index_is_refused_at_construction(store):
-    for given in ("no-such-model", "nobody:model", 7, HashingEmbeddings, [0.1]):
+    for given in ("no-such-model", "noprovider:model", 7, HashingEmbeddings, [0.1]):
         with pytest.raises(ConfigurationError, match="embeddings is"):
             Recall(store, embeddings=given)
     for one in (object(), "./chroma", HashingEmbeddings(8)):

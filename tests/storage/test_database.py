@@ -128,7 +128,7 @@ def test_a_deleted_database_file_is_noticed_at_the_next_write(path: Path, ends: 
 
 
 def reopened_is_written(store: TranscriptStore, path: Path, count: int) -> None:
-    """Close a store whose file has gone, and check that it goes on with the one that is there."""
+    """Close a store after its file was deleted, and check that it continues with the new file."""
     store.close()
     for end in ("-wal", "-shm"):
         Path(f"{path}{end}").unlink(missing_ok=True)

@@ -273,7 +273,7 @@ async def test_a_cancelled_summary_calls_the_model_no_more():
 
 
 def memory_with(model, window=2_000, **kwargs) -> TokenMemory:
-    """Return a memory whose model writes every entry: tool loops alone are left to extracts."""
+    """Return a memory with a model that also writes entries about tool calls alone."""
     writer = ModelSummarizer(model, min_messages=0)
     return TokenMemory(
         TokenBudget(context_window=window), counter=CharCounter(), summarizer=writer, **kwargs

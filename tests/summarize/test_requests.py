@@ -131,7 +131,7 @@ def test_a_request_is_reused_for_the_called_model_only_and_where_notes_can_be_th
     model, sent = CachingModel(), agent_run(10)
     ModelSummarizer(model, **options).summarize(request_of(sent, called=called, **more))
     assert (model.requests[0][:-1] == sent) is reused
-    assert reused or not any(model.keywords), "a request of its own has no tools"
+    assert reused or not any(model.keywords), "a separate request has no tools"
 
 
 def test_a_request_is_sent_again_up_to_its_last_complete_group():

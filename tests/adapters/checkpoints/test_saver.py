@@ -104,7 +104,7 @@ USER = {"name": "ann", "access-level": 3, "address": {"town": "Lisbon"}, "tags":
 WANTED = [
     *({"user.name": "ann"}, {"user.access-level": 3, "source": "loop"}, {"user.tags": ["a"]}),
     *({"user.address.town": "Lisbon"}, {"user.address": {"town": "Lisbon"}}, {"user": "ann"}),
-    *({"user.nobody": None}, {"on": True, "none": None}, {"user.name.first": "ann"}),
+    *({"user.missing": None}, {"on": True, "none": None}, {"user.name.first": "ann"}),
 ]
 
 

@@ -61,7 +61,7 @@ def test_messages_behind_the_memorys_node_are_in_the_view():
 
 
 def looked_at(memory: TokenMemory, look: Any) -> Any:
-    """Return a graph whose model answers, after a node or beside a worker that looks at a state."""
+    """Return a graph with a model and a worker; both call `look` with their state."""
     builder = StateGraph(MemoryMessagesState)
     builder.add_node("model", lambda state: look(state) or {"messages": [AIMessage("ok " * 100)]})
     builder.add_node("worker", look)
