@@ -56,7 +56,7 @@ def compact_conversation_tool(name: str = "memory") -> BaseTool:
         instruction: str = "",
         runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
     ) -> Command[Any] | str:
-        """Replace the older messages of this conversation by a summary, to make room.
+        """Replace the older messages of this conversation with a summary, to make room.
 
         Args:
             instruction: What the summary must keep, such as file names or decisions.
@@ -66,7 +66,7 @@ def compact_conversation_tool(name: str = "memory") -> BaseTool:
         found = [name] if name in orders else [*orders]
         if len(found) != 1:
             return f'Nothing was compacted: there is no memory "{name}" here.'
-        done = "Before your next step older messages become a summary; the latest ones stay."
+        done = "Before your next step, a summary replaces the older messages; the latest ones stay."
         return Command(
             update={
                 COMPACT_REQUESTS: {found[0]: instruction.strip() or _DEFAULT_INSTRUCTION},
@@ -158,10 +158,10 @@ def read_message_tool(
         offset: int = 0,
         limit: int = 4_000,
     ) -> str:
-        """Read a message of this conversation that is shown shortened, or no longer at all.
+        """Read a message of this conversation that is shortened or no longer shown.
 
         Args:
-            id: The message's reference, as a marker, the notes or a search name it.
+            id: The message's reference, as given by a marker, the notes or a search.
             offset: First character to read.
             limit: How many characters to read, at most 20,000.
         """

@@ -196,7 +196,7 @@ def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, str]]:
         raise HistoryImportError(f"It is not UTF-8 ({error}).", f"{path}, line {number}") from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         where = f"{path}, line {number + 1}"
-        raise HistoryImportError(f"The file's rest cannot be read ({error}).", where) from error
+        raise HistoryImportError(f"The rest of it cannot be read ({error}).", where) from error
 
 
 def _joined(path: Path, lines: Iterable[tuple[str, str]]) -> str:

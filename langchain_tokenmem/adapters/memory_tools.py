@@ -135,8 +135,8 @@ class _MemoryTools:
 
         Args:
             action: add, get, search, list or remove.
-            key: Name of the note; a new note of the same key takes the place of the old one.
-            id: Id of the note, such as mem_1a2b3c4d, in the place of its key.
+            key: Name of the note; a new note with the same key replaces the old one.
+            id: Id of the note, such as mem_1a2b3c4d, instead of its key.
             content: What to keep, in one or two sentences, for add.
             query: What to look for, for search.
             level: session (this conversation), project (the default), or global (this user).
@@ -173,7 +173,7 @@ class _MemoryTools:
         Args:
             content: What to remember, in one or two sentences that stand alone.
             kind: fact, preference, convention or pattern; a preference holds in all projects.
-            key: Name under which a newer note takes the place of this one.
+            key: Name of the note; a newer note with the same name replaces it.
         """
         level: NoteLevel = "global" if kind == "preference" else "project"
         notes = self._notes(runtime)
@@ -185,10 +185,10 @@ class _MemoryTools:
         action: PinAction = "pin",
         runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
     ) -> Any:
-        """Keep a text in view for the rest of this conversation, whatever is summarized.
+        """Keep a text in view for the rest of this conversation, also when the rest is summarized.
 
         Args:
-            text: The text to pin; to unpin its id, or the same text.
+            text: The text to pin. To unpin: its id, or the same text.
             action: pin, unpin or list.
         """
         scope = self.bound.of(runtime)
@@ -215,12 +215,12 @@ class _MemoryTools:
         limit: int = 20,
         runtime: ToolRuntime[Any, Any] = None,  # type: ignore[assignment]  # none in a chain
     ) -> str:
-        """Search everything that was said in this conversation, also what is no longer shown.
+        """Search everything in this conversation, including what is no longer shown.
 
         Args:
-            pattern: A regular expression, capitals aside; or words, with by="words".
+            pattern: A regular expression, in capitals or not; or words, with by="words".
             by: regex for the newest messages that match, words for the best ones.
-            limit: Most messages.
+            limit: Maximum number of messages.
         """
         return self.history.answer(self.bound.of(runtime), pattern, by, limit)
 
@@ -257,12 +257,12 @@ def _saved(added: NoteAddition) -> str:
         about.append(f'key "{note.key}"')
     if note.tags:
         about.append(f"tags: {', '.join(note.tags)}")
-    line = f"{'Saved' if added.is_stored else 'Known already:'} {note.id} ({', '.join(about)})."
+    line = f"{'Saved' if added.is_stored else 'Already known:'} {note.id} ({', '.join(about)})."
     if added.replaced is not None:
-        line += f" It takes the place of {added.replaced.id}."
+        line += f" It replaces {added.replaced.id}."
     if added.dropped:
         names = ", ".join(each.id for each in added.dropped)
-        line += f" The level was full: the oldest went, {names}."
+        line += f" The level was full, so the oldest was removed: {names}."
     return line
 
 

@@ -97,7 +97,7 @@ def text_of_argument_errors(error: ValidationError | Any) -> str:
     """Return what is wrong with a tool's arguments, as a sentence."""
     found = error.errors(include_url=False, include_input=False)
     parts = (f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in found)
-    return f"The arguments cannot be used: {'; '.join(parts)}."
+    return f"Invalid arguments: {'; '.join(parts)}."
 
 
 def as_tool(call: Callable[..., Any]) -> BaseTool:

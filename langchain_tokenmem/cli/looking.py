@@ -263,7 +263,7 @@ def explain(
     console = Console()
     console.print(Text(printable_lines(str(explanation))))
     if facts.whole > facts.tokens:
-        console.print(Text(f"Everything would be {facts.whole:,} tokens."))
+        console.print(Text(f"Sending everything would take {facts.whole:,} tokens."))
     console.print(Text(f"Changed before this call: {facts.change or 'nothing'}."))
     which = "would come next; calls are" if made.is_next else "is"
     console.print(Text(f"The call {which} {origin}.", style="dim"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from langchain_tokenmem.cli.transfer import Allow, AsJson, Store, printable, write_json
+from langchain_tokenmem.cli.transfer import Allow, AsJson, Store, many, printable, write_json
 from langchain_tokenmem.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _remove(
     found = work(dry_run=True)
     if found.counts and not dry_run:
         if not yes:
-            what = f"Found: {_counts(found)}; of sessions {len(found.sessions):,}. Go on?"
+            what = f"Found: {_counts(found)}; in {many(len(found.sessions), 'session')}. Continue?"
             typer.confirm(what, abort=True)
         found = work(dry_run=False)
     found = replace(found, unreached=(*found.unreached, _ELSEWHERE))

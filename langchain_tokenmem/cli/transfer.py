@@ -198,11 +198,11 @@ def _print_imported(reports: Sequence[ImportReport]) -> None:
     console = Console()
     for one in reports:
         name, added = printable(one.session_id), many(one.added, "message")
-        text = f"{name}: {added} imported, {one.known:,} were there."
+        text = f"{name}: {added} imported, {one.known:,} were already there."
         if one.renamed:
-            text += f" {one.renamed:,} under a new id, theirs was taken."
+            text += f" {one.renamed:,} under a new id, because theirs was taken."
         if one.has_summary:
-            text += " Summary and state came along."
+            text += " Its summary and state were imported, too."
         console.print(text, markup=False, highlight=False)
     total = sum(one.added for one in reports)
     console.print(f"{many(len(reports), 'session')}: {many(total, 'message')}.")

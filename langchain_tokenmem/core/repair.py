@@ -131,7 +131,7 @@ class Repair:
         if not isinstance(message, AIMessage) or not calls_of(message):
             if has_no_content(message):
                 self.repairs.append(
-                    f"Assistant message {message.id} says nothing; left out of the view."
+                    f"Assistant message {message.id} is empty; left out of the view."
                 )
                 return []
             return [message]

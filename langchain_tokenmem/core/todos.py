@@ -23,7 +23,7 @@ DONE = frozenset({"completed", "complete", "done", "finished", "cancelled", "can
 
 _IN_PROGRESS = frozenset({"in_progress", "in progress", "doing", "active", "started"})
 
-_ABOUT = "The to-do list as it was last written; a later one takes its place."
+_ABOUT = "The to-do list as it was last written; a later one replaces it."
 _TEXTS = ("content", "text", "title", "step", "task")
 _MOST_ITEMS = 25
 _MOST_CHARACTERS = 120

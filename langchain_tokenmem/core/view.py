@@ -312,8 +312,8 @@ def _cut_warnings(context: ContextParts, budget: TokenBudget) -> tuple[str, ...]
         if (message.id or "") in context.cuts
     ]
     return tuple(
-        f"Message {message.id!r} of {tokens:,} tokens is too long beside the rest: it is shown cut "
-        f"to {counter.message(apply_cut(message, context.cuts[message.id or ''])):,} tokens"
+        f"Message {message.id!r} of {tokens:,} tokens does not fit beside the rest; shortened to "
+        f"{counter.message(apply_cut(message, context.cuts[message.id or ''])):,} tokens"
         f"{', without its pictures and files' if has_media(message.content) else ''}."
         for message, tokens in found
         if role_of(message) != "tool" or tokens > share

@@ -93,7 +93,7 @@ class BackgroundSummarizer:
                 logger.exception("%s: %s", label, fault)
 
         def give_up() -> None:
-            fault = f"A summary took more than {self.timeout_s:g} s; it is given up."
+            fault = f"A summary took more than {self.timeout_s:g} s; it was abandoned."
             logger.warning("%s: %s", label, fault)
             engine.breaker.failed()
             for kind in _STARTED:

@@ -355,8 +355,8 @@ class Engine:
         """Warn once that a call uses the default window because none is known."""
         self.warn_once(
             f"The context window of {self.called.name if self.called else 'the model'} is not "
-            f"known; {self.budget.context_window:,} tokens are assumed. Give it, "
-            f"TokenMemory(32_000), or name the model that is called: memory.for_model(model)."
+            f"known; {self.budget.context_window:,} tokens are assumed. Give it, as "
+            f"in TokenMemory(32_000), or name the model that is called: memory.for_model(model)."
         )
 
     def plan(self, call: PreparedCall) -> Plan:

@@ -87,7 +87,7 @@ class Database:
         self._given = None if engine is None else _checked_engine(engine)
         self.url = self._given.url if self._given is not None else parsed(url)
         if pool_size < 1:
-            raise ConfigurationError(f"pool_size is {pool_size}; one connection is the least.")
+            raise ConfigurationError(f"pool_size is {pool_size}; it must be at least 1.")
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._is_memory = self.is_sqlite and self.url.database in {None, "", ":memory:"}
         self._is_read_only = "ro" in str(self.url.query.get("mode", ""))
@@ -336,7 +336,7 @@ class Database:
                     f"{about}: no connection to the database could be opened ({fault}), and "
                     f"nothing was stored. Check the server and the URL, then call again."
                 ) from error
-            raise StoreError(f"{about}: the database could not do it ({fault}).") from error
+            raise StoreError(f"{about}: the database reported an error ({fault}).") from error
 
 
 def _busy_seconds() -> float:

@@ -178,12 +178,12 @@ def as_stored(message: BaseMessage) -> BaseMessage:
             message = message_chunk_to_message(message)
     except (AttributeError, LookupError, TypeError, ValueError) as error:  # changed in place
         raise ConfigurationError(
-            f"Message {message.id} cannot be stored: it makes no whole message ({error!r:.200})."
+            f"Message {message.id} cannot be stored: it is not a complete message ({error!r:.200})."
         ) from error
     if message.type not in _TYPES:
         raise ConfigurationError(
             f"Messages of type {message.type!r} cannot be stored, those of type "
-            f"{', '.join(_TYPES)} can: ChatMessage(role={message.type!r}) says it, too."
+            f"{', '.join(_TYPES)} can: use ChatMessage(role={message.type!r}) instead."
         )
     if message.id is not None and not isinstance(message.id, str):
         # Pydantic accepts a number assigned later, but reads it back as text.

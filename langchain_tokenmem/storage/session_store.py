@@ -364,7 +364,9 @@ class SessionStore(Closeable):
         SessionSettings().changed(given)
         if session_id is None:
             if user_id is None:
-                raise ScopeError("Whose settings? Name session_id= or user_id=.")
+                raise ScopeError(
+                    "Name the session or user of the settings: session_id= or user_id=."
+                )
             with self.database.writing(f"User {user_id!r}") as connection:
                 changed = settings_of_user(connection, user_id).changed(given)
                 save_settings_of_user(connection, user_id, changed)

@@ -51,7 +51,7 @@ class Broken(InMemoryStore):
 @pytest.mark.parametrize(
     ("tool", "arguments", "sentence"),
     [
-        ("memory", {"action": "fly"}, "The arguments cannot be used: action: Input should be"),
+        ("memory", {"action": "fly"}, "Invalid arguments: action: Input should be"),
         ("memory", {"action": "add"}, "content is missing"),
         ("memory", {"action": "get"}, "Name the note"),
         ("memory", {"action": "search"}, "query is missing"),

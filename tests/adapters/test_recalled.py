@@ -356,12 +356,12 @@ def test_a_removed_note_that_is_added_again_is_shown_again():
     assert TABS in answered_question(history, "Do I use tabs in code?")
     note = notebook.list(level="global", user_id="ann")[0]
     notebook.remove(note.id, user_id="ann")
-    assert f"void now: [{note.id}]" in answered_question(history, "What else is there to say?")
+    assert f"longer valid: [{note.id}]" in answered_question(history, "What else is there to say?")
     notebook.add(note.content, level="global", kind="preference", user_id="ann")
     assert TABS in answered_question(history, "Say again: do I use tabs in code?")
     assert "kept_notes" not in answered_question(history, "Tabs in code, really?")
     notebook.remove(note.id, user_id="ann")
-    assert f"void now: [{note.id}]" in answered_question(history, "What else is there to say?")
+    assert f"longer valid: [{note.id}]" in answered_question(history, "What else is there to say?")
 
 
 def test_nothing_is_shown_where_it_is_switched_off():

@@ -52,7 +52,7 @@ def test_what_is_exported_is_imported_again(full, target, tmp_path, form):
     run("export", full, "--out", file, "--format", form)
     output = run("import", file, target)
     assert "2 sessions: 8 messages." in output
-    assert "s1: 7 messages imported, 0 were there. Summary and state came along." in output
+    assert "s1: 7 messages imported, 0 were already there. Its summary and state" in output
     with TranscriptStore(full, shared=True) as store, TranscriptStore(target, shared=True) as copy:
         for name in ("s1", "s2"):
             assert copy.rows(name) == store.rows(name)

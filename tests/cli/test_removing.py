@@ -40,7 +40,7 @@ def test_redact_asks_first_and_prints_a_receipt(path):
     ran(*redact, answer="n\n", code=1)
     assert said(path) == before
     done = ran(*redact, answer="y\n")
-    assert "Found: messages 1; of sessions 1. Go on?" in done
+    assert "Found: messages 1; in 1 session. Continue?" in done
     assert "Redacted: messages 1." in done
     assert said(path) == ["ann: [redacted]", before[1]]
     assert "Redacted: nothing." in ran(*redact, "--yes")

@@ -310,7 +310,7 @@ async def test_a_summarizer_that_hangs_is_given_up_three_times_then_extracts_are
         assert {event.session for event in errors} == {"t7"}
         assert memory.stats()[kind]["errors"] == len(errors)
     label = "Thread 't7'" if way.is_graph else "Session 't7'"
-    given_up = f"{label}: A summary took more than 0.01 s; it is given up."
+    given_up = f"{label}: A summary took more than 0.01 s; it was abandoned."
     assert (given_up in caplog.messages) == bool(background)
 
 

@@ -49,7 +49,7 @@ async def test_each_warning_names_the_conversation(way: Way, caplog):
     own = {one for one in warnings if one.startswith(("Thread 't7': ", "Session 't7': "))}
     assert warnings == own
     assert [one for one in own if "own mode is not used" in one]
-    assert [one for one in own if "is too long beside the rest" in one]
+    assert [one for one in own if "does not fit beside the rest" in one]
 
 
 @pytest.mark.slow

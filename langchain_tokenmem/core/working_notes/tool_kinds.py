@@ -79,7 +79,7 @@ class ToolKinds:
         reads = frozenset(checked_several(self.reads, str, "reads", _LINE))
         for name in reads & (writes.keys() | commands.keys()):
             raise ConfigurationError(
-                f"The tool {name!r} stands in reads and in writes or commands; one of them holds."
+                f"The tool {name!r} is in reads and in writes or commands: name it in one of them."
             )
         object.__setattr__(self, "writes", _usual("writing_tools", reads) | writes)
         object.__setattr__(self, "commands", _usual("running_tools", reads) | commands)

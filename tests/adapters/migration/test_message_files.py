@@ -155,7 +155,7 @@ GOOD = '{"role": "user", "content": "hi"}\n'
         ('{"messages": 7}', "line 1: Its messages are not a list"),
         ("[" * 100_000, "nested too deeply"),
         (GOOD.encode() + b"\xff\xfe\n", "bad.jsonl, line 2: It is not UTF-8"),
-        (gzip.compress(GOOD.encode() * 1_000)[:-20], "bad.jsonl, line .*rest cannot be read"),
+        (gzip.compress(GOOD.encode() * 1_000)[:-20], "bad.jsonl, line .*rest of it cannot be read"),
     ],
 )
 def test_a_bad_file_is_named_with_its_line(tmp_path, text, error):
