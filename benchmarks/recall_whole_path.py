@@ -6,6 +6,7 @@ the next thing that the user says. The model fails once it has seen the request,
 not stored and no later question finds it. Evidence counts if the request contains its text or, of a
 long message, one part of 256 tokens.
 
+The second row is the same without recall: what the running summary and the newest messages hold.
 For comparison, each dialogue is played through `trim_messages`, which keeps the newest messages
 within the same budget, and through LangChain's SummarizationMiddleware and LangMem as `price.py`
 calls them. None of them looks at the question, so its request is the last one before it. Their
@@ -62,6 +63,8 @@ from langchain_tokenmem.tokens.counters import counter_for
 
 SUMMARIZING = ("LangChain", "LangChain 80-30", "LangMem")
 """Systems of `price.py` that are compared, where they are installed."""
+
+ALONE = "chat history without recall"
 
 
 class SeenError(Exception):
@@ -202,7 +205,8 @@ def compare(
     """Print the table of one set."""
     ours: list[tuple[str, float]] = []
     there = [name for name in SUMMARIZING if not missing_package(name)]
-    theirs: dict[str, list[tuple[str, float]]] = {name: [] for name in ("trim_messages", *there)}
+    systems = (ALONE, "trim_messages", *there)
+    theirs: dict[str, list[tuple[str, float]]] = {name: [] for name in systems}
     used: list[int] = []
     started = time.perf_counter()
     with ExitStack() as stack:
@@ -210,11 +214,15 @@ def compare(
         store = stack.enter_context(TranscriptStore(f"sqlite:///{folder}/memory.db"))
         chroma = ChromaIndex(Path(folder) / "chroma", embeddings=model) if model else None
         recall = stack.enter_context(Recall(store, chroma))
-        memory = TokenMemory(budget, recall=recall)
+        memory, alone = TokenMemory(budget, recall=recall), TokenMemory(budget)
         for dialogue in dialogues:
             play(dialogue, memory, store)
             recall.index()
             last = {name: summarized(dialogue, name, budget.context_window) for name in there}
+            with TranscriptStore("sqlite://") as other:
+                play(dialogue, alone, other)
+                history = TokenMemoryChatHistory(dialogue.name, memory=alone, store=other)
+                last[ALONE] = history.view().messages
             for question, request in requests(dialogue, memory, store):
                 ours.append((question.kind, share_in(question, dialogue, request)))
                 used.append(memory.count(request).tokens)

@@ -16,11 +16,11 @@ from langchain_tokenmem.background import in_thread
 from langchain_tokenmem.core.facts.sentences import terms
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
 from langchain_tokenmem.summarize.log_lines import (
-    CORRECTION,
     SPEECH_LENGTHS,
     Kind,
     Line,
     Piece,
+    Weight,
     earlier_lines,
     lines_of,
 )
@@ -44,9 +44,6 @@ _USER_SHARE = 0.6
 
 _FEW_WORDS = 5
 """Words of a user's line, speaker included, up to which it is hardly more than a reply."""
-
-_LONGEST_SPEAKER = 60
-"""Characters that are searched for the mark of a correction."""
 
 _KEY = re.compile(r"[\w -]{1,40}=")
 _TIMES = re.compile(r" \(\u00d7(\d+)\)(?=: )")
@@ -193,7 +190,7 @@ class _Entry:
         The second step adds what the first one left out.
         """
         self._show_users(_of(pieces, Kind.USER))
-        self.show(pieces, Kind.USER, Kind.ANSWER, with_names=True)
+        self.show(pieces, Kind.USER, Kind.ANSWER, least=Weight.NUMBER)
         self.show(pieces, Kind.USER, Kind.ANSWER)
         self.show(pieces, Kind.FAILURE)
         self.show(pieces, Kind.USER, form=1)
@@ -209,15 +206,16 @@ class _Entry:
         self.show(pieces, Kind.CALL, form=3)
 
     def _show_users(self, users: Sequence[Piece]) -> None:
-        """Show what the user said, corrections first, within a share of the room."""
+        """Show what the user said within a share of the room, statements first."""
         room, self.most = self.most, int(_USER_SHARE * self.most)
+        stated = [one for one in users if one.weight is Weight.STATEMENT]
         lines = [one for one in users if len(one.forms[-1].split()) > _FEW_WORDS]
-        lines.sort(key=lambda one: CORRECTION not in one.forms[0][:_LONGEST_SPEAKER])
+        self.show(stated, Kind.USER)
         self.show(lines, Kind.USER)
         self.most = room
 
     def show(
-        self, pieces: Sequence[Piece], *kinds: Kind, form: int = 0, with_names: bool = False
+        self, pieces: Sequence[Piece], *kinds: Kind, form: int = 0, least: Weight = Weight.NONE
     ) -> None:
         """Show the pieces of some kinds in one of their forms, if it follows the form before.
 
@@ -225,10 +223,10 @@ class _Entry:
             pieces: The pieces; each is shown as far as it fits.
             kinds: The kinds.
             form: Number of the form.
-            with_names: Whether only pieces with identifiers are shown.
+            least: The least weight of a piece.
         """
         for piece in pieces:
-            if piece.kind not in kinds or (with_names and not piece.has_names):
+            if piece.kind not in kinds or piece.weight < least:
                 continue
             before = self.shown.get(id(piece))
             if form == (before.form + 1 if before else 0) and form < len(piece.forms):
@@ -280,7 +278,7 @@ class _Entry:
     def shorten(self, pieces: Sequence[Piece]) -> None:
         """Show all pieces in shorter forms as far as needed; leave some out as a last resort.
 
-        A user's words are the last to be cut.
+        What the user has stated is the last to be cut.
         """
         self.shown = {id(piece): _Shown(piece, len(piece.forms) - 1) for piece in pieces}
         self.used = sum(map(self._size, self.shown.values()))
@@ -290,9 +288,14 @@ class _Entry:
         self.leave_out(calls)
         self.shorten_each(changes)
         self.leave_out(_of(pieces, Kind.ANSWER))
-        self.shorten_each(_of(pieces, Kind.USER))
+        users = sorted(_of(pieces, Kind.USER), key=lambda one: one.weight)
+        light = [one for one in users if one.weight < Weight.NAME]
+        self.shorten_each(light)
+        self.leave_out(light)
+        heavy = users[len(light) :]
+        self.shorten_each(heavy)
         self.leave_out(changes)
-        self.leave_out(_of(pieces, Kind.USER))
+        self.leave_out(heavy)
         self.changes = [(key, None) for key in reversed(self.shown)]
 
     def shorten_each(self, pieces: Sequence[Piece]) -> None:
@@ -305,8 +308,8 @@ class _Entry:
                 self.used += self._size(self.shown[id(piece)]) - self._size(now)
 
     def leave_out(self, pieces: Sequence[Piece]) -> None:
-        """Leave out pieces until there is room: those without identifiers first, oldest first."""
-        for piece in sorted(pieces, key=lambda piece: piece.has_names and not piece.tool):
+        """Leave out pieces until there is room: those of least weight first, oldest first."""
+        for piece in sorted(pieces, key=lambda piece: piece.weight):
             if self.used > self.most:
                 self.used -= self._size(self.shown.pop(id(piece)))
 

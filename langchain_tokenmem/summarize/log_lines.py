@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
 from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
@@ -34,6 +33,14 @@ from langchain_tokenmem.core.messages import (
 )
 from langchain_tokenmem.core.todos import todos_in
 from langchain_tokenmem.core.tool_calls import paired_calls
+from langchain_tokenmem.core.working_notes.name_rules import facts_in
+from langchain_tokenmem.core.working_notes.sentence_rules import (
+    constraints_in,
+    decision_in,
+    is_question,
+    note_sentences,
+    request_in,
+)
 from langchain_tokenmem.summarize.tool_calls import LENGTHS, MOST_READ, ToolCall, words_passed
 from langchain_tokenmem.summarize.whole_pieces import (
     cut_at_words,
@@ -47,6 +54,10 @@ from langchain_tokenmem.summarize.whole_pieces import (
 SPEECH_LENGTHS, NOTE_LENGTHS = (45, 240, 700), (110, 260)
 """Characters of the forms of a message, and of what an assistant says with a call."""
 
+_STATEMENT_LENGTHS = (120, *SPEECH_LENGTHS[1:])
+"""Those of a message in which the user states something: the first clause may not be the point."""
+
+_DIGIT = re.compile(r"\d")
 _SHORT_NOTE = 40
 _BEGINNING = 1_000
 _LIKE_REFERENCE = re.compile(r"\[(?=[0-9a-f]{6,}\] )")
@@ -61,6 +72,19 @@ class Kind(IntEnum):
     EDIT = 3
     NOTE = 4
     CALL = 5
+
+
+class Weight(IntEnum):
+    """How much later answers may need the words of a piece, the least first.
+
+    A number that the user states; an identifier, which can only be copied; a correction, rule,
+    limit, decision or fact of the user.
+    """
+
+    NONE = 0
+    NUMBER = 1
+    NAME = 2
+    STATEMENT = 3
 
 
 @dataclass
@@ -78,6 +102,7 @@ class Piece:
         key: What equal pieces share, of which the last one represents all; empty for a short
             reply, which means something different each time.
         repeats: How often the same was said before.
+        weight: How much later answers may need what was said; of a call it is not looked at.
     """
 
     kind: Kind
@@ -89,6 +114,7 @@ class Piece:
     tool: str = ""
     key: str = ""
     repeats: int = 0
+    weight: Weight = Weight.NONE
 
     def follows(self, before: Piece) -> None:
         """Count an earlier message that says the same."""
@@ -96,17 +122,12 @@ class Piece:
         times = f" (\u00d7{self.repeats + 1}): "
         self.forms = [re.sub(r"(?: \(\u00d7\d+\))?: ", times, form, count=1) for form in self.forms]
 
-    @cached_property
-    def has_names(self) -> bool:
-        """Whether its shortest form contains an identifier, which can only be copied."""
-        return any(find_identifiers(self.forms[0]))
-
 
 Line = list[Piece]
 """One line: a piece, or consecutive calls of the same tool."""
 
 
-CORRECTION = " (correction)"
+_CORRECTION = " (correction)"
 """Mark after the speaker of a correction."""
 
 _LONGEST_NAME = 30
@@ -164,15 +185,18 @@ def _spoken(
         known = _NOT_IN_NAMES.sub(" ", speaker or "")[:_LONGEST_NAME].strip()
         who = who if known.lower() == who.lower() else f"{who} {known}".strip()
         if role == "human" and _corrects(text):
-            who += CORRECTION
+            who += _CORRECTION
         forms = [f"{who}: {form}" for form in forms_of(text, SPEECH_LENGTHS)]
-        return Piece(kind, forms, name, key=_key_of(who, text))
+        weight = _weight(kind, text, forms[0])
+        if weight is Weight.STATEMENT:
+            forms = [f"{who}: {form}" for form in forms_of(text, _STATEMENT_LENGTHS)]
+        return Piece(kind, forms, name, key=_key_of(who, text), weight=weight)
     # The last sentence before a call announces it, and adds nothing to the call.
     found = " ".join(sentences(without_code(text))[:-1])
     if len(found) < _SHORT_NOTE or not any(find_identifiers(found)):
         return None
     forms = [f"Assistant: {form}" for form in forms_of(found, NOTE_LENGTHS)]
-    return Piece(Kind.NOTE, forms, name)
+    return Piece(Kind.NOTE, forms, name, weight=_weight(Kind.NOTE, found, forms[0]))
 
 
 def _corrects(text: str) -> bool:
@@ -180,6 +204,28 @@ def _corrects(text: str) -> bool:
     first = (sentences(text[:_BEGINNING]) or [""])[0]
     says_so = cues("correction_at_the_beginning").match(first) or cues("correction").search(first)
     return says_so is not None and not first.endswith(("?", "\uff1f"))
+
+
+def _weight(kind: Kind, text: str, shortest: str) -> Weight:
+    """Return the weight of what was said, from the text and its shortest form, with the speaker."""
+    asserted = (
+        [one for one in note_sentences(text) if not is_question(one)] if kind is Kind.USER else []
+    )
+    if asserted and (_CORRECTION in shortest.partition(": ")[0] or any(map(_states, asserted))):
+        return Weight.STATEMENT
+    if any(find_identifiers(shortest)):
+        return Weight.NAME
+    is_number = any(_DIGIT.search(one) and not request_in([one]) for one in asserted)
+    return Weight.NUMBER if is_number else Weight.NONE
+
+
+def _states(sentence: str) -> bool:
+    """Return whether a sentence of the user is a rule, a limit, a decision or a fact."""
+    return (
+        any(constraints_in(sentence))
+        or any(facts_in(sentence))
+        or decision_in(sentence, by_user=True) is not None
+    )
 
 
 def _key_of(speaker: str, text: str) -> str:
@@ -265,13 +311,18 @@ def _earlier_line(line: str) -> Line:
     for name, text in _parts_of(line):
         if match := _SPOKEN.match(text):
             kind = Kind.USER if match[1] == "User" else Kind.ANSWER
-            forms = forms_of(text[match.end() :], _CONDENSED_LENGTHS)
+            said = text[match.end() :]
+            forms = forms_of(said, _CONDENSED_LENGTHS)
+            weight = _weight(kind, said, match[0] + forms[0])
+            if weight is Weight.STATEMENT:
+                forms = forms_of(said, _CONDENSED_LENGTHS[1:])
             forms = _growing([*(match[0] + form for form in forms), text])
-            pieces.append(Piece(kind, forms, name, key=text))
+            pieces.append(Piece(kind, forms, name, key=text, weight=weight))
             continue
         tool = _TOOL.match(text) if name else None
         if tool is None:
-            pieces.append(Piece(Kind.NOTE, [text], name, key=text))
+            weight = _weight(Kind.NOTE, text, text)
+            pieces.append(Piece(Kind.NOTE, [text], name, key=text, weight=weight))
             continue
         called = pieces[0].tool if pieces else tool[0]
         whole = text if not pieces else f"{called}{text}" if text[:1] == "(" else f"{called} {text}"

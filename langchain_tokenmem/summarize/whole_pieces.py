@@ -14,8 +14,9 @@ FEWEST_WORDS = 8
 
 _END = re.compile(r"[.!?…]+[\"')\]»”*_`]*(?=\s)|[。！？]+[」』”]?|\n+")
 _CLAUSE_END = re.compile(r"[,;:](?=\s)|\s(?=[–—(-]\s?)|[，；：、]")
+_UNSPACED_END = re.compile(r"(?<=[。！？，；：、]) ")
 _LIST_ITEM = re.compile(r"(?<=[:;]) (?=\d{1,2}\. )")
-_FEW_WORDS = 3
+_FEW_WORDS, _FEW_SIGNS = 3, 6
 _NO_SENTENCE = re.compile(r"\S*[$#]|</?\w+>|-{2}.*-{2}|\[code\]")
 """A prompt, a tag, a ruler, or `[code]`, which say nothing as a last sentence."""
 _REST_OF_GREETING = re.compile(r"[\s,]*(?:[A-Z]\w*)?[!！]")
@@ -85,7 +86,7 @@ def forms_of(text: str, lengths: tuple[int, ...]) -> list[str]:
     ellipsis if it ends inside a sentence.
     """
     parts = sentences(without_code(text))
-    whole = " ".join(parts)
+    whole = _joined(*parts)
     if len(whole) <= lengths[0]:
         return [whole]
     parts = _without_greeting(parts)
@@ -108,20 +109,20 @@ def _beginning(parts: list[str], most: int) -> str:
     """Return the first sentences, or clauses of the first; may exceed `most` by a few words."""
     head = ""
     for place, part in enumerate(parts):
-        longer = f"{head} {part}".lstrip()
+        longer = _joined(head, part)
         if len(longer) > most:
             return _first_clauses(longer, most, is_last=place + 1 == len(parts))
         head = longer
         if _has_words(head):
             break
-    return head if head == " ".join(parts) else _continued(head)
+    return head if head == _joined(*parts) else _continued(head)
 
 
 def _first_clauses(text: str, most: int, *, is_last: bool) -> str:
     """Return the first clauses of a text, cut at a word if one clause is far too long."""
     head = ""
     for part in clauses(text):
-        longer = f"{head} {part}".lstrip()
+        longer = _joined(head, part)
         if len(longer) > most and _has_words(head) and not _announces(head):
             break
         head = longer
@@ -138,7 +139,9 @@ def _first_clauses(text: str, most: int, *, is_last: bool) -> str:
 def _announces(head: str) -> bool:
     """Return whether a text ends in a few words that begin a sentence, such as "However,"."""
     last = _LIST_ITEM.split(sentences(head)[-1])[-1]
-    return len(last.split()) <= _FEW_WORDS and head.endswith((",", ":"))
+    is_unspaced = head.endswith(("，", "：", "、"))
+    is_short = len(last) <= _FEW_SIGNS if is_unspaced else len(last.split()) <= _FEW_WORDS
+    return is_short and (is_unspaced or head.endswith((",", ":")))
 
 
 def _ends(parts: list[str], most: int) -> str:
@@ -148,13 +151,18 @@ def _ends(parts: list[str], most: int) -> str:
         last = ""
     head = ""
     for part in parts[: -1 if last else None]:
-        longer = f"{head} {part}".lstrip()
+        longer = _joined(head, part)
         if len(longer) + len(last) + 3 > most:
             break
         head = longer
     if not _has_words(head):
         return _beginning(parts, most)
     return f"{head} … {last}" if last else _continued(head)
+
+
+def _joined(*parts: str) -> str:
+    """Return pieces of a text as one; no space follows the punctuation of unspaced scripts."""
+    return _UNSPACED_END.sub("", " ".join(filter(None, parts)))
 
 
 def _has_words(text: str) -> bool:

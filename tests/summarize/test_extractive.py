@@ -309,6 +309,30 @@ def test_condensing_shortens_the_oldest_lines_first_and_drops_calls_before_words
         assert "ls /srv" not in text or text.count("User: ") == 2
 
 
+STATED = (
+    "Always answer in French, and never use tables.",
+    "The budget is 3.5 million dollars, and the deadline is 15 March.",
+    "For the database we decided on PostgreSQL and not MySQL, because we need JSONB.",
+    "I am allergic to peanuts, so be careful with the food.",
+)
+
+
+def test_what_the_user_states_outlives_what_the_user_asks() -> None:
+    def asked(number: int) -> list[BaseMessage]:
+        return [HumanMessage(f"What are the pros and cons of plan {n}?") for n in range(number)]
+
+    entry = summary_of(*map(HumanMessage, STATED), *asked(20), max_tokens=150).text
+    for _ in range(10):
+        entry = condensed(entry, summary_of(*asked(20), max_tokens=150).text, max_tokens=150)
+    assert all(f"User: {text}\n" in entry for text in STATED)
+    assert "pros and cons" in entry
+
+
+def test_punctuation_without_spaces_gets_none() -> None:
+    text = "我对花生过敏。我们的项目预算是三百五十万元，截止日期是三月十五日。请记住这些！谢谢。"  # noqa: RUF001
+    assert lines(HumanMessage(text)) == [f"User: {text}"]
+
+
 def test_an_instruction_gives_its_lines_room_first() -> None:
     said = [HumanMessage(f"{topic} {LONG}") for topic in ("Harbour", "Invoice", "Parser", "Quota")]
     lengths = [len(line) for line in lines(*said, max_tokens=150, instruction="the invoice")]
