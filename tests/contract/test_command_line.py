@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
-from typer.testing import CliRunner
 
 from langchain_tokenmem import Recall, TokenBudget, TranscriptStore
-from langchain_tokenmem.cli.app import app
 from langchain_tokenmem.errors import ConfigurationError, RecallError, TokenMemoryError
+from tests.cli.command import invoked
 
 TALK = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hi."}]
 DIGITS = "9" * 5_000
@@ -22,7 +21,7 @@ DIGITS = "9" * 5_000
 
 def run(*words: Any, **env: str) -> tuple[int, str]:
     """Run a command; fail where it ends with a traceback."""
-    done = CliRunner(env={"COLUMNS": "500", "NO_COLOR": "1", **env}).invoke(app, [*map(str, words)])
+    done = invoked(*words, COLUMNS="500", **env)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise AssertionError(done.output) from done.exception
     return done.exit_code, done.output
