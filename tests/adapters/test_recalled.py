@@ -276,7 +276,12 @@ class Terse(ListSummarizer):
 
 
 @pytest.mark.parametrize(
-    ("name", "is_quick"), [("middleware", True), ("node", False), ("three nodes", True)]
+    ("name", "is_quick"),
+    [
+        ("node", False),
+        pytest.param("middleware", True, marks=pytest.mark.slow),
+        pytest.param("three nodes", True, marks=pytest.mark.slow),
+    ],
 )
 def test_a_question_also_recalls_what_a_fold_before_its_request_hides(name, is_quick, recall):
     model, graph = DOORS[name](memory_of(recall=recall, summarizer=Terse(is_quick=is_quick)))

@@ -14,15 +14,16 @@ from tests.contract.chats import CHATS, Way
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave one way of each test to `make test`, and mark the others as slow.
+    """Leave one case of each test with integrations to `make test`, and mark the others as slow.
 
     Which integration it is, and whether sync or async, changes from test to test. `make test_all`
-    runs every test in every way.
+    runs every case in every integration.
     """
     cases = defaultdict(list)
     for item in items:
-        if Path(__file__).parent in item.path.parents and _has_way(item):
-            cases[_without_way(item)].append(item)
+        is_own = Path(__file__).parent in item.path.parents
+        if is_own and _has_way(item) and not item.get_closest_marker("slow"):
+            cases[item.path, item.originalname].append(item)
     for turn, ways in enumerate(cases.values()):
         for number, item in enumerate(ways):
             if number != turn % len(ways):
@@ -33,12 +34,6 @@ def _has_way(item: pytest.Item) -> bool:
     """Return whether a test case names an integration and a form."""
     way = item.callspec.params.get("way") if hasattr(item, "callspec") else None
     return isinstance(way, tuple)
-
-
-def _without_way(item: pytest.Item) -> tuple[object, ...]:
-    """Return what all ways of one test case have in common."""
-    others = {key: value for key, value in item.callspec.params.items() if key != "way"}
-    return item.path, item.originalname, repr(sorted(others.items(), key=lambda one: one[0]))
 
 
 @pytest.fixture(autouse=True)

@@ -69,6 +69,7 @@ def test_no_command_writes_over_a_file_unless_forced(store: Path, talk: Path, tm
     ]
 
 
+@pytest.mark.slow
 def test_a_line_of_any_length_in_an_archive_is_refused_before_it_is_read(tmp_path: Path):
     path = tmp_path / "bomb.jsonl.gz"
     path.write_bytes(gzip.compress(b" " * 1024 * 1024) * 65)
@@ -85,7 +86,7 @@ def test_a_line_of_any_length_in_an_archive_is_refused_before_it_is_read(tmp_pat
         "budget: &a [*a]\n",
         "store: &a\n  url: &b [*a, *b]\n",
         f"budget:\n  context_window: {DIGITS}\n",
-        f"budget: {'[' * 400}{']' * 400}\n",
+        pytest.param(f"budget: {'[' * 400}{']' * 400}\n", marks=pytest.mark.slow),
     ],
     ids=["within itself", "list", "both", "number", "deep"],
 )

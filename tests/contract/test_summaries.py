@@ -45,6 +45,7 @@ def talk(**marks: Any) -> list[BaseMessage]:
     return [message for one in asked for message in (one, AIMessage("Noted."))]
 
 
+@pytest.mark.slow
 def test_a_summary_names_times_only_where_they_are_known():
     with TranscriptStore("sqlite://") as store:
         store.import_history(talk(), "imported")

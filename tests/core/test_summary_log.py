@@ -202,6 +202,7 @@ def test_an_instruction_always_writes_and_condenses_the_log_under_it_where_nothi
     assert after["summary"]["covered"] == state["summary"]["covered"] == entry["covered"]
 
 
+@pytest.mark.slow
 def test_an_entry_is_written_from_the_verbatim_messages_never_their_shortened_forms():
     memory = memory_of()
     said = [HumanMessage("Go.", id="first")]

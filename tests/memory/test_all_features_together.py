@@ -60,6 +60,7 @@ def test_a_view_with_all_features_is_legal_and_within_the_limit(profile, said, d
 WORDS = ["invoice", "ledger", "rate", "shop", "total", "order", "parcel", "refund", "stock", "tax"]
 
 
+@pytest.mark.slow
 def test_the_state_of_a_long_conversation_is_no_larger_than_that_of_a_short_one():
     memory, choice = TokenMemory(4_000), random.Random(1)
     answers = [" ".join(choice.choices(WORDS, k=60)) for _ in range(20)]  # repeated: one line

@@ -147,6 +147,7 @@ def three_sessions(store, recall):
         store.add(name, [HumanMessage(f"report {n} of {name}") for n in range(70)], user_id="u")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("three_sessions")
 def test_searches_go_on_during_a_rebuild_and_an_interrupted_one_is_continued(store, recall):
     def found():

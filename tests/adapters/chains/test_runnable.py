@@ -260,7 +260,7 @@ async def asked(chain, *, is_async: bool, said: str = "Question {}? ", turns: in
 @pytest.mark.parametrize(
     ("prompt", "is_async"),
     [
-        (ChatPromptTemplate([("human", AS_TEXT)]), False),
+        pytest.param(ChatPromptTemplate([("human", AS_TEXT)]), False, marks=pytest.mark.slow),
         (PromptTemplate.from_template(AS_TEXT), True),
     ],
 )
@@ -318,10 +318,15 @@ def as_lines(messages):
 @pytest.mark.parametrize(
     ("name", "change", "prompt", "is_async"),
     [
-        ("history", as_pairs, PROMPT.partial(who="a clerk"), False),
-        ("history", as_lines, ChatPromptTemplate([("human", AS_TEXT)]), True),
-        ("talk", as_fresh, ChatPromptTemplate([MessagesPlaceholder("talk"), NEW[1]]), True),
         ("talk", as_fresh, ChatPromptTemplate([("human", "{talk}\nNow: {input}")]), False),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("history", as_pairs, PROMPT.partial(who="a clerk"), False),
+                ("history", as_lines, ChatPromptTemplate([("human", AS_TEXT)]), True),
+                ("talk", as_fresh, ChatPromptTemplate([MessagesPlaceholder("talk"), NEW[1]]), True),
+            )
+        ),
     ],
 )
 async def test_whatever_a_step_makes_of_the_history_fits(store, name, change, prompt, is_async):
