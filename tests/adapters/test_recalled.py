@@ -242,6 +242,7 @@ def test_without_a_thread_nothing_is_recalled_and_it_is_logged_once(door, recall
 # --- a checkpointer on the store of the recall
 
 
+@pytest.mark.slow
 def test_what_a_checkpointer_keeps_in_the_same_store_is_written_once_it_is_hidden(store):
     """A run with `durability="exit"` has no checkpoint before its end; its past is found before."""
     hidden: list[int] = []

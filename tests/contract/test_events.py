@@ -84,6 +84,7 @@ async def test_every_integration_tells_of_each_call_and_each_change(way: Way, ca
     assert PRIVATE not in caplog.text
 
 
+@pytest.mark.slow
 @ways("middleware", "chain", both=True)
 async def test_a_summarizer_that_takes_its_time_is_an_event_of_its_own(way: Way):
     heard = Heard()

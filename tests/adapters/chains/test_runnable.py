@@ -291,6 +291,7 @@ def masked(messages):
     ]
 
 
+@pytest.mark.slow
 async def test_a_history_that_a_step_has_changed_is_sent_as_changed_and_fits(store):
     model, memory = recorder(), memory_of(1_000)
     step = RunnablePassthrough.assign(history=itemgetter("history") | RunnableLambda(masked))
