@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
@@ -131,6 +131,7 @@ class Everything(Recall):
     window=st.integers(256, 2_000),
     found=st.integers(0, 30),
 )
+@settings(max_examples=settings.default.max_examples // 2)
 def test_a_view_with_blocks_never_exceeds_its_limit_and_is_legal(sizes, window, found):
     with TranscriptStore("sqlite://") as store:
         history = history_on(Everything(store, found), window=window)

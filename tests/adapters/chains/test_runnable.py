@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
@@ -158,6 +158,7 @@ def test_an_output_that_holds_the_input_too_needs_the_key_of_the_answer(store, k
     st.integers(600, 3_000),
     st.lists(st.integers(1, 400), min_size=1, max_size=12),
 )
+@settings(max_examples=settings.default.max_examples // 2)
 def test_requests_fit_for_all_combinations_of_input_and_history_keys(keys, window, sizes):
     memory, model = memory_of(window), recorder()
     parts = [("system", "S."), MessagesPlaceholder(keys[1] or "input")]
