@@ -258,10 +258,11 @@ async def asked(chain, *, is_async: bool, said: str = "Question {}? ", turns: in
         await chain.ainvoke(given, session()) if is_async else chain.invoke(given, session())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prompt", "is_async"),
     [
-        pytest.param(ChatPromptTemplate([("human", AS_TEXT)]), False, marks=pytest.mark.slow),
+        (ChatPromptTemplate([("human", AS_TEXT)]), False),
         (PromptTemplate.from_template(AS_TEXT), True),
     ],
 )
