@@ -10,6 +10,7 @@ import pytest
 from postgres import database, server, server_binaries
 
 from langchain_tokenmem import TranscriptStore
+from tests import one_compilation
 from tests.golden.digests import add_options, golden
 
 __all__ = ["golden"]
@@ -17,6 +18,10 @@ __all__ = ["golden"]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
+
+
+def pytest_configure() -> None:
+    one_compilation.install()
 
 
 @pytest.fixture(scope="session")

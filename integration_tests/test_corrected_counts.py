@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import pytest
@@ -73,10 +74,14 @@ def requests(recording: RecordedConversation, truth: str, *, reports: bool) -> I
         said.append(message)
 
 
-def played(truth: str, *, reports: bool = True) -> list[Request]:
+@cache
+def chosen() -> list[RecordedConversation]:
     found = [one for name in FILES for one in load_conversations(SHARED / f"{name}.jsonl.gz")]
-    chosen = random.Random(16).sample(found, RECORDINGS)
-    return [request for one in chosen for request in requests(one, truth, reports=reports)]
+    return random.Random(16).sample(found, RECORDINGS)
+
+
+def played(truth: str, *, reports: bool = True) -> list[Request]:
+    return [request for one in chosen() for request in requests(one, truth, reports=reports)]
 
 
 def quantile(values: Sequence[float], share: float) -> float:

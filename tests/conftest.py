@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from pytest_socket import disable_socket, enable_socket
 
+from tests import one_compilation
+
 settings.register_profile(
     "full", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -30,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # What is imported and collected stays until the end: an eighth of the suite's time went into
     # looking through it for garbage.
     gc.disable()
+    one_compilation.install()
 
 
 def pytest_collection_finish() -> None:

@@ -51,7 +51,7 @@ for module in ("langchain_anthropic", "langchain_openai", "langchain_google_gena
 
 IS_WHOLE = os.environ.get("TOKENMEM_PEERS") == "all"
 PARTS = 2
-VIEWS = (20_000 if IS_WHOLE else 700) // PARTS
+VIEWS = (20_000 if IS_WHOLE else 500) // PARTS
 LEAST = VIEWS if IS_WHOLE else 150
 SECONDS = 8 * 3_600.0 if IS_WHOLE else 30.0
 SHOWN = 10

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
@@ -131,6 +131,7 @@ class Everything(Recall):
     window=st.integers(256, 2_000),
     found=st.integers(0, 30),
 )
+@settings(max_examples=settings.default.max_examples // 2)
 def test_a_view_with_blocks_never_exceeds_its_limit_and_is_legal(sizes, window, found):
     with TranscriptStore("sqlite://") as store:
         history = history_on(Everything(store, found), window=window)
@@ -242,6 +243,7 @@ def test_without_a_thread_nothing_is_recalled_and_it_is_logged_once(door, recall
 # --- a checkpointer on the store of the recall
 
 
+@pytest.mark.slow
 def test_what_a_checkpointer_keeps_in_the_same_store_is_written_once_it_is_hidden(store):
     """A run with `durability="exit"` has no checkpoint before its end; its past is found before."""
     hidden: list[int] = []
@@ -276,7 +278,12 @@ class Terse(ListSummarizer):
 
 
 @pytest.mark.parametrize(
-    ("name", "is_quick"), [("middleware", True), ("node", False), ("three nodes", True)]
+    ("name", "is_quick"),
+    [
+        ("node", False),
+        pytest.param("middleware", True, marks=pytest.mark.slow),
+        pytest.param("three nodes", True, marks=pytest.mark.slow),
+    ],
 )
 def test_a_question_also_recalls_what_a_fold_before_its_request_hides(name, is_quick, recall):
     model, graph = DOORS[name](memory_of(recall=recall, summarizer=Terse(is_quick=is_quick)))

@@ -272,7 +272,7 @@ def test_past_calls_of_a_chain_are_played_again_under_its_own_budget(tmp_path):
         *(("sessions", "STORE"), ("show", "STORE", "s1"), ("view", "STORE", "s1")),
         *(("explain", "STORE", "s1"), ("search", "STORE", "lighthouses"), ("stats", "STORE")),
         *(("doctor", "STORE"), ("config",), ("expire", "STORE", "--inactive-days", "1")),
-        ("replay", RECORDED, "--window", "8000"),
+        pytest.param(("replay", RECORDED, "--window", "8000"), marks=pytest.mark.slow),
         *(("import", RECORDED, "NEW"), ("migrate-checkpoints", "SAVER", "NEW")),
         *(("erase", "STORE", "--session", "s1", "--yes"),),
         *(("redact", "STORE", "lighthouses", "--everywhere", "--yes"),),

@@ -14,33 +14,26 @@ from tests.contract.chats import CHATS, Way
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave two ways of each test to `make test`, and mark the others as slow.
+    """Leave one case of each test with integrations to `make test`, and mark the others as slow.
 
-    One way is a graph's and one is not; which ones, and whether sync or async, changes from test to
-    test. `make test_all` runs every test in every way.
+    Which integration it is, and whether sync or async, changes from test to test. `make test_all`
+    runs every case in every integration.
     """
-    own = [item for item in items if Path(__file__).parent in item.path.parents]
-    for of_graphs in (False, True):
-        cases = defaultdict(list)
-        for item in own:
-            if (way := _way(item)) and CHATS[way[0]].is_graph is of_graphs:
-                cases[_without_way(item)].append(item)
-        for turn, ways in enumerate(cases.values()):
-            for number, item in enumerate(ways):
-                if number != turn % len(ways):
-                    item.add_marker(pytest.mark.slow)
+    cases = defaultdict(list)
+    for item in items:
+        is_own = Path(__file__).parent in item.path.parents
+        if is_own and _has_way(item) and not item.get_closest_marker("slow"):
+            cases[item.path, item.originalname].append(item)
+    for turn, ways in enumerate(cases.values()):
+        for number, item in enumerate(ways):
+            if number != turn % len(ways):
+                item.add_marker(pytest.mark.slow)
 
 
-def _way(item: pytest.Item) -> tuple[str, bool] | None:
-    """Return the integration of a test case and its form; None where it has none."""
+def _has_way(item: pytest.Item) -> bool:
+    """Return whether a test case names an integration and a form."""
     way = item.callspec.params.get("way") if hasattr(item, "callspec") else None
-    return (way[0], bool(way[1])) if isinstance(way, tuple) else None
-
-
-def _without_way(item: pytest.Item) -> tuple[object, ...]:
-    """Return what all ways of one test case have in common."""
-    others = {key: value for key, value in item.callspec.params.items() if key != "way"}
-    return item.path, item.originalname, repr(sorted(others.items(), key=lambda one: one[0]))
+    return isinstance(way, tuple)
 
 
 @pytest.fixture(autouse=True)

@@ -169,8 +169,8 @@ async def test_a_turn_waits_for_a_locked_database_no_longer_than_it_may(way: Way
 @pytest.mark.parametrize(
     "slow",
     [
-        *("embeddings", "summarizer"),
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("notes", "before_store")),
+        "embeddings",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("summarizer", "notes", "before_store")),
     ],
 )
 @pytest.mark.parametrize("way", ASYNC_WAYS, indirect=True)
@@ -274,8 +274,8 @@ SOON = BackgroundSummaries(timeout_s=0.01)
 @pytest.mark.parametrize(
     ("way", "is_function", "background"),
     [
-        ("history", True, SOON),
-        ("middleware", False, SOON),
+        pytest.param("history", True, SOON, marks=pytest.mark.slow),
+        pytest.param("middleware", False, SOON, marks=pytest.mark.slow),
         ("middleware", True, False),
         pytest.param("history", False, False, marks=pytest.mark.slow),
     ],

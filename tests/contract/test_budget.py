@@ -179,6 +179,7 @@ def test_the_newest_human_message_is_in_every_view_whatever_is_removed(steps):
             assert humans[-1:] == [m.id for m in view.messages if m.id in humans[-1:]]
 
 
+@pytest.mark.slow
 def test_a_file_of_the_newest_question_stays_while_the_tools_for_it_run():
     file = {"type": "file", "base64": "A" * 3_000, "mime_type": "application/pdf"}
     asked = [{"type": "text", "text": "Compare this contract with all parcels."}, file]

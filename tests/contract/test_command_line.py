@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
-from typer.testing import CliRunner
 
 from langchain_tokenmem import Recall, TokenBudget, TranscriptStore
-from langchain_tokenmem.cli.app import app
 from langchain_tokenmem.errors import ConfigurationError, RecallError, TokenMemoryError
+from tests.cli.command import invoked
 
 TALK = [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hi."}]
 DIGITS = "9" * 5_000
@@ -22,7 +21,7 @@ DIGITS = "9" * 5_000
 
 def run(*words: Any, **env: str) -> tuple[int, str]:
     """Run a command; fail where it ends with a traceback."""
-    done = CliRunner(env={"COLUMNS": "500", "NO_COLOR": "1", **env}).invoke(app, [*map(str, words)])
+    done = invoked(*words, COLUMNS="500", **env)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise AssertionError(done.output) from done.exception
     return done.exit_code, done.output
@@ -70,6 +69,7 @@ def test_no_command_writes_over_a_file_unless_forced(store: Path, talk: Path, tm
     ]
 
 
+@pytest.mark.slow
 def test_a_line_of_any_length_in_an_archive_is_refused_before_it_is_read(tmp_path: Path):
     path = tmp_path / "bomb.jsonl.gz"
     path.write_bytes(gzip.compress(b" " * 1024 * 1024) * 65)
@@ -86,7 +86,7 @@ def test_a_line_of_any_length_in_an_archive_is_refused_before_it_is_read(tmp_pat
         "budget: &a [*a]\n",
         "store: &a\n  url: &b [*a, *b]\n",
         f"budget:\n  context_window: {DIGITS}\n",
-        f"budget: {'[' * 400}{']' * 400}\n",
+        pytest.param(f"budget: {'[' * 400}{']' * 400}\n", marks=pytest.mark.slow),
     ],
     ids=["within itself", "list", "both", "number", "deep"],
 )

@@ -63,6 +63,7 @@ async def test_an_erased_conversation_begins_anew(way: Way):
     assert len(chat.said()) == 2
 
 
+@pytest.mark.slow
 @ways(both=True)
 async def test_a_summary_that_was_being_written_is_erased_too(way: Way):
     is_called, is_erased = Event(), Event()

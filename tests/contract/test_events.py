@@ -84,6 +84,7 @@ async def test_every_integration_tells_of_each_call_and_each_change(way: Way, ca
     assert PRIVATE not in caplog.text
 
 
+@pytest.mark.slow
 @ways("middleware", "chain", both=True)
 async def test_a_summarizer_that_takes_its_time_is_an_event_of_its_own(way: Way):
     heard = Heard()
@@ -99,6 +100,7 @@ async def test_a_summarizer_that_takes_its_time_is_an_event_of_its_own(way: Way)
     assert sum(event.calls for event in summaries) == sum(event.calls for event in folds)
 
 
+@pytest.mark.slow
 @ways("middleware", both=True)
 async def test_recall_and_a_refused_request_are_events(way: Way):
     heard, refused = Heard(), [ValueError("This model's maximum context length is 900 tokens.")]
@@ -329,6 +331,7 @@ async def test_the_runs_of_the_nodes_do_not_record_the_private_state(way: Way):
     assert not [value for value in recorded if "memory" in value or "llm_input_stamp" in value]
 
 
+@pytest.mark.slow
 @ways("middleware", "chain", both=True)
 async def test_stats_add_up_what_was_done_in_all_conversations(way: Way):
     heard = Heard()

@@ -115,6 +115,7 @@ async def test_a_chat_that_is_cleared_before_its_first_summary_leaves_no_notes(
     assert "Ann" not in texts(request)
 
 
+@pytest.mark.slow
 @GRAPHS
 async def test_a_replayed_checkpoint_sends_what_was_sent(chat_of: Callable[..., Any]):
     chat = chat_of()

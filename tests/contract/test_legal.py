@@ -142,6 +142,7 @@ async def test_an_edit_of_an_earlier_message_leaves_out_the_reasoning_behind_it(
 STEPS = ["ask", "ask", "ask", "system", "tools", "edit", "remove", "again", "fold", "fork"]
 
 
+@pytest.mark.slow
 @given(
     steps=st.lists(st.sampled_from(STEPS), min_size=4, max_size=10),
     window=st.sampled_from([700, 1_200, 16_000]),

@@ -82,6 +82,7 @@ async def test_without_a_mode_nothing_is_noted(way: Way):
         assert "<working_notes" not in texts(await chat.last(said))
 
 
+@pytest.mark.slow
 @ways("chain", "middleware", "node", both=True)
 async def test_a_session_can_be_switched_to_another_mode_and_keeps_its_notes(way: Way):
     chat = way.chat(memory_of("code"))

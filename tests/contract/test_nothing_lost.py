@@ -159,6 +159,7 @@ async def test_a_failing_summarizer_takes_no_word_along(way: Way):
     assert [text for role, text in said if role == "human"] == [q.rstrip() for q in questions]
 
 
+@pytest.mark.slow
 async def test_each_message_is_in_the_request_or_was_read_by_the_summarizer(way: Way):
     told: set[str] = set()
 
@@ -175,6 +176,7 @@ async def test_each_message_is_in_the_request_or_was_read_by_the_summarizer(way:
     assert len(told) > 10
 
 
+@pytest.mark.slow
 async def test_the_question_stays_in_view_through_a_long_tool_loop(way: Way):
     def looping(request: list[BaseMessage]) -> AIMessage | str:
         number = len(chat.requests)

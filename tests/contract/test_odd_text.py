@@ -47,6 +47,7 @@ async def test_a_session_goes_on_after_half_a_surrogate_pair(way: Way):
     await _talk_after_half_a_pair(way, "extractive")
 
 
+@pytest.mark.slow
 @ways("chain")
 async def test_a_model_that_summarizes_is_sent_no_half_of_a_surrogate_pair(way: Way):
     model = Talker(answer=summary)

@@ -58,6 +58,7 @@ async def test_what_an_agent_unpins_is_gone_from_the_next_request_on(way: Way):
     assert not pinned_in(after)
 
 
+@pytest.mark.slow
 @with_session
 async def test_an_agent_cannot_unpin_what_the_application_has_pinned(way: Way):
     chat = chat_of(way, "Hello.", pin_call("unpin"), pin_call(), pin_call("unpin"), "I tried.")

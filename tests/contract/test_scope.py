@@ -118,6 +118,7 @@ def test_a_client_that_names_no_user_is_summarized_once(names: dict[str, str]):
     assert writer.written == 2 * before, "another memory has nothing of this one"
 
 
+@pytest.mark.slow
 def test_a_user_finds_a_summary_in_every_thread_and_another_user_in_none():
     writer = Numbered()
     agent = stateless(memory_with(writer))
@@ -131,7 +132,7 @@ def test_a_user_finds_a_summary_in_every_thread_and_another_user_in_none():
         assert writer.written == before + once
 
 
-@pytest.mark.parametrize("thread", ["t1", "t2"])
+@pytest.mark.parametrize("thread", ["t1", pytest.param("t2", marks=pytest.mark.slow)])
 def test_a_summary_of_another_system_text_is_never_used_again(thread: str):
     """The model that summarizes may have read it: of another tenant, or another assistant."""
     writer = Talker(answer="## State\n- There are questions about parcels, all of them open.")
@@ -171,6 +172,7 @@ def test_what_was_made_under_an_instruction_is_found_by_nobody():
     assert "4929" not in texts([message for request in model.requests for message in request])
 
 
+@pytest.mark.slow
 async def test_erase_empties_what_is_kept_of_finished_summaries():
     writer, store = Numbered(), TranscriptStore("sqlite://")
     memory = memory_with(writer)

@@ -45,6 +45,7 @@ def talk(**marks: Any) -> list[BaseMessage]:
     return [message for one in asked for message in (one, AIMessage("Noted."))]
 
 
+@pytest.mark.slow
 def test_a_summary_names_times_only_where_they_are_known():
     with TranscriptStore("sqlite://") as store:
         store.import_history(talk(), "imported")
@@ -134,6 +135,7 @@ async def test_what_an_input_says_of_the_memorys_own_marks_is_not_believed(way: 
     assert [m.text for m in chat.said()[:3]] == ["hi", "Noted.", "hi"]
 
 
+@pytest.mark.slow
 async def test_the_message_that_carries_the_summary_is_marked(way: Way):
     chat = way.chat(TokenMemory(1_600, background=False))
     for question in long_turns(8, words=180):

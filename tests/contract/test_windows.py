@@ -62,6 +62,7 @@ async def test_where_no_window_is_known_it_is_16384_tokens_with_one_warning(way:
     assert sum("16,384" in record.getMessage() for record in caplog.records) == 1
 
 
+@pytest.mark.slow
 def test_without_any_argument_an_agent_and_a_chain_have_the_window_of_their_model():
     agent, chain = model_of(SMALL), model_of(SMALL)
     middleware = TokenMemoryMiddleware()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import tool
 
@@ -70,6 +71,7 @@ async def test_a_line_about_what_the_agent_names_comes_back_beside_the_newest_re
     assert kept.text == newest.text, "it keeps its place, so that the prefix stays"
 
 
+@pytest.mark.slow
 @WAYS
 async def test_no_line_comes_back_where_the_share_is_0(way: Way):
     model = working(*["P-9999"] * 8, "P-7003")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
@@ -93,6 +93,7 @@ def test_a_result_behind_which_human_messages_stand_is_shown_whole_once(humans):
     sizes=st.lists(st.integers(4, 1_200), min_size=5, max_size=25),
     asks=st.sets(st.integers(0, 24), max_size=4),
 )
+@settings(max_examples=settings.default.max_examples // 2)
 def test_cuts_only_shrink(first, sizes, asks):
     said = [HumanMessage("Fix it. " * (first // 2), id="first")]
     for number, size in enumerate(sizes):

@@ -40,6 +40,7 @@ def assert_adds_up(part: Part) -> None:
         assert_adds_up(child)
 
 
+@pytest.mark.slow
 def test_every_call_of_a_recorded_agent_is_explained_as_it_was_sent(calls):
     for told, sent in calls:
         assert [*map(message_to_dict, told.messages)] == [*map(message_to_dict, sent)]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
@@ -89,7 +89,6 @@ def changed(draw: st.DrawFn, history: list[BaseMessage], number: int) -> list[Ba
 
 @pytest.mark.slow
 @given(st.data(), WINDOWS, PROFILES)
-@settings(max_examples=settings.default.max_examples * 5 // 2)
 def test_a_memory_that_knows_a_history_decides_as_a_new_one(data, window, profile):
     memory = memory_of(window, profile)
     history = data.draw(conversations())

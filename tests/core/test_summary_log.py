@@ -8,7 +8,7 @@ from random import Random
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
@@ -100,6 +100,7 @@ def ids_of(state):
 
 @pytest.mark.slow
 @given(runs(), memories())
+@settings(max_examples=settings.default.max_examples // 2)
 def test_across_a_fold_a_request_never_changes_up_to_the_end_of_the_earlier_entries(said, memory):
     for before, after in pairwise(calls_of(memory, said)):
         old, new = ids_of(before.state), ids_of(after.state)
@@ -115,6 +116,7 @@ def test_across_a_fold_a_request_never_changes_up_to_the_end_of_the_earlier_entr
 
 @pytest.mark.slow
 @given(runs(), memories())
+@settings(max_examples=settings.default.max_examples // 2)
 def test_the_entries_never_leave_a_gap_and_cover_all_that_is_covered(said, memory):
     for call in calls_of(memory, said):
         entries, summary = entries_of(call.state), call.state["summary"]
@@ -132,6 +134,7 @@ def test_the_entries_never_leave_a_gap_and_cover_all_that_is_covered(said, memor
 
 @pytest.mark.slow
 @given(runs(), memories())
+@settings(max_examples=settings.default.max_examples // 2)
 def test_the_log_never_passes_its_share_and_one_call_never_condenses_twice(said, memory):
     most = memory.budget.for_counts(exact=True).summary_tokens
     marker = CharCounter().text(LEFT_OUT) + 20
@@ -202,6 +205,7 @@ def test_an_instruction_always_writes_and_condenses_the_log_under_it_where_nothi
     assert after["summary"]["covered"] == state["summary"]["covered"] == entry["covered"]
 
 
+@pytest.mark.slow
 def test_an_entry_is_written_from_the_verbatim_messages_never_their_shortened_forms():
     memory = memory_of()
     said = [HumanMessage("Go.", id="first")]

@@ -105,6 +105,7 @@ results = st.lists(names, max_size=12).map(
 )
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(names, results, st.integers(0, 2_000)), min_size=5, max_size=12),
     st.sampled_from([0.0, 0.03, SHARE]),

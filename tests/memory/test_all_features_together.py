@@ -7,7 +7,7 @@ import json
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
@@ -34,6 +34,7 @@ SHOWN = TurnMemorySettings(include_partial=True, project_root="/app", shown="alw
     st.sampled_from([900, 2_000, 8_000]),
     st.sampled_from(["code", "reasoning"]),
 )
+@settings(max_examples=settings.default.max_examples // 2)
 def test_a_view_with_all_features_is_legal_and_within_the_limit(profile, said, dice, window, mode):
     rules = RequestRules(legality=profile, show_times="all")
     memory = memory_of(window, request=rules, mode=mode, turn_memory=SHOWN, summarizer=None)
@@ -60,6 +61,7 @@ def test_a_view_with_all_features_is_legal_and_within_the_limit(profile, said, d
 WORDS = ["invoice", "ledger", "rate", "shop", "total", "order", "parcel", "refund", "stock", "tax"]
 
 
+@pytest.mark.slow
 def test_the_state_of_a_long_conversation_is_no_larger_than_that_of_a_short_one():
     memory, choice = TokenMemory(4_000), random.Random(1)
     answers = [" ".join(choice.choices(WORDS, k=60)) for _ in range(20)]  # repeated: one line

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage
@@ -50,6 +50,7 @@ def test_without_a_scope_of_ones_own_nothing_is_searched(store, options):
     st.sampled_from(["session", "user"]),
     st.sampled_from([None, HashingEmbeddings(16)]),
 )
+@settings(max_examples=settings.default.max_examples // 2)
 def test_no_search_finds_what_is_out_of_scope(said, asker, word, scope, embeddings):
     # Sessions 0 to 2 are Ann's, 3 and 4 Bob's, 5 is nobody's.
     owner = {0: "ann", 1: "ann", 2: "ann", 3: "bob", 4: "bob", 5: None}

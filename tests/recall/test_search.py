@@ -147,6 +147,7 @@ def three_sessions(store, recall):
         store.add(name, [HumanMessage(f"report {n} of {name}") for n in range(70)], user_id="u")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("three_sessions")
 def test_searches_go_on_during_a_rebuild_and_an_interrupted_one_is_continued(store, recall):
     def found():
@@ -163,6 +164,7 @@ def test_searches_go_on_during_a_rebuild_and_an_interrupted_one_is_continued(sto
     assert recall.rebuild() == 210
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("three_sessions")
 def test_a_rebuild_restores_an_emptied_index(store, recall):
     with store.index.writing_to(1) as (connection, _):
@@ -249,6 +251,7 @@ def test_letters_that_fold_to_those_of_a_weekday_are_no_error(store, recall):
     assert isinstance(recall.search("the film la\u017ft \u017funday", session_id="s"), list)
 
 
+@pytest.mark.slow
 def test_a_time_in_the_question_is_found_among_many_that_say_the_same(store, recall):
     now, lunches = datetime.now(UTC), 30
     for ago in range(lunches, 0, -1):
@@ -295,6 +298,7 @@ def test_what_names_the_date_comes_after_what_was_said_on_it(store, recall):
     assert "d0" in {hit.message_id for hit in among}
 
 
+@pytest.mark.slow
 def test_what_was_said_again_comes_once_and_a_contradiction_twice(store, recall):
     for number in range(9):
         store.add("s", [HumanMessage("I am allergic to hazelnuts!", id=f"n{number}")])

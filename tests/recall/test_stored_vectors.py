@@ -45,6 +45,7 @@ async def test_a_function_finds_by_meaning_without_chroma(store, function, monke
         assert recall.backlog() == {"lexical": 0, "vectors": 0}
 
 
+@pytest.mark.slow
 def test_a_narrow_search_by_meaning_looks_at_all_that_it_may_find(store):
     with Recall(store, embeddings=meaning) as recall:
         recall._dense._exact_most = 60

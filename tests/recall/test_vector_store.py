@@ -85,6 +85,7 @@ def test_entries_of_others_in_the_same_vector_store_are_never_hits(store, vector
     assert all(hit.session_id == "s" and "stranger" not in hit.text for hit in found)
 
 
+@pytest.mark.slow
 def test_what_could_not_be_erased_is_erased_by_the_next_process(store, vectors, monkeypatch):
     with recalled(store, vectors) as recall:
         store.add("s", days(3, topic="s"))
@@ -150,6 +151,7 @@ def test_foreign_errors_become_recall_errors_and_words_go_on(store, vectors, mon
         assert store.index.backlog()["vectors"] == 1
 
 
+@pytest.mark.slow
 def test_a_vector_store_that_has_lost_its_entries_is_filled_again(store):
     embeddings = CountingEmbeddings()
     store.add("s", days(5))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage, ToolMessage
 
@@ -49,6 +49,7 @@ def session_of(store, session_id="s"):
 
 @pytest.mark.slow
 @given(odd_conversations(), odd_conversations(), st.booleans(), SETTINGS)
+@settings(max_examples=settings.default.max_examples // 2)
 def test_the_import_of_an_export_is_the_same_session(first, second, is_cleared, own):
     with (
         TranscriptStore("sqlite://", shared=True) as store,

@@ -206,7 +206,13 @@ def test_what_is_left_of_an_entry_never_has_a_literal_that_is_not_in_the_message
     assert all(path in left for path in paths[::2])
 
 
-@pytest.mark.parametrize("run", ["a", "1", "-", "`", '"', "1 ", "a.", "/", "aA", "1,111", "@a"])
+@pytest.mark.parametrize(
+    "run",
+    [
+        *("a", "1", "-", "`", '"', "1 ", "a.", "/", "aA", "@a"),
+        pytest.param("1,111", marks=pytest.mark.slow),
+    ],
+)
 def test_one_long_run_of_anything_is_checked_in_no_time(run):
     started = time.process_time()
     unknown_literals(f"- x {run * 2_000}", KnownText(["x"]))

@@ -360,6 +360,7 @@ def longest(message: BaseMessage) -> str:
     return forms_of(prose(message_text(message)), SPEECH_LENGTHS)[-1]
 
 
+@pytest.mark.slow
 @given(conversations())
 def test_with_room_all_words_of_users_and_answers_have_a_line(said: list[BaseMessage]) -> None:
     messages = [m for m in named(said) if not isinstance(m, SystemMessage)]

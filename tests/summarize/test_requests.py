@@ -168,6 +168,7 @@ def test_a_tool_call_in_answer_to_a_reused_request_is_refused_and_the_batch_read
     assert [message.type for message in model.requests[1]] == ["system", "human"]
 
 
+@pytest.mark.slow
 def test_a_request_is_reused_by_default_only_where_that_is_cheaper():
     sent = agent_run(40)
     long, short = slice(2, 40), slice(2, 4)

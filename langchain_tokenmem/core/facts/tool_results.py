@@ -105,14 +105,14 @@ _BEGINNING = re.compile(r"\n|[.!?] (?=[^\W_])")
 MAX_OUTCOME = 120
 # A run is tried from its first backslash only: thousands of them would cost the square of that.
 _ESCAPED_SPACE = re.compile(r"(?<!\\)\\+[nrt]")
-_ESCAPED_MARK = re.compile(r"(?<!\\)\\+([\"'/])")
+_BEFORE_MARK = re.compile(r"(?<!\\)\\+(?=[\"'/])")
 
 
 def unescaped(text: str) -> str:
     """Return a text with the escapes of JSON inside JSON undone, at any depth."""
     if "\\" not in text:
         return text
-    return _ESCAPED_MARK.sub(r"\1", _ESCAPED_SPACE.sub("\n", text))
+    return _BEFORE_MARK.sub("", _ESCAPED_SPACE.sub("\n", text))
 
 
 def ends_of(text: str) -> str:

@@ -215,7 +215,9 @@ def test_system_messages_in_the_state_stay_and_do_not_pile_up():
     assert "conversation_summary" in str(model.seen[-1])
 
 
-@pytest.mark.parametrize(("place", "key"), [(0, "profile"), (-1, None)])
+@pytest.mark.parametrize(
+    ("place", "key"), [(0, "profile"), pytest.param(-1, None, marks=pytest.mark.slow)]
+)
 def test_what_other_middleware_adds_to_one_request_is_sent_and_not_remembered(store, place, key):
     asked: list[str] = []
 
@@ -250,6 +252,7 @@ def test_what_other_middleware_adds_to_one_request_is_sent_and_not_remembered(st
     assert not [hit.text for hit in memory.recall.search("PROFILE", session_id="t", k=20)]
 
 
+@pytest.mark.slow
 def test_a_request_that_other_middleware_trims_clears_no_chat():
     is_trimmed = False
 

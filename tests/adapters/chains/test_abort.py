@@ -127,7 +127,13 @@ async def asked(chain, way: str, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("way", "has_prompt"),
-    [("invoke", True), ("ainvoke", False), ("stream", False), ("astream", True)],
+    [
+        ("invoke", True),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (("ainvoke", False), ("stream", False), ("astream", True))
+        ),
+    ],
 )
 async def test_a_refused_request_is_made_shorter_and_sent_again_once(store, way, *, has_prompt):
     model, heard = strict(), Heard()

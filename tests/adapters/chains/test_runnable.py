@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
@@ -158,6 +158,7 @@ def test_an_output_that_holds_the_input_too_needs_the_key_of_the_answer(store, k
     st.integers(600, 3_000),
     st.lists(st.integers(1, 400), min_size=1, max_size=12),
 )
+@settings(max_examples=settings.default.max_examples // 2)
 def test_requests_fit_for_all_combinations_of_input_and_history_keys(keys, window, sizes):
     memory, model = memory_of(window), recorder()
     parts = [("system", "S."), MessagesPlaceholder(keys[1] or "input")]
@@ -257,6 +258,7 @@ async def asked(chain, *, is_async: bool, said: str = "Question {}? ", turns: in
         await chain.ainvoke(given, session()) if is_async else chain.invoke(given, session())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prompt", "is_async"),
     [
@@ -291,6 +293,7 @@ def masked(messages):
     ]
 
 
+@pytest.mark.slow
 async def test_a_history_that_a_step_has_changed_is_sent_as_changed_and_fits(store):
     model, memory = recorder(), memory_of(1_000)
     step = RunnablePassthrough.assign(history=itemgetter("history") | RunnableLambda(masked))
@@ -318,10 +321,15 @@ def as_lines(messages):
 @pytest.mark.parametrize(
     ("name", "change", "prompt", "is_async"),
     [
-        ("history", as_pairs, PROMPT.partial(who="a clerk"), False),
-        ("history", as_lines, ChatPromptTemplate([("human", AS_TEXT)]), True),
-        ("talk", as_fresh, ChatPromptTemplate([MessagesPlaceholder("talk"), NEW[1]]), True),
         ("talk", as_fresh, ChatPromptTemplate([("human", "{talk}\nNow: {input}")]), False),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("history", as_pairs, PROMPT.partial(who="a clerk"), False),
+                ("history", as_lines, ChatPromptTemplate([("human", AS_TEXT)]), True),
+                ("talk", as_fresh, ChatPromptTemplate([MessagesPlaceholder("talk"), NEW[1]]), True),
+            )
+        ),
     ],
 )
 async def test_whatever_a_step_makes_of_the_history_fits(store, name, change, prompt, is_async):

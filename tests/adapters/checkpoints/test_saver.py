@@ -297,7 +297,7 @@ def test_a_sub_graph_belongs_to_whom_its_thread_belongs(store):
     assert graph.get_state(thread()).values == {}
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("restarts", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("how", ["erase", "delete", "expire"])
 def test_a_thread_that_is_deleted_during_its_own_run_stays_deleted(tmp_path, how, restarts):
     url = f"sqlite:///{tmp_path}/memory.db"

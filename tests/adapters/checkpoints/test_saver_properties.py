@@ -79,7 +79,7 @@ def test_state_is_the_same_step_by_step(shape, done):
 @pytest.mark.slow
 @given(shapes, actions)
 @example(RICH, [("say", "a"), ("resume", "b"), ("say", "c"), ("fork", 3)])
-@settings(max_examples=settings.default.max_examples // 10)
+@settings(max_examples=settings.default.max_examples // 20 or 1)
 def test_state_is_the_same_after_copy_and_migration(shape, done):
     with TranscriptStore("sqlite://") as store, TranscriptStore("sqlite://") as other:
         saver = saver_on(store)
@@ -122,7 +122,7 @@ def langgraph_savers() -> Iterator[list[BaseCheckpointSaver[Any]]]:
 @given(shapes, actions)
 @example(RICH, [("say", "a"), ("resume", "b"), ("say", "c"), ("fork", 3), ("resume", "d")])
 @example(PLAIN, [("fork", 1), ("fork update", 1), ("say", "b")])
-@settings(max_examples=settings.default.max_examples // 10)
+@settings(max_examples=settings.default.max_examples // 20 or 1)
 def test_a_thread_goes_back_to_langgraphs_savers_and_goes_on_there(shape, done):
     with TranscriptStore("sqlite://") as store, langgraph_savers() as targets:
         saver = saver_on(store)
@@ -150,7 +150,7 @@ def test_a_thread_goes_back_to_langgraphs_savers_and_goes_on_there(shape, done):
 @given(shapes, actions, st.integers(1, 4))
 @example(RICH, [("say", "a"), ("resume", "b"), ("say", "c"), ("fork", 3)], 1)
 @example(KEPT, [("say", "a"), ("update", "messages"), ("say", "b")], 1)
-@settings(max_examples=settings.default.max_examples // 10)
+@settings(max_examples=settings.default.max_examples // 20 or 1)
 def test_state_is_the_same_after_prune(shape, done, keep_last):
     with TranscriptStore("sqlite://") as store:
         saver = saver_on(store)

@@ -20,7 +20,7 @@ from itertools import chain
 from typing import Annotated, Any, NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.agents import AgentAction
 from langchain_core.documents import Document
@@ -372,6 +372,7 @@ def changed_list(  # noqa: C901, PLR0911, PLR0912  (one for each change)
 
 @pytest.mark.slow
 @given(st.lists(st.sampled_from(STEPS), max_size=15), st.randoms(use_true_random=False))
+@settings(max_examples=settings.default.max_examples // 2)
 def test_a_list_is_stored_as_it_is(steps, dice):
     with TranscriptStore("sqlite://") as store:
         saver, parent = TokenMemorySaver(store), at()
@@ -399,6 +400,7 @@ words = st.sampled_from(["yes", "no", "go on"])
 
 @pytest.mark.slow
 @given(st.lists(st.tuples(words, words, st.booleans()), min_size=1, max_size=8), st.booleans())
+@settings(max_examples=settings.default.max_examples // 2)
 def test_messages_without_ids_are_in_the_transcript_once_and_in_order(chosen, is_rebuilt):
     def joined(old, new):
         kept = [*(old or []), *new]

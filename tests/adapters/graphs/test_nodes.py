@@ -74,7 +74,7 @@ def looked_at(memory: TokenMemory, look: Any) -> Any:
     return graph
 
 
-@pytest.mark.parametrize("keeps_ids", [True, False])
+@pytest.mark.parametrize("keeps_ids", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_copies_of_the_conversation_have_its_summary_and_other_messages_have_not(keeps_ids):
     memory, seen, of_worker = memory_of(), [], []
 
