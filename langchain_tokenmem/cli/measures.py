@@ -80,7 +80,7 @@ _DOTTED = re.compile(
 )
 # A run is tried from its first backslash only: thousands of them would cost the square of that.
 _ESCAPED_SPACE = re.compile(r"(?<!\\)\\+[nrt]")
-_ESCAPED_MARK = re.compile(r"(?<!\\)\\+([\"'/])")
+_BEFORE_MARK = re.compile(r"(?<!\\)\\+(?=[\"'/])")
 _SHORTEST = 3
 _LONGEST = 60
 
@@ -185,7 +185,7 @@ def plain(text: str) -> str:
     """Return a text with the escapes of JSON undone, however deep: a line end ends a word."""
     if "\\" not in text:
         return text
-    return _ESCAPED_MARK.sub(r"\1", _ESCAPED_SPACE.sub("\n", text))
+    return _BEFORE_MARK.sub("", _ESCAPED_SPACE.sub("\n", text))
 
 
 def leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
