@@ -18,7 +18,6 @@ from sqlalchemy import text
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.inserted_text import block_of
-from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall import HashingEmbeddings
 from langchain_tokenmem.recall.analysis import TextAnalyser
@@ -117,9 +116,8 @@ def test_a_word_that_every_message_of_a_short_history_has_is_found(store, recall
 def test_system_messages_and_text_inserted_by_the_memory_are_never_found(store, recall):
     filled(store, "s")
     block = "<recalled_messages>\nThe key is under the mat.\n</recalled_messages>"
-    inserted = marked(HumanMessage("The key is under the mat.", id="block"), added=True)
     asked = HumanMessage(f"{block}\nWhat is the time?", id="with-block")
-    store.add("s", [SystemMessage("The key is a zebra.", id="sys"), inserted, asked])
+    store.add("s", [SystemMessage("The key is a zebra.", id="sys"), asked])
     for _ in range(2):
         assert recall.search("key under the mat zebra", session_id="s") == []
         assert recall.rebuild() == store.count("s")
