@@ -390,6 +390,8 @@ def test_history_search_gives_the_newest_matches_in_order(store, recall):
     assert recall.history_search(r"abc-\d*7$", session_id="s", ignore_case=False) == []
     assert said(recall.history_search(r"ABC-3$", session_id="s")) == ["ticket ABC-3"]
     assert recall.history_search("x", session_id="nobody") == []
+    store.hide("s", ["m299"])
+    assert said(recall.history_search("^", session_id="s", limit=1)) == ["ticket ABC-298"]
     with pytest.raises(ConfigurationError, match="not a regular expression"):
         recall.history_search("(", session_id="s")
 
