@@ -108,13 +108,13 @@ def test_a_turn_memory_is_added_once_and_only_to_an_answer():
     shown = format_message_for_provider(AIMessage("Done."), memory)
     asks = AIMessage("", tool_calls=[{"name": "run", "args": {}, "id": "c1"}])
     nothing = {"files_changed": [], "failed_commands": []}
-    for message, given in (
+    for message, known in (
         (shown, memory),
         (asks, memory),
         (HumanMessage("Done."), memory),
         (AIMessage("Done."), nothing),
     ):
-        assert format_message_for_provider(message, given) is message
+        assert format_message_for_provider(message, known) is message
 
 
 def test_fences_and_newlines_in_names_cannot_break_out():
