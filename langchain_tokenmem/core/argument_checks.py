@@ -106,14 +106,16 @@ def checked_several(values: Any, kind: type[T], name: str, line: str) -> tuple[T
     raise ConfigurationError(f"{name} {what}; it is a list: {line}.")
 
 
-def checked_tokens(name: str, value: int) -> int:
-    """Return a number of tokens.
+def checked_overhead(value: int) -> int:
+    """Return a number of `overhead_tokens`.
 
     Raises:
         ConfigurationError: When it is not a whole number, or less than 0.
     """
     if type(value) is not int or value < 0:
-        raise ConfigurationError(f"{name} is {value!r:.100}; it is a number of tokens, 0 or more.")
+        raise ConfigurationError(
+            f"overhead_tokens is {value!r:.100}; it is a number of tokens, 0 or more."
+        )
     return value
 
 

@@ -113,7 +113,7 @@ def merged_system(messages: list[BaseMessage]) -> BaseMessage | None:
 def with_text(system: BaseMessage | None, added: str | list[Any]) -> BaseMessage:
     """Return a system message with `added` after its own content."""
     if system is None:
-        return marked(SystemMessage(added, id=SYSTEM_ID), added=True)
+        return SystemMessage(added, id=SYSTEM_ID)
     return _view_form(system, joined_content([system.content, added]))
 
 

@@ -180,10 +180,7 @@ def has_no_content(message: BaseMessage) -> bool:
     """Return whether a message has neither text nor another visible part."""
     if isinstance(message.content, str):
         return not message.content.strip()
-    return all(
-        is_blank_block(block) or is_reasoning_block(block) or not isinstance(block, (str, dict))
-        for block in message.content
-    )
+    return all(is_blank_block(block) or is_reasoning_block(block) for block in message.content)
 
 
 def says_nothing(message: BaseMessage) -> bool:

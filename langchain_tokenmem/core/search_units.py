@@ -108,7 +108,6 @@ class IndexSource:
         session_id: The session that it belongs to; None for a document of a user.
         user_id: Its owner, if the session has one.
         metadata: Metadata of a document.
-        is_added: Whether the memory itself inserted it; then it is never indexed.
         is_hidden: Whether the message was removed and hidden; then its text is empty.
     """
 
@@ -122,7 +121,6 @@ class IndexSource:
     session_id: str | None = None
     user_id: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    is_added: bool = False
     is_hidden: bool = False
 
     @property

@@ -198,9 +198,7 @@ def with_current_words(
     """
     named = with_ids(messages)
     checked = checked or CheckedMessages()
-    changed = {*gone}
-    if hides or state["blocks"] or "modes" in state:
-        changed |= _changed_ids(state, named, hides=hides)
+    changed = {*gone} | _changed_ids(state, named, hides=hides)
     summary = state["summary"]
     rewritten: set[str] = set()
     if summary is not None:

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import CircuitBreaker
-from langchain_tokenmem.core.argument_checks import as_budget, checked_tokens, described
+from langchain_tokenmem.core.argument_checks import as_budget, checked_overhead, described
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.chat_models import (
     ModelLimits,
@@ -299,7 +299,7 @@ class Engine:
             RequestCounter(
                 tokens.message,
                 tools=tokens.tools(tools),
-                overhead=checked_tokens("overhead_tokens", options.get("overhead_tokens", 0)),
+                overhead=checked_overhead(options.get("overhead_tokens", 0)),
             ),
             rules=rules,
             profile=self.profile_of(budget),

@@ -195,14 +195,11 @@ class ScopedNotes:
         name = name if is_id else self._as_kept(name)
         key = name if is_id else item_key_of(name)
         items = self.batch([GetOp(self.namespace(each), key, False) for each in levels])
-        for each, item in zip(levels, items, strict=True):
-            for note in self._notes_of([item] if item is not None else [], each):
-                if name in {note.id, note.key}:
-                    return note
-        if not is_id:
-            return None
-        # A note with a key is stored under it.
-        return next((note for note in self._notes(levels) if note.id == name), None)
+        pairs = zip(levels, items, strict=True)
+        notes = [note for each, item in pairs if item for note in self._notes_of([item], each)]
+        if is_id and not notes:  # a note with a key is stored under it
+            notes = [note for note in self._notes(levels) if note.id == name]
+        return next(iter(notes), None)
 
     def listed(
         self,

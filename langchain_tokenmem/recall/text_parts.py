@@ -32,8 +32,8 @@ _BREAKS = regex.compile(r"\n\s*\n|\n|(?<=[.!?。\uff01\uff1f])\s*")
 
 
 def indexable_text(source: IndexSource) -> str:
-    """Return the text to index: empty for system messages and text that the memory inserted."""
-    if source.is_added or source.role not in _INDEXED_ROLES:
+    """Return the text to index: empty for system messages, and without what the memory inserted."""
+    if source.role not in _INDEXED_ROLES:
         return ""
     text = source.text
     return _FENCED.sub(" ", text).strip() if "</" in text else text.strip()

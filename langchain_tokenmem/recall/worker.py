@@ -59,10 +59,10 @@ class Worker:
             return job is None
         return wait_for(job.future, seconds)
 
-    def stop(self, seconds: float = _END_SECONDS) -> None:
+    def stop(self) -> None:
         """Stop after the current batch, until `start`."""
         self.is_stopping = True
-        self.wait(seconds)
+        self.wait(_END_SECONDS)
 
     def start(self) -> None:
         """Undo `stop`."""

@@ -53,7 +53,6 @@ def source_of(row: TranscriptRow, session: Session) -> IndexSource:
         source_id=message.id or "",
         session_id=session.name,
         user_id=session.user_id,
-        is_added=bool(marks.get("added")),
         metadata={"superseded": marks["superseded"]} if "superseded" in marks else {},
     )
 

@@ -268,12 +268,12 @@ class AutomaticExpiry:
             index.listen(self._on_change)
             wait_at_exit(self.stop)
 
-    def stop(self, seconds: float = _END_SECONDS) -> None:
+    def stop(self) -> None:
         """Stop the automatic run after its current batch."""
         self._is_closing = True
         job = self._runner.job("expiry")
         if job is not None:
-            wait_for(job.future, seconds)
+            wait_for(job.future, _END_SECONDS)
         self._is_closing = False
 
     def _on_change(self, change: Change) -> None:

@@ -401,12 +401,7 @@ _ADD_AT_ONCE = insert(terms).from_select(
 
 def entries_of(analyser: Analyser, sources: Sequence[IndexSource]) -> list[tuple[int, Entry]]:
     """Return what an analyser finds in texts, each with the number of its text."""
-    return [
-        (source.seq, entry)
-        for source in sources
-        if not source.is_hidden
-        for entry in analyser.entries(source)
-    ]
+    return [(source.seq, entry) for source in sources for entry in analyser.entries(source)]
 
 
 def add_terms(

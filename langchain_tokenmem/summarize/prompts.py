@@ -52,10 +52,7 @@ def render_message(message: BaseMessage) -> str:
 
 
 def split_transcript(
-    messages: Sequence[BaseMessage],
-    count_text: Callable[[str], int],
-    most_tokens: int,
-    most_messages: int = MOST_MESSAGES,
+    messages: Sequence[BaseMessage], count_text: Callable[[str], int], most_tokens: int
 ) -> list[str]:
     """Return the transcript in parts that fit; every character of a message is in exactly one.
 
@@ -63,7 +60,6 @@ def split_transcript(
         messages: The transcript, oldest first.
         count_text: Counts the tokens of a text.
         most_tokens: Maximum tokens of a part; above 0.
-        most_messages: Maximum messages that begin in a part.
     """
     found: list[str] = []
     texts: list[str] = []
@@ -77,7 +73,7 @@ def split_transcript(
     )
     for piece, begins in pieces:
         size = count_text(piece) + 1  # the blank line between two messages
-        if texts and (used + size > most_tokens or begun + begins > most_messages):
+        if texts and (used + size > most_tokens or begun + begins > MOST_MESSAGES):
             found.append("\n\n".join(texts))
             texts, used, begun = [], 0, 0
         texts.append(piece)

@@ -208,6 +208,16 @@ async def test_a_summary_is_written_behind_the_reply(way: Way, service: Service)
 
 @pytest.mark.slow
 @ways(both=True)
+async def test_a_turn_over_the_limit_waits_for_its_summary(way: Way, service: Service):
+    chat = way.chat(TokenMemory(1_000, summarizer=slow_summarizer(service)))
+    for said in TURNS[:4]:
+        assert WRITTEN not in texts((await chat.ask(said))[-1])
+    (long,) = long_turns(1, words=300)
+    assert WRITTEN in texts((await chat.ask(long))[-1])
+
+
+@pytest.mark.slow
+@ways(both=True)
 async def test_a_long_history_is_served_from_its_newest_messages_and_summarized_behind(
     way: Way, service: Service
 ):

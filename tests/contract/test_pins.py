@@ -69,6 +69,15 @@ async def test_an_agent_cannot_unpin_what_the_application_has_pinned(way: Way):
     assert "application" in texts(requests[-1])
 
 
+@with_session
+async def test_what_an_agent_has_pinned_is_the_applications_once_that_pins_it_too(way: Way):
+    chat = chat_of(way, pin_call(), "Pinned.", pin_call("unpin"), "I tried.")
+    await chat.ask("Pin it.")
+    pin(chat, RULE)
+    requests = await chat.ask("Unpin it.")
+    assert [pinned_in(request).count(RULE) for request in requests] == [1, 1]
+
+
 def test_an_agent_cannot_replace_or_remove_what_the_application_has_noted():
     with TranscriptStore("sqlite://") as store:
         notebook = Notebook(SqlStore(store), limit=3)

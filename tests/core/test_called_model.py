@@ -124,23 +124,32 @@ def test_corrections_are_forgotten_when_the_model_changes():
     assert max(map(abs, errors[4:])) < 0.03
 
 
-def reporting(*ratios: float) -> list[BaseMessage]:
-    """Return a talk whose replies report so many times the tokens of their requests."""
+def reporting(*ratios: float, cached: float = 0.0) -> list[BaseMessage]:
+    """Return a talk whose replies report so many times the tokens of their requests.
+
+    The share that came from the provider's cache is reported beside the others.
+    """
     said: list[BaseMessage] = []
     for number, ratio in enumerate(ratios):
         said.append(HumanMessage(f"{number} " + SENTENCE * 20, id=f"h{number}"))
         tokens = round(ratio * counter_for("claude-sonnet-4-5").count(said).tokens)
-        used = {"input_tokens": tokens, "output_tokens": 9, "total_tokens": tokens + 9}
+        read = round(cached * tokens)
+        used: Any = {"input_tokens": tokens - read, "output_tokens": 9, "total_tokens": tokens + 9}
+        used["input_token_details"] = {"cache_read": read}
         meta = {"model_name": "claude-sonnet-4-5"}
         said.append(AIMessage("Yes.", id=f"a{number}", usage_metadata=used, response_metadata=meta))
     return [*said, HumanMessage("And now?", id="q")]
 
 
-def corrected(*ratios: float, window: int = 32_000) -> float:
+def corrected(*ratios: float, cached: float = 0.0) -> float:
     """Return counted by estimated tokens of the request behind such replies."""
-    memory = memory_of(window).for_model(Named(model_name="claude-sonnet-4-5"))
-    view = memory.view(reporting(*ratios))
+    memory = memory_of(32_000).for_model(Named(model_name="claude-sonnet-4-5"))
+    view = memory.view(reporting(*ratios, cached=cached))
     return view.usage.input_tokens / memory.count(view.messages).tokens
+
+
+def test_a_report_that_leaves_out_cached_tokens_corrects_as_one_that_has_them():
+    assert corrected(1.3, 1.3, 1.3, cached=0.9) == corrected(1.3, 1.3, 1.3) > 1.2
 
 
 @given(st.lists(st.floats(0, 1e4), min_size=1, max_size=6))

@@ -26,6 +26,7 @@ GO = HumanMessage("Go.", id="h")
 NEXT = HumanMessage("And now?", id="n")
 STRICT = sorted(PROFILES.keys() - {"common"})
 MARK = {"cache_control": {"type": "ephemeral"}}
+LONG_ID = "functions.read:0" * 9
 
 
 def view_of(
@@ -141,6 +142,14 @@ def test_tool_result_blocks_inside_a_human_message_answer_their_calls(profile, w
         CHECKS[profile](sent)
 
 
+def test_a_tool_result_block_keeps_its_failure_and_its_cache_mark():
+    use = {"type": "tool_use", "id": "c1", "name": "read", "input": {}}
+    answer = {"type": "tool_result", "tool_use_id": "c1", "content": "4711", "is_error": True}
+    asked, answered = AIMessage([use], id="a"), HumanMessage([{**answer, **MARK}], id="r")
+    result = shown([GO, asked, answered])[2]
+    assert (result.status, result.content) == ("error", [text("4711", **MARK)])
+
+
 def test_a_tool_result_block_without_its_call_stays_as_text():
     lost = {"type": "tool_result", "tool_use_id": "c9", "content": "reading 4711"}
     sent = shown([GO, AIMessage("Hello.", id="a"), HumanMessage([lost], id="r")])
@@ -148,12 +157,15 @@ def test_a_tool_result_block_without_its_call_stays_as_text():
 
 
 @pytest.mark.parametrize("profile", STRICT)
-def test_names_and_ids_of_calls_are_those_that_a_provider_takes(profile):
-    call: Any = {"name": "functions.read file", "args": {}, "id": "functions.read:0" * 9}
-    asked = AIMessage("", tool_calls=[call], id="a")
-    sent = shown([GO, asked, ToolMessage("ok", tool_call_id=call["id"], id="t")], profile)
+@pytest.mark.parametrize("content", [[], [{"type": "tool_use", "id": LONG_ID, "input": {}}]])
+def test_names_and_ids_of_calls_are_those_that_a_provider_takes(profile, content):
+    call: Any = {"name": "functions.read file", "args": {}, "id": LONG_ID}
+    asked = AIMessage(content, tool_calls=[call], id="a")
+    sent = shown([GO, asked, ToolMessage("ok", tool_call_id=LONG_ID, id="t")], profile)
     made = sent[1].tool_calls[0]
     assert sent[2].tool_call_id == made["id"]
+    if profile in {"anthropic", "bedrock", "openai"}:
+        assert [block["id"] for block in sent[1].content] == [made["id"] for _ in content]
     if profile in {"anthropic", "bedrock", "mistral"}:
         assert made["name"] == "functions_read_file"
         assert made["id"].replace("_", "").isalnum()
@@ -211,6 +223,8 @@ def test_a_reasoning_item_goes_with_the_item_behind_it_or_not_at_all():
     assert [m.id for m in sent] == ["h", "a1", "h2", "n"]
     assert sent[1] is whole
     CHECKS["openai"](sent)
+    cut = AIMessage([text("No."), item], id="a3")
+    assert shown([GO, cut, NEXT], "openai")[1].content == [text("No.")]
 
 
 def test_ids_of_items_on_the_providers_server_are_stripped_when_asked():

@@ -364,6 +364,14 @@ def text_of(messages: list[BaseMessage]) -> str:
     return "\n".join(str(message.content) for message in messages).casefold()
 
 
+@pytest.mark.parametrize("mode", ["code", "reasoning"])
+def test_an_edit_of_the_assistants_words_by_hand_is_seen_by_a_view(mode):
+    memory = large_memory(mode)
+    state = memory.compact([*said("harbour")[:4], *said()[4:]])
+    assert OLD in str(state["modes"]).casefold()
+    assert OLD not in text_of(memory.view(said("harbour"), state).messages)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_an_edit_by_hand_is_seen_by_a_view_and_keeps_the_numbers_of_decisions(mode):
     memory = large_memory(mode)

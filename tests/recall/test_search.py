@@ -18,7 +18,6 @@ from sqlalchemy import text
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.inserted_text import block_of
-from langchain_tokenmem.core.messages import marked
 from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall import HashingEmbeddings
 from langchain_tokenmem.recall.analysis import TextAnalyser
@@ -117,9 +116,8 @@ def test_a_word_that_every_message_of_a_short_history_has_is_found(store, recall
 def test_system_messages_and_text_inserted_by_the_memory_are_never_found(store, recall):
     filled(store, "s")
     block = "<recalled_messages>\nThe key is under the mat.\n</recalled_messages>"
-    inserted = marked(HumanMessage("The key is under the mat.", id="block"), added=True)
     asked = HumanMessage(f"{block}\nWhat is the time?", id="with-block")
-    store.add("s", [SystemMessage("The key is a zebra.", id="sys"), inserted, asked])
+    store.add("s", [SystemMessage("The key is a zebra.", id="sys"), asked])
     for _ in range(2):
         assert recall.search("key under the mat zebra", session_id="s") == []
         assert recall.rebuild() == store.count("s")
@@ -396,6 +394,8 @@ def test_history_search_gives_the_newest_matches_in_order(store, recall):
     assert recall.history_search(r"abc-\d*7$", session_id="s", ignore_case=False) == []
     assert said(recall.history_search(r"ABC-3$", session_id="s")) == ["ticket ABC-3"]
     assert recall.history_search("x", session_id="nobody") == []
+    store.hide("s", ["m299"])
+    assert said(recall.history_search("^", session_id="s", limit=1)) == ["ticket ABC-298"]
     with pytest.raises(ConfigurationError, match="not a regular expression"):
         recall.history_search("(", session_id="s")
 

@@ -48,7 +48,7 @@ from langchain_tokenmem.core.argument_checks import (
     checked,
     checked_choice,
     checked_output_limit,
-    checked_tokens,
+    checked_overhead,
 )
 from langchain_tokenmem.core.message_times import stamped
 from langchain_tokenmem.core.messages import marked
@@ -142,7 +142,7 @@ def with_token_memory(
     response_format = bound_kwarg(runnable, "response_format")
     options: RequestOptions = {
         "tools": bound_kwarg(runnable, "tools"),
-        "overhead_tokens": checked_tokens("overhead_tokens", overhead_tokens)
+        "overhead_tokens": checked_overhead(overhead_tokens)
         + format_tokens(response_format, counter),
     }
     limit_output = checked_output_limit(limit_output)

@@ -32,7 +32,7 @@ from langchain_tokenmem.core.argument_checks import (
     as_kept,
     as_messages,
     checked,
-    checked_tokens,
+    checked_overhead,
 )
 from langchain_tokenmem.core.messages import digest_of, is_pinned, role_of
 from langchain_tokenmem.core.pins import PINS_CHANNEL
@@ -113,7 +113,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         self._options: RequestOptions = {
             "system": system,
             "tools": tools,
-            "overhead_tokens": checked_tokens("overhead_tokens", overhead_tokens),
+            "overhead_tokens": checked_overhead(overhead_tokens),
         }
         self.keys = StateKeys.of(name, input_messages_key, output_messages_key, state_key)
         self._shared_threads = shared_threads

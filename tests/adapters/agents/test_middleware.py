@@ -253,8 +253,10 @@ def test_what_other_middleware_adds_to_one_request_is_sent_and_not_remembered(st
 
 
 @pytest.mark.slow
-def test_a_request_that_other_middleware_trims_clears_no_chat():
+@pytest.mark.parametrize("on_remove", ["keep", "hide"])
+def test_a_request_that_other_middleware_trims_clears_no_chat(store, on_remove):
     is_trimmed = False
+    saver = TokenMemorySaver(store, on_remove=on_remove)
 
     @wrap_model_call
     def newest_only(request, handler):
@@ -262,7 +264,8 @@ def test_a_request_that_other_middleware_trims_clears_no_chat():
         return handler(request.override(messages=messages))
 
     script = [AIMessage("ok " * 100)] * 22
-    _, agent = agent_of(script, newest_only, TokenMemoryMiddleware(memory_of()))
+    middleware = [newest_only, TokenMemoryMiddleware(memory_of())]
+    _, agent = agent_of(script, *middleware, checkpointer=saver)
     for number in range(20):
         agent.invoke({"messages": f"Question {number}? " + "why " * 60}, thread())
     before = log_text(state_of(agent))
