@@ -32,9 +32,9 @@ setup: $(TESTS_ENV) ## Make the virtual environment for development
 demo: $(DEMO_ENV) ## Play a recorded agent in a small window: as it is, with LangChain's middleware, with this package
 	$(BIN)/python examples/demo.py $(ARGS)
 
-test test_all integration_tests: export TMPDIR := $(or $(TMPDIR),$(MEMORY),/tmp)
+test test_all integration_tests nightly: export TMPDIR := $(or $(TMPDIR),$(MEMORY),/tmp)
 # With bytecode kept, a process starts 4 s earlier: pytest need not rewrite each assert again
-test test_all integration_tests: export PYTHONDONTWRITEBYTECODE :=
+test test_all integration_tests nightly: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(TESTS_ENV) ## Run the tests but the slow ones, with few examples of each property
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-fast} $(BIN)/python -m pytest tests -m "not slow" $(ARGS)

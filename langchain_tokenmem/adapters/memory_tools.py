@@ -218,7 +218,7 @@ class _MemoryTools:
         """Search everything in this conversation, including what is no longer shown.
 
         Args:
-            pattern: A regular expression, in capitals or not; or words, with by="words".
+            pattern: A case-insensitive regular expression; or words, with by="words".
             by: regex for the newest messages that match, words for the best ones.
             limit: Maximum number of messages.
         """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 from langchain_tokenmem.core.chat_models import (
@@ -268,7 +267,7 @@ class TokenBudget:
         """Return this budget with the margin for exact or estimated counts."""
         if self.margin is not None:
             return self
-        return _with_margin(self, EXACT_MARGIN if exact else ESTIMATE_MARGIN)
+        return replace(self, margin=EXACT_MARGIN if exact else ESTIMATE_MARGIN)
 
     @property
     def limit(self) -> int:
@@ -334,12 +333,6 @@ class TokenBudget:
             return self.shares.result_tokens
         default = max(48, min(1_000, self.context_window // 40))
         return default if self.shares.result_chars is None else self.context_window
-
-
-@lru_cache(maxsize=64)
-def _with_margin(budget: TokenBudget, margin: float) -> TokenBudget:
-    """Return a budget with a margin, checked once and not in every call."""
-    return replace(budget, margin=margin)
 
 
 def _check_fraction(name: str, value: Any) -> None:

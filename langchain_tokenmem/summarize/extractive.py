@@ -60,7 +60,8 @@ class ExtractiveSummarizer:
     Entries are condensed into one (`SummaryRequest.condenses`) by shorter forms of their lines, the
     oldest first; removing a line is the last resort.
 
-    Lines that share words with the instruction of a request get room first.
+    What the user states (rules, limits, decisions, facts, corrections) is cut last. Lines that share
+    words with the instruction of a request get room first.
 
     Example:
         ```python
@@ -71,7 +72,7 @@ class ExtractiveSummarizer:
 
     is_quick = True
     name = "extractive"
-    prompt_version = "extractive-3"
+    prompt_version = "extractive-4"
 
     def __repr__(self) -> str:
         return "ExtractiveSummarizer()"
@@ -111,8 +112,11 @@ def written(lines: Sequence[Line], request: SummaryRequest, most: int) -> str:
         entry.shorten(pieces)
         return entry.text_within()
     wanted = terms(request.instruction or "")
+    for piece in pieces if wanted else ():
+        if not terms(piece.forms[-1]).isdisjoint(wanted):
+            piece.weight = Weight.ASKED_FOR
     asked_first = pieces[::-1]
-    asked_first.sort(key=lambda piece: terms(piece.forms[-1]).isdisjoint(wanted))
+    asked_first.sort(key=lambda piece: piece.weight is not Weight.ASKED_FOR)
     entry.fill(asked_first)
     return entry.text_within()
 
@@ -194,12 +198,14 @@ class _Entry:
         self.show(pieces, Kind.USER, Kind.ANSWER)
         self.show(pieces, Kind.FAILURE)
         self.show(pieces, Kind.USER, form=1)
+        self.show(pieces, Kind.USER, form=2)
         self.show(pieces, Kind.EDIT, Kind.CALL)
         self.add_values(pieces, used=True, most=_MOST_USED)
         self.show(pieces, Kind.ANSWER, form=1)
         self.show(pieces, Kind.CALL, Kind.EDIT, Kind.FAILURE, form=1)
         self.show(pieces, Kind.NOTE)
-        self.show(pieces, Kind.USER, Kind.ANSWER, form=2)
+        self.show(pieces, Kind.ANSWER, form=2)
+        self.show(pieces, Kind.USER, form=3)
         self.add_values(pieces, used=False, most=_MOST_OTHERS)
         self.show(pieces, Kind.CALL, form=2)
         self.show(pieces, Kind.NOTE, form=1)
@@ -208,10 +214,9 @@ class _Entry:
     def _show_users(self, users: Sequence[Piece]) -> None:
         """Show what the user said within a share of the room, statements first."""
         room, self.most = self.most, int(_USER_SHARE * self.most)
-        stated = [one for one in users if one.weight is Weight.STATEMENT]
-        lines = [one for one in users if len(one.forms[-1].split()) > _FEW_WORDS]
-        self.show(stated, Kind.USER)
-        self.show(lines, Kind.USER)
+        self.show(users, Kind.USER, least=Weight.STATEMENT)
+        self.show([one for one in users if len(one.forms[-1].split()) > _FEW_WORDS], Kind.USER)
+        self.show(users, Kind.USER, form=1, least=Weight.STATEMENT)
         self.most = room
 
     def show(
@@ -290,20 +295,26 @@ class _Entry:
         self.leave_out(_of(pieces, Kind.ANSWER))
         users = sorted(_of(pieces, Kind.USER), key=lambda one: one.weight)
         light = [one for one in users if one.weight < Weight.NAME]
-        self.shorten_each(light)
-        self.leave_out(light)
         heavy = users[len(light) :]
-        self.shorten_each(heavy)
+        self.shorten_each(light)
+        self.shorten_each(heavy, least=1)
         self.leave_out(changes)
+        self.leave_out(light)
+        self.shorten_each(heavy)
         self.leave_out(heavy)
         self.changes = [(key, None) for key in reversed(self.shown)]
 
-    def shorten_each(self, pieces: Sequence[Piece]) -> None:
-        """Give pieces their next shorter forms until there is room, the oldest first."""
+    def shorten_each(self, pieces: Sequence[Piece], least: int = 0) -> None:
+        """Give pieces their next shorter forms until there is room, in order.
+
+        Args:
+            pieces: The pieces.
+            least: Number of the shortest form that they may get.
+        """
         levels = max((len(piece.forms) for piece in pieces), default=1) - 1
         for piece in [*pieces] * levels:
             now = self.shown[id(piece)]
-            if self.used > self.most and now.form:
+            if self.used > self.most and now.form > least:
                 self.shown[id(piece)] = _Shown(piece, now.form - 1)
                 self.used += self._size(self.shown[id(piece)]) - self._size(now)
 

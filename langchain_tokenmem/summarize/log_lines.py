@@ -54,8 +54,11 @@ from langchain_tokenmem.summarize.whole_pieces import (
 SPEECH_LENGTHS, NOTE_LENGTHS = (45, 240, 700), (110, 260)
 """Characters of the forms of a message, and of what an assistant says with a call."""
 
-_STATEMENT_LENGTHS = (120, *SPEECH_LENGTHS[1:])
-"""Those of a message in which the user states something: the first clause may not be the point."""
+_USER_LENGTHS = (45, 120, 240, 700)
+"""Those of a message of the user: of a statement the first clause may not be the point."""
+
+_JUDGED = 2
+"""The form of a user's message that shows whether it states something."""
 
 _DIGIT = re.compile(r"\d")
 _SHORT_NOTE = 40
@@ -78,13 +81,14 @@ class Weight(IntEnum):
     """How much later answers may need the words of a piece, the least first.
 
     A number that the user states; an identifier, which can only be copied; a correction, rule,
-    limit, decision or fact of the user.
+    limit, decision or fact of the user; words that the instruction of a request names.
     """
 
     NONE = 0
     NUMBER = 1
     NAME = 2
     STATEMENT = 3
+    ASKED_FOR = 4
 
 
 @dataclass
@@ -184,19 +188,20 @@ def _spoken(
         kind, who = (Kind.USER, "User") if role == "human" else (Kind.ANSWER, "Assistant")
         known = _NOT_IN_NAMES.sub(" ", speaker or "")[:_LONGEST_NAME].strip()
         who = who if known.lower() == who.lower() else f"{who} {known}".strip()
-        if role == "human" and _corrects(text):
+        corrects = role == "human" and _corrects(text)
+        if corrects:
             who += _CORRECTION
-        forms = [f"{who}: {form}" for form in forms_of(text, SPEECH_LENGTHS)]
-        weight = _weight(kind, text, forms[0])
-        if weight is Weight.STATEMENT:
-            forms = [f"{who}: {form}" for form in forms_of(text, _STATEMENT_LENGTHS)]
+        said = forms_of(text, _USER_LENGTHS if role == "human" else SPEECH_LENGTHS)
+        weight = Weight.STATEMENT if corrects else _weight(kind, said)
+        forms = [f"{who}: {form}" for form in said]
         return Piece(kind, forms, name, key=_key_of(who, text), weight=weight)
     # The last sentence before a call announces it, and adds nothing to the call.
     found = " ".join(sentences(without_code(text))[:-1])
     if len(found) < _SHORT_NOTE or not any(find_identifiers(found)):
         return None
-    forms = [f"Assistant: {form}" for form in forms_of(found, NOTE_LENGTHS)]
-    return Piece(Kind.NOTE, forms, name, weight=_weight(Kind.NOTE, found, forms[0]))
+    said = forms_of(found, NOTE_LENGTHS)
+    forms = [f"Assistant: {form}" for form in said]
+    return Piece(Kind.NOTE, forms, name, weight=_weight(Kind.NOTE, said))
 
 
 def _corrects(text: str) -> bool:
@@ -206,17 +211,18 @@ def _corrects(text: str) -> bool:
     return says_so is not None and not first.endswith(("?", "\uff1f"))
 
 
-def _weight(kind: Kind, text: str, shortest: str) -> Weight:
-    """Return the weight of what was said, from the text and its shortest form, with the speaker."""
-    asserted = (
-        [one for one in note_sentences(text) if not is_question(one)] if kind is Kind.USER else []
-    )
-    if asserted and (_CORRECTION in shortest.partition(": ")[0] or any(map(_states, asserted))):
+def _weight(kind: Kind, forms: Sequence[str]) -> Weight:
+    """Return the weight of what was said, from its forms without the speaker."""
+    asserted: list[str] = []
+    if kind is Kind.USER:
+        judged = forms[min(_JUDGED, len(forms) - 1)]
+        asserted = [one for one in note_sentences(judged) if not is_question(one)]
+    if any(map(_states, asserted)):
         return Weight.STATEMENT
-    if any(find_identifiers(shortest)):
+    if any(find_identifiers(forms[0])):
         return Weight.NAME
-    is_number = any(_DIGIT.search(one) and not request_in([one]) for one in asserted)
-    return Weight.NUMBER if is_number else Weight.NONE
+    has_number = any(_DIGIT.search(one) and not request_in([one]) for one in asserted)
+    return Weight.NUMBER if has_number else Weight.NONE
 
 
 def _states(sentence: str) -> bool:
@@ -311,17 +317,14 @@ def _earlier_line(line: str) -> Line:
     for name, text in _parts_of(line):
         if match := _SPOKEN.match(text):
             kind = Kind.USER if match[1] == "User" else Kind.ANSWER
-            said = text[match.end() :]
-            forms = forms_of(said, _CONDENSED_LENGTHS)
-            weight = _weight(kind, said, match[0] + forms[0])
-            if weight is Weight.STATEMENT:
-                forms = forms_of(said, _CONDENSED_LENGTHS[1:])
-            forms = _growing([*(match[0] + form for form in forms), text])
+            said = [*forms_of(text[match.end() :], _CONDENSED_LENGTHS), text[match.end() :]]
+            weight = Weight.STATEMENT if _CORRECTION in match[0] else _weight(kind, said)
+            forms = _growing([match[0] + form for form in said])
             pieces.append(Piece(kind, forms, name, key=text, weight=weight))
             continue
         tool = _TOOL.match(text) if name else None
         if tool is None:
-            weight = _weight(Kind.NOTE, text, text)
+            weight = _weight(Kind.NOTE, [text])
             pieces.append(Piece(Kind.NOTE, [text], name, key=text, weight=weight))
             continue
         called = pieces[0].tool if pieces else tool[0]

@@ -14,7 +14,7 @@ FEWEST_WORDS = 8
 
 _END = re.compile(r"[.!?…]+[\"')\]»”*_`]*(?=\s)|[。！？]+[」』”]?|\n+")
 _CLAUSE_END = re.compile(r"[,;:](?=\s)|\s(?=[–—(-]\s?)|[，；：、]")
-_UNSPACED_END = re.compile(r"(?<=[。！？，；：、]) ")
+_UNSPACED_END = re.compile(r"(?<=[。！？，；：、」』”]) (?=[\u3000-\u9fff\uff00-\uffef])")
 _LIST_ITEM = re.compile(r"(?<=[:;]) (?=\d{1,2}\. )")
 _FEW_WORDS, _FEW_SIGNS = 3, 6
 _NO_SENTENCE = re.compile(r"\S*[$#]|</?\w+>|-{2}.*-{2}|\[code\]")
