@@ -60,8 +60,8 @@ class ExtractiveSummarizer:
     Entries are condensed into one (`SummaryRequest.condenses`) by shorter forms of their lines, the
     oldest first; removing a line is the last resort.
 
-    What the user states (rules, limits, decisions, facts, corrections) is cut last. Lines that share
-    words with the instruction of a request get room first.
+    What the user states (rules, limits, decisions, facts, corrections) is cut last. Lines that
+    share words with the instruction of a request get room first.
 
     Example:
         ```python
@@ -198,14 +198,12 @@ class _Entry:
         self.show(pieces, Kind.USER, Kind.ANSWER)
         self.show(pieces, Kind.FAILURE)
         self.show(pieces, Kind.USER, form=1)
-        self.show(pieces, Kind.USER, form=2)
         self.show(pieces, Kind.EDIT, Kind.CALL)
         self.add_values(pieces, used=True, most=_MOST_USED)
         self.show(pieces, Kind.ANSWER, form=1)
         self.show(pieces, Kind.CALL, Kind.EDIT, Kind.FAILURE, form=1)
         self.show(pieces, Kind.NOTE)
-        self.show(pieces, Kind.ANSWER, form=2)
-        self.show(pieces, Kind.USER, form=3)
+        self.show(pieces, Kind.USER, Kind.ANSWER, form=2)
         self.add_values(pieces, used=False, most=_MOST_OTHERS)
         self.show(pieces, Kind.CALL, form=2)
         self.show(pieces, Kind.NOTE, form=1)
@@ -216,7 +214,6 @@ class _Entry:
         room, self.most = self.most, int(_USER_SHARE * self.most)
         self.show(users, Kind.USER, least=Weight.STATEMENT)
         self.show([one for one in users if len(one.forms[-1].split()) > _FEW_WORDS], Kind.USER)
-        self.show(users, Kind.USER, form=1, least=Weight.STATEMENT)
         self.most = room
 
     def show(

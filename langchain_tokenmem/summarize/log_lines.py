@@ -54,11 +54,8 @@ from langchain_tokenmem.summarize.whole_pieces import (
 SPEECH_LENGTHS, NOTE_LENGTHS = (45, 240, 700), (110, 260)
 """Characters of the forms of a message, and of what an assistant says with a call."""
 
-_USER_LENGTHS = (45, 120, 240, 700)
-"""Those of a message of the user: of a statement the first clause may not be the point."""
-
-_JUDGED = 2
-"""The form of a user's message that shows whether it states something."""
+_STATEMENT_LENGTH = 80
+"""Characters of the shortest form of a statement: its first clause may not be the point."""
 
 _DIGIT = re.compile(r"\d")
 _SHORT_NOTE = 40
@@ -191,8 +188,10 @@ def _spoken(
         corrects = role == "human" and _corrects(text)
         if corrects:
             who += _CORRECTION
-        said = forms_of(text, _USER_LENGTHS if role == "human" else SPEECH_LENGTHS)
+        said = forms_of(text, SPEECH_LENGTHS)
         weight = Weight.STATEMENT if corrects else _weight(kind, said)
+        if weight is Weight.STATEMENT:
+            said = _growing([*forms_of(text, (_STATEMENT_LENGTH,)), *said[1:]])
         forms = [f"{who}: {form}" for form in said]
         return Piece(kind, forms, name, key=_key_of(who, text), weight=weight)
     # The last sentence before a call announces it, and adds nothing to the call.
@@ -212,11 +211,11 @@ def _corrects(text: str) -> bool:
 
 
 def _weight(kind: Kind, forms: Sequence[str]) -> Weight:
-    """Return the weight of what was said, from its forms without the speaker."""
+    """Return the weight of what was said, from its two shortest forms without the speaker."""
     asserted: list[str] = []
     if kind is Kind.USER:
-        judged = forms[min(_JUDGED, len(forms) - 1)]
-        asserted = [one for one in note_sentences(judged) if not is_question(one)]
+        shown = forms[:2][-1]  # a rule in the middle of a pasted document has no line
+        asserted = [one for one in note_sentences(shown) if not is_question(one)]
     if any(map(_states, asserted)):
         return Weight.STATEMENT
     if any(find_identifiers(forms[0])):
@@ -318,7 +317,8 @@ def _earlier_line(line: str) -> Line:
         if match := _SPOKEN.match(text):
             kind = Kind.USER if match[1] == "User" else Kind.ANSWER
             said = [*forms_of(text[match.end() :], _CONDENSED_LENGTHS), text[match.end() :]]
-            weight = Weight.STATEMENT if _CORRECTION in match[0] else _weight(kind, said)
+            is_correction = _CORRECTION in match[0]
+            weight = Weight.STATEMENT if is_correction else _weight(kind, [said[0], said[-1]])
             forms = _growing([match[0] + form for form in said])
             pieces.append(Piece(kind, forms, name, key=text, weight=weight))
             continue
