@@ -97,7 +97,7 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
 	@$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
 		&& $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
-	@$(INSTALL) --upgrade pip || true  # a new one resolves in half the time; an old one does, too
+	@$(INSTALL) --upgrade pip || true  # it resolves in half the time; the one that is there works, too
 
 $(TESTS_ENV): pyproject.toml | $(BIN)/python
 	@echo "Installing into $(VENV), once: this takes a minute or two"

@@ -220,7 +220,7 @@ class BackgroundJob:
         future: Ends with the job; it never fails.
         started: Time of its start, by `time.monotonic`, in seconds; None until then.
         again: Whether to run the work once more when it ends.
-        given_up: Called if it was abandoned.
+        given_up: Called if it is given up.
         label: Name of what it is for, in the log.
         is_given_up: Whether it is: then its end counts for nothing.
     """

@@ -217,7 +217,8 @@ def _lines(message: BaseMessage) -> tuple[_Read, ...]:
 def _read(text: str) -> tuple[_Read, ...]:
     """Return the lines of a text that have literals.
 
-    The cache saves 16 of 22 ms per call (8 recorded agents at 8,000): most texts are read again.
+    The cache saves 13 of 15 ms per call (the 8 longest recorded agents at 8,000): most texts are
+    read again.
     """
     pieces = (piece for line in unescaped(text).splitlines() for piece in _pieces(line.strip()))
     texts = (piece for piece in pieces if not _NO_VALUE.fullmatch(piece))

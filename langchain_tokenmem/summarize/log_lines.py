@@ -103,7 +103,7 @@ class Piece:
         key: What equal pieces share, of which the last one represents all; empty for a short
             reply, which means something different each time.
         repeats: How often the same was said before.
-        weight: How much later answers may need what was said; of a call it is not looked at.
+        weight: How much later answers may need its words; NONE for a call.
     """
 
     kind: Kind

@@ -282,7 +282,7 @@ class GraphThread:
             *(pin["text"] for pin in state.get("pins", ())),
         )
         shown = [SystemMessage(system) if isinstance(system, str) else system]
-        summarizer = str(id(self.memory.engine.summarizer))
+        summarizer = str(id(self.memory.summarizer))
         read = request_digest(shown, options.get("tools"), summarizer, *around)
         owner = ("thread", self.thread) if self.user_id is None else ("user", self.user_id)
         near: list[Hashable] = [] if self.thread is None else [(owner, "thread", self.thread)]

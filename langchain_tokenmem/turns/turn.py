@@ -49,14 +49,14 @@ def take_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:
     with waiting_at_most(conversation.memory.max_wait_s):
         turn = Turn(conversation.configured(), request)
         memory = turn.conversation.memory
-        return turn.take(summaries_by(memory.engine.summarizer, memory.summary_calls))
+        return turn.take(summaries_by(memory.summarizer, memory.summary_calls))
 
 
 async def atake_turn(conversation: Conversation, request: TurnRequest) -> TurnResult:
     """Do the same as `take_turn` without blocking the event loop."""
     with waiting_at_most(conversation.memory.max_wait_s):
         turn = Turn(await in_own_thread(conversation.configured), request)
-        return await with_async_summaries(turn.conversation.memory.engine.summarizer, turn.take)
+        return await with_async_summaries(turn.conversation.memory.summarizer, turn.take)
 
 
 def compact_now(conversation: Conversation, request: TurnRequest) -> MemoryState:
@@ -67,13 +67,13 @@ def compact_now(conversation: Conversation, request: TurnRequest) -> MemoryState
         StoreError: When other writers repeatedly committed first.
     """
     turn = Turn(conversation.configured(), request)
-    return turn.compacted(summaries_by(turn.conversation.memory.engine.summarizer))
+    return turn.compacted(summaries_by(turn.conversation.memory.summarizer))
 
 
 async def acompact_now(conversation: Conversation, request: TurnRequest) -> MemoryState:
     """Do the same as `compact_now` without blocking the event loop."""
     turn = Turn(await in_own_thread(conversation.configured), request)
-    return await with_async_summaries(turn.conversation.memory.engine.summarizer, turn.compacted)
+    return await with_async_summaries(turn.conversation.memory.summarizer, turn.compacted)
 
 
 def after_reply(conversation: Conversation, request: TurnRequest) -> None:
@@ -131,8 +131,7 @@ class Turn:
         due = self._due_summary(snapshot)
         if due == "at once":
             summary = self._start_summary(snapshot, due)
-            quick = summaries_by(memory.engine.summarizer)
-            late = self._compact(snapshot, "shorten_if_enough", quick)
+            late = self._compact(snapshot, "shorten_if_enough", summaries_by(memory.summarizer))
             if not self._wait_for(summary) and self.conversation.commit(snapshot, late[0]):
                 return self._result(snapshot, *late)
             snapshot = self._load(snapshot)

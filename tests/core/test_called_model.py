@@ -125,7 +125,7 @@ def test_corrections_are_forgotten_when_the_model_changes():
 
 
 def reporting(*ratios: float, cached: float = 0.0) -> list[BaseMessage]:
-    """Return a talk whose replies report so many times the tokens of their requests.
+    """Return a talk; each reply reports the tokens of its request times one of the ratios.
 
     The share that came from the provider's cache is reported beside the others.
     """
