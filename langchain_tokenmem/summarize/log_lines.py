@@ -230,6 +230,7 @@ def _states(sentence: str) -> bool:
         any(constraints_in(sentence))
         or any(facts_in(sentence))
         or decision_in(sentence, by_user=True) is not None
+        or cues("stated").search(sentence) is not None
     )
 
 

@@ -309,23 +309,36 @@ def test_condensing_shortens_the_oldest_lines_first_and_drops_calls_before_words
         assert "ls /srv" not in text or text.count("User: ") == 2
 
 
-STATED = (
-    "Always answer in French, and never use tables.",
-    "The budget is 3.5 million dollars, and the deadline is 15 March.",
-    "For the database we decided on PostgreSQL and not MySQL, because we need JSONB.",
-    "I am allergic to peanuts, so be careful with the food.",
-)
+STATED = {
+    "What are the pros and cons of plan {}?": (
+        "Always answer in French, and never use tables.",
+        "The budget is 3.5 million dollars, and the deadline is 15 March.",
+        "For the database we decided on PostgreSQL and not MySQL, because we need JSONB.",
+        "I am allergic to peanuts, so be careful with the food.",
+    ),
+    "Quali sono i vantaggi del piano {}?": ("Sono allergica alle noci.", "Non usare tabelle."),
+    "Quais são as vantagens do plano {}?": ("Moro em Recife.", "O prazo é 15 de março."),
+    "Wat zijn de voordelen van plan {}?": ("Gebruik geen tabellen.", "Ik woon in Utrecht."),
+    "Какие преимущества у плана {}?": ("Всегда отвечай по-русски.", "Я не ем мясо."),  # noqa: RUF001
+    "计划{}有什么优缺点？": ("我对花生过敏。", "我们决定使用Redis。"),  # noqa: RUF001
+    "プラン{}の利点は何ですか。": (
+        "私はえびアレルギーです。",
+        "PostgreSQLを使うことに決めました。",
+    ),
+    "계획 {}의 장점은 무엇인가요?": ("표를 사용하지 마세요.", "답변은 짧아야 합니다."),
+}
 
 
-def test_what_the_user_states_outlives_what_the_user_asks() -> None:
+@pytest.mark.parametrize("question", STATED)
+def test_what_the_user_states_outlives_what_the_user_asks(question: str) -> None:
     def asked(number: int) -> list[BaseMessage]:
-        return [HumanMessage(f"What are the pros and cons of plan {n}?") for n in range(number)]
+        return [HumanMessage(question.format(n)) for n in range(number)]
 
-    entry = summary_of(*map(HumanMessage, STATED), *asked(20), max_tokens=150).text
+    entry = summary_of(*map(HumanMessage, STATED[question]), *asked(20), max_tokens=150).text
     for _ in range(10):
         entry = condensed(entry, summary_of(*asked(20), max_tokens=150).text, max_tokens=150)
-    assert all(f"User: {text}\n" in entry for text in STATED)
-    assert "pros and cons" in entry
+    assert all(f"User: {text}\n" in entry for text in STATED[question])
+    assert question.partition("{}")[0] in entry
 
 
 def test_punctuation_without_spaces_gets_none() -> None:

@@ -17,8 +17,8 @@ from langchain_core.messages import BaseMessage
 _TABLES: dict[str, dict[str, list[str]]] = tomllib.loads(
     files(__package__).joinpath("vocabulary.toml").read_text(encoding="utf-8")
 )
-_UNSPACED = ("zh", "ja")
-"""Lists whose words need no border, because no space ends them."""
+_UNSPACED = ("zh", "ja", "ko")
+"""Lists whose words need no border: no space ends them, or endings follow them."""
 
 
 def words_of(table: str, *lists: str) -> list[str]:
@@ -220,7 +220,7 @@ _COPIED = re.compile(
 _WORD_OF_A_DATE = re.compile(
     r"\d{4}-\d\d?-\d\d?(?:[T ]?\d\d?(?::\d\d)*.*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{4}/\d\d/\d\d"
 )
-_NUMBER = re.compile(r"\d[\d.,-]*")
+_NUMBER = re.compile(r"\d[\d.,-]*(?:px|pt|r?em|v[hw]|[mµn]?s|min|[kKMGT]i?B|[kM]?Hz|[kmc]?m|kg)?")
 _MIXED = re.compile(r"#?\w*(?:_\w|[a-z][A-Z]|[A-Za-z]\d|\d[A-Za-z])\w*")
 _CAPITALS = re.compile(r"[A-Z]{3,}\w*")
 _DOTTED = re.compile(

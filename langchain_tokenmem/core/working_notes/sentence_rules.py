@@ -32,7 +32,8 @@ _CODE = re.compile(
     r"\s{4,}|\d+[:|]|>>>|[$#%] |(?:def|class|return|import|from|if|for|while|const|let|var|print|"
     r"public|private|SELECT|INSERT|self)\b(?=.*[=;:(){}]\s*)|[\w.]+\(|[<{}\[|@]|.*(?:[;{}\\]|\)\s*:)$"
 )
-_SPACED = re.compile(r"[^\W\d_]{2,}")
+# Two signs of Chinese or Japanese count as a word.
+_WORDS = re.compile(r"[\u3040-\u9fff]{2}|[^\W\d_\u3040-\u9fff]{2,}")
 _FEWEST_WORDS = 2
 _LABELLED_NUMBER = re.compile(r"[^\W\d_]{3,20} ?[:=] ?[$€£]?\d")
 """`Budget: $50k` has one word and says it all."""
@@ -61,14 +62,14 @@ def note_sentences(text: str) -> Iterator[str]:
             continue
         bare, _ = strip_bullet(line)
         for sentence in split_sentences(bare):
-            words = _SPACED.findall(sentence)
+            words = _WORDS.findall(sentence)
             if len(words) >= _FEWEST_WORDS or _LABELLED_NUMBER.match(sentence):
                 yield sentence
 
 
 def is_question(sentence: str) -> bool:
     """Return whether a sentence ends like a question."""
-    return sentence.rstrip("\"')*_ ").endswith(("?", "？"))
+    return sentence.rstrip("\"')*_ 。").endswith(("?", "？", "か", "吗"))
 
 
 def needs_context(text: str) -> bool:
