@@ -202,7 +202,7 @@ class SessionStore(Closeable):
         with self._reading(session_id, user_id) as (connection, session):
             if session is None or n < 1:
                 return []
-            return [row.message for row in read_last(connection, session, n, visible)]
+            return [row.message for row in read_last(connection, session, n)]
 
     alast = in_thread(last)
 
