@@ -34,7 +34,7 @@ from pydantic import TypeAdapter
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError
 from langchain_tokenmem.storage.import_sources import SourceMessage, sessions_in, tables_in
-from langchain_tokenmem.storage.session_files import FORMAT
+from langchain_tokenmem.storage.session_files import FORMAT, parsed_json
 
 if TYPE_CHECKING:
     from langchain_tokenmem.storage.importing import ImportReport, Source
@@ -152,11 +152,11 @@ def _values(path: Path, file: IO[bytes]) -> Iterator[_Value]:
         first = json.loads(begin[1])
     except (ValueError, RecursionError):
         text = _joined(path, chain([begin], lines))
-        yield from _split(_Value(str(path), _parsed(text, str(path))))
+        yield from _split(_Value(str(path), parsed_json(text, str(path))))
         return
     yield from _split(_Value(begin[0], first))
     for where, line in lines:
-        yield from _split(_Value(where, _parsed(line, where)))
+        yield from _split(_Value(where, parsed_json(line, where)))
 
 
 def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, str]]:
@@ -198,19 +198,6 @@ def _split(one: _Value) -> Iterator[_Value]:
         yield from inside
     else:
         yield one
-
-
-def _parsed(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        if "\n" in text.rstrip("\n"):
-            where = f"{where}, line {error.lineno}"
-        raise HistoryImportError(f"It is not JSON ({error}).", where) from error
-    except RecursionError as error:
-        raise HistoryImportError("It is nested too deeply.", where) from error
-    except ValueError as error:  # a number of more than 4,300 digits
-        raise HistoryImportError(f"It cannot be read ({error}).", where) from error
 
 
 def _export(head: _Value, rest: Iterator[_Value]) -> FileSession:
