@@ -379,7 +379,7 @@ def examine(store: CheckpointStore, progress: Progress = lambda _, __: None) -> 
         with _noting(findings, name, ""), database.reading(f"Session {name!r}") as connection:
             session = session_rows.find(connection, name)
             if session is not None:
-                read(connection, session, session.first_seq)
+                read(connection, session)
                 session_rows.state_of(session)
     for done, key in enumerate(keys, 1):
         with _noting(findings, key[0], key[2]):

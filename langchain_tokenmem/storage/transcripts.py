@@ -109,9 +109,11 @@ def with_superseded(rows: Iterable[TranscriptRow]) -> list[TranscriptRow]:
 
 
 def read(
-    connection: Connection, session: Session, first: int, last: int | None = None
+    connection: Connection, session: Session, first: int = 1, last: int | None = None
 ) -> list[TranscriptRow]:
     """Return all wordings of the messages `first` to `last`, in order, the shown one last.
+
+    The first and the last message of the session are the default.
 
     Raises:
         CorruptStoreError: When a message is damaged or missing.
