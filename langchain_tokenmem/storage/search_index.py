@@ -162,13 +162,12 @@ class SearchIndex(VectorTable):
 
     def sources_from(
         self, partition: int, from_seq: int, limit: int
-    ) -> tuple[list[IndexSource], int]:
-        """Return the texts of a session from a number on, and the session's last number."""
+    ) -> tuple[Session | None, list[IndexSource]]:
+        """Return a session, if it exists, and its texts from a number on, in one read."""
         with self._database.reading(_ABOUT) as connection:
             session = session_rows.find_by_id(connection, partition)
-            if session is None:
-                return [], 0
-            return sources_from(connection, session, from_seq, limit), session.last_seq
+            found = sources_from(connection, session, from_seq, limit) if session else []
+            return session, found
 
     def history(
         self, scope: Scope, before: int | None, limit: int, *, include_superseded: bool = False
