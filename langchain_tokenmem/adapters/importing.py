@@ -23,25 +23,18 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.load.load import Reviver
 from langchain_core.messages import (
     AIMessage,
-    AIMessageChunk,
+    AnyMessage,
     BaseMessage,
-    ChatMessage,
-    FunctionMessage,
-    HumanMessage,
-    HumanMessageChunk,
     InvalidToolCall,
-    SystemMessage,
-    SystemMessageChunk,
-    ToolMessage,
-    ToolMessageChunk,
     messages_from_dict,
 )
 from langchain_core.messages.tool import ToolCall, invalid_tool_call, tool_call
+from pydantic import TypeAdapter
 
 from langchain_tokenmem.core.argument_checks import as_messages
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError
 from langchain_tokenmem.storage.import_sources import SourceMessage, sessions_in, tables_in
-from langchain_tokenmem.storage.session_files import FORMAT
+from langchain_tokenmem.storage.session_files import FORMAT, parsed_json
 
 if TYPE_CHECKING:
     from langchain_tokenmem.storage.importing import ImportReport, Source
@@ -57,18 +50,6 @@ _TOO_LONG = (
 )
 _GZIP_MAGIC = b"\x1f\x8b"
 _NO_OBJECT = "The recorded arguments are not a JSON object."
-_TYPES: tuple[type[BaseMessage], ...] = (
-    AIMessage,
-    AIMessageChunk,
-    ChatMessage,
-    FunctionMessage,
-    HumanMessage,
-    HumanMessageChunk,
-    SystemMessage,
-    SystemMessageChunk,
-    ToolMessage,
-    ToolMessageChunk,
-)
 
 
 @dataclass(frozen=True)
@@ -171,11 +152,11 @@ def _values(path: Path, file: IO[bytes]) -> Iterator[_Value]:
         first = json.loads(begin[1])
     except (ValueError, RecursionError):
         text = _joined(path, chain([begin], lines))
-        yield from _split(_Value(str(path), _parsed(text, str(path))))
+        yield from _split(_Value(str(path), parsed_json(text, str(path))))
         return
     yield from _split(_Value(begin[0], first))
     for where, line in lines:
-        yield from _split(_Value(where, _parsed(line, where)))
+        yield from _split(_Value(where, parsed_json(line, where)))
 
 
 def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[str, str]]:
@@ -217,19 +198,6 @@ def _split(one: _Value) -> Iterator[_Value]:
         yield from inside
     else:
         yield one
-
-
-def _parsed(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        if "\n" in text.rstrip("\n"):
-            where = f"{where}, line {error.lineno}"
-        raise HistoryImportError(f"It is not JSON ({error}).", where) from error
-    except RecursionError as error:
-        raise HistoryImportError("It is nested too deeply.", where) from error
-    except ValueError as error:  # a number of more than 4,300 digits
-        raise HistoryImportError(f"It cannot be read ({error}).", where) from error
 
 
 def _export(head: _Value, rest: Iterator[_Value]) -> FileSession:
@@ -315,14 +283,12 @@ def message_of(value: Any, where: str) -> BaseMessage:
 
 def _from_dump(value: dict[str, Any]) -> BaseMessage | None:
     """Return the message of which a value is the `model_dump`; None if it is of another form."""
-    classes = (one for one in _TYPES if one.model_fields["type"].default == value.get("type"))
-    found = next(classes, None)
-    if found is None or not {"content"} <= value.keys() <= found.model_fields.keys():
-        return None
     try:
-        return found.model_validate(value)
+        found = _any_message().validate_python(value)
     except (ValueError, TypeError):
         return None
+    is_dump = {"content", "type"} <= value.keys() <= type(found).model_fields.keys()
+    return found if is_dump else None
 
 
 def _from_openai(value: dict[str, Any]) -> BaseMessage:
@@ -360,9 +326,15 @@ def _call(recorded: dict[str, Any]) -> ToolCall | InvalidToolCall:
 
 
 @cache
+def _any_message() -> TypeAdapter[Any]:
+    """Return what validates a message of any type."""
+    return TypeAdapter(AnyMessage)
+
+
+@cache
 def _reviver() -> Reviver:
     """Return what loads messages of LangChain's own serialization, and nothing else."""
-    return Reviver(allowed_objects=_TYPES, secrets_from_env=False)
+    return Reviver(allowed_objects="messages", secrets_from_env=False)
 
 
 MESSAGE_STORE = "message_store"

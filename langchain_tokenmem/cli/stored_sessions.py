@@ -97,8 +97,7 @@ class StoredSessions:
                 connection, user_id=user, matching=matching, limit=limit + 1, offset=offset
             )
             listed = [
-                _facts_of(one, partial(read, connection, one, one.first_seq), counter)
-                for one in found[:limit]
+                _facts_of(one, partial(read, connection, one), counter) for one in found[:limit]
             ]
             return listed, len(found) <= limit
 

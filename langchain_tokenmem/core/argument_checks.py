@@ -7,6 +7,7 @@ a text passed as a store may be a database URL with its password.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from typing import Any, Literal, TypeVar, get_args
 
 from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
@@ -77,6 +78,25 @@ def checked_seconds(name: str, value: float) -> float:
             f"{name} is {value!r}; it is a time in seconds, 0 or more, and a year at most."
         )
     return value
+
+
+LONGEST_AGE = timedelta(days=365 * 1_000)
+"""This can be subtracted from any date."""
+
+
+def check_age(name: str, value: timedelta | None) -> None:
+    """Check a time after which something is deleted; None is never.
+
+    Raises:
+        ConfigurationError: When it is not a time, not above zero, or over a thousand years.
+    """
+    if value is not None and not (
+        isinstance(value, timedelta) and timedelta(0) < value <= LONGEST_AGE
+    ):
+        raise ConfigurationError(
+            f"{name} is {value!r}; it is a timedelta above zero and up to "
+            f"{LONGEST_AGE.days:,} days, such as timedelta(days=30)."
+        )
 
 
 def checked_parts(value: T, parts: Iterable[str], name: str, line: str) -> T:

@@ -321,12 +321,11 @@ class Filler:
         """
         number, start, is_more = entry.partition, entry.from_seq, True
         while is_more:
-            session = self._store.session(number)
+            session, found = self._store.sources_from(number, max(1, start), self._batch)
             if session is None:  # another process may have erased it before the place had the batch
                 self.delete_gone([number])
                 return
-            found, last = self._store.sources_from(number, max(1, start), self._batch)
-            done_to = found[-1].seq if found else max(last, start)
+            done_to = found[-1].seq if found else max(session.last_seq, start)
             embedded = 0
             if found:
                 texts = {
@@ -344,7 +343,7 @@ class Filler:
             start = self._store.acknowledge_vectors(
                 number, done_to, start=start, edits=session.edits, collection=collection.name
             )
-            is_more = done_to < last or start <= begun
+            is_more = done_to < session.last_seq or start <= begun
             yield len(found), embedded
 
     def _vectors(

@@ -12,21 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    Delete,
-    Engine,
-    Select,
-    Update,
-    bindparam,
-    create_engine,
-    event,
-    func,
-    select,
-    tuple_,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -82,7 +68,7 @@ class Database:
         url: str | os.PathLike[str],
         *,
         pool_size: int = 8,
-        engine: Engine | None = None,
+        engine: sa.Engine | None = None,
     ) -> None:
         self._given = None if engine is None else _checked_engine(engine)
         self.url = self._given.url if self._given is not None else parsed(url)
@@ -93,13 +79,13 @@ class Database:
         self._is_read_only = "ro" in str(self.url.query.get("mode", ""))
         # A database in memory is its one connection; a file has one more, for its writer.
         self._pool_size = 1 if self._is_memory else pool_size + self.is_sqlite
-        self._engine: Engine | None = None
+        self._engine: sa.Engine | None = None
         self._file: tuple[str, int, int] | None = None
         self._writers, self._opening = threading.Lock(), threading.Lock()
         renew_after_fork(self)
 
     @contextmanager
-    def reading(self, about: str) -> Iterator[Connection]:
+    def reading(self, about: str) -> Iterator[sa.Connection]:
         """Yield a connection with a consistent snapshot of the data.
 
         Args:
@@ -124,7 +110,7 @@ class Database:
                     ) from error
 
     @contextmanager
-    def writing(self, about: str, *threads: str, undo: bool = False) -> Iterator[Connection]:
+    def writing(self, about: str, *threads: str, undo: bool = False) -> Iterator[sa.Connection]:
         """Yield a connection whose changes are committed together or not at all.
 
         Never open one write transaction inside another.
@@ -198,7 +184,7 @@ class Database:
         return self.url.database or ""
 
     @contextmanager
-    def _transaction(self, engine: Engine, begin: str) -> Iterator[Connection]:
+    def _transaction(self, engine: sa.Engine, begin: str) -> Iterator[sa.Connection]:
         with engine.begin() as connection:
             if self.is_sqlite:  # a listener could do this, too, but would slow down every statement
                 connection.exec_driver_sql(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
@@ -232,14 +218,14 @@ class Database:
         finally:
             lock.release()
 
-    def _open(self, about: str) -> Engine:
+    def _open(self, about: str) -> sa.Engine:
         with self._opening:
             if self._engine is None:
                 self._engine = self._opened()
         self._check_file(about)
         return self._engine
 
-    def _opened(self) -> Engine:
+    def _opened(self) -> sa.Engine:
         options: dict[str, Any] = {
             "poolclass": QueuePool,
             "pool_size": self._pool_size,
@@ -251,14 +237,14 @@ class Database:
         else:
             options["pool_pre_ping"] = True
         try:
-            engine = self._given or create_engine(self.url, **options)
+            engine = self._given or sa.create_engine(self.url, **options)
         except ImportError as error:
             raise ConfigurationError(
                 f"The driver of {self.url.drivername} is not installed ({error}): "
                 f"pip install 'langchain-tokenmem[postgres]'."
             ) from error
         if self.is_sqlite:
-            event.listen(engine, "connect", _configured_for(read_only=self._is_read_only))
+            sa.event.listen(engine, "connect", _configured_for(read_only=self._is_read_only))
         try:
             begin = "BEGIN" if self._is_read_only else "BEGIN IMMEDIATE"
             with self._transaction(engine, begin) as connection:
@@ -344,12 +330,12 @@ def _busy_seconds() -> float:
     return min(BUSY_SECONDS, max(seconds_left(), _LEAST_BUSY_SECONDS))
 
 
-def lock_threads(connection: Connection, threads: Iterable[str]) -> None:
+def lock_threads(connection: sa.Connection, threads: Iterable[str]) -> None:
     """Lock threads until the transaction ends; in SQLite, a writer locks the whole database."""
     if connection.dialect.name == "postgresql":
         for name in sorted(set(threads)):
-            lock = func.pg_advisory_xact_lock(func.hashtextextended(name, 0))
-            connection.execute(select(lock))
+            lock = sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(name, 0))
+            connection.execute(sa.select(lock))
 
 
 def is_damage(error: BaseException) -> bool:
@@ -367,7 +353,11 @@ def chunks(keys: Iterable[Key]) -> Iterator[list[Key]]:
 
 
 def rows_with(
-    connection: Connection, query: Select[Any], column: Any, keys: Iterable[Any], **values: Any
+    connection: sa.Connection,
+    query: sa.Select[Any],
+    column: Any,
+    keys: Iterable[Any],
+    **values: Any,
 ) -> list[Any]:
     """Return the rows of a query whose column has one of any number of keys.
 
@@ -385,8 +375,8 @@ def rows_with(
 
 
 def in_pairs(
-    connection: Connection, one: Any, other: Any, pairs: Iterable[tuple[int, int]]
-) -> tuple[ColumnElement[bool], dict[str, Any]]:
+    connection: sa.Connection, one: Any, other: Any, pairs: Iterable[tuple[int, int]]
+) -> tuple[sa.ColumnElement[bool], dict[str, Any]]:
     """Return the condition that two columns match one of some pairs of numbers.
 
     Both forms look up each pair in an index, in one statement for any number of pairs; with
@@ -397,19 +387,21 @@ def in_pairs(
     """
     wanted = sorted(set(pairs))
     if connection.dialect.name == "postgresql":
-        numbers = ARRAY(BigInteger)
-        sides = [func.unnest(bindparam(side, type_=numbers)) for side in ("firsts", "seconds")]
+        numbers = ARRAY(sa.BigInteger)
+        sides = [
+            sa.func.unnest(sa.bindparam(side, type_=numbers)) for side in ("firsts", "seconds")
+        ]
         firsts, seconds = [first for first, _ in wanted], [second for _, second in wanted]
         values: dict[str, Any] = {"firsts": firsts, "seconds": seconds}
     else:
-        each = func.json_each(bindparam("pairs")).table_valued("value").c.value
-        sides = [func.json_extract(each, place) for place in ("$[0]", "$[1]")]
+        each = sa.func.json_each(sa.bindparam("pairs")).table_valued("value").c.value
+        sides = [sa.func.json_extract(each, place) for place in ("$[0]", "$[1]")]
         values = {"pairs": json.dumps(wanted)}
-    return tuple_(one, other).in_(select(*sides)), values
+    return sa.tuple_(one, other).in_(sa.select(*sides)), values
 
 
 def change_with(
-    connection: Connection, statement: Update | Delete, column: Any, keys: Iterable[Any]
+    connection: sa.Connection, statement: sa.Update | sa.Delete, column: Any, keys: Iterable[Any]
 ) -> int:
     """Update or delete the rows whose column has one of some keys; return how many."""
     return sum(
@@ -417,7 +409,7 @@ def change_with(
     )
 
 
-def _open_file(connection: Connection) -> tuple[str, int, int] | None:
+def _open_file(connection: sa.Connection) -> tuple[str, int, int] | None:
     path = connection.exec_driver_sql("PRAGMA database_list").all()[0].file
     if not path:
         return None
@@ -467,7 +459,7 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
             return
 
 
-def _checked_engine(engine: Any) -> Engine:
+def _checked_engine(engine: Any) -> sa.Engine:
     """Return an application's engine.
 
     Raises:
@@ -476,8 +468,10 @@ def _checked_engine(engine: Any) -> Engine:
     driver = getattr(getattr(engine, "url", None), "drivername", "")
     if getattr(getattr(engine, "dialect", None), "is_async", False):
         raise ConfigurationError(about_async(driver))
-    if not isinstance(engine, Engine) or engine.dialect.name != "postgresql":
-        what = f"of {engine.dialect.name}" if isinstance(engine, Engine) else type(engine).__name__
+    if not isinstance(engine, sa.Engine) or engine.dialect.name != "postgresql":
+        what = (
+            f"of {engine.dialect.name}" if isinstance(engine, sa.Engine) else type(engine).__name__
+        )
         raise ConfigurationError(
             f"engine= is {what}; it is an SQLAlchemy engine of PostgreSQL. A SQLite file is opened "
             f'by its URL: TranscriptStore("sqlite:///memory.db").'

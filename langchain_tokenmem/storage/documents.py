@@ -20,10 +20,8 @@ from langchain_tokenmem.storage.sessions import (
     OF_SESSION,
     OF_USER,
     Session,
-    find,
     find_or_make,
     later,
-    lock_name,
 )
 from langchain_tokenmem.storage.tables import messages, sessions
 from langchain_tokenmem.storage.transcripts import next_number
@@ -47,7 +45,7 @@ def put(connection: Connection, sources: Sequence[IndexSource]) -> tuple[Session
         ScopeError: When they name neither session nor user, or the session is another user's.
         StoreError: When the session has no numbers left.
     """
-    kind, name = _home(sources[0].session_id, sources[0].user_id)
+    kind, name = home_of(sources[0].session_id, sources[0].user_id)
     user_id = sources[0].user_id
     if kind == OF_SESSION:  # documents belong to the owner of their conversation
         user_id = find_or_make(connection, name, user_id).user_id
@@ -98,45 +96,19 @@ def _digest(document_id: str | None) -> bytes:
     return hashlib.blake2b(name, digest_size=16).digest()
 
 
-def remove(
-    connection: Connection, document_id: str, session_id: str | None, user_id: str | None
-) -> tuple[Session | None, list[int]]:
-    """Delete a document and its parts, of a session or, if none is named, of a user.
-
-    Returns:
-        The documents' session, and the deleted numbers.
-
-    Raises:
-        ScopeError: When neither is named, or the session belongs to another user.
-    """
-    session = _find(connection, session_id, user_id)
-    if session is None:
-        return None, []
+def remove(connection: Connection, session: Session, document_id: str) -> list[int]:
+    """Delete a document and its parts; return the deleted numbers."""
     named = messages.c.message_id == document_id
     part = messages.c.digest == _digest(document_id)
-    return session, _delete(connection, session, _rows(connection, session, or_(named, part)))
+    return _delete(connection, session, _rows(connection, session, or_(named, part)))
 
 
-def find_document(
-    connection: Connection, document_id: str, session_id: str | None, user_id: str | None
-) -> IndexSource | None:
-    """Return a document of a session or of a user, or None if there is none."""
-    session = _find(connection, session_id, user_id)
-    if session is None:
-        return None
-    rows = _rows(connection, session, messages.c.message_id == document_id)
-    return _source(session, rows[0]) if rows else None
-
-
-def count(connection: Connection, session_id: str | None, user_id: str | None) -> int:
-    """Return the number of documents of a session, of a user or, by default, of the store."""
+def count(connection: Connection, session: Session | None = None) -> int:
+    """Return the number of documents of a session of documents or, by default, of the store."""
     own = messages.join(sessions, sessions.c.id == messages.c.session)
     query = select(func.count()).select_from(own)
     query = query.where(sessions.c.kind.in_((OF_SESSION, OF_USER)))
-    if session_id is not None or user_id is not None:
-        session = _find(connection, session_id, user_id)
-        if session is None:
-            return 0
+    if session is not None:
         query = query.where(sessions.c.id == session.id)
     return connection.execute(query).scalar_one()
 
@@ -148,29 +120,26 @@ def read(
     from_seq: int = 0,
     limit: int | None = None,
     seqs: Sequence[int] | None = None,
+    named: str | None = None,
 ) -> list[IndexSource]:
-    """Return documents in order: from a number on, or those with the given numbers."""
+    """Return documents in order: from a number on, those with given numbers, or with an id."""
     among = true() if seqs is None else messages.c.seq.in_(seqs)
-    rows = _rows(connection, session, messages.c.seq >= from_seq, among, limit=limit)
+    mine = true() if named is None else messages.c.message_id == named
+    rows = _rows(connection, session, messages.c.seq >= from_seq, among, mine, limit=limit)
     return [_source(session, row) for row in rows]
 
 
-def lock_of(session_id: str | None, user_id: str | None) -> str:
-    """Return the name of the lock for changing these documents."""
-    return lock_name(*_home(session_id, user_id))
+def home_of(session_id: str | None, user_id: str | None) -> tuple[str, str]:
+    """Return kind and name of the session that has the documents of a session or of a user.
 
-
-def _home(session_id: str | None, user_id: str | None) -> tuple[str, str]:
+    Raises:
+        ScopeError: When neither is named.
+    """
     if session_id is not None:
         return OF_SESSION, session_id
     if user_id is None:
         raise ScopeError("A document belongs to a session or a user: name session_id=, user_id=.")
     return OF_USER, user_id
-
-
-def _find(connection: Connection, session_id: str | None, user_id: str | None) -> Session | None:
-    kind, name = _home(session_id, user_id)
-    return find(connection, name, user_id, kind=kind)
 
 
 def _rows(

@@ -1,30 +1,26 @@
-"""Sources of messages: chat histories, their SQL tables, plain messages, and their summaries."""
+"""Sources of messages: chat histories, their SQL tables, and plain messages."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from langchain_core.chat_history import BaseChatMessageHistory
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage
 from sqlalchemy import Engine, column, create_engine, func, inspect, select, table
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from langchain_tokenmem.core.argument_checks import as_messages, described
-from langchain_tokenmem.core.messages import reference, role_of, text_of
 from langchain_tokenmem.errors import (
     ConfigurationError,
     HistoryImportError,
     StoreError,
     TokenMemoryError,
 )
-from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry, new_state
 
 
 @contextmanager
@@ -61,9 +57,6 @@ def sessions_in(engine: Engine, name: str) -> list[str]:
 
 PAGE = 500
 """Messages per page."""
-
-SUMMARY = "summary"
-"""Position of the message that holds the summary of the source's memory."""
 
 _SQL_PARTS = ("sql_model_class", "converter", "session_id_field_name", "async_mode", "session_id")
 """Attributes that only langchain-community's SQLChatMessageHistory has."""
@@ -170,136 +163,3 @@ def _reading(where: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise HistoryImportError(f"The source cannot be read ({error!r:.200}).", where) from error
-
-
-# --- summaries of other memories
-
-IMPORTED = "imported"
-"""Reason and prompt version of an entry that another memory wrote."""
-
-_MIDDLEWARE = "Here is a summary of the conversation to date:"
-_MARK = {"lc_source": "summarization"}
-"""Set by LangChain's SummarizationMiddleware on its summaries."""
-
-_BEGINNINGS = {
-    _MIDDLEWARE: "SummarizationMiddleware",
-    "Summary of the conversation so far:": "langmem",
-    "Summary of conversation earlier:": "langgraph",
-}
-"""Prefixes of system messages with a summary, and the memory that writes each."""
-
-_LAST_IDS = 8
-_BYTES_A_TOKEN = 3
-"""Every language tested has more, so that the count is too high rather than too low."""
-
-
-@dataclass(frozen=True)
-class OldSummary:
-    """A summary of another memory.
-
-    Attributes:
-        text: Its text.
-        model: Name of the memory that wrote it.
-    """
-
-    text: str
-    model: str
-
-
-def recognised(message: BaseMessage, given: str | None) -> OldSummary | None:
-    """Return the summary that the first message of a history contains, or None.
-
-    Args:
-        message: The message.
-        given: The summary as passed by the application: a `ConversationSummaryMemory` puts it into
-            a system message without marking it.
-    """
-    role, text = role_of(message), text_of(message).strip()
-    has_mark = all(message.additional_kwargs.get(key) == value for key, value in _MARK.items())
-    if role == "system" and given is not None and text == given.strip():
-        return OldSummary(text, "ConversationSummaryMemory")
-    if role == "system" or (role == "human" and has_mark):
-        for beginning, model in _BEGINNINGS.items():
-            rest = text.removeprefix(beginning)
-            if rest != text and rest.strip():
-                return OldSummary(rest.strip(), model)
-    if role == "human" and has_mark and text:
-        return OldSummary(text, "SummarizationMiddleware")
-    return None
-
-
-def carrier_of(summary: OldSummary, message: BaseMessage | None = None) -> BaseMessage:
-    """Return the message that represents a summary in the transcript, in LangChain's own form.
-
-    It is a human message, because a covered system message would stay visible beside the log.
-
-    Args:
-        summary: The summary.
-        message: The message that contained it, if any; its id is kept.
-    """
-    if message is not None and role_of(message) == "human":
-        return message
-    name = None if message is None else message.id
-    return HumanMessage(f"{_MIDDLEWARE}\n\n{summary.text}", id=name, additional_kwargs=dict(_MARK))
-
-
-@dataclass
-class CoveredMessages:
-    """Finds the messages of a source that its summary covers, while the source is read.
-
-    Args:
-        wanted: How many messages it covers, without system messages.
-
-    Attributes:
-        covered: How many were found so far, including the results of covered calls.
-    """
-
-    wanted: int
-    first: str = ""
-    covered: list[str] = field(default_factory=list)
-    _system: list[str] = field(default_factory=list)
-    _human: list[str] = field(default_factory=list)
-    _is_done: bool = False
-
-    def see(self, message: BaseMessage, message_id: str) -> None:
-        """Take the next message of the source, with the id that it is stored under."""
-        role = role_of(message)
-        self.first = self.first or message_id
-        self._is_done |= len(self.covered) >= self.wanted and role not in {"tool", "function"}
-        if not self._is_done:
-            (self._system if role == "system" else self.covered).append(message_id)
-            self._human += [message_id] if role == "human" else []
-
-    def state(self, summary: OldSummary, now: datetime, *, is_carried: bool) -> MemoryState | None:
-        """Return the state that starts with the summary, or None if nothing is covered.
-
-        Args:
-            summary: The summary.
-            now: When it was imported.
-            is_carried: Whether the last covered message exists only to hold the summary.
-        """
-        if not self.covered:
-            return None
-        last_ids = self.covered[: -_LAST_IDS - 1 : -1]
-        kept = [*self._system, *([] if is_carried else self._human[:1])]
-        entry: SummaryEntry = {
-            "id": hashlib.blake2b(ascii(summary.text).encode(), digest_size=8).hexdigest(),
-            "text": summary.text,
-            "first": reference(self.covered[0]),
-            "covered": len(self.covered),
-            "since": None,
-            "until": None,
-            "last_ids": last_ids,
-            "tokens": -(-len(summary.text.encode("utf-8", "replace")) // _BYTES_A_TOKEN),
-            "model": summary.model,
-            "prompt_version": IMPORTED,
-            "reason": IMPORTED,
-            "created_at": now.isoformat(),
-            "failures": [],
-        }
-        log: RunningSummary = {
-            "entries": [entry],
-            "covers_to": last_ids[0],
-            "covered": len(self.covered),
-        }
-        return {**new_state(), "kept": kept, "summary": log}

@@ -5,27 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 from typing import Any
 
 from langchain_core.chat_history import BaseChatMessageHistory
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 from sqlalchemy import Connection, select
 
-from langchain_tokenmem.core.messages import marked, marks_of, role_of
+from langchain_tokenmem.core.messages import marked, marks_of, reference, role_of, text_of
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
-from langchain_tokenmem.state import MemoryState
-from langchain_tokenmem.storage.import_sources import (
-    SUMMARY,
-    CoveredMessages,
-    OldSummary,
-    SourceMessage,
-    carrier_of,
-    pages_of,
-    recognised,
-)
+from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry, new_state
+from langchain_tokenmem.storage.import_sources import SourceMessage, pages_of
 from langchain_tokenmem.storage.message_json import (
     EncodedMessage,
     created_at_of,
@@ -36,6 +28,9 @@ from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.sessions import Session, has_checkpoints, save_state
 from langchain_tokenmem.storage.tables import messages
 from langchain_tokenmem.storage.transcripts import add_wordings, append, hashes_of, hide, read_named
+
+SUMMARY = "summary"
+"""Position of the message that holds the summary of the source's memory."""
 
 Progress = Callable[[int], None]
 """Called after each page with the number of imported messages."""
@@ -72,16 +67,12 @@ class PageMessage:
     Attributes:
         row: The message; without an id if that is generated.
         position: Its place in the source, from which ids are generated.
-        is_first_only: Whether it is stored only at the beginning of a new session.
-        is_renamed: Whether another message has its id.
         is_shown: Whether this wording is shown.
         others: Its other wordings in order, each with whether it is shown.
     """
 
     row: EncodedMessage
     position: str
-    is_first_only: bool = False
-    is_renamed: bool = False
     is_shown: bool = True
     others: Sequence[tuple[EncodedMessage, bool]] = ()
 
@@ -89,6 +80,11 @@ class PageMessage:
     def id(self) -> str:
         """The id that it is stored under."""
         return self.row.stored.id or ""
+
+    @property
+    def is_summary(self) -> bool:
+        """Whether it holds a summary: only a new session can begin with it."""
+        return self.position == SUMMARY
 
 
 @dataclass
@@ -136,7 +132,7 @@ class PageWriter:
             self.report,
             added=self.report.added + len(new),
             known=self.report.known + len(page) - len(new),
-            renamed=self.report.renamed + sum(one.is_renamed and one.id in new for one in wanted),
+            renamed=self.report.renamed + len(new - {one.id for one in page}),
         )
         return wanted
 
@@ -209,7 +205,7 @@ def _under_free_ids(
     wanted: list[PageMessage] = []
     for one in page:
         digest = one.row.digest
-        if one.is_first_only and session.count and digest not in stored.get(one.id, ()):
+        if one.is_summary and session.count and digest not in stored.get(one.id, ()):
             continue  # the session is not new
         is_free = digest in stored.setdefault(one.id, {digest})
         wanted.append(one if is_free else renamed(one))
@@ -223,7 +219,7 @@ def renamed(one: PageMessage) -> PageMessage:
     made_up = f"imported-{hashlib.blake2b(name.encode(), digest_size=12).hexdigest()}"
     given = before.given.model_copy(update={"id": None})
     row = EncodedMessage(given, made_up, created_at=before.created_at, is_dated=before.is_dated)
-    return PageMessage(row, one.position, one.is_first_only, is_renamed=True)
+    return PageMessage(row, one.position)
 
 
 _NAMES = ("created_at", "timestamp", "created")
@@ -245,6 +241,142 @@ def given_time(message: BaseMessage) -> str | None:
             if moment is not None:
                 return moment.isoformat()
     return None
+
+
+# --- summaries of other memories
+
+IMPORTED = "imported"
+"""Reason and prompt version of an entry that another memory wrote."""
+
+_MIDDLEWARE = "Here is a summary of the conversation to date:"
+_MARK = {"lc_source": "summarization"}
+"""Set by LangChain's SummarizationMiddleware on its summaries."""
+
+_BEGINNINGS = {
+    _MIDDLEWARE: "SummarizationMiddleware",
+    "Summary of the conversation so far:": "langmem",
+    "Summary of conversation earlier:": "langgraph",
+}
+"""Prefixes of system messages with a summary, and the memory that writes each."""
+
+_LAST_IDS = 8
+_BYTES_A_TOKEN = 3
+"""Every language tested has more, so that the count is too high rather than too low."""
+
+
+@dataclass(frozen=True)
+class OldSummary:
+    """A summary of another memory.
+
+    Attributes:
+        text: Its text.
+        model: Name of the memory that wrote it.
+    """
+
+    text: str
+    model: str
+
+
+def recognised(message: BaseMessage, given: str | None) -> OldSummary | None:
+    """Return the summary that the first message of a history contains, or None.
+
+    Args:
+        message: The message.
+        given: The summary as passed by the application: a `ConversationSummaryMemory` puts it into
+            a system message without marking it.
+    """
+    role, text = role_of(message), text_of(message).strip()
+    has_mark = all(message.additional_kwargs.get(key) == value for key, value in _MARK.items())
+    if role == "system" and given is not None and text == given.strip():
+        return OldSummary(text, "ConversationSummaryMemory")
+    if role == "system" or (role == "human" and has_mark):
+        for beginning, model in _BEGINNINGS.items():
+            rest = text.removeprefix(beginning)
+            if rest != text and rest.strip():
+                return OldSummary(rest.strip(), model)
+    if role == "human" and has_mark and text:
+        return OldSummary(text, "SummarizationMiddleware")
+    return None
+
+
+def carrier_of(summary: OldSummary, message: BaseMessage | None = None) -> BaseMessage:
+    """Return the message that represents a summary in the transcript, in LangChain's own form.
+
+    It is a human message, because a covered system message would stay visible beside the log.
+
+    Args:
+        summary: The summary.
+        message: The message that contained it, if any; its id is kept.
+    """
+    if message is not None and role_of(message) == "human":
+        return message
+    name = None if message is None else message.id
+    return HumanMessage(f"{_MIDDLEWARE}\n\n{summary.text}", id=name, additional_kwargs=dict(_MARK))
+
+
+@dataclass
+class CoveredMessages:
+    """Finds the messages of a source that its summary covers, while the source is read.
+
+    Args:
+        wanted: How many messages it covers, without system messages.
+
+    Attributes:
+        covered: How many were found so far, including the results of covered calls.
+    """
+
+    wanted: int
+    first: str = ""
+    covered: list[str] = field(default_factory=list)
+    _system: list[str] = field(default_factory=list)
+    _human: list[str] = field(default_factory=list)
+    _is_done: bool = False
+
+    def see(self, message: BaseMessage, message_id: str) -> None:
+        """Take the next message of the source, with the id that it is stored under."""
+        role = role_of(message)
+        self.first = self.first or message_id
+        self._is_done |= len(self.covered) >= self.wanted and role not in {"tool", "function"}
+        if not self._is_done:
+            (self._system if role == "system" else self.covered).append(message_id)
+            self._human += [message_id] if role == "human" else []
+
+    def state(self, summary: OldSummary, now: datetime, *, is_carried: bool) -> MemoryState | None:
+        """Return the state that starts with the summary, or None if nothing is covered.
+
+        Args:
+            summary: The summary.
+            now: When it was imported.
+            is_carried: Whether the last covered message exists only to hold the summary.
+        """
+        if not self.covered:
+            return None
+        last_ids = self.covered[: -_LAST_IDS - 1 : -1]
+        kept = [*self._system, *([] if is_carried else self._human[:1])]
+        entry: SummaryEntry = {
+            "id": hashlib.blake2b(ascii(summary.text).encode(), digest_size=8).hexdigest(),
+            "text": summary.text,
+            "first": reference(self.covered[0]),
+            "covered": len(self.covered),
+            "since": None,
+            "until": None,
+            "last_ids": last_ids,
+            "tokens": -(-len(summary.text.encode("utf-8", "replace")) // _BYTES_A_TOKEN),
+            "model": summary.model,
+            "prompt_version": IMPORTED,
+            "reason": IMPORTED,
+            "created_at": now.isoformat(),
+            "failures": [],
+        }
+        log: RunningSummary = {
+            "entries": [entry],
+            "covers_to": last_ids[0],
+            "covered": len(self.covered),
+        }
+        return {**new_state(), "kept": kept, "summary": log}
+
+
+# --- importing them
 
 
 Source = BaseChatMessageHistory | Iterable[Any]
@@ -287,7 +419,7 @@ class HistoryImport:
         given = self._with_summary(pages_of(source))
         pages = ([self._encoded(one) for one in page] for page in given)
         for number, stored in enumerate(self._writer.store_all(pages, progress)):
-            if not number and self._is_carried and not any(one.is_first_only for one in stored):
+            if not number and self._is_carried and not any(one.is_summary for one in stored):
                 self._summary = None  # an existing session keeps its own beginning
             for one in stored:
                 self._covered.see(one.row.stored, one.id)
@@ -327,10 +459,9 @@ class HistoryImport:
             if time is not None:
                 self._time = created_at_of(marked(one.message, created_at=time), self._now)
             row = EncodedMessage(one.message, created_at=self._time, is_dated=time is not None)
-            is_summary = one.position == SUMMARY
-            found = PageMessage(row, one.position, is_first_only=is_summary)
+            found = PageMessage(row, one.position)
             if not found.id:
-                found = replace(renamed(found), is_renamed=False)
+                found = renamed(found)
             _ = found.row.encoding
         except (ConfigurationError, AttributeError, TypeError) as error:
             raise HistoryImportError(str(error), one.where) from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -57,23 +56,8 @@ def source_of(row: TranscriptRow, session: Session) -> IndexSource:
     )
 
 
-@dataclass(frozen=True)
-class InScope:
-    """What a scope may search.
-
-    Attributes:
-        partitions: Its sessions, documents included.
-        has_backlog: Whether some of their texts are not in the index of words yet.
-        known: Rows of sessions that were read so far.
-    """
-
-    partitions: ScopePartitions
-    has_backlog: bool
-    known: Sequence[Session] = ()
-
-
-def sessions_in(connection: Connection, scope: Scope, users: UserRule) -> InScope | None:
-    """Return the sessions that a scope may search, documents included; None if there are none.
+def reader_of(connection: Connection, scope: Scope, users: UserRule) -> IndexReader | None:
+    """Return the reader of a scope, or None if there is nothing in it.
 
     Raises:
         ScopeError: When an id is blank, the session belongs to another user, or a required user is
@@ -93,7 +77,7 @@ def sessions_in(connection: Connection, scope: Scope, users: UserRule) -> InScop
         numbers = tuple(one.id for one in own)
         owner = owner_number(session.user_id if session else None, numbers[0])
         has_backlog = any(one.last_seq >= one.words_from for one in own)
-        return InScope(ScopePartitions(owner, numbers), has_backlog, own)
+        return IndexReader(connection, scope, ScopePartitions(owner, numbers), has_backlog, own)
     theirs = sessions.c.user_id == checked_id(scope.user_id, "user_id")
     is_late = sessions.c.last_seq >= sessions.c.words_from
     query = select(sessions.c.id, is_late).where(theirs).order_by(sessions.c.id)
@@ -101,8 +85,8 @@ def sessions_in(connection: Connection, scope: Scope, users: UserRule) -> InScop
     if not late:
         return None
     numbers = tuple(late)
-    owner = owner_number(scope.user_id, numbers[0])
-    return InScope(ScopePartitions(owner, numbers, whole=True), any(late.values()), own)
+    covered = ScopePartitions(owner_number(scope.user_id, numbers[0]), numbers, whole=True)
+    return IndexReader(connection, scope, covered, any(late.values()), own)
 
 
 def owner_number(user_id: str | None, session: int) -> int:
@@ -127,18 +111,23 @@ class IndexReader(VectorsReader):
     Args:
         connection: A connection in a transaction.
         scope: The scope; every text is checked against it again.
-        within: What it may search.
-
-    Attributes:
-        partitions: The sessions of the scope.
+        partitions: The sessions that it covers, documents included.
         has_backlog: Whether some of their texts are not in the index of words yet.
+        known: Rows of sessions that were read so far.
     """
 
-    def __init__(self, connection: Connection, scope: Scope, within: InScope) -> None:
-        super().__init__(connection, within.partitions)
-        self.partitions, self.has_backlog = within.partitions, within.has_backlog
+    def __init__(
+        self,
+        connection: Connection,
+        scope: Scope,
+        partitions: ScopePartitions,
+        has_backlog: bool,  # noqa: FBT001
+        known: Sequence[Session],
+    ) -> None:
+        super().__init__(connection, partitions)
+        self.partitions, self.has_backlog = partitions, has_backlog
         self._scope = scope
-        self._held = {session.id: session for session in within.known}
+        self._held = {session.id: session for session in known}
 
     def totals(self) -> tuple[int, int]:
         """Return the number of units in scope, and their total number of terms."""

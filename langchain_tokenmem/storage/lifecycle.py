@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Connection, delete, func, select, update
 
 from langchain_tokenmem.background import BackgroundRunner, wait_at_exit, wait_for
+from langchain_tokenmem.core.argument_checks import check_age
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import NO_USER, namespace_label, thread_of
 from langchain_tokenmem.errors import ConfigurationError, ScopeError, StoreError, TokenMemoryError
@@ -31,9 +32,6 @@ _MOST_AHEAD = timedelta(days=1)
 
 _END_SECONDS = 10.0
 """Seconds that the exit of the process waits for the current batch."""
-
-_LONGEST = timedelta(days=365 * 1_000)
-"""Longest time that can be subtracted from any date."""
 
 _MOST_SESSIONS = 100
 _MOST_MESSAGES = 5_000
@@ -149,15 +147,8 @@ class ExpiryPolicy:
     expire_every: timedelta | None = None
 
     def __post_init__(self) -> None:
-        for name in ("inactive_for", "expire_every"):
-            value = getattr(self, name)
-            if value is not None and not (
-                isinstance(value, timedelta) and timedelta(0) < value <= _LONGEST
-            ):
-                raise ConfigurationError(
-                    f"{name} is {value!r}; it is a timedelta above zero and up to "
-                    f"{_LONGEST.days:,} days, such as timedelta(days=30)."
-                )
+        check_age("inactive_for", self.inactive_for)
+        check_age("expire_every", self.expire_every)
 
     @property
     def is_on(self) -> bool:

@@ -105,20 +105,7 @@ class Redactor:
             return self.text(value)
         if kind in {int, float}:
             return self._number(value)
-        if _is_state(value):
-            return self.state(cast("MemoryState", value))
-        if _is_pin(value):
-            return self._pin(cast("Pin", value))
         return self._dict(value) if kind is dict else self._object(value)
-
-    def _dict(self, value: dict[Any, Any]) -> dict[Any, Any]:
-        if is_mark(value):
-            return value
-        new: dict[Any, Any] = {}
-        for key, item in value.items():
-            name = key if _is_pin(item) else self._key(key, value, new)
-            new[name] = self.value(item)
-        return new
 
     def _object(self, value: Any) -> Any:
         kind = type(value)
@@ -132,13 +119,27 @@ class Redactor:
         elif isinstance(value, BaseMessage):
             new = self.message(value)
         elif isinstance(value, BaseModel):
-            new = value.model_copy(update=self._changed(fields_of(value)))
+            fields = fields_of(value).items()
+            new = value.model_copy(update={name: self.value(field) for name, field in fields})
         elif dataclasses.is_dataclass(value) and not isinstance(value, (type, *LOOKED_INTO)):
             new = self._dataclass(value)
         else:
             new = mapped(value, self.value)
             if new is value and not isinstance(value, _PLAIN):
                 self.opaque += self.holds(to_json(value)[0])
+        return new
+
+    def _dict(self, value: dict[Any, Any]) -> Any:
+        if is_mark(value):
+            return value
+        if value.keys() >= _STATE_KEYS:
+            return self.state(cast("MemoryState", value))
+        if _is_pin(value):
+            return self._pin(cast("Pin", value))
+        new: dict[Any, Any] = {}
+        for key, item in value.items():
+            name = key if _is_pin(item) else self._key(key, value, new)
+            new[name] = self.value(item)
         return new
 
     def channel(self, name: str, value: Any) -> Any:
@@ -175,9 +176,9 @@ class Redactor:
 
     def message(self, message: BaseMessage) -> BaseMessage:
         """Return a message without the words; its ids and those of its calls are kept."""
-        fields = fields_of(message)
-        new = {key: value for key, value in self.record(fields).items() if value is not fields[key]}
-        return message.model_copy(update=new) if new else message
+        before = self.found
+        new = self.record(fields_of(message))
+        return message if self.found == before else message.model_copy(update=new)
 
     def record(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a message without the words."""
@@ -312,23 +313,14 @@ class Redactor:
             self.opaque += self.holds(value.decode("latin-1"))
             return value
 
-    def _changed(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        new = {name: self.value(field) for name, field in fields.items()}
-        return {name: field for name, field in new.items() if field is not fields[name]}
-
     def _dataclass(self, value: Any) -> Any:
-        names = {field.name for field in dataclasses.fields(value)}
-        if isinstance(value, NAMED):
-            names -= {"id"}
-        changed = self._changed({name: getattr(value, name, None) for name in names})
         new = copy.copy(value)
-        for name, field in changed.items():
-            object.__setattr__(new, name, field)
+        for field in dataclasses.fields(value):
+            old = getattr(value, field.name, None)
+            is_name = field.name == "id" and isinstance(value, NAMED)
+            if not is_name and (changed := self.value(old)) is not old:
+                object.__setattr__(new, field.name, changed)
         return new
-
-
-def _is_state(value: Any) -> bool:
-    return type(value) is dict and value.keys() >= _STATE_KEYS
 
 
 def _is_pin(value: Any) -> bool:

@@ -20,19 +20,13 @@ from langchain_tokenmem.core.search_units import (
     Unindexed,
 )
 from langchain_tokenmem.errors import CorruptStoreError
-from langchain_tokenmem.storage import documents
+from langchain_tokenmem.storage import documents, transcripts
+from langchain_tokenmem.storage import sessions as session_rows
 from langchain_tokenmem.storage.database import Database, chunks, lock_threads
-from langchain_tokenmem.storage.index_reader import IndexReader, sessions_in, source_of
-from langchain_tokenmem.storage.sessions import MESSAGES, Session, UserRule, find_by_id, save
+from langchain_tokenmem.storage.index_reader import IndexReader, reader_of, source_of
+from langchain_tokenmem.storage.sessions import MESSAGES, Session, UserRule
 from langchain_tokenmem.storage.tables import fact, sessions, set_fact, terms
-from langchain_tokenmem.storage.transcripts import (
-    TranscriptRow,
-    current,
-    read,
-    read_at,
-    visible,
-    with_superseded,
-)
+from langchain_tokenmem.storage.transcripts import TranscriptRow
 from langchain_tokenmem.storage.vectors import VectorTable, delete_vectors
 
 logger = logging.getLogger(__name__)
@@ -46,6 +40,7 @@ _BATCH = 50
 """Messages indexed in one transaction; an append waits about 30 ms for it."""
 
 _ABOUT = "The index of recall"
+_DOCUMENTS = "The documents of recall"
 
 
 class SearchIndex(VectorTable):
@@ -141,8 +136,7 @@ class SearchIndex(VectorTable):
             ScopeError: When an id is blank, or the session belongs to another user.
         """
         with self._database.reading(_ABOUT) as connection:
-            found = sessions_in(connection, scope, self._users)
-            yield None if found is None else IndexReader(connection, scope, found)
+            yield reader_of(connection, scope, self._users)
 
     def pending(
         self, index_name: str, *, scope: Scope | None = None, limit: int | None = None
@@ -155,8 +149,8 @@ class SearchIndex(VectorTable):
         query = select(sessions.c.id, column).where(sessions.c.last_seq >= column)
         with self._database.reading(_ABOUT) as connection:
             if scope is not None:
-                within = sessions_in(connection, scope, self._users)
-                numbers = within.partitions.partitions if within else ()
+                reader = reader_of(connection, scope, self._users)
+                numbers = reader.partitions.partitions if reader else ()
                 query = query.where(sessions.c.id.in_(numbers))
                 query = query.order_by(sessions.c.name != scope.session_id)
             rows = connection.execute(query.order_by(sessions.c.id).limit(limit))
@@ -168,13 +162,12 @@ class SearchIndex(VectorTable):
 
     def sources_from(
         self, partition: int, from_seq: int, limit: int
-    ) -> tuple[list[IndexSource], int]:
-        """Return the texts of a session from a number on, and the session's last number."""
+    ) -> tuple[Session | None, list[IndexSource]]:
+        """Return a session, if it exists, and its texts from a number on, in one read."""
         with self._database.reading(_ABOUT) as connection:
-            session = find_by_id(connection, partition)
-            if session is None:
-                return [], 0
-            return sources_from(connection, session, from_seq, limit), session.last_seq
+            session = session_rows.find_by_id(connection, partition)
+            found = sources_from(connection, session, from_seq, limit) if session else []
+            return session, found
 
     def history(
         self, scope: Scope, before: int | None, limit: int, *, include_superseded: bool = False
@@ -189,8 +182,8 @@ class SearchIndex(VectorTable):
             if session is None:
                 return []
             end = session.last_seq + 1 if before is None else before
-            chosen = with_superseded if include_superseded else current
-            rows = chosen(read(connection, session, end - limit, end - 1))
+            chosen = transcripts.with_superseded if include_superseded else transcripts.current
+            rows = chosen(transcripts.read(connection, session, end - limit, end - 1))
             return [source_of(row, session) for row in rows]
 
     # --- documents
@@ -203,12 +196,11 @@ class SearchIndex(VectorTable):
         Raises:
             ScopeError: When they name neither, or the session belongs to another user.
         """
-        held = documents.lock_of(sources[0].session_id, sources[0].user_id)
-        with self._database.writing("The documents of recall", held) as connection:
-            self._check(connection, sources[0].session_id, sources[0].user_id)
+        first = sources[0]
+        with self._documents(first.session_id, first.user_id, change=True) as (connection, _):
             session, old = documents.put(connection, sources)
             forget(connection, session, old)
-            save(connection, session)
+            session_rows.save(connection, session)
         self.tell(Change("cleared" if old else "added", [session.id]))
         self.make_ready()
         if self._analyser is not None:
@@ -222,14 +214,12 @@ class SearchIndex(VectorTable):
         Raises:
             ScopeError: When neither id is given, or the session belongs to another user.
         """
-        held = documents.lock_of(session_id, user_id)
-        with self._database.writing("The documents of recall", held) as connection:
-            self._check(connection, session_id, user_id)
-            session, gone = documents.remove(connection, document_id, session_id, user_id)
+        with self._documents(session_id, user_id, change=True) as (connection, session):
+            gone = documents.remove(connection, session, document_id) if session else []
             if session is None or not gone:
                 return False
             forget(connection, session, gone)
-            save(connection, session)
+            session_rows.save(connection, session)
         self._database.forget_deleted()
         self.tell(Change("cleared", [session.id]))
         return True
@@ -238,19 +228,36 @@ class SearchIndex(VectorTable):
         self, document_id: str, *, session_id: str | None, user_id: str | None
     ) -> IndexSource | None:
         """Return a document, or None if there is none."""
-        with self._database.reading("The documents of recall") as connection:
-            self._check(connection, session_id, user_id)
-            return documents.find_document(connection, document_id, session_id, user_id)
+        with self._documents(session_id, user_id) as (connection, session):
+            found = documents.read(connection, session, named=document_id) if session else []
+            return found[0] if found else None
 
     def count_documents(self, session_id: str | None, user_id: str | None) -> int:
-        """Return the number of documents."""
-        with self._database.reading("The documents of recall") as connection:
-            self._check(connection, session_id, user_id)
-            return documents.count(connection, session_id, user_id)
+        """Return the number of documents of a session, of a user or, by default, of the store."""
+        if session_id is None and user_id is None:
+            with self._database.reading(_DOCUMENTS) as connection:
+                return documents.count(connection)
+        with self._documents(session_id, user_id) as (connection, session):
+            return documents.count(connection, session) if session else 0
 
-    def _check(self, connection: Connection, session_id: str | None, user_id: str | None) -> None:
-        if session_id is not None:
-            self._users.find(connection, session_id, user_id)
+    @contextmanager
+    def _documents(
+        self, session_id: str | None, user_id: str | None, *, change: bool = False
+    ) -> Iterator[tuple[Connection, Session | None]]:
+        """Yield the session with the documents of a session or, if none is named, of a user.
+
+        With `change`, in a write transaction that has locked them.
+        """
+        kind, name = documents.home_of(session_id, user_id)
+        opened = (
+            self._database.writing(_DOCUMENTS, session_rows.lock_name(kind, name))
+            if change
+            else self._database.reading(_DOCUMENTS)
+        )
+        with opened as connection:
+            if session_id is not None:
+                self._users.find(connection, session_id, user_id)
+            yield connection, session_rows.find(connection, name, user_id, kind=kind)
 
     # --- the index of words
 
@@ -317,7 +324,7 @@ class SearchIndex(VectorTable):
                 if following is None:
                     recount(connection, session)
             add_terms(connection, session, entries_of(analyser, found), last)
-            save(connection, session)
+            session_rows.save(connection, session)
             return len(found), following
 
     def make_ready(self) -> None:
@@ -328,7 +335,9 @@ class SearchIndex(VectorTable):
         with self._lock, self._database.writing(_ABOUT) as connection:
             lock_threads(connection, [_ANALYSER])  # once for processes that start together
             if fact(connection, _ANALYSER) != analyser.version:
-                start_over(connection)
+                new = {"unit_count": 0, "term_count": 0, "words_from": sessions.c.first_seq}
+                connection.execute(update(sessions).values(**new))
+                connection.execute(delete(terms))
                 set_fact(connection, _ANALYSER, analyser.version)
         self._is_ready = True
 
@@ -378,7 +387,7 @@ def sources_from(
     if session.kind != MESSAGES:
         return documents.read(connection, session, from_seq=from_seq, limit=limit)
     start = max(from_seq, session.first_seq)
-    rows = current(read(connection, session, start, start + limit - 1))
+    rows = transcripts.current(transcripts.read(connection, session, start, start + limit - 1))
     return [source_of(row, session) for row in rows]
 
 
@@ -386,7 +395,10 @@ def sources_at(connection: Connection, session: Session, seqs: Sequence[int]) ->
     """Return the texts of a session with the given numbers, if they are shown."""
     if session.kind != MESSAGES:
         return documents.read(connection, session, seqs=seqs)
-    return [source_of(row, session) for row in visible(read_at(connection, session, seqs))]
+    return [
+        source_of(row, session)
+        for row in transcripts.visible(transcripts.read_at(connection, session, seqs))
+    ]
 
 
 # --- the inverted index
@@ -461,10 +473,3 @@ def delete_where(connection: Connection, session: Session, condition: Any) -> No
         connection.execute(delete(terms).where(own))
         session.unit_count -= len(lengths)
         session.term_count -= sum(lengths)
-
-
-def start_over(connection: Connection) -> None:
-    """Delete all terms; every message is indexed again."""
-    new = {"unit_count": 0, "term_count": 0, "words_from": sessions.c.first_seq}
-    connection.execute(update(sessions).values(**new))
-    connection.execute(delete(terms))

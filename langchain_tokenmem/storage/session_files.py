@@ -166,7 +166,7 @@ def import_lines(
 
 def _head(numbered: tuple[str, str]) -> _Head:
     where, line = numbered
-    value = _parsed(line, where)
+    value = parsed_json(line, where)
     if not isinstance(value, dict) or FORMAT not in value:
         raise HistoryImportError(f"An export begins with a line that contains {FORMAT!r}.", where)
     if value[FORMAT] != VERSION:
@@ -186,7 +186,7 @@ def _head(numbered: tuple[str, str]) -> _Head:
 def _messages(numbered: Iterable[tuple[str, str]], first: int) -> Iterator[PageMessage]:
     """Yield the messages of an export, each with all of its wordings."""
     wordings = (
-        (_checked(_Wording, _parsed(line, where), where), where) for where, line in numbered
+        (_checked(_Wording, parsed_json(line, where), where), where) for where, line in numbered
     )
     groups = groupby(wordings, key=lambda pair: pair[0].seq)
     for seq, (number, some) in enumerate(groups, first):
@@ -213,11 +213,22 @@ def _exported(found: Sequence[tuple[_Wording, str]]) -> PageMessage:
     return PageMessage(row, str(found[0][0].seq), is_shown=is_shown, others=others)
 
 
-def _parsed(line: str, where: str) -> Any:
+def parsed_json(text: str, where: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        HistoryImportError: When it is none; the error names the line in a text of several.
+    """
     try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise HistoryImportError(f"It is not JSON ({error!r:.200}).", where) from error
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        if "\n" in text.rstrip("\n"):
+            where = f"{where}, line {error.lineno}"
+        raise HistoryImportError(f"It is not JSON ({error}).", where) from error
+    except RecursionError as error:
+        raise HistoryImportError("It is nested too deeply.", where) from error
+    except ValueError as error:  # a number of more than 4,300 digits
+        raise HistoryImportError(f"It cannot be read ({error}).", where) from error
 
 
 def _checked(kind: type[_Line], value: Any, where: str) -> _Line:

@@ -24,6 +24,7 @@ from langchain_tokenmem.storage.lifecycle import AutomaticExpiry, ExpiryPolicy, 
 from langchain_tokenmem.storage.message_json import to_json
 from langchain_tokenmem.storage.search_index import SearchIndex
 from langchain_tokenmem.storage.sessions import (
+    MESSAGES,
     Session,
     StoredState,
     UserRule,
@@ -89,10 +90,11 @@ class SessionStore(Closeable):
     @contextmanager
     def _reading(
         self, session_id: str, user_id: str | None
-    ) -> Iterator[tuple[Connection, Session | None]]:
-        """Yield a session that a call may see, or None if it never existed."""
+    ) -> Iterator[tuple[Connection, Session]]:
+        """Yield a session that a call may see; one that never existed is empty."""
         with self.database.reading(f"Session {session_id!r}") as connection:
-            yield connection, self._users.find(connection, session_id, user_id)
+            found = self._users.find(connection, session_id, user_id)
+            yield connection, found or Session(0, MESSAGES, session_id, session_id)
 
     @contextmanager
     def _writing(
@@ -133,9 +135,7 @@ class SessionStore(Closeable):
         """
         chosen = with_superseded if include_superseded else visible
         with self._reading(session_id, user_id) as (connection, session):
-            if session is None:
-                return []
-            return chosen(read(connection, session, session.first_seq))
+            return chosen(read(connection, session))
 
     arows = in_thread(rows)
 
@@ -159,12 +159,10 @@ class SessionStore(Closeable):
         These are the kept messages, the last one that the summary covers, and all after it.
         """
         with self._reading(session_id, user_id) as (connection, session):
-            if session is None:
-                return StoredState(None, 0, None), []
             stored = state_of(session)
             state = stored.state
             if state is None or state["summary"] is None:
-                return stored, visible(read(connection, session, session.first_seq))
+                return stored, visible(read(connection, session))
             pointer = state["summary"]["covers_to"]
             kept = current(read_named(connection, session, [*state["kept"], pointer]))
             start = next((row.seq for row in kept if row.message.id == pointer), session.first_seq)
@@ -183,8 +181,8 @@ class SessionStore(Closeable):
         Empty if the session has no such message.
         """
         with self._reading(session_id, user_id) as (connection, session):
-            named = read_named(connection, session, [message_id]) if session else []
-            if session is None or not named:
+            named = read_named(connection, session, [message_id])
+            if not named:
                 return []
             last, size = named[0].seq, _TURN_ROWS
             while True:
@@ -200,9 +198,8 @@ class SessionStore(Closeable):
         """Return the newest `n` messages in order, with the rest of the first one's group."""
         checked(n, int, "n", 'store.last("s1", 6)')
         with self._reading(session_id, user_id) as (connection, session):
-            if session is None or n < 1:
-                return []
-            return [row.message for row in read_last(connection, session, n, visible)]
+            rows = read_last(connection, session, n) if n > 0 else []
+            return [row.message for row in rows]
 
     alast = in_thread(last)
 
@@ -236,14 +233,14 @@ class SessionStore(Closeable):
         """Return the messages with these ids, in order; options as for `rows`."""
         chosen = with_superseded if include_superseded else visible
         with self._reading(session_id, user_id) as (connection, session):
-            return [] if session is None else chosen(read_named(connection, session, ids))
+            return chosen(read_named(connection, session, ids))
 
     anamed = in_thread(named)
 
     def count(self, session_id: str, *, user_id: str | None = None) -> int:
         """Return how many messages a session has, hidden ones included."""
         with self._reading(session_id, user_id) as (_, session):
-            return 0 if session is None else session.count
+            return session.count
 
     acount = in_thread(count)
 
@@ -253,7 +250,7 @@ class SessionStore(Closeable):
         They stay when messages are added. Empty if there is no such session.
         """
         with self._reading(session_id, user_id) as (_, session):
-            return () if session is None else (session.id, session.first_seq, session.edits)
+            return (session.id, session.first_seq, session.edits) if session.id else ()
 
     arevision = in_thread(revision)
 
@@ -269,7 +266,7 @@ class SessionStore(Closeable):
     def state(self, session_id: str, *, user_id: str | None = None) -> StoredState:
         """Return the memory's state of a session."""
         with self._reading(session_id, user_id) as (_, session):
-            return StoredState(None, 0, None) if session is None else state_of(session)
+            return state_of(session)
 
     astate = in_thread(state)
 

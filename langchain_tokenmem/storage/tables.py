@@ -7,27 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    PrimaryKeyConstraint,
-    Table,
-    Text,
-    UniqueConstraint,
-    create_mock_engine,
-    delete,
-    func,
-    inspect,
-    select,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
@@ -39,57 +19,57 @@ SCHEMA_VERSION = 2
 APPLICATION_ID = 0x746F6B6D
 """Marks a SQLite file as ours, in its header (the letters `tokm`)."""
 
-metadata = MetaData()
+metadata = sa.MetaData()
 
-_NUMBER = BigInteger().with_variant(Integer, "sqlite")
-_ORDERED = Text().with_variant(Text(collation="C"), "postgresql")
+_NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+_ORDERED = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 """Compared byte by byte, whatever the server's locale."""
 
 
-def _session_column(**options: Any) -> Column[int]:
-    key = ForeignKey("tokenmem_sessions.id", ondelete="CASCADE")
-    return Column("session", _NUMBER, key, nullable=False, **options)
+def _session_column(**options: Any) -> sa.Column[int]:
+    key = sa.ForeignKey("tokenmem_sessions.id", ondelete="CASCADE")
+    return sa.Column("session", _NUMBER, key, nullable=False, **options)
 
 
-facts = Table(
+facts = sa.Table(
     "tokenmem_facts",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("value", Text, nullable=False),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
 )
 """Facts about the whole database, as JSON: schema version, analyser, collections of vectors."""
 
-sessions = Table(
+sessions = sa.Table(
     "tokenmem_sessions",
     metadata,
-    Column("id", _NUMBER, primary_key=True, autoincrement=True),
+    sa.Column("id", _NUMBER, primary_key=True, autoincrement=True),
     # `messages`, or the documents of a session or of a user
-    Column("kind", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("thread_id", Text, nullable=False),
-    Column("user_id", Text),
-    Column("first_seq", BigInteger, nullable=False),
-    Column("last_seq", BigInteger, nullable=False),
-    Column("edits", BigInteger, nullable=False),
-    Column("version", BigInteger, nullable=False),
-    Column("settings", Text),
-    Column("state", Text),
-    Column("leased_by", Text),
-    Column("leased_until", Float),
-    Column("active_at", _ORDERED),
-    Column("is_pinned", Integer, nullable=False),
-    Column("is_kept", Integer, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("thread_id", sa.Text, nullable=False),
+    sa.Column("user_id", sa.Text),
+    sa.Column("first_seq", sa.BigInteger, nullable=False),
+    sa.Column("last_seq", sa.BigInteger, nullable=False),
+    sa.Column("edits", sa.BigInteger, nullable=False),
+    sa.Column("version", sa.BigInteger, nullable=False),
+    sa.Column("settings", sa.Text),
+    sa.Column("state", sa.Text),
+    sa.Column("leased_by", sa.Text),
+    sa.Column("leased_until", sa.Float),
+    sa.Column("active_at", _ORDERED),
+    sa.Column("is_pinned", sa.Integer, nullable=False),
+    sa.Column("is_kept", sa.Integer, nullable=False),
     # The indexes contain everything below these numbers.
-    Column("words_from", BigInteger, nullable=False),
-    Column("vectors_from", BigInteger, nullable=False),
-    Column("unit_count", BigInteger, nullable=False),
-    Column("term_count", BigInteger, nullable=False),
-    UniqueConstraint("kind", "name"),
-    Index("tokenmem_sessions_thread", "thread_id"),
-    Index("tokenmem_sessions_user", "user_id"),
+    sa.Column("words_from", sa.BigInteger, nullable=False),
+    sa.Column("vectors_from", sa.BigInteger, nullable=False),
+    sa.Column("unit_count", sa.BigInteger, nullable=False),
+    sa.Column("term_count", sa.BigInteger, nullable=False),
+    sa.UniqueConstraint("kind", "name"),
+    sa.Index("tokenmem_sessions_thread", "thread_id"),
+    sa.Index("tokenmem_sessions_user", "user_id"),
     # In the order of queries, for which PostgreSQL uses no index with NULL first.
-    Index("tokenmem_sessions_active", text("active_at DESC")).ddl_if(dialect="sqlite"),
-    Index("tokenmem_sessions_active", text("active_at DESC NULLS LAST")).ddl_if(
+    sa.Index("tokenmem_sessions_active", sa.text("active_at DESC")).ddl_if(dialect="sqlite"),
+    sa.Index("tokenmem_sessions_active", sa.text("active_at DESC NULLS LAST")).ddl_if(
         dialect="postgresql"
     ),
     sqlite_autoincrement=True,
@@ -99,33 +79,33 @@ sessions = Table(
 It has the messages `first_seq` to `last_seq`; `edits` grows whenever one is edited.
 """
 
-messages = Table(
+messages = sa.Table(
     "tokenmem_messages",
     metadata,
     _session_column(),
-    Column("number", BigInteger, nullable=False),
+    sa.Column("number", sa.BigInteger, nullable=False),
     # place in the transcript; NULL if only a checkpoint has the message
-    Column("seq", BigInteger),
-    Column("is_shown", Integer, nullable=False),
-    Column("message_id", Text),
-    Column("has_own_id", Integer, nullable=False),
+    sa.Column("seq", sa.BigInteger),
+    sa.Column("is_shown", sa.Integer, nullable=False),
+    sa.Column("message_id", sa.Text),
+    sa.Column("has_own_id", sa.Integer, nullable=False),
     # of the content, of every field, and of the stored JSON
-    Column("content_hash", Text),
-    Column("digest", LargeBinary, nullable=False),
-    Column("checksum", BigInteger),
-    Column("created_at", Text, nullable=False),
+    sa.Column("content_hash", sa.Text),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("checksum", sa.BigInteger),
+    sa.Column("created_at", sa.Text, nullable=False),
     # Last, so that reading other columns never reads the pages of a long text.
-    Column("message", Text),
-    Column("exact", LargeBinary),
-    PrimaryKeyConstraint("session", "number"),
-    Index("tokenmem_messages_seq", "session", "seq"),
-    Index("tokenmem_messages_id", "session", "message_id"),
-    Index("tokenmem_messages_digest", "session", "digest"),
-    Index(
+    sa.Column("message", sa.Text),
+    sa.Column("exact", sa.LargeBinary),
+    sa.PrimaryKeyConstraint("session", "number"),
+    sa.Index("tokenmem_messages_seq", "session", "seq"),
+    sa.Index("tokenmem_messages_id", "session", "message_id"),
+    sa.Index("tokenmem_messages_digest", "session", "digest"),
+    sa.Index(
         "tokenmem_messages_hidden",
         "session",
-        sqlite_where=text("is_shown = 0"),
-        postgresql_where=text("is_shown = 0"),
+        sqlite_where=sa.text("is_shown = 0"),
+        postgresql_where=sa.text("is_shown = 0"),
     ),
 )
 """One row per wording of a message; at most one with the same `seq` is shown.
@@ -134,94 +114,94 @@ messages = Table(
 cannot represent in a checkpoint. Documents are rows, too, of a separate session.
 """
 
-checkpoints = Table(
+checkpoints = sa.Table(
     "tokenmem_checkpoints",
     metadata,
-    Column("thread_id", Text, nullable=False),
-    Column("ns", Text, nullable=False),
-    Column("checkpoint_id", _ORDERED, nullable=False),
-    Column("parent_id", Text),
-    Column("run_id", Text, index=True),
+    sa.Column("thread_id", sa.Text, nullable=False),
+    sa.Column("ns", sa.Text, nullable=False),
+    sa.Column("checkpoint_id", _ORDERED, nullable=False),
+    sa.Column("parent_id", sa.Text),
+    sa.Column("run_id", sa.Text, index=True),
     _session_column(index=True),
-    Column("body", LargeBinary, nullable=False),
-    PrimaryKeyConstraint("thread_id", "ns", "checkpoint_id"),
-    Index("tokenmem_checkpoints_parent", "thread_id", "ns", "parent_id"),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.PrimaryKeyConstraint("thread_id", "ns", "checkpoint_id"),
+    sa.Index("tokenmem_checkpoints_parent", "thread_id", "ns", "parent_id"),
 )
 
-values = Table(
+values = sa.Table(
     "tokenmem_checkpoint_values",
     metadata,
     _session_column(),
-    Column("digest", LargeBinary, nullable=False),
-    Column("value", LargeBinary, nullable=False),
-    PrimaryKeyConstraint("session", "digest"),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("value", sa.LargeBinary, nullable=False),
+    sa.PrimaryKeyConstraint("session", "digest"),
 )
 """Larger values of channels, by a hash of their content: each is stored once."""
 
-writes = Table(
+writes = sa.Table(
     "tokenmem_checkpoint_writes",
     metadata,
-    Column("thread_id", Text, nullable=False),
-    Column("ns", Text, nullable=False),
-    Column("checkpoint_id", _ORDERED, nullable=False),
-    Column("task_id", Text, nullable=False),
-    Column("idx", BigInteger, nullable=False),
-    Column("written_at", BigInteger, nullable=False),
+    sa.Column("thread_id", sa.Text, nullable=False),
+    sa.Column("ns", sa.Text, nullable=False),
+    sa.Column("checkpoint_id", _ORDERED, nullable=False),
+    sa.Column("task_id", sa.Text, nullable=False),
+    sa.Column("idx", sa.BigInteger, nullable=False),
+    sa.Column("written_at", sa.BigInteger, nullable=False),
     _session_column(index=True),
-    Column("value", LargeBinary, nullable=False),
-    PrimaryKeyConstraint("thread_id", "ns", "checkpoint_id", "task_id", "idx"),
+    sa.Column("value", sa.LargeBinary, nullable=False),
+    sa.PrimaryKeyConstraint("thread_id", "ns", "checkpoint_id", "task_id", "idx"),
 )
 
-terms = Table(
+terms = sa.Table(
     "tokenmem_terms",
     metadata,
     _session_column(),
-    Column("term", Text, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("part", Integer, nullable=False),
-    Column("occurrences", Integer, nullable=False),
-    Column("unit_length", Integer, nullable=False),
+    sa.Column("term", sa.Text, nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("part", sa.Integer, nullable=False),
+    sa.Column("occurrences", sa.Integer, nullable=False),
+    sa.Column("unit_length", sa.Integer, nullable=False),
     # whether it is part of a long answer
-    Column("elaborates", Integer, nullable=False),
-    PrimaryKeyConstraint("session", "term", "seq", "part"),
-    Index("tokenmem_terms_seq", "session", "seq"),
+    sa.Column("elaborates", sa.Integer, nullable=False),
+    sa.PrimaryKeyConstraint("session", "term", "seq", "part"),
+    sa.Index("tokenmem_terms_seq", "session", "seq"),
     sqlite_with_rowid=False,
 )
 """The inverted index: one row per term of each part of a message or document."""
 
-vectors = Table(
+vectors = sa.Table(
     "tokenmem_vectors",
     metadata,
     _session_column(),
-    Column("model", Text, nullable=False),
-    Column("unit", BigInteger, nullable=False),
-    Column("vector", LargeBinary, nullable=False),
-    PrimaryKeyConstraint("session", "model", "unit"),
+    sa.Column("model", sa.Text, nullable=False),
+    sa.Column("unit", sa.BigInteger, nullable=False),
+    sa.Column("vector", sa.LargeBinary, nullable=False),
+    sa.PrimaryKeyConstraint("session", "model", "unit"),
 )
 """The embedding of each unit (`core.search_units`), float32, little-endian, under its model."""
 
-items = Table(
+items = sa.Table(
     "tokenmem_items",
     metadata,
-    Column("namespace", _ORDERED, nullable=False),
-    Column("key", Text, nullable=False),
+    sa.Column("namespace", _ORDERED, nullable=False),
+    sa.Column("key", sa.Text, nullable=False),
     # labels of a note's owner and session, so that erasing finds it
-    Column("owner", Text),
-    Column("session", Text),
-    Column("created_at", Text, nullable=False),
-    Column("updated_at", _ORDERED, nullable=False),
-    Column("value", Text, nullable=False),
-    PrimaryKeyConstraint("namespace", "key"),
-    Index("tokenmem_items_owner", "owner"),
-    Index("tokenmem_items_session", "session"),
+    sa.Column("owner", sa.Text),
+    sa.Column("session", sa.Text),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("updated_at", _ORDERED, nullable=False),
+    sa.Column("value", sa.Text, nullable=False),
+    sa.PrimaryKeyConstraint("namespace", "key"),
+    sa.Index("tokenmem_items_owner", "owner"),
+    sa.Index("tokenmem_items_session", "session"),
 )
 """One row per item of a LangGraph store: notes, and anything else that an application stores."""
 
-user_settings = Table(
+user_settings = sa.Table(
     "tokenmem_user_settings",
     metadata,
-    Column("user_id", Text, primary_key=True),
-    Column("settings", Text, nullable=False),
+    sa.Column("user_id", sa.Text, primary_key=True),
+    sa.Column("settings", sa.Text, nullable=False),
 )
 
 
@@ -246,7 +226,7 @@ def schema_sql(dialect: str) -> str:
     def write(statement: Any, *_parameters: object) -> None:
         statements.append(str(statement.compile(dialect=engine.dialect)).strip())
 
-    engine = create_mock_engine(f"{dialect}://", write)
+    engine = sa.create_mock_engine(f"{dialect}://", write)
     metadata.create_all(engine, checkfirst=False)
     if dialect == "sqlite":
         statements.insert(0, f"PRAGMA application_id = {APPLICATION_ID}")
@@ -255,7 +235,7 @@ def schema_sql(dialect: str) -> str:
     return "".join(f"{statement};\n\n" for statement in statements)
 
 
-def set_up(connection: Connection, path: str) -> None:
+def set_up(connection: sa.Connection, path: str) -> None:
     """Create the tables in a new database, or check those that are there.
 
     Raises:
@@ -264,9 +244,9 @@ def set_up(connection: Connection, path: str) -> None:
     """
     is_sqlite = connection.dialect.name == "sqlite"
     if not is_sqlite:
-        connection.execute(select(func.pg_advisory_xact_lock(APPLICATION_ID)))
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(APPLICATION_ID)))
     schema = connection.get_execution_options().get("schema_translate_map", {}).get(None)
-    names = set(inspect(connection).get_table_names(schema=schema))
+    names = set(sa.inspect(connection).get_table_names(schema=schema))
     if is_sqlite:
         owner = connection.exec_driver_sql("PRAGMA application_id").scalar()
         if owner != APPLICATION_ID and (names or owner):
@@ -284,7 +264,7 @@ def set_up(connection: Connection, path: str) -> None:
     if missing := ", ".join(sorted(metadata.tables.keys() - names)):
         # Creating them again would turn damage into silently empty histories.
         raise CorruptStoreError(f"The database lacks the tables {missing}; restore a backup.")
-    own = select(facts.c.value).where(facts.c.name == "schema_version")
+    own = sa.select(facts.c.value).where(facts.c.name == "schema_version")
     if (found := connection.execute(own).scalar()) != str(SCHEMA_VERSION):
         raise CorruptStoreError(
             f"The database has schema version {found}, this package reads {SCHEMA_VERSION}. Use "
@@ -295,29 +275,29 @@ def set_up(connection: Connection, path: str) -> None:
 # --- facts about the whole database, by name, as plain JSON
 
 
-def fact(connection: Connection, name: str, *, lock: bool = False) -> Any:
+def fact(connection: sa.Connection, name: str, *, lock: bool = False) -> Any:
     """Return a fact, or None if it is not set.
 
     With `lock`, it cannot change until the transaction ends.
     """
-    query = select(facts.c.value).where(facts.c.name == name)
+    query = sa.select(facts.c.value).where(facts.c.name == name)
     if lock:
         query = query.with_for_update()
     value = connection.execute(query).scalar()
     return None if value is None else from_json(value)
 
 
-def facts_named(connection: Connection, prefix: str) -> dict[str, Any]:
+def facts_named(connection: sa.Connection, prefix: str) -> dict[str, Any]:
     """Return the facts whose names begin with a prefix, by name."""
     own = facts.c.name.startswith(prefix, autoescape=True)
-    query = select(facts.c.name, facts.c.value).where(own)
+    query = sa.select(facts.c.name, facts.c.value).where(own)
     return {name: from_json(value) for name, value in connection.execute(query)}
 
 
-def set_fact(connection: Connection, name: str, value: Any) -> None:
+def set_fact(connection: sa.Connection, name: str, value: Any) -> None:
     """Set a fact; None deletes it."""
     if value is None:
-        connection.execute(delete(facts).where(facts.c.name == name))
+        connection.execute(sa.delete(facts).where(facts.c.name == name))
         return
     new = {"value": to_json(value)[0]}
     upsert = insert(facts).on_conflict_do_update(index_elements=["name"], set_=new)

@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, StoreError
+from langchain_tokenmem.storage import sessions as session_rows
 from langchain_tokenmem.storage.checkpoint_rows import (
     Address,
     StoredCheckpoint,
@@ -25,14 +26,7 @@ from langchain_tokenmem.storage.checkpoint_rows import (
 from langchain_tokenmem.storage.checkpoints import CheckpointStore
 from langchain_tokenmem.storage.database import change_with, chunks, lock_threads
 from langchain_tokenmem.storage.message_json import moment_of
-from langchain_tokenmem.storage.sessions import (
-    MESSAGES,
-    find,
-    find_or_make,
-    save,
-    sessions_of_thread,
-    state_of,
-)
+from langchain_tokenmem.storage.sessions import MESSAGES
 from langchain_tokenmem.storage.tables import (
     checkpoints,
     messages,
@@ -120,16 +114,16 @@ def copy_thread(store: CheckpointStore, source: str, target: str) -> None:
         for stored in there.values():
             for one in stored:
                 store.loaded(connection, one)  # raises if something is missing
-        for own in sessions_of_thread(connection, source):
+        for own in session_rows.sessions_of_thread(connection, source):
             name = target + own.name.removeprefix(source)
-            copy = find_or_make(connection, name, own.user_id, kind=own.kind)
+            copy = session_rows.find_or_make(connection, name, own.user_id, kind=own.kind)
             if copy.count:
                 raise ConfigurationError(
                     f"Session {name!r} already has messages; copy to a new thread."
                 )
             for column in _COPIED:
                 setattr(copy, column, getattr(own, column))
-            save(connection, copy, vectors_from=own.first_seq)
+            session_rows.save(connection, copy, vectors_from=own.first_seq)
             for table in (messages, values, checkpoints, writes, terms):
                 new: dict[str, Any] = {"session": literal(copy.id), "thread_id": literal(target)}
                 chosen = [new.get(c.name, c).label(c.name) for c in table.c]
@@ -383,10 +377,10 @@ def examine(store: CheckpointStore, progress: Progress = lambda _, __: None) -> 
             keys = [(t, ns, name) for t, ns, name in connection.execute(select(*columns))]
     for name in names:
         with _noting(findings, name, ""), database.reading(f"Session {name!r}") as connection:
-            session = find(connection, name)
+            session = session_rows.find(connection, name)
             if session is not None:
-                read(connection, session, session.first_seq)
-                state_of(session)
+                read(connection, session)
+                session_rows.state_of(session)
     for done, key in enumerate(keys, 1):
         with _noting(findings, key[0], key[2]):
             store.get(Address(*key))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby, pairwise
@@ -72,9 +72,6 @@ _COLUMNS = tuple(
     )
 )
 
-Choice = Callable[[Iterable[TranscriptRow]], list[TranscriptRow]]
-"""Selects the wordings that a reader sees: `visible`, `current` or `with_superseded`."""
-
 
 def visible(rows: Iterable[TranscriptRow]) -> list[TranscriptRow]:
     """Return the shown wordings, without hidden messages."""
@@ -112,9 +109,11 @@ def with_superseded(rows: Iterable[TranscriptRow]) -> list[TranscriptRow]:
 
 
 def read(
-    connection: Connection, session: Session, first: int, last: int | None = None
+    connection: Connection, session: Session, first: int = 1, last: int | None = None
 ) -> list[TranscriptRow]:
     """Return all wordings of the messages `first` to `last`, in order, the shown one last.
+
+    The first and the last message of the session are the default.
 
     Raises:
         CorruptStoreError: When a message is damaged or missing.
@@ -161,14 +160,12 @@ def read_places(
     return {session.id: _decoded(session, found[session.id]) for session in sessions}
 
 
-def read_last(
-    connection: Connection, session: Session, n: int, shown: Choice
-) -> list[TranscriptRow]:
+def read_last(connection: Connection, session: Session, n: int) -> list[TranscriptRow]:
     """Return the newest `n` messages, and more if they begin in the middle of a group."""
     size = n + _LOOK_BACK
     while True:
         start = max(session.first_seq, session.last_seq - size + 1)
-        found = shown(read(connection, session, start))
+        found = visible(read(connection, session, start))
         if start == session.first_seq or (len(found) >= n and _shows_groups(found, n)):
             break
         size *= 4

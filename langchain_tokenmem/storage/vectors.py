@@ -51,15 +51,11 @@ class VectorTable:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def session(self, number: int) -> Session | None:
-        """Return a session by its number."""
-        with self._database.reading(_ABOUT) as connection:
-            return find_by_id(connection, number)
-
     @contextmanager
     def writing_to(self, number: int) -> Iterator[tuple[Connection, Session | None]]:
         """Open a writing transaction, and lock a session until it ends."""
-        known = self.session(number)
+        with self._database.reading(_ABOUT) as connection:
+            known = find_by_id(connection, number)
         with self._database.writing(_ABOUT) as connection:
             if known is not None:
                 lock_threads(connection, [known.thread_id])

@@ -10,6 +10,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointMetadata, get_checkpoint_metadata
 
+from langchain_tokenmem.core.argument_checks import check_age
 from langchain_tokenmem.core.thread_names import check_characters, check_thread_id
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.storage.checkpoint_rows import Address
@@ -80,10 +81,6 @@ def kept_metadata(
     return kept
 
 
-_OLDEST = timedelta(days=365 * 1_000)
-"""This can be subtracted from any date."""
-
-
 def kept_by(strategy: str, keep_last: int | None, older_than: timedelta | None) -> int | None:
     """Return how many of the newest checkpoints a call of `prune` keeps; None for all.
 
@@ -112,13 +109,7 @@ def check_retention(keep_last: int | None, older_than: timedelta | None, every: 
         raise ConfigurationError(
             f"keep_last is {keep_last!r}; it must be a whole number, at least 1."
         )
-    if older_than is not None and not (
-        isinstance(older_than, timedelta) and timedelta(0) < older_than <= _OLDEST
-    ):
-        raise ConfigurationError(
-            f"older_than is {older_than!r}; it must be a timedelta above zero and up to "
-            f"{_OLDEST.days:,} days."
-        )
+    check_age("older_than", older_than)
     if type(every) is not int or every < 1:
         raise ConfigurationError(
             f"prune_every is {every!r}; it must be a whole number, at least 1."
