@@ -36,12 +36,12 @@ def test_redact_checks_the_owner_of_a_session(path):
 
 def test_redact_asks_first_and_prints_a_receipt(path):
     before, redact = said(path), ("redact", path, CARD, "--user", "ann")
-    assert "Would be redacted: messages 1." in ran(*redact, "--dry-run")
+    assert "Would be redacted: 1 message." in ran(*redact, "--dry-run")
     ran(*redact, answer="n\n", code=1)
     assert said(path) == before
     done = ran(*redact, answer="y\n")
-    assert "Found: messages 1; in 1 session. Continue?" in done
-    assert "Redacted: messages 1." in done
+    assert "Found: 1 message; in 1 session. Continue?" in done
+    assert "Redacted: 1 message." in done
     assert said(path) == ["ann: [redacted]", before[1]]
     assert "Redacted: nothing." in ran(*redact, "--yes")
 
@@ -65,7 +65,7 @@ def test_erase_counts_asks_and_erases_a_session_or_a_user(path):
     assert counts == {"sessions": 1, "messages": 1}
     ran(*erase, answer="n\n", code=1)
     assert len(said(path)) == 2
-    assert "Erased: sessions 1, messages 1." in ran(*erase, "--yes")
+    assert "Erased: 1 session, 1 message." in ran(*erase, "--yes")
     assert said(path) == [f"bob: {CARD}"]
     ran("erase", path, "--thread", "bob-1", "--yes")
     assert said(path) == []
