@@ -17,7 +17,7 @@ from langchain_tokenmem.core.argument_checks import BeforeStore, checked_before_
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes.erasing import erase_notes
 from langchain_tokenmem.notes.note import Note, NoteKind, NoteLevel, Project
-from langchain_tokenmem.notes.scoped_notes import Batch, ScopedNotes
+from langchain_tokenmem.notes.scoped_notes import ScopedNotes
 from langchain_tokenmem.notes.search import NoteRanker
 from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.state import Author
@@ -88,8 +88,8 @@ class Notebook:
         self.session_lifetime = session_lifetime
         self.in_requests = in_requests
         self._store = store
-        self._ranker = NoteRanker(TextAnalyser(language))
-        self._now = now
+        self.ranker = NoteRanker(TextAnalyser(language))
+        self.now = now
         self._lock = ForkSafeLock()
 
     def __repr__(self) -> str:
@@ -295,29 +295,13 @@ class Notebook:
         Raises:
             ScopeError: When an id cannot be used.
         """
-        store = self._found_store()
-        return ScopedNotes(
-            user_id=self.local_user if user_id is None else user_id,
-            session_id=session_id,
-            project=self.project,
-            store=store,
-            batch=self._batch_of(store),
-            limit=self.limit,
-            now=self._now,
-            ranker=self._ranker,
-            lifetime=self.session_lifetime or _lifetime_by(store),
-            before_store=self.before_store,
-            by=by,
-        )
+        user_id = self.local_user if user_id is None else user_id
+        return ScopedNotes(self, self._found_store(), user_id, session_id, by)
 
-    def _batch_of(self, store: BaseStore) -> Batch:
-        """Return a function that executes a store's operations one batch at a time, for threads."""
-
-        def batch(ops: Sequence[Any]) -> Any:
-            with self._lock:
-                return store.batch(ops)
-
-        return batch
+    def batch(self, store: BaseStore, ops: Sequence[Any]) -> Any:
+        """Execute a store's operations, one batch at a time for all threads."""
+        with self._lock:
+            return store.batch(ops)
 
     def _found_store(self) -> BaseStore:
         """Return the notebook's own store, or else the running graph's.
@@ -333,17 +317,6 @@ class Notebook:
                 "TranscriptStore, or compile the graph with store=InMemoryStore()."
             )
         return found
-
-
-def _lifetime_by(store: BaseStore) -> timedelta | None:
-    """Return the lifetime of items by a store's own settings; None for ever.
-
-    A store returns expired items until a sweep (LangGraph's `SqliteStore` even when told to omit
-    them), and no store reports when an item expires: so the note has its expiry, too.
-    """
-    settings = (getattr(store, "ttl_config", None) if store.supports_ttl else None) or {}
-    minutes = settings.get("default_ttl")
-    return None if minutes is None else timedelta(minutes=minutes)
 
 
 def _store_of_graph() -> BaseStore | None:
