@@ -305,7 +305,7 @@ class ScopedNotes:
     def _items(self, levels: Sequence[NoteLevel]) -> list[list[Item]]:
         return items_in(self.store, self._batch, [*map(self.namespace, levels)])
 
-    def _batch(self, ops: Sequence[Any]) -> list[Any]:
+    def _batch(self, ops: Sequence[Any]) -> Any:
         return self.book.batch(self.store, ops)
 
 
