@@ -31,7 +31,7 @@ from langchain_tokenmem.adapters.migration import (
     new_langgraph_saver,
 )
 from langchain_tokenmem.cli.measures import ReferenceCounter, reference_counter, text_of
-from langchain_tokenmem.cli.terminal import on_one_line
+from langchain_tokenmem.cli.terminal import many, on_one_line
 from langchain_tokenmem.cli.transfer import SourceKind, SourceTables, TargetTables
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.search_units import Hit
@@ -317,7 +317,7 @@ def sessions_of(
             yield one.name, one
     if session is not None and names and session not in names:
         raise ConfigurationError(
-            f"{source} has {len(names):,} named sessions, but none is {session!r}; without "
+            f"{source} has {many(len(names), 'named session')}, but none is {session!r}; without "
             f"--session all are read."
         )
 

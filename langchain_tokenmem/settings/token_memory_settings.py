@@ -211,7 +211,10 @@ class TokenMemorySettings(BaseSettings, MemorySettings):
         return dict(self._places)
 
     def _limits(self) -> ModelLimits:
-        return {name: one.model_dump(exclude_none=True) for name, one in self.models.items()}
+        return {
+            name: {key: value for key, value in limits.given().items() if value is not None}
+            for name, limits in self.models.items()
+        }
 
     def _memory_options(self) -> dict[str, Any]:
         """Return the options of a memory that need no store and no model."""

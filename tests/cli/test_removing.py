@@ -80,7 +80,7 @@ def test_erase_counts_asks_and_erases_a_session_or_a_user(path):
 def aged(tmp_path):
     path = tmp_path / "aged.db"
     with TranscriptStore(path) as store:
-        for name in ("old [b]", "kept"):
+        for name in ("old [b] :fire:", "kept"):
             store.add(name, [HumanMessage("hi")], now=datetime(2020, 1, 31, tzinfo=UTC))
         store.keep_session("kept")
         store.add("new", [HumanMessage("hi")])
@@ -95,7 +95,7 @@ def left(path):
 def test_inactive_sessions_are_named_by_a_dry_run_then_deleted_and_counted(aged):
     expire = ("expire", aged, "--inactive-days", "30")
     assert ran(*expire, "--dry-run").splitlines() == [
-        "old [b]",
+        "old [b] :fire:",
         "1 session would expire: 1 message.",
         "Inactive and kept: 0 pinned, 1 marked.",
     ]
