@@ -101,12 +101,6 @@ class Notebook:
         """Its own store, or None if it uses that of the running graph."""
         return self._store
 
-    def with_store(self, store: BaseStore) -> Notebook:
-        """Return this notebook with a store, if it has none of its own."""
-        own = copy.copy(self)
-        own._store = self._store or store  # noqa: SLF001  # it is a copy of this one
-        return own
-
     def with_before_store(self, before_store: BeforeStore | None) -> Notebook:
         """Return this notebook with a `before_store`, if it has none of its own."""
         own = copy.copy(self)
@@ -284,6 +278,7 @@ class Notebook:
         session_id: str | None = None,
         *,
         by: Author = "application",
+        store: BaseStore | None = None,
     ) -> ScopedNotes:
         """Return the notes of a user and a session.
 
@@ -291,26 +286,27 @@ class Notebook:
             user_id: The user.
             session_id: The session or thread.
             by: The caller: a tool cannot change notes by the application.
+            store: Store for a notebook without one; default: that of the running graph.
 
         Raises:
             ScopeError: When an id cannot be used.
         """
         user_id = self.local_user if user_id is None else user_id
-        return ScopedNotes(self, self._found_store(), user_id, session_id, by)
+        return ScopedNotes(self, self._found_store(store), user_id, session_id, by)
 
     def batch(self, store: BaseStore, ops: Sequence[Any]) -> Any:
         """Execute a store's operations, one batch at a time for all threads."""
         with self._lock:
             return store.batch(ops)
 
-    def _found_store(self) -> BaseStore:
-        """Return the notebook's own store, or else the running graph's.
+    def _found_store(self, given: BaseStore | None = None) -> BaseStore:
+        """Return the notebook's own store, or else the given one, or the running graph's.
 
         Raises:
             ConfigurationError: When there is none: a default file would keep notes on one machine
                 only, and memory would lose them.
         """
-        found = self._store or _store_of_graph()
+        found = self._store or given or _store_of_graph()
         if found is None:
             raise ConfigurationError(
                 "These notes have no store. Name one, as in Notebook(SqlStore(store)) with a "
