@@ -227,8 +227,8 @@ class _MemoryTools:
     def _notes(self, runtime: ToolRuntime[Any, Any] | None) -> ScopedNotes:
         """Return the notes of a call's scope."""
         scope = self.bound.of(runtime)
-        book = self.notebook if scope.store is None else self.notebook.with_store(scope.store)
-        return book.scoped(scope.user_id, scope.session_id, by="tool")
+        user_id, session_id = scope.user_id, scope.session_id
+        return self.notebook.scoped(user_id, session_id, by="tool", store=scope.store)
 
 
 def _add(notes: ScopedNotes, content: str | None, **options: Any) -> str:

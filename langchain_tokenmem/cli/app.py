@@ -4,35 +4,31 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 from typer.core import TyperGroup
 
+from langchain_tokenmem.cli import options
 from langchain_tokenmem.cli.looking import explain, search, serve, sessions, show, stats, view
 from langchain_tokenmem.cli.removing import erase, redact
-from langchain_tokenmem.cli.transfer import (
-    AsJson,
-    Force,
-    Store,
+from langchain_tokenmem.cli.terminal import (
     check_output,
-    export_sessions,
-    import_sessions,
+    error_output,
     many,
-    migrate,
+    many_rows,
+    output,
     printable,
     progress_bar,
     some,
     write_json,
 )
+from langchain_tokenmem.cli.transfer import export_sessions, import_sessions, migrate
 from langchain_tokenmem.errors import ConfigurationError, TokenMemoryError
 
 _FEW = 12
@@ -52,8 +48,7 @@ class _Commands(TyperGroup):
             about = str(error)
             if isinstance(error, OSError) and error.filename:
                 about = f"{error.filename}: {error.strerror}"
-            text = f"tokenmem {ctx.invoked_subcommand}: {about}"
-            Console(stderr=True).print(text, style="red", markup=False)
+            error_output().print(f"tokenmem {ctx.invoked_subcommand}: {about}", style="red")
             raise typer.Exit(2) from None
 
 
@@ -105,7 +100,7 @@ def config(
         bool, typer.Option("--example", help="Print a commented file of all settings, in YAML.")
     ] = False,
     given: Annotated[bool, typer.Option("--given", help="Leave out default values.")] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Print the settings in force and where each comes from; passwords and keys are hidden.
 
@@ -124,8 +119,8 @@ def config(
         return
     table = Table("setting", "value", "from")
     for row in rows:
-        table.add_row(*map(escape, row))
-    Console().print(table)
+        table.add_row(*row)
+    output().print(table)
 
 
 @app.command()
@@ -141,28 +136,26 @@ def schema(
 
 
 @app.command()
-def doctor(store: Store, *, as_json: AsJson = False) -> None:
+def doctor(store: options.Store, *, as_json: options.AsJson = False) -> None:
     """Read every checkpoint and every transcript, and list what is damaged.
 
     Exits with 1 if something is wrong: restore a backup, or delete the thread.
     """
-    from langchain_tokenmem.cli.stored_sessions import looking_saver, our_saver
+    from langchain_tokenmem.cli.stored_sessions import looking_saver, opened_store
 
-    console = Console()
-    with our_saver(store) as saver, progress_bar() as show:
-        found = looking_saver(saver.store).examine(partial(show, "doctor"))
+    with opened_store(store) as opened, progress_bar() as show:
+        found = looking_saver(opened).examine(partial(show, "doctor"))
     if as_json:
-        write_json(asdict(found))
+        write_json(found)
         raise typer.Exit(int(bool(found.findings)))
     examined = f"{many(found.sessions, 'session')}, {many(found.checkpoints, 'checkpoint')}"
     if not found.findings:
-        console.print(f"{examined}: nothing is wrong.")
+        output().print(f"{examined}: nothing is wrong.")
         return
     table = Table("session", "checkpoint", "what is wrong")
     for finding in found.findings:
-        texts = (finding.thread, finding.checkpoint, finding.what)
-        table.add_row(*(escape(printable(text)) for text in texts))
-    console.print(f"{examined}: {many(len(found.findings), 'finding')}.", table, sep="\n")
+        table.add_row(*map(printable, (finding.thread, finding.checkpoint, finding.what)))
+    output().print(f"{examined}: {many(len(found.findings), 'finding')}.", table, sep="\n")
     raise typer.Exit(1)
 
 
@@ -186,36 +179,27 @@ def expire(
         bool, typer.Option("--dry-run", help="Only list what would be deleted.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="List every session.")] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Delete whole sessions that are inactive, with everything that belongs to them.
 
     Pinned and marked ones stay. Run it again after an interruption: it resumes where it stopped.
     """
-    from langchain_tokenmem.cli.stored_sessions import our_saver
+    from langchain_tokenmem.cli.stored_sessions import opened_store
 
     url, inactive_for = _by_settings(store, inactive_days)
-    console = Console()
-    with our_saver(url) as saver, Console(stderr=True).status("expire") as status:
-        report = saver.store.expire(
-            inactive_for,
-            dry_run=dry_run,
-            progress=lambda done: status.update(f"expire: {done:,} sessions"),
-        )
+    with opened_store(url) as opened, progress_bar() as show:
+        report = opened.expire(inactive_for, dry_run=dry_run, progress=partial(show, "expire"))
     if as_json:
-        write_json(asdict(report))
+        write_json(report)
         return
     for line in some([*map(printable, report.expired)], verbose=verbose):
-        console.print(line, markup=False, highlight=False)
+        output().print(line)
     done = "would expire" if dry_run else "expired"
-    rows = ", ".join(
-        many(count, kind.removesuffix("s")) for kind, count in report.counts.items() if count
-    )
-    console.print(
-        f"{many(len(report.expired), 'session')} {done}{rows and f': {rows}'}.", markup=False
-    )
+    rows = many_rows(report.counts)
+    output().print(f"{many(len(report.expired), 'session')} {done}{rows and f': {rows}'}.")
     if report.pinned or report.kept:
-        console.print(f"Inactive and kept: {report.pinned:,} pinned, {report.kept:,} marked.")
+        output().print(f"Inactive and kept: {report.pinned:,} pinned, {report.kept:,} marked.")
 
 
 def _by_settings(url: str | None, inactive_days: float | None) -> tuple[str, timedelta]:
@@ -258,7 +242,7 @@ def replay(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="List every conversation and every fault.")
     ] = False,
-    force: Force = False,
+    force: options.Force = False,
     whole_json: Annotated[
         bool, typer.Option("--json", help="Print the totals and each conversation's as JSON.")
     ] = False,
@@ -277,7 +261,6 @@ def replay(
         summary_table,
     )
 
-    console = Console()
     report_file = None if out is None else out / "replay.jsonl"
     if report_file is not None:
         check_output(report_file, force=force)
@@ -288,7 +271,7 @@ def replay(
         replay_conversation(
             one.messages, memory=memory, counter=counter, tools=one.tools, name=one.name
         )
-        for one in track(conversations, "replay", console=Console(stderr=True), transient=True)
+        for one in track(conversations, "replay", console=error_output(), transient=True)
     ]
     found = ReplayTotals(reports)
     if report_file is not None:
@@ -303,15 +286,15 @@ def replay(
         write_json({"totals": vars(found), "conversations": each})
         raise typer.Exit(int(found.failed))
     if verbose or len(reports) <= _FEW:
-        console.print(conversation_table(reports), "", sep="\n")
+        output().print(conversation_table(reports), "", sep="\n")
     limit = max((call.limit for one in reports for call in one.calls), default=budget.limit)
-    console.print(summary_table(found, budget, limit=limit))
+    output().print(summary_table(found, budget, limit=limit))
     faults = [f"{report.name}: {fault}" for report in reports for fault in report.faults]
     for line in some(faults, verbose=verbose):
-        console.print(line, style="red", markup=False)
+        output().print(line, style="red")
     for report in reports if verbose else ():
         if report.budget_exceeded:
-            console.print(f"{report.name}: {report.budget_exceeded}", style="yellow", markup=False)
+            output().print(f"{report.name}: {report.budget_exceeded}", style="yellow")
     if report_file is not None:
-        console.print(f"Written: {report_file}", markup=False)
+        output().print(f"Written: {report_file}")
     raise typer.Exit(int(found.failed))

@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.cells import cell_len
-from rich.console import Console
-from rich.status import Status
 from rich.table import Column, Table
 from rich.text import Text
 
-from langchain_tokenmem.cli.transfer import (
-    AsJson,
-    Force,
+from langchain_tokenmem.cli import options
+from langchain_tokenmem.cli.terminal import (
     check_output,
+    error_output,
     many,
+    on_one_line,
+    output,
     printable,
+    printable_lines,
+    shown_name,
+    time_text,
+    typed_name,
     write_json,
 )
 
@@ -30,88 +34,58 @@ if TYPE_CHECKING:
 
     from langchain_tokenmem.cli.calls import Call, CallFacts
 
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="STORE",
-        help="URL or SQLite file of a store or of a LangGraph checkpointer, an export of "
-        "`tokenmem export`, or a recording.",
-    ),
-]
-
-
-def _typed(session: str | None) -> str | None:
-    from langchain_tokenmem.cli.stored_sessions import typed_name
-
-    return session and typed_name(session)
-
-
-SessionName = Annotated[
-    str,
-    typer.Argument(metavar="SESSION", help="Id of the session or thread.", callback=_typed),
-]
-User = Annotated[str | None, typer.Option(help="Only sessions of this user.")]
-Full = Annotated[bool, typer.Option("--full", help="Print whole messages.")]
-Window = Annotated[
-    int | None,
-    typer.Option(
-        "--window",
-        "-w",
-        min=256,  # MIN_CONTEXT_WINDOW; importing it would take a second
-        help="Context window in tokens, if neither the store nor the model gives it.",
-    ),
-]
+_READING = "Reading the calls"
+"""Shown meanwhile on a terminal; it takes seconds for thousands of calls."""
 NAMES = {"human": "user", "ai": "model", "tool": "tool", "system": "system"}
 
 
 def sessions(
-    source: Source,
+    source: options.Source,
     *,
-    user: User = None,
+    user: options.User = None,
     matching: Annotated[
         str, typer.Option("--filter", help="Only ids and owners that contain this text.")
     ] = "",
     page: Annotated[int, typer.Option(min=1, help="Which page.")] = 1,
     size: Annotated[int, typer.Option(min=1, max=1_000, help="Sessions on a page.")] = 20,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """List the sessions, most recently active first."""
-    from langchain_tokenmem.cli.stored_sessions import opened, shown_name
+    from langchain_tokenmem.cli.stored_sessions import opened
 
     with opened(source) as found:
         some, is_last = found.page(
             user=user, matching=matching, limit=size, offset=(page - 1) * size
         )
     if as_json:
-        listed = map(dataclasses.asdict, some)
-        write_json({"page": page, "is_last": is_last, "sessions": listed})
+        write_json({"page": page, "is_last": is_last, "sessions": some})
         return
-    console = Console(highlight=False)
+    console = output()
     for one in some:
-        line = Text(shown_name(one.session), style="bold").append(
-            f"  {one.title}", style="not bold"
-        )
+        name = shown_name(one.session)
+        line = Text(name, style="bold").append(f"  {one.title}", style="not bold")
         # The id stays whole, so that it can be copied; the title is cut.
-        line.truncate(max(console.width, cell_len(shown_name(one.session))), overflow="ellipsis")
+        line.truncate(max(console.width, cell_len(name)), overflow="ellipsis")
         numbers = f"{one.messages:>7,} messages {one.tokens:>11,} tokens"
         about = f"  {time_text(one.active_at):16} {numbers}  {printable(one.user or '')}"
-        console.print(line, Text(about, style="dim", no_wrap=True, overflow="ellipsis"), sep="\n")
+        console.print(line)
+        console.print(about, style="dim", no_wrap=True, overflow="ellipsis")
     where = "" if is_last and page == 1 else f", page {page}"
     more = "." if is_last else f"; more: --page {page + 1}"
     console.print(f"{many(len(some), 'session')}{where}{more}")
 
 
 def show(
-    source: Source,
-    session: SessionName,
+    source: options.Source,
+    session: options.SessionName,
     *,
     html: Annotated[
         Path | None, typer.Option(help="Write a page of its calls to this file instead.")
     ] = None,
-    window: Window = None,
-    force: Force = False,
-    full: Full = False,
-    as_json: AsJson = False,
+    window: options.Window = None,
+    force: options.Force = False,
+    full: options.Full = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Print a session: its messages with number, time and tokens; or write its page."""
     from langchain_tokenmem.cli.measures import reference_counter
@@ -121,10 +95,10 @@ def show(
         from langchain_tokenmem.cli.page import session_page
 
         check_output(html, force=force, store=sqlite_file(source))
-        with _at_work(), opened(source, session) as found:
+        with error_output().status(_READING), opened(source, session) as found:
             page = session_page(found, session, window)
         html.write_text(page, encoding="utf-8", errors="replace", newline="\n")
-        Console().print(f"Written: {html}", markup=False, highlight=False, soft_wrap=True)
+        output().print(f"Written: {html}", soft_wrap=True)
         return
 
     with opened(source, session) as found:
@@ -146,13 +120,12 @@ def show(
         return
     print_messages(messages, full=full)
     total = sum(one["tokens"] for one in messages)
-    text = f"{many(len(messages), 'message')}, {total:,} tokens."
-    Console().print(text, style="dim", highlight=False)
+    output().print(f"{many(len(messages), 'message')}, {total:,} tokens.", style="dim")
 
 
 def print_messages(messages: Iterable[dict[str, Any]], *, full: bool) -> None:
     """Print messages as a table, or one below the other if they are whole."""
-    console = Console()
+    console = output()
     number = Column("#", justify="right", style="dim", no_wrap=True)
     tokens = Column("tokens", justify="right", no_wrap=True)
     text = Column("text", no_wrap=True, overflow="ellipsis", ratio=1)
@@ -163,50 +136,48 @@ def print_messages(messages: Iterable[dict[str, Any]], *, full: bool) -> None:
         who = NAMES.get(one["role"], one["role"])
         if full:
             when = time_text(one.get("created_at"))
-            head = f"#{one['seq']} {who}, {one['tokens']:,} tokens, {when}"
-            console.print(
-                Text(head, style="bold"), Text(printable_lines(one["text"])), "", sep="\n"
-            )
+            console.print(f"#{one['seq']} {who}, {one['tokens']:,} tokens, {when}", style="bold")
+            console.print(printable_lines(one["text"]), end="\n\n")
         else:
-            line = printable(" ".join(one["text"].split()))
-            table.add_row(*plain_cells(str(one["seq"]), who, f"{one['tokens']:,}", line))
+            cells = (str(one["seq"]), printable(who), f"{one['tokens']:,}")
+            table.add_row(*cells, on_one_line(one["text"]))
     if table.rows:
         console.print(table)
 
 
 def search(
-    source: Source,
+    source: options.Source,
     words: Annotated[list[str], typer.Argument(metavar="WORDS...", help="What to look for.")],
     *,
     session: Annotated[
-        str | None, typer.Option(help="Only in this session.", callback=_typed)
+        str | None, typer.Option(help="Only in this session.", callback=typed_name)
     ] = None,
-    user: User = None,
+    user: options.User = None,
     k: Annotated[int, typer.Option(min=1, max=1_000, help="Maximum number of hits.")] = 10,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Find messages by their words, in one session or in all; exits with 1 if nothing is found."""
-    from langchain_tokenmem.cli.stored_sessions import opened, shown_name
+    from langchain_tokenmem.cli.stored_sessions import opened
 
     with opened(source, session) as found:
         best = found.search(" ".join(words), session=session, user=user, k=k)
     if as_json:
         keys = ("session_id", "seq", "message_id", "role", "created_at", "score", "why", "text")
         write_json([{key: getattr(hit, key) for key in keys} for hit in best])
-    console = Console()
+    console = output()
     for hit in () if as_json else best:
         who = NAMES.get(hit.role, hit.role)
         head = f"{shown_name(hit.session_id or '')} #{hit.seq} {who}: {hit.why}"
-        console.print(Text(head, style="bold"))
-        text = Text(printable(" ".join(hit.text.split())))
+        text = Text(on_one_line(hit.text))
         text.truncate(3 * console.width, overflow="ellipsis")
+        console.print(head, style="bold")
         console.print(text)
     if not best:
-        Console(stderr=True).print("Nothing was found.", style="dim")
+        error_output().print("Nothing was found.", style="dim")
         raise typer.Exit(1)
 
 
-def stats(source: Source, *, as_json: AsJson = False) -> None:
+def stats(source: options.Source, *, as_json: options.AsJson = False) -> None:
     """Count sessions, owners, messages, tokens and summaries."""
     from langchain_tokenmem.cli.stored_sessions import opened
 
@@ -219,17 +190,17 @@ def stats(source: Source, *, as_json: AsJson = False) -> None:
     for name, value in counted.items():
         shown = time_text(value) if isinstance(value, datetime | None) else f"{value:,}"
         table.add_row(name.replace("_", " "), shown)
-    Console().print(table)
+    output().print(table)
 
 
 def view(
-    source: Source,
-    session: SessionName,
+    source: options.Source,
+    session: options.SessionName,
     *,
     at: Annotated[int | None, typer.Option(help="Number of the call; default: the next.")] = None,
-    window: Window = None,
-    full: Full = False,
-    as_json: AsJson = False,
+    window: options.Window = None,
+    full: options.Full = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Print the request of a model call, part by part, as the model gets it."""
     facts, _, origin = _facts(source, session, at, window)
@@ -242,17 +213,18 @@ def view(
     for row in rows:
         row["role"] = row["kind"] if row["kind"] in {"summary", "memory", "call"} else row["role"]
     print_messages(rows, full=full)
-    text = f"{_name(facts)}: {facts.tokens:,} of {facts.limit:,} tokens; {origin}."
-    Console().print(Text(text, style="dim"))
+    name = f"Call {facts.number}" + (" (the next one)" if facts.is_next else "")
+    text = f"{name}: {facts.tokens:,} of {facts.limit:,} tokens; {origin}."
+    output().print(text, style="dim")
 
 
 def explain(
-    source: Source,
-    session: SessionName,
+    source: options.Source,
+    session: options.SessionName,
     *,
     call: Annotated[int | None, typer.Option(help="Number of the call; default: the next.")] = None,
-    window: Window = None,
-    as_json: AsJson = False,
+    window: options.Window = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Print what a model call contained, what was hidden from it, and what changed before it."""
     facts, made, origin = _facts(source, session, call, window)
@@ -260,13 +232,12 @@ def explain(
     if as_json:
         write_json({"origin": origin, "is_next": made.is_next, **explanation.as_dict()})
         return
-    console = Console()
-    console.print(Text(printable_lines(str(explanation))))
+    output().print(printable_lines(str(explanation)))
     if facts.whole > facts.tokens:
-        console.print(Text(f"Sending everything would take {facts.whole:,} tokens."))
-    console.print(Text(f"Changed before this call: {facts.change or 'nothing'}."))
+        output().print(f"Sending everything would take {facts.whole:,} tokens.")
+    output().print(f"Changed before this call: {facts.change or 'nothing'}.")
     which = "would come next; calls are" if made.is_next else "is"
-    console.print(Text(f"The call {which} {origin}.", style="dim"))
+    output().print(f"The call {which} {origin}.", style="dim")
 
 
 def _facts(
@@ -276,33 +247,26 @@ def _facts(
     from langchain_tokenmem.cli.calls import session_calls
     from langchain_tokenmem.cli.stored_sessions import opened
 
-    with _at_work(), opened(source, session) as found:
+    with error_output().status(_READING), opened(source, session) as found:
         known = session_calls(found, session, window)
     call = known.call(number)
     return known.facts(call), call, known.origin
 
 
-def _name(facts: CallFacts) -> str:
-    return f"Call {facts.number}" + (" (the next one)" if facts.is_next else "")
-
-
 def serve(
-    source: Source,
+    source: options.Source,
     *,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0: a free one.")] = 0,
-    window: Window = None,
+    window: options.Window = None,
 ) -> None:
     """Serve the pages of all sessions on this machine until Ctrl+C; no session is changed."""
     from langchain_tokenmem.cli.page import PageServer
     from langchain_tokenmem.cli.stored_sessions import opened
 
     with opened(source) as found, PageServer(found, port, window) as server:
-        Console().print(server.address, markup=False, highlight=False, soft_wrap=True)
+        output().print(server.address, soft_wrap=True)
         with suppress(KeyboardInterrupt):
             server.serve_forever()
-
-
-# --- what is printed
 
 
 def text_with_calls(message: BaseMessage) -> str:
@@ -311,23 +275,3 @@ def text_with_calls(message: BaseMessage) -> str:
     from langchain_tokenmem.core.messages import text_of
 
     return "\n".join(filter(None, [text_of(message), *written_calls(message)]))
-
-
-def _at_work() -> Status:
-    """Show on a terminal that the calls are being read; it takes seconds for thousands."""
-    return Console(stderr=True).status("Reading the calls")
-
-
-def time_text(moment: datetime | None) -> str:
-    """Return a time for a table, in UTC."""
-    return "-" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
-
-
-def plain_cells(*texts: str) -> list[Text]:
-    """Return cells without markup: stored text is shown as it is, control characters as `?`."""
-    return [Text(printable(text)) for text in texts]
-
-
-def printable_lines(text: str) -> str:
-    """Return stored text as a terminal can show it, its lines kept."""
-    return "\n".join(map(printable, text.expandtabs(4).split("\n")))

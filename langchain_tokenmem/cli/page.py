@@ -24,10 +24,10 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from langchain_tokenmem.cli.calls import PARTS, Call, CallFacts, session_calls
-from langchain_tokenmem.cli.looking import NAMES, text_with_calls, time_text
+from langchain_tokenmem.cli.looking import NAMES, text_with_calls
 from langchain_tokenmem.cli.measures import CACHED, price
 from langchain_tokenmem.cli.stored_sessions import StoredSessions
-from langchain_tokenmem.cli.transfer import many
+from langchain_tokenmem.cli.terminal import many, time_text
 from langchain_tokenmem.errors import ScopeError, TokenMemoryError
 from langchain_tokenmem.storage.transcripts import TranscriptRow
 

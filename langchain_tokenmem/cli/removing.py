@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from langchain_tokenmem.cli.transfer import Allow, AsJson, Store, many, printable, write_json
+from langchain_tokenmem.cli import options
+from langchain_tokenmem.cli.terminal import many, many_rows, output, printable, write_json
 from langchain_tokenmem.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _ELSEWHERE = "Chroma and notes in other stores: TokenMemory.redact and TokenMemo
 
 
 def redact(
-    store: Store,
+    store: options.Store,
     words: Annotated[
         str, typer.Argument(help="The words exactly as they are written; - reads them from stdin.")
     ],
@@ -45,8 +45,8 @@ def redact(
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
-    as_json: AsJson = False,
-    allow: Allow = None,
+    as_json: options.AsJson = False,
+    allow: options.Allow = None,
 ) -> None:
     """Remove words for good: from messages in all wordings, states, checkpoints and notes.
 
@@ -77,25 +77,24 @@ def redact(
 
 
 def erase(
-    store: Store,
+    store: options.Store,
     session: Session = None,
     user: User = None,
     *,
     dry_run: DryRun = False,
     yes: Yes = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Erase everything of a session, a thread with its sub-graphs, or a user.
 
     Asks for confirmation first.
     """
-    from langchain_tokenmem.cli.stored_sessions import our_saver
+    from langchain_tokenmem.cli.stored_sessions import opened_store
     from langchain_tokenmem.storage.redaction import RemovalReceipt
 
     if session is None and user is None:
         raise ConfigurationError("Name --session or --user; nothing was erased.")
-    with our_saver(store) as saver:
-        opened = saver.store
+    with opened_store(store) as opened:
         names = (session,) if session is not None else tuple(opened.sessions(user_id=user))
 
         def work(*, dry_run: bool) -> RemovalReceipt:
@@ -114,20 +113,14 @@ def _remove(
     found = work(dry_run=True)
     if found.counts and not dry_run:
         if not yes:
-            what = f"Found: {_counts(found)}; in {many(len(found.sessions), 'session')}. Continue?"
-            typer.confirm(what, abort=True)
+            where = many(len(found.sessions), "session")
+            typer.confirm(f"Found: {many_rows(found.counts)}; in {where}. Continue?", abort=True)
         found = work(dry_run=False)
     found = replace(found, unreached=(*found.unreached, _ELSEWHERE))
     if as_json:
-        write_json(asdict(found))
+        write_json(found)
         return
-    console = Console()
     done = f"would be {done}" if found.is_dry_run and found.counts else done
-    console.print(f"{done.capitalize()}: {_counts(found)}.", markup=False, highlight=False)
+    output().print(f"{done.capitalize()}: {many_rows(found.counts) or 'nothing'}.")
     for what in found.unreached:
-        console.print(printable(f"Not reached: {what}."), markup=False, highlight=False)
-
-
-def _counts(found: RemovalReceipt) -> str:
-    rows = [f"{name.replace('_', ' ')} {count:,}" for name, count in found.counts.items()]
-    return ", ".join(rows) or "nothing"
+        output().print(printable(f"Not reached: {what}."))

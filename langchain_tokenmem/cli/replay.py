@@ -27,6 +27,7 @@ from langchain_tokenmem.cli.measures import (
     reference_counter,
     sent_again,
 )
+from langchain_tokenmem.cli.terminal import shown_name
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.shortening import apply_cut
@@ -79,7 +80,7 @@ def load_conversations(source: Path | str) -> list[RecordedConversation]:
         else:
             return recorded
     # It needs the extra `cli`, which the demo does not have.
-    from langchain_tokenmem.cli.stored_sessions import opened, shown_name  # noqa: PLC0415
+    from langchain_tokenmem.cli.stored_sessions import opened  # noqa: PLC0415
 
     with opened(str(source)) as found:
         return [

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Column, Table
+from rich.text import Text
 
 from langchain_tokenmem.cli.replay import ConversationReport
 from langchain_tokenmem.core.budget import TokenBudget
@@ -187,6 +188,6 @@ def _ratio(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _zero(count: int) -> str:
+def _zero(count: int) -> Text:
     """Return a count that must be zero, coloured by whether it is."""
-    return f"[red]{count:,}[/red]" if count else "[green]0[/green]"
+    return Text(f"{count:,}", style="red" if count else "green")

@@ -31,10 +31,11 @@ from langchain_tokenmem.adapters.migration import (
     new_langgraph_saver,
 )
 from langchain_tokenmem.cli.measures import ReferenceCounter, reference_counter, text_of
-from langchain_tokenmem.cli.transfer import SourceKind, SourceTables, TargetTables, printable
+from langchain_tokenmem.cli.terminal import many, on_one_line
+from langchain_tokenmem.cli.transfer import SourceKind, SourceTables, TargetTables
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.search_units import Hit
-from langchain_tokenmem.core.thread_names import NAMESPACE_SEPARATOR, is_subgraph_session
+from langchain_tokenmem.core.thread_names import is_subgraph_session
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, ScopeError
 from langchain_tokenmem.state import MemoryState, load_state, new_state
 from langchain_tokenmem.storage.database_url import of_file, parsed
@@ -45,7 +46,6 @@ from langchain_tokenmem.storage.transcripts import TranscriptRow, read, visible
 
 _TITLE = 200
 """Characters of a title."""
-_TYPED_SEPARATOR = "\N{SYMBOL FOR UNIT SEPARATOR}"
 _DAMAGED = "(damaged; run `tokenmem doctor`)"
 _PAGE = 500
 """Sessions that are counted in one transaction."""
@@ -184,20 +184,10 @@ def _facts_of(
     return SessionFacts(session.name, session.user_id, len(rows), tokens, when, title)
 
 
-def shown_name(session: str) -> str:
-    """Return the id of a session as it is printed; that of a sub-graph can be typed in."""
-    return printable(session.replace(NAMESPACE_SEPARATOR, _TYPED_SEPARATOR))
-
-
-def typed_name(session: str) -> str:
-    """Return the id of a session that a user has typed."""
-    return session.replace(_TYPED_SEPARATOR, NAMESPACE_SEPARATOR)
-
-
 def title_of(messages: Sequence[BaseMessage]) -> str:
     """Return the beginning of the first human message on one line."""
     first = next((m for m in messages[:_FIRST] if role_of(m) == "human"), None)
-    text = "" if first is None else printable(" ".join(text_of(first).split()))
+    text = "" if first is None else on_one_line(text_of(first))
     return text if len(text) <= _TITLE else f"{text[: _TITLE - 1].rstrip()}…"
 
 
@@ -229,11 +219,11 @@ def opened(source: str, session: str | None = None) -> Iterator[StoredSessions]:
         OSError: When a file cannot be read.
     """
     if is_database(source) and "tokenmem_sessions" in tables_of(source):
-        with TranscriptStore(address_of(source), shared=True) as store:
+        with opened_store(source) as store:
             yield StoredSessions(store)
         return
     kind = kind_of(source)
-    with TranscriptStore("sqlite://", shared=True) as store:
+    with opened_store("sqlite://") as store:
         found = StoredSessions(store)
         if kind == "checkpoints":
             ours = looking_saver(store)
@@ -326,7 +316,7 @@ def sessions_of(
             yield one.name, one
     if session is not None and names and session not in names:
         raise ConfigurationError(
-            f"{source} has {len(names):,} named sessions, but none is {session!r}; without "
+            f"{source} has {many(len(names), 'named session')}, but none is {session!r}; without "
             f"--session all are read."
         )
 
@@ -336,23 +326,26 @@ def looking_saver(store: TranscriptStore) -> TokenMemorySaver:
     return TokenMemorySaver(store, serde=LookingSerializer())
 
 
-@contextmanager
-def our_saver(
-    url: str, *, allow: Sequence[str] = (), is_new: bool = False
-) -> Iterator[TokenMemorySaver]:
-    """Open a saver on a store.
+def opened_store(given: str, *, is_new: bool = False) -> TranscriptStore:
+    """Open the store of a URL or a SQLite file.
 
     Args:
-        url: URL of the store, or the path of a SQLite file.
-        allow: Further types that the state may hold, each as `module:Class`.
-        is_new: Whether to create the SQLite file if it does not exist.
+        given: The URL, or the path of the file.
+        is_new: Whether to create the file if it does not exist.
     """
     if not is_new:
-        check_file(url)
+        check_file(given)
+    return TranscriptStore(address_of(given), shared=True)
+
+
+@contextmanager
+def our_saver(
+    given: str, *, allow: Sequence[str] = (), is_new: bool = False
+) -> Iterator[TokenMemorySaver]:
+    """Open a saver on a store, with further types that the state may hold."""
     types = _types(allow)
-    with TranscriptStore(address_of(url), shared=True) as store:
-        saver: Any = TokenMemorySaver(store)
-        yield saver.with_allowlist(types) if types else saver
+    with opened_store(given, is_new=is_new) as store:
+        yield TokenMemorySaver(store, serde=StateSerializer(types))
 
 
 def target_saver(

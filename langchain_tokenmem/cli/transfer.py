@@ -1,68 +1,63 @@
-"""Commands that move sessions and threads in and out, and what every command needs."""
+"""Commands that move sessions and threads in and out."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from langchain_tokenmem.cli import options
+from langchain_tokenmem.cli.terminal import (
+    check_output,
+    error_output,
+    many,
+    output,
+    printable,
+    progress_bar,
+    write_json,
+)
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 
 if TYPE_CHECKING:
     from langchain_tokenmem import TranscriptStore
     from langchain_tokenmem.storage.importing import ImportReport
 
-Allow = Annotated[
-    list[str] | None,
-    typer.Option("--allow", help="Type that the state may hold, as module:Class."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 SourceKind = Literal["auto", "messages", "sql", "checkpoints"]
 SourceTables = Literal["auto", "langgraph", "tokenmem"]
 TargetTables = Literal["tokenmem", "langgraph"]
-_LISTED = 20
-"""Lines of a list without `--verbose`."""
-Store = Annotated[str, typer.Argument(metavar="STORE", help="URL of the store, or its file.")]
 
 
 def export_sessions(
-    store: Store,
+    store: options.Store,
     session: Annotated[
         list[str] | None, typer.Option(help="Only this session; may be given again.")
     ] = None,
-    user: Annotated[str | None, typer.Option(help="Only sessions of this user.")] = None,
+    user: options.User = None,
     out: Annotated[Path | None, typer.Option(help="File to write; default: the output.")] = None,
     form: Annotated[
         Literal["jsonl", "json"],
         typer.Option("--format", help="One message per line, or indented JSON."),
     ] = "jsonl",
     *,
-    force: Force = False,
+    force: options.Force = False,
 ) -> None:
     """Export whole sessions: messages with ids, times and edits, memory state and budget.
 
     `tokenmem import` restores the same sessions from it. A damaged session is left out and named,
     and the exit code is 1.
     """
-    from langchain_tokenmem import TranscriptStore
-    from langchain_tokenmem.cli.stored_sessions import address_of, check_file, sqlite_file
+    from langchain_tokenmem.cli.stored_sessions import opened_store, sqlite_file
 
-    check_file(store)
     if out is not None:
         check_output(out, force=force, store=sqlite_file(store))
-    with TranscriptStore(address_of(store), shared=True) as opened:
+    with opened_store(store) as opened:
         names = session or opened.sessions(user_id=user)
         damaged: list[str] = []
         read = _readable_sessions(opened, names, user, damaged)
@@ -79,9 +74,9 @@ def export_sessions(
             finally:
                 unfinished.unlink(missing_ok=True)
             count = many(len(names) - len(damaged), "session")
-            Console().print(f"{count} written: {out}", markup=False)
+            output().print(f"{count} written: {out}")
     for error in damaged:
-        Console(stderr=True).print(f"Left out: {error}", style="red", markup=False)
+        error_output().print(f"Left out: {error}", style="red")
     if damaged:
         raise typer.Exit(1)
 
@@ -107,12 +102,9 @@ def _indented(exported: Iterator[list[str]]) -> Iterator[str]:
         if text:
             yield f"{text},"
         head, *rows = map(json.loads, lines)
-        whole = {**head, "messages": rows}
-        text = json.dumps(whole, indent=2, ensure_ascii=False)
-        try:
-            text.encode()
-        except UnicodeEncodeError:  # half of a surrogate pair
-            text = json.dumps(whole, indent=2)
+        text = json.dumps({**head, "messages": rows}, indent=2, ensure_ascii=False)
+        # UTF-8 cannot encode a lone surrogate; it becomes a JSON escape.
+        text = text.encode("utf-8", "backslashreplace").decode()
     if text:
         yield text
     yield "]"
@@ -153,15 +145,14 @@ def import_sessions(
         int, typer.Option(help="How many messages of FROM the summary is about.")
     ] = 0,
     *,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Import messages into sessions of a store.
 
     It can be run again at any time: existing messages stay, and only new ones in FROM are added.
     """
-    from langchain_tokenmem import TranscriptStore
     from langchain_tokenmem.adapters.importing import by_pattern, session_and_owner
-    from langchain_tokenmem.cli.stored_sessions import address_of, kind_of, sessions_of
+    from langchain_tokenmem.cli.stored_sessions import kind_of, opened_store, sessions_of
 
     if user is not None and owner_pattern is not None:
         raise ConfigurationError("Give --user or --owner-pattern: each session has one owner.")
@@ -177,7 +168,7 @@ def import_sessions(
         migrate(source, target, thread=None if session is None else [session], as_json=as_json)
         return
     reports: list[ImportReport] = []
-    with TranscriptStore(address_of(target), shared=True) as store, progress_bar() as show:
+    with opened_store(target, is_new=True) as store, progress_bar() as show:
         for called, one in sessions_of(kind, source, table, session):
             if summary is not None and (one.lines is not None or reports):
                 raise ConfigurationError(
@@ -189,13 +180,12 @@ def import_sessions(
                 options |= {"summary": summary, "summary_covers": summary_covers}
             reports.append(one.imported_into(store, name, **options))
     if as_json:
-        write_json(list(map(asdict, reports)))
+        write_json(reports)
     else:
         _print_imported(reports)
 
 
 def _print_imported(reports: Sequence[ImportReport]) -> None:
-    console = Console()
     for one in reports:
         name, added = printable(one.session_id), many(one.added, "message")
         text = f"{name}: {added} imported, {one.known:,} were already there."
@@ -203,9 +193,9 @@ def _print_imported(reports: Sequence[ImportReport]) -> None:
             text += f" {one.renamed:,} under a new id, because theirs was taken."
         if one.has_summary:
             text += " Its summary and state were imported, too."
-        console.print(text, markup=False, highlight=False)
+        output().print(text)
     total = sum(one.added for one in reports)
-    console.print(f"{many(len(reports), 'session')}: {many(total, 'message')}.")
+    output().print(f"{many(len(reports), 'session')}: {many(total, 'message')}.")
 
 
 def migrate(
@@ -225,9 +215,9 @@ def migrate(
     thread: Annotated[
         list[str] | None, typer.Option(help="Only this thread; may be given again.")
     ] = None,
-    allow: Allow = None,
+    allow: options.Allow = None,
     *,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Copy checkpointed threads into a store of this package, and prove it by reading back.
 
@@ -249,10 +239,9 @@ def migrate(
     ):
         report = migrate_checkpoints(originals, copies, threads=thread, progress=show)
     if as_json:
-        write_json(asdict(report))
+        write_json(report)
         return
-    console = Console()
-    console.print(
+    output().print(
         f"{many(report.threads, 'thread')}: {many(report.copied, 'checkpoint')} with "
         f"{many(report.writes, 'pending write')} copied and read back, {report.known:,} were there "
         f"already."
@@ -260,63 +249,9 @@ def migrate(
     if report.skipped:
         names = ", ".join(map(repr, report.skipped))
         text = f"{len(report.skipped):,} left out, no thread can be named so here: {names}."
-        console.print(text, markup=False)
+        output().print(text)
     if report.chats:
-        console.print(
+        output().print(
             f"{many(report.chats, 'session')} without checkpoints not copied: tokenmem export and "
             f"tokenmem import move them."
         )
-
-
-# --- what every command needs
-
-
-def check_output(file: Path, *, force: bool, store: Path | None = None) -> None:
-    """Raise if a file must not be written: it exists, or is the store that is read."""
-    if not file.exists():
-        return
-    if store is not None and file.samefile(store):
-        raise ConfigurationError(f"{file} is the store itself; write to another file.")
-    if not force:
-        raise ConfigurationError(f"{file} already exists; --force overwrites it.")
-
-
-def write_json(value: Any) -> None:
-    """Print a value as indented JSON, times in ISO 8601."""
-
-    def plain(one: Any) -> Any:
-        return list(one) if isinstance(one, map | Sequence) else str(one.isoformat())
-
-    sys.stdout.write(json.dumps(value, indent=2, default=plain) + "\n")
-
-
-def some(lines: Sequence[str], *, verbose: bool) -> list[str]:
-    """Return the lines that a command lists: the first ones, and how many more there are."""
-    if verbose or len(lines) <= _LISTED:
-        return [*lines]
-    return [*lines[:_LISTED], f"... and {len(lines) - _LISTED:,} more: --verbose lists them"]
-
-
-def many(count: int, what: str) -> str:
-    """Return a count with its noun: `1 message`, `1,200 messages`."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def printable(text: str) -> str:
-    """Return stored text as a terminal can show it."""
-    return "".join(one if one.isprintable() else "?" for one in text)
-
-
-@contextmanager
-def progress_bar() -> Iterator[Callable[..., None]]:
-    """Show a bar; call what it yields with a description, steps done, and all steps if known."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, TimeElapsedColumn(), transient=True, console=console) as progress:
-        task = progress.add_task("")
-
-        def show(description: str, done: int, total: int | None = None) -> None:
-            total = done if total is None else total
-            progress.update(task, description=description[:40], completed=done, total=total)
-
-        yield show

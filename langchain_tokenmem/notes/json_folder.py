@@ -28,7 +28,7 @@ from langchain_tokenmem.core.stored_items import (
     starts_with,
     value_as_json,
 )
-from langchain_tokenmem.errors import StoreError
+from langchain_tokenmem.errors import ConfigurationError, StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -298,7 +298,7 @@ def _decoded(content: bytes) -> tuple[Namespace, Items]:
     try:
         root = tuple(found["namespace"])
         items = [_item(root, block) for block in found["items"]]
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
+    except (ConfigurationError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise _DamagedFileError(f"an item of it cannot be read: {error!r}") from error
     if version != _VERSION or not all(isinstance(n, str) for i in items for n in i.namespace):
         raise _DamagedFileError("its content was not written by this package")

@@ -17,7 +17,7 @@ from langchain_tokenmem.core.argument_checks import BeforeStore, checked_before_
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.notes.erasing import erase_notes
 from langchain_tokenmem.notes.note import Note, NoteKind, NoteLevel, Project
-from langchain_tokenmem.notes.scoped_notes import Batch, ScopedNotes
+from langchain_tokenmem.notes.scoped_notes import ScopedNotes
 from langchain_tokenmem.notes.search import NoteRanker
 from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.state import Author
@@ -88,8 +88,8 @@ class Notebook:
         self.session_lifetime = session_lifetime
         self.in_requests = in_requests
         self._store = store
-        self._ranker = NoteRanker(TextAnalyser(language))
-        self._now = now
+        self.ranker = NoteRanker(TextAnalyser(language))
+        self.now = now
         self._lock = ForkSafeLock()
 
     def __repr__(self) -> str:
@@ -100,12 +100,6 @@ class Notebook:
     def store(self) -> BaseStore | None:
         """Its own store, or None if it uses that of the running graph."""
         return self._store
-
-    def with_store(self, store: BaseStore) -> Notebook:
-        """Return this notebook with a store, if it has none of its own."""
-        own = copy.copy(self)
-        own._store = self._store or store  # noqa: SLF001  # it is a copy of this one
-        return own
 
     def with_before_store(self, before_store: BeforeStore | None) -> Notebook:
         """Return this notebook with a `before_store`, if it has none of its own."""
@@ -284,6 +278,7 @@ class Notebook:
         session_id: str | None = None,
         *,
         by: Author = "application",
+        store: BaseStore | None = None,
     ) -> ScopedNotes:
         """Return the notes of a user and a session.
 
@@ -291,59 +286,33 @@ class Notebook:
             user_id: The user.
             session_id: The session or thread.
             by: The caller: a tool cannot change notes by the application.
+            store: Store for a notebook without one; default: that of the running graph.
 
         Raises:
             ScopeError: When an id cannot be used.
         """
-        store = self._found_store()
-        return ScopedNotes(
-            user_id=self.local_user if user_id is None else user_id,
-            session_id=session_id,
-            project=self.project,
-            store=store,
-            batch=self._batch_of(store),
-            limit=self.limit,
-            now=self._now,
-            ranker=self._ranker,
-            lifetime=self.session_lifetime or _lifetime_by(store),
-            before_store=self.before_store,
-            by=by,
-        )
+        user_id = self.local_user if user_id is None else user_id
+        return ScopedNotes(self, self._found_store(store), user_id, session_id, by)
 
-    def _batch_of(self, store: BaseStore) -> Batch:
-        """Return a function that executes a store's operations one batch at a time, for threads."""
+    def batch(self, store: BaseStore, ops: Sequence[Any]) -> Any:
+        """Execute a store's operations, one batch at a time for all threads."""
+        with self._lock:
+            return store.batch(ops)
 
-        def batch(ops: Sequence[Any]) -> Any:
-            with self._lock:
-                return store.batch(ops)
-
-        return batch
-
-    def _found_store(self) -> BaseStore:
-        """Return the notebook's own store, or else the running graph's.
+    def _found_store(self, given: BaseStore | None = None) -> BaseStore:
+        """Return the notebook's own store, or else the given one, or the running graph's.
 
         Raises:
             ConfigurationError: When there is none: a default file would keep notes on one machine
                 only, and memory would lose them.
         """
-        found = self._store or _store_of_graph()
+        found = self._store or given or _store_of_graph()
         if found is None:
             raise ConfigurationError(
                 "These notes have no store. Name one, as in Notebook(SqlStore(store)) with a "
                 "TranscriptStore, or compile the graph with store=InMemoryStore()."
             )
         return found
-
-
-def _lifetime_by(store: BaseStore) -> timedelta | None:
-    """Return the lifetime of items by a store's own settings; None for ever.
-
-    A store returns expired items until a sweep (LangGraph's `SqliteStore` even when told to omit
-    them), and no store reports when an item expires: so the note has its expiry, too.
-    """
-    settings = (getattr(store, "ttl_config", None) if store.supports_ttl else None) or {}
-    minutes = settings.get("default_ttl")
-    return None if minutes is None else timedelta(minutes=minutes)
 
 
 def _store_of_graph() -> BaseStore | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp, SearchItem, SearchOp
 
-from langchain_tokenmem.core.argument_checks import BeforeStore, checked_choice, text_as_kept
+from langchain_tokenmem.core.argument_checks import checked_choice, text_as_kept
 from langchain_tokenmem.core.stored_items import Namespace
 from langchain_tokenmem.core.thread_names import (
     check_characters,
@@ -23,7 +23,6 @@ from langchain_tokenmem.notes.note import (
     LEVELS,
     Note,
     NoteLevel,
-    Project,
     checked_content,
     checked_key,
     checked_kind,
@@ -36,8 +35,10 @@ from langchain_tokenmem.notes.note import (
     tags_in,
     value_of,
 )
-from langchain_tokenmem.notes.search import NoteRanker
 from langchain_tokenmem.state import Author
+
+if TYPE_CHECKING:
+    from langchain_tokenmem.notes.notebook import Notebook
 
 OptionalText = TypeVar("OptionalText", str, str | None)
 
@@ -73,29 +74,17 @@ class ScopedNotes:
     """The notes of a scope: adds, finds and removes them.
 
     Attributes:
+        book: Its notebook.
+        store: Keeps them.
         user_id: The user; None if the call names none: then there are only notes of the session.
         session_id: The session or thread.
-        project: The project of the user.
-        store: Keeps them.
-        batch: Executes the store's operations.
-        limit: Maximum notes of a level.
-        now: Returns the time, in UTC.
-        ranker: Ranks notes by a question.
-        lifetime: Time after which notes of a session expire; None for never.
-        before_store: Changes texts before they are stored.
         by: The caller: a tool cannot change a note by the application.
     """
 
+    book: Notebook
+    store: BaseStore
     user_id: str | None
     session_id: str | None
-    project: Project
-    store: BaseStore
-    batch: Batch
-    limit: int
-    now: Callable[[], datetime]
-    ranker: NoteRanker
-    lifetime: timedelta | None = None
-    before_store: BeforeStore | None = None
     by: Author = "application"
 
     def __post_init__(self) -> None:
@@ -121,7 +110,7 @@ class ScopedNotes:
                 'declare them: Notebook(local_user="me").'
             )
         own = (*notes_of_user(self.user_id), level)
-        return own if level == "global" else (*own, namespace_label(self.project.id))
+        return own if level == "global" else (*own, namespace_label(self.book.project.id))
 
     def levels(self, level: NoteLevel | None = None) -> tuple[NoteLevel, ...]:
         """Return the given level, or all that the call's user and session allow.
@@ -166,7 +155,7 @@ class ScopedNotes:
         replaced = next((note for note in here if key is not None and note.key == key), None)
         self._check(replaced)
         moved = [n for n in here if n.content == content and n.key is None and self._may_change(n)]
-        moment = self.now()
+        moment = self.book.now()
         note = Note(
             id=note_id(content, {n.id for n in here if n not in moved and n != replaced}),
             content=content,
@@ -176,15 +165,15 @@ class ScopedNotes:
             key=key,
             kind=checked_kind(kind),
             tags=tuple(dict.fromkeys([*given, *checked_tags(tags_in(content))])),
-            project=self.project if level == "project" else None,
+            project=self.book.project if level == "project" else None,
             source=source,
             by=self.by,
         )
-        expired = {item.key for item in items if is_expired(item.value, self.now)}
+        expired = {item.key for item in items if is_expired(item.value, self.book.now)}
         gone = (expired | {n.item_key for n in moved}) - {note.item_key}
-        self.batch([self._put(note), *self._deletions(level, gone)])
+        self._batch([self._put(note), *self._deletions(level, gone)])
         dropped: tuple[Note, ...] = ()
-        if len(here) - len(moved) + (replaced is None) > self.limit:
+        if len(here) - len(moved) + (replaced is None) > self.book.limit:
             dropped = self._drop_oldest(level, note)
         return NoteAddition(note, replaced=replaced, dropped=dropped)
 
@@ -194,7 +183,7 @@ class ScopedNotes:
         is_id = is_note_id(name)
         name = name if is_id else self._as_kept(name)
         key = name if is_id else item_key_of(name)
-        items = self.batch([GetOp(self.namespace(each), key, False) for each in levels])
+        items = self._batch([GetOp(self.namespace(each), key, False) for each in levels])
         pairs = zip(levels, items, strict=True)
         notes = [note for each, item in pairs if item for note in self._notes_of([item], each)]
         if is_id and not notes:  # a note with a key is stored under it
@@ -217,7 +206,7 @@ class ScopedNotes:
         note = self.get(name, level=level)
         if note is not None:
             self._check(note)
-            self.batch(self._deletions(note.type, [note.item_key]))
+            self._batch(self._deletions(note.type, [note.item_key]))
         return note
 
     def search(
@@ -240,7 +229,7 @@ class ScopedNotes:
         return self._ranked(here, questions, levels), {note.id for note in here}
 
     def _as_kept(self, text: OptionalText) -> OptionalText:
-        return text_as_kept(self.before_store, text) if text else text
+        return text_as_kept(self.book.before_store, text) if text else text
 
     def _may_change(self, note: Note) -> bool:
         return self.by in {"application", note.by}
@@ -253,9 +242,10 @@ class ScopedNotes:
     def _put(self, note: Note) -> PutOp:
         """Return the operation that stores a note; a store may sweep one that has expired."""
         end, ttl = None, None
-        if self.lifetime is not None and note.type == "session":
-            end = note.updated_at + self.lifetime
-            ttl = self.lifetime.total_seconds() / 60 if self.store.supports_ttl else None
+        lifetime = self.book.session_lifetime or _lifetime_by(self.store)
+        if lifetime is not None and note.type == "session":
+            end = note.updated_at + lifetime
+            ttl = lifetime.total_seconds() / 60 if self.store.supports_ttl else None
         value = value_of(note, self.user_id, end)
         namespace = self.namespace(note.type)
         return PutOp(namespace, note.item_key, value, index=["content"], ttl=ttl)
@@ -268,8 +258,8 @@ class ScopedNotes:
         here = self._notes([level])
         others = [note for note in _newest_first(here) if note.item_key != newest.item_key]
         older = [*filter(self._may_change, others)]
-        dropped = older[max(0, len(older) + self.limit - len(here)) :]
-        self.batch(self._deletions(level, (note.item_key for note in dropped)))
+        dropped = older[max(0, len(older) + self.book.limit - len(here)) :]
+        self._batch(self._deletions(level, (note.item_key for note in dropped)))
         return tuple(dropped)
 
     def _ranked(
@@ -279,7 +269,7 @@ class ScopedNotes:
         cosines: dict[str, float] = {}
         has_vectors = bool(getattr(self.store, "index_config", None))
         if has_vectors and here and questions and questions[0].strip():
-            pages = self.batch(
+            pages = self._batch(
                 [
                     SearchOp(self.namespace(each), limit=_NEAREST, query=questions[0])
                     for each in levels
@@ -287,7 +277,7 @@ class ScopedNotes:
             )
             cosines = _cosines(item for page in pages for item in page)
         found: dict[str, Note] = {}
-        for ranking in self.ranker.rankings(here, questions, cosines):
+        for ranking in self.book.ranker.rankings(here, questions, cosines):
             for note in ranking:
                 found.setdefault(note.content, note)
         return [*found.values()]
@@ -305,7 +295,7 @@ class ScopedNotes:
         namespace = self.namespace(level)
         found: dict[str, Note] = {}
         for item in items:
-            if tuple(item.namespace) != namespace or is_expired(item.value, self.now):
+            if tuple(item.namespace) != namespace or is_expired(item.value, self.book.now):
                 continue
             note = note_of(item.value, self.user_id, level)
             if note is not None and note.item_key == item.key:
@@ -313,7 +303,10 @@ class ScopedNotes:
         return [*found.values()]
 
     def _items(self, levels: Sequence[NoteLevel]) -> list[list[Item]]:
-        return items_in(self.store, self.batch, [*map(self.namespace, levels)])
+        return items_in(self.store, self._batch, [*map(self.namespace, levels)])
+
+    def _batch(self, ops: Sequence[Any]) -> Any:
+        return self.book.batch(self.store, ops)
 
 
 def check_scope(user_id: Any, session_id: Any) -> None:
@@ -353,6 +346,17 @@ def items_in(store: BaseStore, batch: Batch, namespaces: Sequence[Namespace]) ->
             items.extend(page)
         unread = [one for one, page in zip(unread, pages, strict=True) if len(page) >= least]
     return found
+
+
+def _lifetime_by(store: BaseStore) -> timedelta | None:
+    """Return the lifetime of items by a store's own settings; None for ever.
+
+    A store returns expired items until a sweep (LangGraph's `SqliteStore` even when told to omit
+    them), and no store reports when an item expires: so the note has its expiry, too.
+    """
+    settings = (getattr(store, "ttl_config", None) if store.supports_ttl else None) or {}
+    minutes = settings.get("default_ttl")
+    return None if minutes is None else timedelta(minutes=minutes)
 
 
 def _with_tags(notes: Iterable[Note], tags: Iterable[str]) -> list[Note]:

@@ -31,7 +31,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from cachetools import TTLCache
 from langchain_core.language_models import BaseLanguageModel
@@ -47,7 +47,7 @@ from langchain_tokenmem.background import (
 )
 from langchain_tokenmem.core.chat_models import model_name, models_of
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.tokens.counters import Method, TokenCount, counter_for, request_digest
+from langchain_tokenmem.tokens.counters import TokenCount, counter_for, request_digest
 
 Ask = Callable[[Sequence[BaseMessage], Sequence[Any] | None, float], int]
 """Asks for the tokens of messages and tools; the seconds to try are not guaranteed."""
@@ -263,6 +263,11 @@ class ProviderCounter:
         timeout_s: Maximum seconds that a call waits.
         clock: Monotonic clock, in seconds.
 
+    Attributes:
+        id: Name of the vocabulary and rules; part of every cache key.
+        method: Method of its counts of messages: `exact` or `estimate`.
+        asks: Whether there is a provider to ask.
+
     Raises:
         ConfigurationError: When `timeout_s` is not above 0, or the model is only a name.
 
@@ -289,7 +294,10 @@ class ProviderCounter:
                 f"timeout_s is {timeout_s!r}; it must be a number of seconds above 0."
             )
         self._local = counter_for(model)
-        self._endpoint = None if self._local.method == "exact" else count_endpoint(model)
+        self.id: Final = self._local.id
+        self.method: Final = self._local.method
+        self._endpoint = None if self.method == "exact" else count_endpoint(model)
+        self.asks: Final = self._endpoint is not None
         self._wait_s = WAITED * timeout_s
         self._breaker = CircuitBreaker(FAILURES, COOL_DOWN_S, clock)
         self._runner = BackgroundRunner("tokenmem-count", MOST_REQUESTS)
@@ -299,21 +307,6 @@ class ProviderCounter:
 
     def __repr__(self) -> str:
         return f"<ProviderCounter asks {getattr(self._endpoint, 'provider', 'no provider')}>"
-
-    @property
-    def id(self) -> str:
-        """Name of the vocabulary and rules; part of every cache key."""
-        return self._local.id
-
-    @property
-    def method(self) -> Method:
-        """Method of its counts of messages: `exact` or `estimate`."""
-        return self._local.method
-
-    @property
-    def asks(self) -> bool:
-        """Whether there is a provider to ask."""
-        return bool(self._endpoint)
 
     def text(self, text: str) -> int:
         """Return the tokens of a text, without asking."""

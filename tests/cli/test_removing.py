@@ -36,12 +36,12 @@ def test_redact_checks_the_owner_of_a_session(path):
 
 def test_redact_asks_first_and_prints_a_receipt(path):
     before, redact = said(path), ("redact", path, CARD, "--user", "ann")
-    assert "Would be redacted: messages 1." in ran(*redact, "--dry-run")
+    assert "Would be redacted: 1 message." in ran(*redact, "--dry-run")
     ran(*redact, answer="n\n", code=1)
     assert said(path) == before
     done = ran(*redact, answer="y\n")
-    assert "Found: messages 1; in 1 session. Continue?" in done
-    assert "Redacted: messages 1." in done
+    assert "Found: 1 message; in 1 session. Continue?" in done
+    assert "Redacted: 1 message." in done
     assert said(path) == ["ann: [redacted]", before[1]]
     assert "Redacted: nothing." in ran(*redact, "--yes")
 
@@ -65,7 +65,7 @@ def test_erase_counts_asks_and_erases_a_session_or_a_user(path):
     assert counts == {"sessions": 1, "messages": 1}
     ran(*erase, answer="n\n", code=1)
     assert len(said(path)) == 2
-    assert "Erased: sessions 1, messages 1." in ran(*erase, "--yes")
+    assert "Erased: 1 session, 1 message." in ran(*erase, "--yes")
     assert said(path) == [f"bob: {CARD}"]
     ran("erase", path, "--thread", "bob-1", "--yes")
     assert said(path) == []
@@ -80,7 +80,7 @@ def test_erase_counts_asks_and_erases_a_session_or_a_user(path):
 def aged(tmp_path):
     path = tmp_path / "aged.db"
     with TranscriptStore(path) as store:
-        for name in ("old [b]", "kept"):
+        for name in ("old [b] :fire:", "kept"):
             store.add(name, [HumanMessage("hi")], now=datetime(2020, 1, 31, tzinfo=UTC))
         store.keep_session("kept")
         store.add("new", [HumanMessage("hi")])
@@ -95,7 +95,7 @@ def left(path):
 def test_inactive_sessions_are_named_by_a_dry_run_then_deleted_and_counted(aged):
     expire = ("expire", aged, "--inactive-days", "30")
     assert ran(*expire, "--dry-run").splitlines() == [
-        "old [b]",
+        "old [b] :fire:",
         "1 session would expire: 1 message.",
         "Inactive and kept: 0 pinned, 1 marked.",
     ]

@@ -178,6 +178,10 @@ DAMAGED = [
         b'{"format": "tokenmem-items", "version": 1, "namespace": ["a"], "items": [{"key": "k", '
         b'"value": {}, "created_at": "2026-01-31T12:00:00", "updated_at": "now"}]}'
     ),
+    (
+        b'{"format": "tokenmem-items", "version": 1, "namespace": ["a"], "items": [{"key": "k", '
+        b'"value": "text", "created_at": "2026-01-31T12:00:00+00:00"}]}'
+    ),
 ]
 
 

@@ -276,10 +276,9 @@ def test_an_argument_or_setting_that_cannot_be_used_is_refused(notebook, wrong):
 
 
 def test_a_store_of_its_own_goes_before_a_given_one(notebook, store):
-    note = notebook.with_store(InMemoryStore()).add("x", **ANN)
-    assert (
-        notebook_on(store).list(**ANN) == notebook_on(None).with_store(store).list(**ANN) == [note]
-    )
+    note = notebook.scoped("ann", store=InMemoryStore()).add("x").note
+    assert notebook_on(store).list(user_id="ann") == [note]
+    assert notebook_on(None).scoped("ann", store=store).listed() == [note]
 
 
 def without_addresses(messages):

@@ -55,7 +55,7 @@ def test_of_two_equal_notes_the_newer_one_comes_first(notebook):
 def test_a_named_date_moves_its_notes_up(store):
     notebook = notebook_on(store)
     notebook.add("Ann went swimming.", level="global", **ANN)
-    others = notebook_on(store, now=lambda: notebook_on(store)._now().replace(month=3))
+    others = notebook_on(store, now=lambda: notebook_on(store).now().replace(month=3))
     others.add("Ann went swimming again.", level="global", **ANN)
     found = contents(notebook.search("When in March did Ann go swimming?", **ANN))
     assert found[0] == "Ann went swimming again."
