@@ -40,7 +40,7 @@ from langchain_tokenmem.storage.checkpoint_rows import (
 from langchain_tokenmem.storage.codec import MARK, Codec, MarkTakenError, attach, detach, is_plain
 from langchain_tokenmem.storage.database import Database
 from langchain_tokenmem.storage.message_json import moment_of
-from langchain_tokenmem.storage.sessions import Session, find_or_make, later, save
+from langchain_tokenmem.storage.sessions import Session, find_or_make, save
 from langchain_tokenmem.storage.sessions import find as find_session
 from langchain_tokenmem.storage.tables import checkpoints
 from langchain_tokenmem.storage.thread_messages import MessageWriter, ThreadMessages
@@ -81,18 +81,15 @@ class SeenCheckpoints:
         self.sessions: OrderedDict[Address, int] = OrderedDict()
         self._lock = threading.Lock()
 
-    def note(self, at: Address, session: int) -> None:
-        """Remember the session of a checkpoint."""
+    def note(self, at: Address, session: int | None) -> None:
+        """Remember the session of a checkpoint, if it is known."""
+        if session is None:
+            return
         with self._lock:
             self.sessions[at] = session
             self.sessions.move_to_end(at)
             if len(self.sessions) > _MOST_SEEN:
                 self.sessions.popitem(last=False)
-
-    def announce(self, own: Address, parent: Address) -> None:
-        """Remember a checkpoint that is about to be stored: its writes may be stored before it."""
-        if (number := self.sessions.get(parent)) is not None:
-            self.note(own, number)
 
     def refuse(self, parent: Address, own: Address) -> NoReturn:
         """Raise for a step that follows a deleted checkpoint; what follows it is refused, too.
@@ -156,7 +153,7 @@ class CheckpointStore:
         """
         name, given = checkpoint["id"], checkpoint["channel_values"]
         own, main = replace(at, checkpoint_id=name), self.transcript_channel
-        self.seen.announce(own, at)
+        self.seen.note(own, self.seen.sessions.get(at))  # its writes may be stored before it
         is_fork = isinstance(at.checkpoint_id, NamedId) or metadata.get("source") == "fork"
         if not is_plain(metadata):
             self.codec.checked(self.codec.pack(metadata, "The metadata"), "The metadata")
@@ -210,7 +207,8 @@ class CheckpointStore:
             pins = given.get(PINS_CHANNEL)
             if isinstance(pins, dict):
                 session.is_pinned = int(any(pins.values()))
-            _note_activity(connection, session)
+            session.note_activity(datetime.now(UTC), unless_within=_RECENT)
+            save(connection, session)
             count = connection.execute(COUNT, vars(at)).scalar_one() if is_new and counts else 0
         self.seen.note(own, session.id)
         self.messages.index.tell(change or Change("added"))
@@ -336,7 +334,8 @@ class CheckpointStore:
             for statement, rows in ((KEEP_WRITE, kept), (REPLACE_WRITE, replacing)):
                 if rows:
                     connection.execute(statement, rows)
-            _note_activity(connection, session)
+            session.note_activity(datetime.now(UTC), unless_within=_RECENT)
+            save(connection, session)
 
     # --- reading
 
@@ -487,11 +486,3 @@ class CheckpointStore:
             return attach(shape, self.messages.read(connection, session, value.numbers))
         except CorruptStoreError as error:
             raise CorruptStoreError(f"{what}: {error}") from error
-
-
-def _note_activity(connection: Connection, session: Session) -> None:
-    """Save a session, with the time if its last activity was a while ago."""
-    now = datetime.now(UTC)
-    if later(session.active_at, now - _RECENT) != session.active_at:
-        session.active_at = later(session.active_at, now)
-    save(connection, session)

@@ -22,7 +22,6 @@ from langchain_tokenmem.storage.sessions import (
     Session,
     find,
     find_or_make,
-    later,
     lock_name,
 )
 from langchain_tokenmem.storage.tables import messages, sessions
@@ -81,7 +80,7 @@ def put(connection: Connection, sources: Sequence[IndexSource]) -> tuple[Session
         }
         connection.execute(insert(messages), row)
         session.last_seq = seq
-        session.active_at = later(session.active_at, source.created_at)
+        session.note_activity(source.created_at)
     return session, gone
 
 
