@@ -47,11 +47,10 @@ from langchain_tokenmem.adapters.past_calls import ASKED, PastModelCall, check_t
 from langchain_tokenmem.adapters.run_context import MODE_KEY, Run, graph_thread, merge_by_name
 from langchain_tokenmem.adapters.stream_events import (
     TokenMemoryTransformer,
-    events_of,
     metadata_of,
     runs_with,
-    stream_writer,
     without_payload,
+    write_changes,
     write_reply,
     write_view,
 )
@@ -304,17 +303,17 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Send the request of a turn, and return the response."""
-        request, writer = self._fitted(call, result), stream_writer()
+        request = self._fitted(call, result)
         started = time.monotonic()
         try:
             with runs_with(metadata_of(result)):
                 response = await handler(request)
         except Exception as error:
             seconds = time.monotonic() - started
-            write_reply(writer, self._name, duration_s=seconds, error=error)
+            write_reply(self._name, duration_s=seconds, error=error)
             raise
         seconds = time.monotonic() - started
-        write_reply(writer, self._name, response.result, duration_s=seconds)
+        write_reply(self._name, response.result, duration_s=seconds)
         return response
 
     def _call_of(self, request: ModelRequest[Any]) -> ModelCall:
@@ -380,7 +379,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
     def _fitted(self, call: ModelCall, result: TurnResult) -> ModelRequest[Any]:
         """Return the request with the view in place of the conversation."""
         request, view = call.request, result.view
-        write_view(stream_writer(), view, self._name)
+        write_view(self._name, view)
         is_decided = result.state["summary"] or result.state["cuts"]
         if is_decided and getattr(unwrap_model(request.model), "use_previous_response_id", False):
             call.thread.memory.warn_once(f"{self._name}: {KEPT_BY_PROVIDER}")
@@ -403,9 +402,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         update: dict[str, Any] = {}
         if result.changed:
             update["token_memory"] = {self._name: result.state}
-            writer = stream_writer()
-            for event in events_of(call.thread.state, result.state, self._name):
-                writer(event)
+            write_changes(self._name, call.thread.state, result.state)
         orders: Any = call.request.state.get(COMPACT_REQUESTS)
         if orders is not None and orders.get(self._name) != REQUEST_DONE:
             update[COMPACT_REQUESTS] = {self._name: REQUEST_DONE}
