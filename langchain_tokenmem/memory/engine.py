@@ -92,6 +92,7 @@ class CalledModel:
         legality: Requirements of its provider for a list of messages.
         mixes: Whether a call may reach models of several vocabularies.
         model: The model itself: a summarizer that uses the same one can reuse its cached prefix.
+        has_own_copy: Whether its provider goes on from a copy of the conversation.
     """
 
     name: str
@@ -101,6 +102,7 @@ class CalledModel:
     mixes: bool = False
     most_output: int | None = None
     model: Any = field(default=None, compare=False, repr=False)
+    has_own_copy: bool = False
 
     @classmethod
     def of(
@@ -113,17 +115,18 @@ class CalledModel:
             nameless: Name of the model used to estimate counts for one without a name.
             models: Limits of models without a profile.
         """
-        checked_model(model, "memory.for_model(model)")
+        inner = unwrap_model(checked_model(model, "memory.for_model(model)"))
         most = limits_of_model(model, models).get("max_output_tokens")
         counters = {id(counter_for(one, nameless=nameless)) for one in models_of(model)}
         return cls(
-            name=model_name(model) or type(unwrap_model(model)).__name__,
+            name=model_name(model) or type(inner).__name__,
             counter=counter_for(model, nameless=nameless),
             window=window_of(model, models),
             legality=profile_of_model(model),
             mixes=len(counters) > 1,
             most_output=most if isinstance(most, int) and most > 0 else None,
             model=model,
+            has_own_copy=bool(getattr(inner, "use_previous_response_id", False)),
         )
 
 

@@ -56,7 +56,6 @@ from langchain_tokenmem.adapters.stream_events import (
 )
 from langchain_tokenmem.background import at_once, completed, in_own_thread
 from langchain_tokenmem.core.argument_checks import checked, checked_output_limit
-from langchain_tokenmem.core.chat_models import unwrap_model
 from langchain_tokenmem.core.covered import without_original
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.pins import PINS_CHANNEL
@@ -378,15 +377,15 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
 
     def _fitted(self, call: ModelCall, result: TurnResult) -> ModelRequest[Any]:
         """Return the request with the view in place of the conversation."""
-        request, view = call.request, result.view
+        request, view, memory = call.request, result.view, call.thread.memory
         write_view(self._name, view)
         is_decided = result.state["summary"] or result.state["cuts"]
-        if is_decided and getattr(unwrap_model(request.model), "use_previous_response_id", False):
-            call.thread.memory.warn_once(f"{self._name}: {KEPT_BY_PROVIDER}")
+        called = memory.engine.called
+        if is_decided and called is not None and called.has_own_copy:
+            memory.warn_once(f"{self._name}: {KEPT_BY_PROVIDER}")
         messages: list[Any] = [*messages_to_send(view, self._name)]
         system = messages.pop(0) if isinstance(messages[0], SystemMessage) else None
         if call.added is not None:
-            memory = call.thread.memory
             messages = with_added(map(without_original, messages), call.thread.messages, call.added)
             messages = fit_list(messages, memory.engine.profile_of(memory.budget))
         settings = request.model_settings
