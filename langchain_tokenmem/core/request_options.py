@@ -192,10 +192,6 @@ class SummaryPolicy:
     trigger: Trigger | None = Trigger()
     window: int = 0
 
-    def with_window(self, window: int, *, summarizes: bool) -> SummaryPolicy:
-        """Return the policy with `window` messages verbatim; without summaries if not wanted."""
-        return SummaryPolicy(trigger=self.trigger if summarizes else None, window=window)
-
 
 class RequestOptions(TypedDict, total=False):
     """Options of every method that builds or counts a whole request; each is optional.

@@ -275,7 +275,8 @@ class GraphThread:
         asked = {key for key, block in state["blocks"].items() if "named" not in block}
         hidden = asked - after["blocks"].keys() if after else set()
         options, system = request.options, request.options.get("system") or ""
-        mode = self.memory.mode_of(state, options.get("mode"))
+        annotations = self.memory.engine.annotations
+        mode = annotations.mode_of(state.get("modes"), options.get("mode"))
         around = (
             repr(options.get("settings")),
             mode.name if mode else "",
