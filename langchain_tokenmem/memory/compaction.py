@@ -298,11 +298,12 @@ class Compaction:
 
         A slow call is an event.
         """
-        summarizer, breaker = self.engine.summarizer, self.engine.breaker
+        summarizer = self.engine.summarizer
         if self.instruction is None and not summarizer.wants(request.messages):
             return ExtractiveSummarizer().summarize(request)
         if summarizer.is_quick:
             return self.summarize(request)
+        breaker = self.engine.breaker
         is_checked_here = breaker is self.engine.pause
         if is_checked_here and breaker.is_open:
             name = getattr(summarizer, "name", type(summarizer).__name__)

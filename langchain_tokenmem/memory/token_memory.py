@@ -225,20 +225,11 @@ class TokenMemory(ErasableMemory, Closeable):
         """Writer of running summaries."""
         return self.engine.summarizer
 
-    @property
-    def policy(self) -> SummaryPolicy:
-        """Conditions under which a summary is due."""
-        return self.engine.policy
-
     def close(self) -> None:
         """Wait for the summaries that are being made, each at most `summary_timeout_s`."""
         self.background_summaries.wait()
 
     aclose = in_thread(close)
-
-    def now(self) -> datetime:
-        """Return the time of this memory's clock, in UTC; a time without a zone is UTC."""
-        return self.engine.now()
 
     def stored_form(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         """Return messages as they are stored: changed by `before_store`, if there is one.

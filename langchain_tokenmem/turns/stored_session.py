@@ -223,7 +223,7 @@ class StoredSession:
         given = self.memory.without_copies(as_messages(messages))
         with waiting_at_most(self.memory.max_wait_s):
             stored = self.memory.stored_form(given)
-            now = self.memory.now()
+            now = self.memory.engine.now()
             self.store.add(self.session_id, stored, user_id=self.user_id, now=now)
 
     def set_mode(self, name: str) -> None:

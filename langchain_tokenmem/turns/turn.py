@@ -199,7 +199,7 @@ class Turn:
         memory, options = self.conversation.memory, snapshot.options
         is_behind = memory.catches_up and self.conversation.key is not None
         is_automatic = self.request.instruction is None and self.request.steps in _WITH_FOLDS
-        if is_behind and is_automatic and memory.policy.trigger:
+        if is_behind and is_automatic and memory.engine.policy.trigger:
             limit = memory.limit_of(options)
             newest = newest_messages(snapshot.messages, snapshot.state, limit)
             snapshot = replace(snapshot, newest=newest)
