@@ -14,6 +14,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple, DeltaChannelHistory
 from sqlalchemy import Connection, insert, select, tuple_, update
 
+from langchain_tokenmem.core.message_times import moment_of
 from langchain_tokenmem.core.pins import PINS_CHANNEL
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import thread_session
@@ -39,7 +40,6 @@ from langchain_tokenmem.storage.checkpoint_rows import (
 )
 from langchain_tokenmem.storage.codec import MARK, Codec, MarkTakenError, attach, detach, is_plain
 from langchain_tokenmem.storage.database import Database
-from langchain_tokenmem.storage.message_json import moment_of
 from langchain_tokenmem.storage.sessions import Session, find_or_make, save
 from langchain_tokenmem.storage.sessions import find as find_session
 from langchain_tokenmem.storage.tables import checkpoints

@@ -14,6 +14,7 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, select
 
+from langchain_tokenmem.core.message_times import moment_of
 from langchain_tokenmem.core.messages import marked, marks_of, role_of
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
 from langchain_tokenmem.state import MemoryState
@@ -29,7 +30,6 @@ from langchain_tokenmem.storage.import_sources import (
 from langchain_tokenmem.storage.message_json import (
     EncodedMessage,
     created_at_of,
-    moment_of,
     to_json,
 )
 from langchain_tokenmem.storage.search_index import SearchIndex
