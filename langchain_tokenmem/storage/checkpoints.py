@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, NoReturn
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple, DeltaChannelHistory
@@ -90,18 +90,6 @@ class SeenCheckpoints:
             self.sessions.move_to_end(at)
             if len(self.sessions) > _MOST_SEEN:
                 self.sessions.popitem(last=False)
-
-    def refuse(self, parent: Address, own: Address) -> NoReturn:
-        """Raise for a step that follows a deleted checkpoint; what follows it is refused, too.
-
-        Raises:
-            ThreadConflictError: Always.
-        """
-        self.note(own, self.sessions.get(parent, 0))
-        raise ThreadConflictError(
-            f"{parent} was deleted with its thread. The step that follows it was not stored; a new "
-            f"run without checkpoint_id begins without the deleted messages."
-        )
 
 
 @dataclass(frozen=True)
@@ -295,8 +283,13 @@ class CheckpointStore:
             followed = Address(at.thread_id, "", root)
             outer = find_session(connection, thread_session(at.thread_id, ""))
             number = outer.id if outer is not None else 0
-        if self.seen.sessions.get(followed, number) != number:
-            self.seen.refuse(followed, own)
+        known = self.seen.sessions.get(followed, number)
+        if known != number:
+            self.seen.note(own, known)  # what follows this step is refused, too
+            raise ThreadConflictError(
+                f"{followed} was deleted with its thread. The step that follows it was not stored; "
+                f"a new run without checkpoint_id begins without the deleted messages."
+            )
 
     def put_writes(
         self,
