@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from threading import Lock, local
 from typing import Literal
@@ -195,27 +195,41 @@ _SUMS = (
 )
 
 
-class EventTotals:
-    """Adds up events by kind, in any number of threads."""
+class Reporter:
+    """Tells events to callbacks and the log, and adds them up by kind, in any number of threads.
 
-    def __init__(self) -> None:
-        self._lock = Lock()
+    Args:
+        callbacks: The callbacks; one that raises is logged, each kind of its errors once.
+    """
+
+    def __init__(self, callbacks: Sequence[MemoryCallbacks] = ()) -> None:
+        self._callbacks = callbacks
+        self._failed: set[tuple[int, type]] = set()
         self._totals: dict[str, dict[str, float]] = {}
+        self._lock = Lock()
 
-    def add(self, moment: Moment, event: MemoryEvent) -> None:
-        """Add an event that ended, or count an error."""
-        if moment == "start":
-            return
-        with self._lock:
-            known = self._totals.setdefault(event.kind, {"events": 0, "errors": 0})
-            if moment == "error":
-                known["errors"] += 1
-                return
-            known["events"] += 1
-            for name in _SUMS:
-                known[name] = known.get(name, 0) + (getattr(event, name) or 0)
+    def tell(self, moment: Moment, event: MemoryEvent) -> None:
+        """Report that an event begins, has ended or has failed."""
+        if moment != "start":
+            with self._lock:
+                known = self._totals.setdefault(event.kind, {"events": 0, "errors": 0})
+                known["events" if moment == "end" else "errors"] += 1
+                for name in _SUMS if moment == "end" else ():
+                    known[name] = known.get(name, 0) + (getattr(event, name) or 0)
+        level = logging.INFO if event.is_change else logging.DEBUG
+        if moment == "end" and logger.isEnabledFor(level):
+            logger.log(level, "%s", event)
+        for callback in self._callbacks:
+            try:
+                getattr(callback, f"on_memory_{moment}")(event)
+            except Exception as error:  # a callback must not break the run
+                kind = id(callback), type(error)
+                level = logging.DEBUG if kind in self._failed else logging.ERROR
+                fault = "on_memory_%s of %r failed; the run goes on."
+                logger.log(level, fault, moment, callback, exc_info=kind not in self._failed)
+                self._failed.add(kind)
 
-    def as_dict(self) -> dict[str, dict[str, float]]:
+    def totals(self) -> dict[str, dict[str, float]]:
         """Return the totals so far, by kind."""
         with self._lock:
             return {kind: {**sums} for kind, sums in self._totals.items()}
@@ -234,31 +248,3 @@ def checked_callbacks(callbacks: Iterable[MemoryCallbacks]) -> tuple[MemoryCallb
         "callbacks is not a list of MemoryCallbacks: callbacks=[MyCallbacks()], where MyCallbacks "
         "is a subclass."
     )
-
-
-def notify(
-    callbacks: Iterable[MemoryCallbacks],
-    moment: Moment,
-    event: MemoryEvent,
-    failed: set[tuple[int, type]],
-) -> None:
-    """Log a finished event, and call every callback; one that raises is logged.
-
-    Args:
-        callbacks: The callbacks.
-        moment: Whether the event begins, has ended or has failed.
-        event: The event.
-        failed: Callbacks by `id` with the types of errors that were already logged; added to.
-    """
-    level = logging.INFO if event.is_change else logging.DEBUG
-    if moment == "end" and logger.isEnabledFor(level):
-        logger.log(level, "%s", event)
-    for callback in callbacks:
-        try:
-            getattr(callback, f"on_memory_{moment}")(event)
-        except Exception as error:  # a callback must not break the run
-            name = id(callback), type(error)
-            level = logging.DEBUG if name in failed else logging.ERROR
-            fault = "on_memory_%s of %r failed; the run goes on."
-            logger.log(level, fault, moment, callback, exc_info=name not in failed)
-            failed.add(name)

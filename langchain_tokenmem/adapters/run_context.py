@@ -263,7 +263,7 @@ def graph_thread(
     memory = memory.in_conversation(source)
     if known is not None and (thread or owner):
         memory = _with_own_settings(memory, run, known)
-    known_state, named = load_state(state), memory.engine.named(messages)
+    known_state, named = load_state(state), memory.engine.checked(messages).named(messages)
     recalls = recalls or is_recalled_for(named, known_state)
     recalls = recalls and (memory.recall is not None or memory.notes_in_blocks is not None)
     return GraphThread(

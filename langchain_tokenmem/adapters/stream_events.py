@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,8 +20,6 @@ from langchain_tokenmem.turns.conversation import TurnResult
 
 EVENT = "tokenmem"
 """Value of `type` in every event of the memory, and the name of their projection."""
-
-StreamWriter = Callable[[Any], None]
 
 
 class TokenMemoryTransformer(StreamTransformer):
@@ -64,49 +62,45 @@ class TokenMemoryTransformer(StreamTransformer):
         return True
 
 
-def events_of(old: MemoryState | None, new: MemoryState, name: str) -> Iterator[dict[str, Any]]:
-    """Return the changes between two states, as events for LangGraph's custom stream.
+def _write(name: str, kind: str, **fields: Any) -> None:
+    """Write an event into the graph's custom stream; outside of a graph it does nothing."""
+    try:
+        writer = get_stream_writer()
+    except (RuntimeError, KeyError):
+        return
+    writer({"type": EVENT, "event": kind, "memory": name, **fields})
+
+
+def write_changes(name: str, old: MemoryState | None, new: MemoryState) -> None:
+    """Write the changes between two states into the graph's custom stream.
 
     Args:
+        name: Name of the memory: the middleware's name, or the state key of nodes.
         old: The state before; None if there was none.
         new: The state after.
-        name: Name of the memory: the middleware's name, or the state key of nodes.
     """
     before = old or new_state()
     if mode_in(before) != mode_in(new):
-        yield _event("mode", name, mode=mode_in(new))
+        _write(name, "mode", mode=mode_in(new))
     fresh = [key for key, cut in new["cuts"].items() if before["cuts"].get(key) != cut]
     if fresh:
-        yield _event("compaction", name, message_ids=fresh)
+        _write(name, "compaction", message_ids=fresh)
     summary = new["summary"]
     if summary is not None and summary != before["summary"]:
         newest = summary["entries"][-1]
         about = {key: newest[key] for key in ("tokens", "model", "reason")}
         covers = {"covers_to": summary["covers_to"], "covered": summary["covered"]}
-        yield _event("summary", name, **covers, **about)
+        _write(name, "summary", **covers, **about)
 
 
-def _event(kind: str, name: str, **fields: Any) -> dict[str, Any]:
-    return {"type": EVENT, "event": kind, "memory": name, **fields}
-
-
-def stream_writer() -> StreamWriter:
-    """Return the writer of the graph's custom stream; outside of a graph it does nothing."""
-    try:
-        return get_stream_writer()
-    except (RuntimeError, KeyError):
-        return lambda _event: None
-
-
-def write_view(writer: StreamWriter, view: View, name: str) -> None:
+def write_view(name: str, view: View) -> None:
     """Write the size of a request that is about to be sent into the graph's custom stream."""
     usage = view.usage
     sizes = {"tokens": usage.input_tokens, "limit": usage.max_tokens}
-    writer(_event("view", name, **sizes, percent=usage.percent_used, parts={**usage.parts}))
+    _write(name, "view", **sizes, percent=usage.percent_used, parts={**usage.parts})
 
 
 def write_reply(
-    writer: StreamWriter,
     name: str,
     messages: Sequence[BaseMessage] = (),
     *,
@@ -116,7 +110,6 @@ def write_reply(
     """Write that a model call has ended into the graph's custom stream.
 
     Args:
-        writer: Writer of the stream.
         name: Name of the memory.
         messages: What the model said; its newest message has the tokens of the call.
         duration_s: Seconds of the call; None if unknown.
@@ -125,10 +118,15 @@ def write_reply(
     replies = [message for message in messages if isinstance(message, AIMessage)]
     usage: Any = (replies[-1].usage_metadata if replies else None) or {}
     details = usage.get("input_token_details") or {}
-    event = _event("reply", name, duration_s=duration_s, input_tokens=usage.get("input_tokens"))
-    event |= {"cached_tokens": details.get("cache_read")}
-    event |= {"output_tokens": usage.get("output_tokens")}
-    writer(event | {"error": type(error).__name__ if error else None})
+    _write(
+        name,
+        "reply",
+        duration_s=duration_s,
+        input_tokens=usage.get("input_tokens"),
+        cached_tokens=details.get("cache_read"),
+        output_tokens=usage.get("output_tokens"),
+        error=type(error).__name__ if error else None,
+    )
 
 
 def metadata_of(result: TurnResult) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from langchain_tokenmem.core.messages import (
     is_spoken,
     role_of,
     well_formed_message,
-    with_ids,
 )
 from langchain_tokenmem.core.profiles import LegalityProfile
 from langchain_tokenmem.core.provider_format import fit_message, without_bound_reasoning
@@ -36,7 +35,7 @@ from langchain_tokenmem.state import MemoryState, RunningSummary, Sent
 
 
 def split_context(
-    messages: Sequence[BaseMessage],
+    messages: NamedMessages,
     state: MemoryState,
     counter: RequestCounter,
     *,
@@ -51,15 +50,14 @@ def split_context(
     neither the pointer's message nor one before it is among `messages`, all of them are
     tail: showing something twice is better than losing it.
     """
-    unique = with_ids(messages)
     summary = state["summary"]
-    start = covered_end(unique, summary) if summary else 0
-    covered, visible = _covered(unique, start, state["kept"]) if start else ([], [])
+    start = covered_end(messages, summary) if summary else 0
+    covered, visible = _covered(messages, start, state["kept"]) if start else ([], [])
     seen = {key: time for key, time in state.get("times", ())}  # noqa: C416  # pairs are lists
     parser = _Parser(Repair(rules.dangling, profile), rules.show_times, seen, reading)
     kept = parser.groups(visible, are_kept=True)
-    tail = parser.groups(unique[start:], are_kept=False)
-    shown = [*visible, *unique[start:]]
+    tail = parser.groups(messages[start:], are_kept=False)
+    shown = [*visible, *messages[start:]]
     humans = [message.id for message in shown if role_of(message) == "human"]
     inside = [message for message in shown if role_of(message) == "system"]
     warnings = [*parser.repair.repairs, *parser.adapted]
@@ -72,7 +70,7 @@ def split_context(
         merged = fit_message(well_formed_message(merged), profile, warnings)
     turns = state.get("turns")
     if turns is None:
-        turns = covered_turn(unique[:start], reading) if start else NO_TURNS
+        turns = covered_turn(messages[:start], reading) if start else NO_TURNS
     context = ContextParts(
         counter=counter,
         system=merged,

@@ -87,15 +87,24 @@ class TimePrefixes:
 
 def time_of(message: BaseMessage, seen: Mapping[str, str]) -> datetime | None:
     """Return the time of a message in UTC: its mark, else its first sight, else None."""
-    return _utc(marks_of(message).get("created_at")) or _utc(seen.get(message.id or ""))
+    known = (marks_of(message).get("created_at"), seen.get(message.id or ""))
+    return next(filter(None, (moment_of(one) for one in known if isinstance(one, str))), None)
 
 
-def _utc(written: Any) -> datetime | None:
-    """Parse a time in ISO 8601, in UTC if it has no zone; return None for anything else."""
+def moment_of(value: Any) -> datetime | None:
+    """Return a time in UTC, or None if the value is not a time.
+
+    Args:
+        value: A datetime, ISO 8601 or seconds since 1970; without a zone it is UTC.
+    """
     try:
-        moment = datetime.fromisoformat(written)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except (TypeError, ValueError, OverflowError):
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value, UTC)
+        found = datetime.fromisoformat(value) if isinstance(value, str) else value
+        if not isinstance(found, datetime):
+            return None
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
         return None
 
 

@@ -183,12 +183,15 @@ def _fold_reason(
     over = messages - (context.rules.max_tail_messages or messages)
     if over > 0:
         return _FoldReason("tail", forced=True, messages=over + TAIL_BATCH)
-    is_own = bool(trigger.clauses)
-    is_cold = is_cold and not is_own and before > budget.compact_tokens
-    if not (is_cold or trigger.is_due(before, messages, budget)):
-        return None
-    reason: Reason = "cold" if is_cold else "summarize_at"
-    return _FoldReason(reason, forced=is_own or is_cold, to_recent=is_own)
+    if trigger.clauses:
+        has = {"tokens": before, "fraction": before / budget.context_window, "messages": messages}
+        is_due = any(all(has[kind] >= size for kind, size in c.items()) for c in trigger.clauses)
+        due = _FoldReason("summarize_at", forced=True, to_recent=True)
+    elif is_cold and before > budget.compact_tokens:
+        return _FoldReason("cold", forced=True)
+    else:
+        is_due, due = before > budget.summarize_tokens, _FoldReason("summarize_at")
+    return due if is_due else None
 
 
 def _recent_start(context: ContextParts, budget: TokenBudget) -> int:

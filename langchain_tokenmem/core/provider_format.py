@@ -41,7 +41,7 @@ from langchain_tokenmem.core.messages import (
     text_of,
 )
 from langchain_tokenmem.core.profiles import LegalityProfile
-from langchain_tokenmem.core.repair import RepairedGroup, says_nothing
+from langchain_tokenmem.core.repair import RepairedGroup, place_after, says_nothing
 
 _HIDDEN_KEYS = UNSEEN_KEYS | {"id", "call_id", "tool_use_id", "tool_call_id", "container_id"}
 _DATA = re.compile(r"(?:data:[^,]{0,99},)?[A-Za-z0-9+/_=\r\n-]{256,}")
@@ -444,13 +444,8 @@ def without_bound_reasoning(
         last: Id of the last message whose reasoning is left out. If it is in no group, it is
             covered by the summary, and all groups are newer.
     """
-    holding = (at + 1 for at, group in enumerate(groups) if _holds(group, last))
-    end = max(holding, default=0)
+    end = place_after(groups, last)
     return (*map(_without_bound, groups[:end]), *groups[end:]) if end else groups
-
-
-def _holds(group: RepairedGroup, key: str | None) -> bool:
-    return any(message.id == key for message in group.source.messages)
 
 
 def _without_bound(group: RepairedGroup) -> RepairedGroup:

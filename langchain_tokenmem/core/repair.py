@@ -68,6 +68,14 @@ class RepairedGroup:
         return self if same else RepairedGroup(self.source, tuple(messages))
 
 
+def place_after(groups: Sequence[RepairedGroup], key: str | None) -> int:
+    """Return the index after the last group that has the message with an id; 0 if none has it."""
+    for place in range(len(groups), 0, -1):
+        if any(message.id == key for message in groups[place - 1].source.messages):
+            return place
+    return 0
+
+
 @dataclass(frozen=True, slots=True)
 class Repair:
     """Repairs the groups of a conversation, one after the other.

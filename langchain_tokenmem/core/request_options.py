@@ -161,19 +161,6 @@ class Trigger:
             raise ConfigurationError(f'trigger is {given!r:.100}; pass "auto", None, {_FORMS}.')
         return cls(tuple(map(_clause, clauses)))
 
-    def is_due(self, tokens: int, messages: int, budget: TokenBudget) -> bool:
-        """Return whether a summary is due.
-
-        Args:
-            tokens: Tokens of the request.
-            messages: Messages in the tail.
-            budget: The budget with the window and `summarize_at`.
-        """
-        if not self.clauses:
-            return tokens > budget.summarize_tokens
-        has = {"tokens": tokens, "fraction": tokens / budget.context_window, "messages": messages}
-        return any(all(has[kind] >= size for kind, size in one.items()) for one in self.clauses)
-
 
 def _is_size(given: Any) -> bool:
     """Return whether a value is a single size, not a tuple of conditions."""
@@ -204,10 +191,6 @@ class SummaryPolicy:
 
     trigger: Trigger | None = Trigger()
     window: int = 0
-
-    def with_window(self, window: int, *, summarizes: bool) -> SummaryPolicy:
-        """Return the policy with `window` messages verbatim; without summaries if not wanted."""
-        return SummaryPolicy(trigger=self.trigger if summarizes else None, window=window)
 
 
 class RequestOptions(TypedDict, total=False):

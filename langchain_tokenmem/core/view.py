@@ -8,28 +8,22 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from langchain_core.messages import BaseMessage
 
-from langchain_tokenmem.core.block_types import has_media
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts
-from langchain_tokenmem.core.explained_request import explanation_of
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.messages import role_of
 from langchain_tokenmem.core.planning import fewest_folds
-from langchain_tokenmem.core.shortening import apply_cut
 from langchain_tokenmem.core.size_caps import (
     cap_messages,
     fit_required,
-    message_cap,
     part_tokens,
     request_tokens,
 )
 from langchain_tokenmem.core.turns import ShownTurns
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
-from langchain_tokenmem.state import Block, MemoryState
 
 
 def fit_to_limit(context: ContextParts, budget: TokenBudget) -> ContextParts:
@@ -144,12 +138,6 @@ class TokenUsage:
     parts: Mapping[str, int]
 
 
-_MORE_THAN_MOST = (
-    "The request has more messages than max_messages, {most}: the newest group, the newest human "
-    "message, pinned ones, and the first request unless pin_first=False, have to be there."
-)
-
-
 @dataclass(frozen=True)
 class View:
     """The request for one model call.
@@ -199,132 +187,3 @@ def messages_to_send(view: View, where: str) -> list[BaseMessage]:
         why = " ".join(view.warnings) or "The conversation is empty: pass a message in the input."
         raise ConfigurationError(f"{where}: there is no message to call the model with. {why}")
     return view.messages
-
-
-def build_view(
-    context: ContextParts,
-    budget: TokenBudget,
-    *,
-    exact: bool,
-    provider_tokens: int | None,
-    state: MemoryState,
-    counted_by: Callable[[], str],
-) -> View:
-    """Return the view of a context; it always fits the limit.
-
-    Args:
-        context: The conversation under its state.
-        budget: The budget with the limit and its shares.
-        exact: Whether the counts are exact.
-        provider_tokens: Tokens of the request as its provider counts them; None if not known.
-        state: The state, for the explanation.
-        counted_by: How tokens are counted, for the explanation.
-
-    Raises:
-        BudgetExceededError: When the parts that may not be dropped do not fit even when capped.
-    """
-    # What is cut or left out only here is not stored.
-    whole = replace(context, notes_after_fold=None)
-    counted = fit_to_count(whole) if has_more_messages(whole) else whole
-    context = fit_to_limit(counted, budget)
-    # Where a group was removed, a provider's rules may require a message between its neighbours.
-    while len(context.tail) > 1 and has_more_messages(context):
-        context = fit_to_limit(fit_to_count(context), budget)
-    parts = part_tokens(context)
-    notes = _notes_tokens(context) if context.blocks else 0
-    total = sum(parts.values())
-    usage = TokenUsage(
-        input_tokens=total,
-        max_tokens=budget.limit,
-        percent_used=round(100 * total / budget.context_window, 1),
-        near_limit=total >= budget.summarize_tokens,
-        exceeds_limit=counted is not context and request_tokens(counted) > budget.limit,
-        is_estimate=not exact and total != provider_tokens,
-        parts={
-            **parts,
-            "recalled": parts["memory_block"] - notes,
-            "notes": notes,
-            "reserved_output": budget.reserve_output,
-        },
-    )
-    return View(
-        messages=context.request_messages(),
-        usage=usage,
-        warnings=(*context.warnings, *_view_warnings(whole, counted, context, budget)),
-        left_out=context.left_out,
-        output_left=max(1, budget.limit + budget.reserve_output - total),
-        explained=partial(
-            explanation_of, context=context, budget=budget, state=state, counted_by=counted_by
-        ),
-    )
-
-
-def _view_warnings(
-    whole: ContextParts, counted: ContextParts, shown: ContextParts, budget: TokenBudget
-) -> Iterator[str]:
-    """Yield the warnings about a request that shows less than the state says.
-
-    Args:
-        whole: The conversation under its state.
-        counted: The same within `max_messages`.
-        shown: The same within the limit.
-        budget: The budget with the limit and its shares.
-    """
-    newest = shown.summary["entries"][-1] if shown.summary is not None else None
-    if newest is not None and newest["failures"]:
-        why = "; ".join(newest["failures"])
-        written = f"The newest entry of the running summary was written by {newest['model']}"
-        yield f"{written} after refused attempts: {why}."
-    if shown is not whole:
-        yield from _omissions(whole, shown)
-    if shown.left_out > counted.left_out:
-        yield "The oldest messages do not fit and are left out until a summary covers them."
-    if shown.cuts:
-        yield from _cut_warnings(shown, budget)
-    if has_more_messages(shown):
-        yield _MORE_THAN_MOST.format(most=shown.rules.max_messages)
-
-
-def _omissions(whole: ContextParts, shown: ContextParts) -> Iterator[str]:
-    """Yield a warning for each part that a fitted request does not show."""
-    if whole.summary is not None and shown.summary is None:
-        yield "The running summary did not fit beside the newest messages."
-    elif whole.summary != shown.summary:
-        yield "Older entries of the running summary did not fit and are left out."
-    if shown.todos is None and whole.todos_after_fold(len(whole.tail)):
-        yield "The to-do list did not fit beside the newest messages."
-    if whole.has_notes and not shown.has_notes:
-        yield "The working notes did not fit beside the newest messages."
-    if whole.with_notes("").with_newest_block().blocks and not shown.blocks:
-        yield "The recalled messages did not fit beside the newest messages."
-
-
-def _cut_warnings(context: ContextParts, budget: TokenBudget) -> tuple[str, ...]:
-    """Return a warning for each message that is shown cut because it is too long.
-
-    A shortened old tool result is not one of them: the model has seen it whole.
-    """
-    share, counter = message_cap(context, budget)
-    found = [
-        (message, counter.message(message))
-        for group in (*context.kept, *context.tail)
-        for message in group.messages
-        if (message.id or "") in context.cuts
-    ]
-    return tuple(
-        f"Message {message.id!r} of {tokens:,} tokens does not fit beside the rest; shortened to "
-        f"{counter.message(apply_cut(message, context.cuts[message.id or ''])):,} tokens"
-        f"{', without its pictures and files' if has_media(message.content) else ''}."
-        for message, tokens in found
-        if role_of(message) != "tool" or tokens > share
-    )
-
-
-def _notes_tokens(context: ContextParts) -> int:
-    """Return the tokens of working notes and kept notes in the memory blocks."""
-    blocks = {
-        key: Block(text=block["text"].replace(block.get("kept", ""), "", 1), ids=[])
-        for key, block in context.blocks.items()
-    }
-    without, groups = replace(context, blocks=blocks), (*context.kept, *context.tail)
-    return sum(map(context.block_tokens, groups)) - sum(map(without.block_tokens, groups))

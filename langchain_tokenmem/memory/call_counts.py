@@ -24,6 +24,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from langchain_tokenmem.core.budget import ESTIMATE_MARGIN, TokenBudget
 from langchain_tokenmem.core.context_parts import ContextParts, RequestCounter
+from langchain_tokenmem.core.repair import place_after
 from langchain_tokenmem.core.size_caps import cap_messages, request_tokens
 from langchain_tokenmem.core.working_notes.mode_profiles import mode_in
 from langchain_tokenmem.errors import BudgetExceededError
@@ -146,7 +147,8 @@ def _comparable(call: PreparedCall) -> list[int]:
     if reports is not None:
         if reports["model"] != call.model:
             return []
-        first = _place_after(context, reports["since"])
+        since = reports["since"]
+        first = 0 if since is None else place_after(context.tail, since) or len(context.tail)
     elif state["summary"] is not None or state["cuts"]:
         return []  # it is unknown when it was decided
     has_to_skip = reports is not None and reports.get("skip", False)
@@ -159,15 +161,6 @@ def _comparable(call: PreparedCall) -> list[int]:
     )
     found = [*islice(newest, REPLIES_TO_TRUST + has_to_skip)]
     return found[:-1] if has_to_skip and len(found) <= REPLIES_TO_TRUST else found
-
-
-def _place_after(context: ContextParts, since: str | None) -> int:
-    if since is None:
-        return 0
-    for place in range(len(context.tail) - 1, -1, -1):
-        if any(message.id == since for message in context.tail[place].source.messages):
-            return place + 1
-    return len(context.tail)
 
 
 def _counts(reply: AIMessage, call: PreparedCall, *, is_known: bool) -> bool:

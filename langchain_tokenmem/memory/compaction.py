@@ -155,7 +155,8 @@ class Compaction:
         """
         budget, policy, mode = self.call.budget, self.engine.policy, self.call.mode
         if mode is not None:
-            policy = policy.with_window(mode.window, summarizes=mode.summarization)
+            trigger = policy.trigger if mode.summarization else None
+            policy = replace(policy, trigger=trigger, window=mode.window)
         context = cap_messages(context, budget)
         planned = plan(
             context,
@@ -225,7 +226,9 @@ class Compaction:
     def _summarize(self, context: ContextParts, state: MemoryState, planned: Plan) -> MemoryState:
         """Return the state with an entry for the groups that are folded."""
         batch = messages_to_fold(context, planned, state["cuts"])
-        ids = _changed_ids(context, planned, batch)
+        folded = [
+            m.id or "" for group in context.tail[: planned.fold] for m in group.source.messages
+        ]
         cuts = cuts_after(context, planned, state["cuts"])
         event = MemoryEvent(
             kind="fold",
@@ -233,8 +236,9 @@ class Compaction:
             tokens_before=planned.before,
             tokens_after=planned.after,
             shortened=len(cuts.keys() - state["cuts"].keys()),
-            summarized=sum(len(group.source.messages) for group in context.tail[: planned.fold]),
-            ids=ids,
+            summarized=len(folded),
+            # Also of messages that stay visible whole.
+            ids=(*(m.id or "" for m in batch if m.id not in folded), *folded),
         )
         with self._reported(event) as started:
             log, made = self._log_after(context, planned, batch)
@@ -294,11 +298,12 @@ class Compaction:
 
         A slow call is an event.
         """
-        summarizer, breaker = self.engine.summarizer, self.engine.breaker
+        summarizer = self.engine.summarizer
         if self.instruction is None and not summarizer.wants(request.messages):
             return ExtractiveSummarizer().summarize(request)
         if summarizer.is_quick:
             return self.summarize(request)
+        breaker = self.engine.breaker
         is_checked_here = breaker is self.engine.pause
         if is_checked_here and breaker.is_open:
             name = getattr(summarizer, "name", type(summarizer).__name__)
@@ -356,15 +361,6 @@ def _with_usage(event: MemoryEvent, made: Sequence[Summary], seconds: float) -> 
         cost=sum(costs) if costs else None,
         error="; ".join(failure for summary in made for failure in summary.failures) or None,
     )
-
-
-def _changed_ids(
-    context: ContextParts, planned: Plan, batch: Sequence[BaseMessage]
-) -> tuple[str, ...]:
-    """Return the messages that a fold cuts or covers, including those that stay visible whole."""
-    folded = [m.id or "" for group in context.tail[: planned.fold] for m in group.source.messages]
-    cut = (m.id or "" for m in batch if m.id not in folded)
-    return (*cut, *folded)
 
 
 def _kept_ids(context: ContextParts, planned: Plan) -> list[str]:

@@ -96,8 +96,11 @@ class CheckedMessages:
         """Return the messages, each with an id, without copies of what the memory inserts.
 
         Args:
-            messages: The conversation as passed by an application, oldest first.
+            messages: The conversation as passed by an application, oldest first; an earlier
+                return value is returned unchanged.
         """
+        if isinstance(messages, NamedMessages):
+            return messages
         known, longer = self._named, None
         if known and isinstance(messages, list) and same_objects(known, messages[: len(known)]):
             rest = as_messages(messages[len(known) :])  # what is known are messages
@@ -170,6 +173,8 @@ def checked_messages() -> Callable[[Any], CheckedMessages]:
     of_first = lru_cache(maxsize=_MOST_CONVERSATIONS)(lambda _key: CheckedMessages())
     return lambda messages: of_first(
         next((getattr(first, "id", None) or id(first) for first in messages[:1]), None)
+        if isinstance(messages, list)
+        else None
     )
 
 
@@ -196,14 +201,20 @@ def with_current_words(
     Returns:
         The state; the same object if it has no outdated words.
     """
-    named = with_ids(messages)
-    checked = checked or CheckedMessages()
-    changed = {*gone} | _changed_ids(state, named, hides=hides)
-    summary = state["summary"]
+    named, noted, summary = with_ids(messages), noted_words(state), state["summary"]
+    there = {message.id or "": message for message in named} if noted or hides else {}
+    # Ids of messages that have changed since notes or blocks quoted them.
+    changed = {*gone} | {
+        key
+        for key, words in noted
+        if key in there and digest_of_words([there[key]]) not in {words, None}
+    }
+    if hides:
+        changed |= noted_ids(state) - there.keys()
     rewritten: set[str] = set()
     if summary is not None:
         rule = _Correction(state, count_text, hides)
-        summary, rewritten = rule.of(summary, named, checked)
+        summary, rewritten = rule.of(summary, named, checked or CheckedMessages())
     if summary is not state["summary"]:
         state = {**state, "summary": summary}
     if not changed and not rewritten:
@@ -223,18 +234,6 @@ def noted_ids(state: MemoryState) -> set[str]:
     """Return the ids of messages quoted in notes, blocks or turn memories."""
     results = state["turns"]["calls"].values() if "turns" in state else ()
     return {key for keys in results for key in keys} | {key for key, _ in noted_words(state)}
-
-
-def _changed_ids(state: MemoryState, messages: Sequence[BaseMessage], *, hides: bool) -> set[str]:
-    """Return the ids of messages that have changed since notes or blocks quoted them."""
-    noted = noted_words(state)
-    there = {message.id or "": message for message in messages} if noted or hides else {}
-    changed = {
-        key
-        for key, words in noted
-        if key in there and digest_of_words([there[key]]) not in {words, None}
-    }
-    return changed | (noted_ids(state) - there.keys()) if hides else changed
 
 
 def _carries(entry: SummaryEntry, span: Sequence[BaseMessage], gone: Collection[str]) -> bool:

@@ -27,7 +27,7 @@ from langchain_tokenmem.core.context_split import split_context
 from langchain_tokenmem.core.explained_request import planned_change
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.inserted_text import with_text
-from langchain_tokenmem.core.messages import READ_MESSAGE, NamedMessages, role_of
+from langchain_tokenmem.core.messages import READ_MESSAGE, role_of
 from langchain_tokenmem.core.pins import with_pinned_text
 from langchain_tokenmem.core.planning import Plan
 from langchain_tokenmem.core.profiles import COMMON, LegalityProfile, profile_for, profile_of_model
@@ -53,11 +53,9 @@ from langchain_tokenmem.core.working_recall import working_block
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.events import (
     EventSource,
-    EventTotals,
-    MemoryCallbacks,
     MemoryEvent,
     Moment,
-    notify,
+    Reporter,
 )
 from langchain_tokenmem.memory.call_counts import with_known_counts, with_reports
 from langchain_tokenmem.memory.compaction import Compaction, Summarize, redact_events
@@ -94,6 +92,7 @@ class CalledModel:
         legality: Requirements of its provider for a list of messages.
         mixes: Whether a call may reach models of several vocabularies.
         model: The model itself: a summarizer that uses the same one can reuse its cached prefix.
+        has_own_copy: Whether its provider goes on from a copy of the conversation.
     """
 
     name: str
@@ -103,6 +102,7 @@ class CalledModel:
     mixes: bool = False
     most_output: int | None = None
     model: Any = field(default=None, compare=False, repr=False)
+    has_own_copy: bool = False
 
     @classmethod
     def of(
@@ -115,17 +115,18 @@ class CalledModel:
             nameless: Name of the model used to estimate counts for one without a name.
             models: Limits of models without a profile.
         """
-        checked_model(model, "memory.for_model(model)")
+        inner = unwrap_model(checked_model(model, "memory.for_model(model)"))
         most = limits_of_model(model, models).get("max_output_tokens")
         counters = {id(counter_for(one, nameless=nameless)) for one in models_of(model)}
         return cls(
-            name=model_name(model) or type(unwrap_model(model)).__name__,
+            name=model_name(model) or type(inner).__name__,
             counter=counter_for(model, nameless=nameless),
             window=window_of(model, models),
             legality=profile_of_model(model),
             mixes=len(counters) > 1,
             most_output=most if isinstance(most, int) and most > 0 else None,
             model=model,
+            has_own_copy=bool(getattr(inner, "use_previous_response_id", False)),
         )
 
 
@@ -137,7 +138,7 @@ class Engine:
         budget: Budget of every call without its own.
         summarizer: Writes running summaries.
         policy: When a summary is due.
-        callbacks: Callbacks for what the memory does.
+        reporter: Tells events to callbacks and the log, and adds them up.
         warn_once: Logs a warning once.
         clock: Returns the current time, in UTC if it has no zone.
         counter: Counts tokens; None for the default of the budget's model.
@@ -147,16 +148,14 @@ class Engine:
         follows_model: Whether the budget uses the called model's window, if known.
         called: The called model; None if unknown.
         source: The conversation that events are about; None if unknown.
-        totals: Totals so far, over all conversations.
         checked: Returns the messages of a conversation that were compared with its summary.
         pause: Pauses a slow summarizer that has no circuit breaker itself, after failures.
-        failed_callbacks: Callbacks and types of their errors that were logged; see `notify`.
     """
 
     budget: TokenBudget
     summarizer: Summarizer
     policy: SummaryPolicy
-    callbacks: Sequence[MemoryCallbacks]
+    reporter: Reporter
     warn_once: Callable[[str], None]
     clock: Callable[[], datetime]
     counter: TokenCounter | None
@@ -166,12 +165,10 @@ class Engine:
     follows_model: bool = False
     called: CalledModel | None = None
     source: EventSource | None = None
-    totals: EventTotals = field(default_factory=EventTotals)
     checked: Callable[[Any], CheckedMessages] = field(default_factory=checked_messages)
     pause: CircuitBreaker = field(
         default_factory=lambda: CircuitBreaker(ATTEMPTS, COOL_DOWN_S, time.monotonic)
     )
-    failed_callbacks: set[tuple[int, type]] = field(default_factory=set)
 
     def for_model(self, model: Any) -> Engine:
         """Return the engine for calls of a chat model, with its rules, vocabulary and window."""
@@ -215,12 +212,10 @@ class Engine:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
     def tell(self, moment: Moment, event: MemoryEvent) -> None:
-        """Report an event of the conversation to callbacks and the log."""
+        """Report an event of the conversation."""
         source = vars(self.source or EventSource())
         model = self.called.name if self.called else None
-        event = replace(event, **{**source, "model": model})
-        self.totals.add(moment, event)
-        notify(self.callbacks, moment, event, self.failed_callbacks)
+        self.reporter.tell(moment, replace(event, **{**source, "model": model}))
 
     def budget_for(self, budget: TokenBudget | None) -> TokenBudget:
         """Return the budget of a call, or the engine's own, within the called model's window."""
@@ -229,13 +224,6 @@ class Engine:
         if window is None or window >= asked.context_window:
             return asked
         return asked.in_window(window)
-
-    def named(self, messages: Sequence[BaseMessage]) -> NamedMessages:
-        """Return messages, each with an id, without copies of what the memory inserts."""
-        if isinstance(messages, NamedMessages):
-            return messages
-        known = self.checked(messages if isinstance(messages, list) else ())
-        return known.named(messages)
 
     @property
     def label(self) -> str:
@@ -280,7 +268,8 @@ class Engine:
         if unknown := options.keys() - RequestOptions.__annotations__.keys():
             raise TypeError(f"got an unexpected keyword argument {min(unknown)!r}")
         rules, called, asked = self.rules, self.called, options.get("budget")
-        messages, budget = self.named(messages), self.budget_for(asked)
+        messages = self.checked(messages).named(messages)
+        budget = self.budget_for(asked)
         if asked is None and self.follows_model and not (called and called.window):
             self._warn_of_window()
         tokens = self.counter_of(budget)

@@ -12,7 +12,6 @@ if everything else that the summarizer may have read is the same, too.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,7 +21,13 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.background import ForkSafeLock
 from langchain_tokenmem.core.covered import digest_of_texts, original_of
-from langchain_tokenmem.core.messages import digest_of, reference, spoken_messages, with_ids
+from langchain_tokenmem.core.messages import (
+    digest_of,
+    reference,
+    spoken_messages,
+    text_digest,
+    with_ids,
+)
 from langchain_tokenmem.core.turns import NO_TURNS
 from langchain_tokenmem.memory.call_counts import in_force_from
 from langchain_tokenmem.memory.prepared_call import with_sent
@@ -238,7 +243,7 @@ class FinishedSummaries:
         finished = _FinishedSummary.of(messages, before, after)
         if finished is None:
             return
-        covered = _digest_of_all(finished.digests[: finished.size])
+        covered = text_digest("".join(finished.digests[: finished.size]))
         with self._lock:
             if key is not None:
                 self._kept["waiting", key] = finished
@@ -289,7 +294,7 @@ class FinishedSummaries:
             entries, rest = entry_ids(now["summary"]), digests[start:]
             sizes = {key.size for key in kept if key.entries == entries and key.size <= len(rest)}
             keys = (
-                _Key(place, entries, size, _digest_of_all(rest[:size]))
+                _Key(place, entries, size, text_digest("".join(rest[:size])))
                 for size in sorted(sizes, reverse=True)
                 for place in places
             )
@@ -339,10 +344,6 @@ def _covered_by(state: MemoryState, ids: Sequence[str | None]) -> int:
 
 def _digest_of_original(message: BaseMessage) -> str:
     return digest_of(original_of(message))
-
-
-def _digest_of_all(digests: Sequence[str]) -> str:
-    return hashlib.blake2b("".join(digests).encode(), digest_size=16).hexdigest()
 
 
 def _renamed(entries: Sequence[SummaryEntry], ids: Sequence[str]) -> list[SummaryEntry]:

@@ -51,7 +51,12 @@ from langchain_tokenmem.core.working_notes.mode_profiles import (
 )
 from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.errors import ConfigurationError, StoreError
-from langchain_tokenmem.events import EventSource, MemoryCallbacks, checked_callbacks
+from langchain_tokenmem.events import (
+    EventSource,
+    MemoryCallbacks,
+    Reporter,
+    checked_callbacks,
+)
 from langchain_tokenmem.memory.background import BackgroundSummaries, BackgroundSummarizer
 from langchain_tokenmem.memory.call_counts import request_to_count
 from langchain_tokenmem.memory.compaction import Summarize, summaries_by, with_async_summaries
@@ -163,7 +168,7 @@ class TokenMemory(ErasableMemory, Closeable):
             follows_model=budget is None,
             summarizer=as_summarizer(summarizer),
             policy=SummaryPolicy(trigger=due),
-            callbacks=checked_callbacks(callbacks),
+            reporter=Reporter(checked_callbacks(callbacks)),
             warn_once=self.warn_once,
             clock=now,
             models=checked_limits(models),
@@ -220,20 +225,11 @@ class TokenMemory(ErasableMemory, Closeable):
         """Writer of running summaries."""
         return self.engine.summarizer
 
-    @property
-    def policy(self) -> SummaryPolicy:
-        """Conditions under which a summary is due."""
-        return self.engine.policy
-
     def close(self) -> None:
         """Wait for the summaries that are being made, each at most `summary_timeout_s`."""
         self.background_summaries.wait()
 
     aclose = in_thread(close)
-
-    def now(self) -> datetime:
-        """Return the time of this memory's clock, in UTC; a time without a zone is UTC."""
-        return self.engine.now()
 
     def stored_form(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         """Return messages as they are stored: changed by `before_store`, if there is one.
@@ -345,7 +341,7 @@ class TokenMemory(ErasableMemory, Closeable):
         self, messages: Sequence[BaseMessage], state: MemoryState | None, options: RequestOptions
     ) -> PreparedCall:
         """Return a call by an application, whose state may be any value."""
-        named = self.engine.named(messages)  # first, in case the two are swapped
+        named = self.engine.checked(messages).named(messages)  # first, in case the two are swapped
         return self.engine.prepare(named, load_state(state), **options)
 
     def _compacted(
@@ -473,7 +469,7 @@ class TokenMemory(ErasableMemory, Closeable):
             the events' figures: tokens before and after, seconds, the summarizer's calls, tokens
             and cost.
         """
-        return self.engine.totals.as_dict()
+        return self.engine.reporter.totals()
 
     def in_conversation(self, source: EventSource) -> TokenMemory:
         """Return this memory with the conversation that its events are about."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from langchain_core.documents import Document
 
+from langchain_tokenmem.core.message_times import moment_of
 from langchain_tokenmem.core.messages import text_digest
 from langchain_tokenmem.core.search_units import IndexSource, Scope
 from langchain_tokenmem.errors import ConfigurationError, RecallError, ScopeError
-from langchain_tokenmem.storage.message_json import moment_of
 
 
 def checked_counter(count_tokens: Callable[[str], int]) -> Callable[[str], int]:

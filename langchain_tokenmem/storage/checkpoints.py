@@ -8,12 +8,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, NoReturn
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple, DeltaChannelHistory
 from sqlalchemy import Connection, insert, select, tuple_, update
 
+from langchain_tokenmem.core.message_times import moment_of
 from langchain_tokenmem.core.pins import PINS_CHANNEL
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import thread_session
@@ -39,8 +40,7 @@ from langchain_tokenmem.storage.checkpoint_rows import (
 )
 from langchain_tokenmem.storage.codec import MARK, Codec, MarkTakenError, attach, detach, is_plain
 from langchain_tokenmem.storage.database import Database
-from langchain_tokenmem.storage.message_json import moment_of
-from langchain_tokenmem.storage.sessions import Session, find_or_make, later, save
+from langchain_tokenmem.storage.sessions import Session, find_or_make, save
 from langchain_tokenmem.storage.sessions import find as find_session
 from langchain_tokenmem.storage.tables import checkpoints
 from langchain_tokenmem.storage.thread_messages import MessageWriter, ThreadMessages
@@ -81,30 +81,15 @@ class SeenCheckpoints:
         self.sessions: OrderedDict[Address, int] = OrderedDict()
         self._lock = threading.Lock()
 
-    def note(self, at: Address, session: int) -> None:
-        """Remember the session of a checkpoint."""
+    def note(self, at: Address, session: int | None) -> None:
+        """Remember the session of a checkpoint, if it is known."""
+        if session is None:
+            return
         with self._lock:
             self.sessions[at] = session
             self.sessions.move_to_end(at)
             if len(self.sessions) > _MOST_SEEN:
                 self.sessions.popitem(last=False)
-
-    def announce(self, own: Address, parent: Address) -> None:
-        """Remember a checkpoint that is about to be stored: its writes may be stored before it."""
-        if (number := self.sessions.get(parent)) is not None:
-            self.note(own, number)
-
-    def refuse(self, parent: Address, own: Address) -> NoReturn:
-        """Raise for a step that follows a deleted checkpoint; what follows it is refused, too.
-
-        Raises:
-            ThreadConflictError: Always.
-        """
-        self.note(own, self.sessions.get(parent, 0))
-        raise ThreadConflictError(
-            f"{parent} was deleted with its thread. The step that follows it was not stored; a new "
-            f"run without checkpoint_id begins without the deleted messages."
-        )
 
 
 @dataclass(frozen=True)
@@ -156,7 +141,7 @@ class CheckpointStore:
         """
         name, given = checkpoint["id"], checkpoint["channel_values"]
         own, main = replace(at, checkpoint_id=name), self.transcript_channel
-        self.seen.announce(own, at)
+        self.seen.note(own, self.seen.sessions.get(at))  # its writes may be stored before it
         is_fork = isinstance(at.checkpoint_id, NamedId) or metadata.get("source") == "fork"
         if not is_plain(metadata):
             self.codec.checked(self.codec.pack(metadata, "The metadata"), "The metadata")
@@ -210,7 +195,8 @@ class CheckpointStore:
             pins = given.get(PINS_CHANNEL)
             if isinstance(pins, dict):
                 session.is_pinned = int(any(pins.values()))
-            _note_activity(connection, session)
+            session.note_activity(datetime.now(UTC), unless_within=_RECENT)
+            save(connection, session)
             count = connection.execute(COUNT, vars(at)).scalar_one() if is_new and counts else 0
         self.seen.note(own, session.id)
         self.messages.index.tell(change or Change("added"))
@@ -297,8 +283,13 @@ class CheckpointStore:
             followed = Address(at.thread_id, "", root)
             outer = find_session(connection, thread_session(at.thread_id, ""))
             number = outer.id if outer is not None else 0
-        if self.seen.sessions.get(followed, number) != number:
-            self.seen.refuse(followed, own)
+        known = self.seen.sessions.get(followed, number)
+        if known != number:
+            self.seen.note(own, known)  # what follows this step is refused, too
+            raise ThreadConflictError(
+                f"{followed} was deleted with its thread. The step that follows it was not stored; "
+                f"a new run without checkpoint_id begins without the deleted messages."
+            )
 
     def put_writes(
         self,
@@ -336,7 +327,8 @@ class CheckpointStore:
             for statement, rows in ((KEEP_WRITE, kept), (REPLACE_WRITE, replacing)):
                 if rows:
                     connection.execute(statement, rows)
-            _note_activity(connection, session)
+            session.note_activity(datetime.now(UTC), unless_within=_RECENT)
+            save(connection, session)
 
     # --- reading
 
@@ -487,11 +479,3 @@ class CheckpointStore:
             return attach(shape, self.messages.read(connection, session, value.numbers))
         except CorruptStoreError as error:
             raise CorruptStoreError(f"{what}: {error}") from error
-
-
-def _note_activity(connection: Connection, session: Session) -> None:
-    """Save a session, with the time if its last activity was a while ago."""
-    now = datetime.now(UTC)
-    if later(session.active_at, now - _RECENT) != session.active_at:
-        session.active_at = later(session.active_at, now)
-    save(connection, session)

@@ -21,7 +21,6 @@ from langchain_tokenmem.storage.sessions import (
     OF_USER,
     Session,
     find_or_make,
-    later,
 )
 from langchain_tokenmem.storage.tables import messages, sessions
 from langchain_tokenmem.storage.transcripts import next_number
@@ -79,7 +78,7 @@ def put(connection: Connection, sources: Sequence[IndexSource]) -> tuple[Session
         }
         connection.execute(insert(messages), row)
         session.last_seq = seq
-        session.active_at = later(session.active_at, source.created_at)
+        session.note_activity(source.created_at)
     return session, gone
 
 

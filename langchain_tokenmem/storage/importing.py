@@ -14,6 +14,7 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage, HumanMessage
 from sqlalchemy import Connection, select
 
+from langchain_tokenmem.core.message_times import moment_of
 from langchain_tokenmem.core.messages import marked, marks_of, reference, role_of, text_of
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
 from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry, new_state
@@ -21,7 +22,6 @@ from langchain_tokenmem.storage.import_sources import SourceMessage, pages_of
 from langchain_tokenmem.storage.message_json import (
     EncodedMessage,
     created_at_of,
-    moment_of,
     to_json,
 )
 from langchain_tokenmem.storage.search_index import SearchIndex

@@ -9,7 +9,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime, time
 from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ from langchain_core.messages.utils import message_chunk_to_message
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import BaseModel
 
+from langchain_tokenmem.core.message_times import moment_of
 from langchain_tokenmem.core.messages import digest_of, marked, marks_of, role_of, unmarked
 from langchain_tokenmem.core.thread_names import LONGEST_ID, is_id
 from langchain_tokenmem.core.turn_memory import DERIVED_MARK, MARK
@@ -213,23 +214,6 @@ def created_at_of(message: BaseMessage, now: datetime) -> datetime:
             f'"2026-01-31T12:00:00+00:00".'
         )
     return moment
-
-
-def moment_of(value: Any) -> datetime | None:
-    """Return a time in UTC, or None if the value is not a time.
-
-    Args:
-        value: A datetime, ISO 8601 or seconds since 1970; without a zone it is UTC.
-    """
-    try:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return datetime.fromtimestamp(value, UTC)
-        found = datetime.fromisoformat(value) if isinstance(value, str) else value
-        if not isinstance(found, datetime):
-            return None
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def decoded_message(text: str) -> BaseMessage:

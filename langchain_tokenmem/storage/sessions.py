@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, exists, func, select, true, update
@@ -82,6 +82,11 @@ class Session:
     def state_version(self) -> int:
         """Version of the state, unique among all sessions that ever had this name."""
         return (self.id << 32) + self.version
+
+    def note_activity(self, moment: datetime, *, unless_within: timedelta = timedelta()) -> None:
+        """Record an activity that is later than the last one, by more than a given time."""
+        if self.active_at is None or self.active_at < time_text(moment - unless_within):
+            self.active_at = time_text(moment)
 
 
 @dataclass(frozen=True)
@@ -340,12 +345,6 @@ def page_of_sessions(
 def time_text(moment: datetime) -> str:
     """Return a time as text that sorts chronologically: ISO 8601, UTC."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
-
-
-def later(one: str | None, moment: datetime) -> str:
-    """Return the later of two times."""
-    other = time_text(moment)
-    return other if one is None else max(one, other)
 
 
 def has_checkpoints(connection: Connection, session: Session) -> bool:

@@ -37,7 +37,7 @@ from langchain_tokenmem.storage.message_json import (
     message_digest,
 )
 from langchain_tokenmem.storage.search_index import SearchIndex
-from langchain_tokenmem.storage.sessions import Session, has_checkpoints, later
+from langchain_tokenmem.storage.sessions import Session, has_checkpoints
 from langchain_tokenmem.storage.tables import checkpoints, messages
 from langchain_tokenmem.storage.transcripts import (
     TranscriptRow,
@@ -168,7 +168,7 @@ class MessageWriter:
         if rows:
             self.connection.execute(insert(messages), rows)
         if self._new:
-            self.session.active_at = later(self.session.active_at, self.now)
+            self.session.note_activity(self.now)
             self.thread.index.appended(self.connection, self.session, self._new)
             self._new = []
         return numbers

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, exists, insert, literal, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from langchain_tokenmem.core.message_times import moment_of
 from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import check_thread_id
 from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError, StoreError
@@ -25,7 +26,6 @@ from langchain_tokenmem.storage.checkpoint_rows import (
 )
 from langchain_tokenmem.storage.checkpoints import CheckpointStore
 from langchain_tokenmem.storage.database import change_with, chunks, lock_threads
-from langchain_tokenmem.storage.message_json import moment_of
 from langchain_tokenmem.storage.sessions import MESSAGES
 from langchain_tokenmem.storage.tables import (
     checkpoints,

@@ -26,7 +26,7 @@ from langchain_tokenmem.storage.message_json import (
     decoded_message,
     message_digest,
 )
-from langchain_tokenmem.storage.sessions import Session, later
+from langchain_tokenmem.storage.sessions import Session
 from langchain_tokenmem.storage.tables import messages
 
 logger = logging.getLogger(__name__)
@@ -282,7 +282,8 @@ def append(
         return [], []
     connection.execute(insert(messages), rows)
     newest = max(datetime.fromisoformat(row["created_at"]) for row in rows)
-    session.last_seq, session.active_at = seq, later(session.active_at, newest)
+    session.last_seq = seq
+    session.note_activity(newest)
     session.edits += len(edited)
     new_rows = {row.seq for row in added}
     if edited & new_rows:  # edited within one batch

@@ -185,7 +185,7 @@ class GraphThread:
         times = first_sights(
             before,
             named[covered_end(named, summary) :] if summary else named,
-            self.memory.now(),
+            self.memory.engine.now(),
             shown=shown,
             kept=state["kept"],
             replies=self.memory.finished_summaries.reply_times(self.key),
@@ -197,7 +197,7 @@ class GraphThread:
         if self.memory.engine.rules.show_times is None or self.key is None:
             return
         newest = takewhile(lambda message: role_of(message) == "ai", reversed(self.messages))
-        time = self.memory.now().isoformat(timespec="seconds")
+        time = self.memory.engine.now().isoformat(timespec="seconds")
         times = {message.id: time for message in newest if message.id}
         self.memory.finished_summaries.note_replies(self.key, times)
 
@@ -275,7 +275,8 @@ class GraphThread:
         asked = {key for key, block in state["blocks"].items() if "named" not in block}
         hidden = asked - after["blocks"].keys() if after else set()
         options, system = request.options, request.options.get("system") or ""
-        mode = self.memory.mode_of(state, options.get("mode"))
+        annotations = self.memory.engine.annotations
+        mode = annotations.mode_of(state.get("modes"), options.get("mode"))
         around = (
             repr(options.get("settings")),
             mode.name if mode else "",

@@ -223,7 +223,7 @@ class StoredSession:
         given = self.memory.without_copies(as_messages(messages))
         with waiting_at_most(self.memory.max_wait_s):
             stored = self.memory.stored_form(given)
-            now = self.memory.now()
+            now = self.memory.engine.now()
             self.store.add(self.session_id, stored, user_id=self.user_id, now=now)
 
     def set_mode(self, name: str) -> None:
@@ -315,8 +315,8 @@ class StoredSession:
         return with_covered_notes(read, state, settings, request.options.get("mode"))
 
     def load_after_reply(self, request: TurnRequest) -> Snapshot:
-        """Read the session including the reply."""
-        return self.load(request)
+        """Read the session including the reply, for which nothing is recalled."""
+        return replace(self.load(request), scope=None)
 
     def commit(self, snapshot: Snapshot, state: MemoryState) -> bool:
         """Store a state; return False if another writer stored one since the snapshot.

@@ -36,6 +36,9 @@ from langchain_tokenmem.turns.conversation import (
     TurnResult,
 )
 
+_WITH_FOLDS = ("all", "shorten_if_enough")
+"""Steps of turns that fold messages, if only in the background."""
+
 Due = Literal["at once", "soon"]
 """When a background summary is needed: before this call, or for a later one."""
 
@@ -120,13 +123,14 @@ class Turn:
         The view without a due summary is made before waiting for it: when the wait ends, there may
         be many calls and no time.
         """
-        snapshot, memory = self._load(), self.conversation.memory
+        memory, load = self.conversation.memory, self.conversation.load
+        snapshot = self._prepared(load(self.request))
         if snapshot.call is not None:
             snapshot = replace(snapshot, call=memory.counted(snapshot.call))
         if self.request.instruction is not None:  # the agent asks for it; it may be running
             if (running := self.running_summary()) is not None:
                 self._wait_for(running)
-                snapshot = self._load(snapshot)
+                snapshot = self._prepared(load(self.request, snapshot))
             return self._committed(snapshot, None, summarize)
         due = self._due_summary(snapshot)
         if due == "at once":
@@ -134,7 +138,7 @@ class Turn:
             late = self._compact(snapshot, "shorten_if_enough", summaries_by(memory.summarizer))
             if not self._wait_for(summary) and self.conversation.commit(snapshot, late[0]):
                 return self._result(snapshot, *late)
-            snapshot = self._load(snapshot)
+            snapshot = self._prepared(load(self.request, snapshot))
         return self._committed(snapshot, due, summarize)
 
     def _committed(self, snapshot: Snapshot, due: Due | None, summarize: Summarize) -> TurnResult:
@@ -150,7 +154,7 @@ class Turn:
                 if due == "soon":  # it reads what this turn committed
                     self._start_summary(snapshot, due)
                 return self._result(snapshot, state, view)
-            snapshot = self._load(snapshot)
+            snapshot = self._prepared(self.conversation.load(self.request, snapshot))
         self.warn("others keep committing.")
         return self._uncompacted(snapshot)
 
@@ -163,7 +167,7 @@ class Turn:
         loaded = self.conversation.load_after_reply(self.request)
         if loaded is None:
             return
-        snapshot = self._prepared(self._without_backlog(loaded))
+        snapshot = self._prepared(loaded)
         due = self._due_summary(snapshot)
         if due is not None:
             self._start_summary(snapshot, due)
@@ -186,36 +190,27 @@ class Turn:
             f"compacted; nothing is lost. Try again when fewer writers are at work."
         )
 
-    def _load(self, previous: Snapshot | None = None) -> Snapshot:
-        """Return the conversation, with the memory block of its newest question."""
-        snapshot = self._without_backlog(self.conversation.load(self.request, previous))
-        if snapshot.scope is not None:
-            messages = snapshot.messages if snapshot.newest is None else snapshot.newest
-            memory, state = self.conversation.memory, snapshot.state
-            state = with_recalled(memory, messages, state, snapshot.scope, **snapshot.options)
-            snapshot = replace(snapshot, state=state)
-        return self._prepared(snapshot)
-
     def _prepared(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot with its call; without one if it has only the newest messages."""
+        """Return a loaded conversation with the memory block of its newest question, and its call.
+
+        If it has too many messages for one call, only the newest are used; the others are
+        summarized in the background, even by a quick summarizer.
+        """
+        memory, options = self.conversation.memory, snapshot.options
+        is_behind = memory.catches_up and self.conversation.key is not None
+        is_automatic = self.request.instruction is None and self.request.steps in _WITH_FOLDS
+        if is_behind and is_automatic and memory.engine.policy.trigger:
+            limit = memory.limit_of(options)
+            newest = newest_messages(snapshot.messages, snapshot.state, limit)
+            snapshot = replace(snapshot, newest=newest)
+        if snapshot.scope is not None:
+            shown = snapshot.messages if snapshot.newest is None else snapshot.newest
+            state = with_recalled(memory, shown, snapshot.state, snapshot.scope, **options)
+            snapshot = replace(snapshot, state=state)
         if snapshot.newest is not None:
             return snapshot
-        engine = self.conversation.memory.engine
-        call = engine.prepare(snapshot.messages, snapshot.state, **snapshot.options)
+        call = memory.engine.prepare(snapshot.messages, snapshot.state, **options)
         return replace(snapshot, call=call)
-
-    def _without_backlog(self, snapshot: Snapshot) -> Snapshot:
-        """Return the conversation with the newest messages only, if there are too many others.
-
-        These are summarized in the background, even by a quick summarizer.
-        """
-        memory, request = self.conversation.memory, self.request
-        is_behind = memory.catches_up and self.conversation.key is not None
-        steps = request.steps in {"all", "shorten_if_enough"} and request.instruction is None
-        if not (is_behind and steps and memory.policy.trigger):
-            return snapshot
-        limit = memory.limit_of(snapshot.options)
-        return replace(snapshot, newest=newest_messages(snapshot.messages, snapshot.state, limit))
 
     def _due_summary(self, snapshot: Snapshot) -> Due | None:
         """Return when a summary is due: now if the request cannot be made without it.
@@ -280,7 +275,7 @@ class Turn:
 
     def view_again(self, snapshot: Snapshot) -> View:
         """Return the view of a past call under the state after it; store nothing."""
-        return self._view(self._without_backlog(snapshot))
+        return self._view(self._prepared(snapshot))
 
     def _uncompacted(self, snapshot: Snapshot) -> TurnResult:
         return self._result(snapshot, snapshot.state, self._view(snapshot))
@@ -295,7 +290,8 @@ class Turn:
                 warnings = (*view.warnings, warning)
                 return replace(view, left_out=view.left_out + unread, warnings=warnings)
         # If the newest ones fit, no marker represents the others.
-        return engine.sendable(engine.prepare(snapshot.messages, state, **options))[1]
+        call = snapshot.call or engine.prepare(snapshot.messages, state, **options)
+        return engine.sendable(call)[1]
 
     def _result(self, snapshot: Snapshot, state: MemoryState, view: View) -> TurnResult:
         for warning in view.warnings:

@@ -47,17 +47,15 @@ from langchain_tokenmem.adapters.past_calls import ASKED, PastModelCall, check_t
 from langchain_tokenmem.adapters.run_context import MODE_KEY, Run, graph_thread, merge_by_name
 from langchain_tokenmem.adapters.stream_events import (
     TokenMemoryTransformer,
-    events_of,
     metadata_of,
     runs_with,
-    stream_writer,
     without_payload,
+    write_changes,
     write_reply,
     write_view,
 )
 from langchain_tokenmem.background import at_once, completed, in_own_thread
 from langchain_tokenmem.core.argument_checks import checked, checked_output_limit
-from langchain_tokenmem.core.chat_models import unwrap_model
 from langchain_tokenmem.core.covered import without_original
 from langchain_tokenmem.core.explanation import Explanation
 from langchain_tokenmem.core.pins import PINS_CHANNEL
@@ -304,17 +302,17 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Send the request of a turn, and return the response."""
-        request, writer = self._fitted(call, result), stream_writer()
+        request = self._fitted(call, result)
         started = time.monotonic()
         try:
             with runs_with(metadata_of(result)):
                 response = await handler(request)
         except Exception as error:
             seconds = time.monotonic() - started
-            write_reply(writer, self._name, duration_s=seconds, error=error)
+            write_reply(self._name, duration_s=seconds, error=error)
             raise
         seconds = time.monotonic() - started
-        write_reply(writer, self._name, response.result, duration_s=seconds)
+        write_reply(self._name, response.result, duration_s=seconds)
         return response
 
     def _call_of(self, request: ModelRequest[Any]) -> ModelCall:
@@ -379,15 +377,15 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
 
     def _fitted(self, call: ModelCall, result: TurnResult) -> ModelRequest[Any]:
         """Return the request with the view in place of the conversation."""
-        request, view = call.request, result.view
-        write_view(stream_writer(), view, self._name)
+        request, view, memory = call.request, result.view, call.thread.memory
+        write_view(self._name, view)
         is_decided = result.state["summary"] or result.state["cuts"]
-        if is_decided and getattr(unwrap_model(request.model), "use_previous_response_id", False):
-            call.thread.memory.warn_once(f"{self._name}: {KEPT_BY_PROVIDER}")
+        called = memory.engine.called
+        if is_decided and called is not None and called.has_own_copy:
+            memory.warn_once(f"{self._name}: {KEPT_BY_PROVIDER}")
         messages: list[Any] = [*messages_to_send(view, self._name)]
         system = messages.pop(0) if isinstance(messages[0], SystemMessage) else None
         if call.added is not None:
-            memory = call.thread.memory
             messages = with_added(map(without_original, messages), call.thread.messages, call.added)
             messages = fit_list(messages, memory.engine.profile_of(memory.budget))
         settings = request.model_settings
@@ -403,9 +401,7 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         update: dict[str, Any] = {}
         if result.changed:
             update["token_memory"] = {self._name: result.state}
-            writer = stream_writer()
-            for event in events_of(call.thread.state, result.state, self._name):
-                writer(event)
+            write_changes(self._name, call.thread.state, result.state)
         orders: Any = call.request.state.get(COMPACT_REQUESTS)
         if orders is not None and orders.get(self._name) != REQUEST_DONE:
             update[COMPACT_REQUESTS] = {self._name: REQUEST_DONE}

@@ -98,12 +98,12 @@ class TokenMemoryChatHistory(BaseChatMessageHistory):
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
         """View of the conversation for the next model call; compacts first if it is due."""
-        self._reads.append(self._session.memory.now())
+        self._reads.append(self._session.memory.engine.now())
         return _before_input(self.view())
 
     async def aget_messages(self) -> list[BaseMessage]:
         """Return `messages` without blocking the event loop."""
-        self._reads.append(self._session.memory.now())
+        self._reads.append(self._session.memory.engine.now())
         return _before_input(await self._aview())
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:

@@ -270,7 +270,7 @@ class _ChainTurns:
             key = self.keys.of_input(value)
             given = value.get(key)
             where = f" under {key!r}; its keys are {', '.join(map(repr, value)) or 'none'}"
-        now = memory.now()
+        now = memory.engine.now()
         messages = [stamped(ensure_id(m), now) for m in to_messages(given, HumanMessage)]
         if not messages:
             raise ConfigurationError(

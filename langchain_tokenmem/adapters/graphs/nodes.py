@@ -21,8 +21,7 @@ from langchain_tokenmem.adapters.graphs.state import (
 )
 from langchain_tokenmem.adapters.run_context import Run, graph_thread
 from langchain_tokenmem.adapters.stream_events import (
-    events_of,
-    stream_writer,
+    write_changes,
     write_reply,
     write_view,
 )
@@ -202,13 +201,12 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         if removed:
             pruned = add_to_ranges(result.state["pruned"], [row.seq for row in removed])
             result = replace(result, state={**result.state, "pruned": pruned}, changed=True)
-        update, writer = StateUpdate(self.keys.view), stream_writer()
+        update = StateUpdate(self.keys.view)
         if result.changed:
             update[self.keys.state] = result.state
-            for event in events_of(thread.state, result.state, self.keys.state):
-                writer(event)
+            write_changes(self.keys.state, thread.state, result.state)
         if self.is_last:
-            write_view(writer, result.view, self.keys.state)
+            write_view(self.keys.state, result.view)
             gone = {row.message.id for row in removed}
             left = [message for message in thread.messages if message.id not in gone]
             update[self.keys.view] = list(messages_to_send(result.view, self.get_name()))
@@ -324,7 +322,7 @@ class AfterModelNode(TurnNode):
     def turn_of(self, state: Any, config: RunnableConfig | None) -> tuple[GraphThread, TurnRequest]:
         """Note when the reply was complete, write it to the stream, and return the next turn."""
         thread, request = super().turn_of(state, config)
-        write_reply(stream_writer(), self.keys.state, thread.messages[-1:])
+        write_reply(self.keys.state, thread.messages[-1:])
         thread.note_reply()
         return thread, request
 
