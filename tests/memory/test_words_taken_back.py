@@ -295,21 +295,6 @@ def test_an_edit_inside_of_a_message_is_seen_by_the_memory_that_knows_it():
     assert "secret" not in log_text(state)
 
 
-@pytest.mark.slow
-@given(st.sets(st.integers(0, 14)), st.booleans())
-def test_words_that_were_edited_away_never_stand_in_a_request_again(turns, is_condensed):
-    memory, said, state = memory_of(), talk(16), None
-    for end in range(6, len(said) + 1, 6):
-        state = memory.compact(said[:end], state)
-    if is_condensed:
-        state = memory.compact(said, state, instruction="Keep the prices.")
-    keys = [f"h{turn}" for turn in turns]
-    after, view = memory.compact_and_view(edited(said, *keys), state)
-    text = contents(view.messages) + log_text(after)
-    assert [key for key in keys if secret(key) in text] == []
-    assert view.usage.input_tokens <= BUDGET.limit
-
-
 # What is not summarized
 
 
