@@ -134,22 +134,6 @@ def test_messages_that_the_memory_prunes_itself_stay_in_the_summary():
         assert secret(door.state()["summary"]["covers_to"]) in log_text(door.state())
 
 
-def test_a_history_of_the_thread_forgets_what_its_graph_hides():
-    with TranscriptStore("sqlite://") as store:
-        door = Door("node", store, memory_of())
-        door.say(*talk(12))
-        history = TokenMemoryChatHistory("t", memory=memory_of(), store=store)
-        assert secret("h6") in contents(history.messages)
-        door.remove("h6")
-        again = TokenMemoryChatHistory("t", memory=memory_of(), store=store)
-        assert secret("h6") not in contents(again.messages)
-        state = store.state("t").state
-        assert secret("h6") not in str(state)
-        assert [entry["reason"] for entry in entries_of(state)] == ["removed"]
-        assert again.messages
-        assert store.state("t").state == state
-
-
 def removed(there: list[BaseMessage], state: Any) -> Any:
     """Return the state without words of messages that are not there."""
     return with_current_words(there, state, CharCounter().text, hides=True)
