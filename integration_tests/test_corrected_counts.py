@@ -21,7 +21,7 @@ from langchain_tokenmem.counting import counter_for
 from tests.golden.recordings import SHARED
 
 FILES = ("transcripts_dev", "transcripts_other_dev", "transcripts_long_first_dev")
-RECORDINGS = 30
+RECORDINGS = 16
 WINDOW = 8_000
 MOST_ERROR = 0.06
 MARGIN = 0.10

@@ -1,6 +1,6 @@
 """Golden views of the shared recordings: the requests that leave, through every integration.
 
-The memory by hand meets a quarter of the recordings at one window, and each integration a seeded
+The memory by hand meets an eighth of the recordings at one window, and each integration a seeded
 sample at two windows, with each way to summarize and with recall. The recordings are no part of the
 project; what is kept here are digests (`test_golden_views.json`; `tests/golden/digests.py` says how
 they are made).
@@ -51,9 +51,9 @@ def sample(window: int, most: int) -> list[Recording]:
 
 @pytest.mark.parametrize("file", FILES)
 async def test_the_memory_by_hand_sends_what_it_sent_before(golden, file):
-    chosen = recordings(SHARED / file)[::4]
+    chosen = recordings(SHARED / file)[::8]
     played = {one.name: await play(one, "by-hand", 8_000, "extractive") for one in chosen}
-    golden.check(f"8000 by-hand extractive, a quarter of {file}", played)
+    golden.check(f"8000 by-hand extractive, an eighth of {file}", played)
 
 
 @pytest.mark.parametrize("variant", ["extractive", "model", "extractive-recall"])

@@ -20,7 +20,7 @@ HOSTILE = (
     "</script><script>document.title='broken'</script><img src=x onerror=\"document.title='bad'\">",
     "</conversation_summary> ``` </pre></textarea> <svg onload=alert(1)> {{ 7*7 }} ${7*7}",
     "\u202eright to left\u202c שלום עולם مرحبا \x00\x1b[31m \ud800 \u2028",
-    "one long line " * 75_000,
+    "one long line " * 30_000,
 )
 
 
@@ -175,11 +175,12 @@ def test_hostile_content_stays_text(browser, tmp_path):
     assert browser.execute_script(code) <= 0
     long = css(browser, "#m7 .more:not(.tag)")[0]
     browser.execute_script("arguments[0].click()", long)
-    assert len(css(browser, "#m7 pre")[0].get_attribute("textContent")) > 1_000_000
+    assert len(css(browser, "#m7 pre")[0].get_attribute("textContent")) > 400_000
     assert console(browser) == []
 
 
 def test_served_list_search_and_page(browser):
+    browser.get("about:blank")  # the long line of the page before takes 20 s in another width
     browser.set_window_size(*SIZES["phone"])
     with opened(str(RECORDED)) as found, PageServer(found, 0, 6_000) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

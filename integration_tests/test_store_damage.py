@@ -14,7 +14,7 @@ from langchain_tokenmem.errors import StoreError
 from tests.storage.samples import save_state, state
 
 SESSIONS = ("ann/1", "bob/2", "empty", "x" * 400)
-FLIPS = 200
+FLIPS = 120
 MESSAGES = re.compile(rb'\{"type":"\w+","data":\{.*?\}\}')
 
 

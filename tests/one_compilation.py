@@ -6,36 +6,22 @@ tables: that took 15 of 40 ms of a test with three messages.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+from sqlalchemy import Connection, MetaData, create_mock_engine
 from sqlalchemy.dialects import registry
-from sqlalchemy.dialects.sqlite.base import SQLiteDDLCompiler
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
-from sqlalchemy.schema import CreateIndex, CreateTable
 
 from langchain_tokenmem.storage.tables import metadata
 
 _QUERIES: dict[Any, Any] = {}
-_DEFINITIONS: dict[Any, SQLiteDDLCompiler] = {}
-
-
-def _definition(dialect: Any, statement: Any, **options: Any) -> SQLiteDDLCompiler:
-    """Compile a statement that creates, alters or drops something; ours once."""
-    if not isinstance(statement, CreateTable | CreateIndex):
-        return SQLiteDDLCompiler(dialect, statement, **options)
-    key = statement.element, statement.if_not_exists
-    if (found := _DEFINITIONS.get(key)) is None:
-        found = SQLiteDDLCompiler(dialect, statement, **options)
-        if getattr(statement.element, "table", statement.element).metadata is metadata:
-            _DEFINITIONS[key] = found
-    return found
 
 
 class OneCompilation(SQLiteDialect_pysqlite):
     """SQLite as SQLAlchemy speaks it; what one engine has compiled is there for the others."""
 
     supports_statement_cache = True
-    ddl_compiler = staticmethod(_definition)
 
     @classmethod
     def engine_created(cls, engine: Any) -> None:
@@ -49,7 +35,29 @@ class OneCompilation(SQLiteDialect_pysqlite):
         return hash(OneCompilation)
 
 
+@cache
+def _definitions() -> list[str]:
+    """Return the statements that create the tables and indexes of the package."""
+    found: list[str] = []
+    engine = create_mock_engine(
+        "sqlite://", lambda one, *_: found.append(str(one.compile(dialect=engine.dialect)))
+    )
+    MetaData.create_all(metadata, engine, checkfirst=False)
+    return found
+
+
+def _create_all(bind: Any, **options: Any) -> None:
+    if isinstance(bind, Connection) and isinstance(bind.dialect, OneCompilation):
+        cursor = bind.connection.cursor()
+        for statement in _definitions():
+            cursor.execute(statement)
+        cursor.close()
+    else:
+        MetaData.create_all(metadata, bind, **options)
+
+
 def install() -> None:
     """Let SQLAlchemy take this dialect for the URLs of SQLite."""
     for name in ("sqlite", "sqlite.pysqlite"):
         registry.register(name, __name__, OneCompilation.__name__)
+    metadata.create_all = _create_all

@@ -12,14 +12,15 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.errors import CorruptStoreError
 from langchain_tokenmem.state import STATE_VERSION, MemoryState, load_state, new_state
+from tests.strategies import any_text
 
 JSON = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-9, 9)
     | st.floats(allow_nan=False)
-    | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner),
+    | any_text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(any_text(max_size=3), inner),
     max_leaves=4,
 )
 MESSAGES = [

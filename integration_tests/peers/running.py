@@ -15,7 +15,7 @@ from typing import Literal
 import langchain_tokenmem
 
 SEED = "tokenmem"
-"""Chooses the tenth; another word chooses another one."""
+"""Chooses the share that is run; another word chooses another one."""
 
 _TEST_LIMIT_S = 60.0
 _SUITE_LIMIT_S = 1_200.0

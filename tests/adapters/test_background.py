@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
@@ -19,7 +17,7 @@ from langchain_tokenmem.errors import StoreError
 from tests import fakes
 from tests.adapters.integrations import state_of, thread
 from tests.fakes import CharCounter, newest_entry
-from tests.summarize.models import Gate, Scripted
+from tests.summarize.models import Scripted
 
 
 def memory_of(summarizer, **keywords) -> TokenMemory:
@@ -47,32 +45,6 @@ def store(tmp_path):
 
 
 # Stored sessions
-
-
-@pytest.mark.slow
-def test_200_messages_added_during_a_slow_summary_are_all_kept(store):
-    gate = Gate()
-    memory = memory_of(gate.model)
-    store.add("s", talk(3_300))
-    before = store.count("s")
-    history(store, memory).view()
-    assert gate.asked.wait(10)
-
-    def write(writer):
-        for n in range(50):
-            store.add("s", [HumanMessage(f"{writer}-{n}", id=f"w{writer}-{n}")])
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(write, range(4)))
-    gate.open.set()
-    memory.close()
-    everything = [m.id for m in store.messages("s")]
-    assert len(everything) == before + 200
-    covered = store.state("s").state["summary"]["covered"]
-    assert [m.id for m in history(store, memory).messages][1:] == everything[covered:]
-    for writer in range(4):
-        mine = [key for key in everything if key.startswith(f"w{writer}-")]
-        assert mine == [f"w{writer}-{n}" for n in range(50)]
 
 
 def reply(tokens: int) -> AIMessage:

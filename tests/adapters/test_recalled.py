@@ -277,13 +277,9 @@ class Terse(ListSummarizer):
         return Summary("Earlier messages.", "terse", "terse-1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "is_quick"),
-    [
-        ("node", False),
-        pytest.param("middleware", True, marks=pytest.mark.slow),
-        pytest.param("three nodes", True, marks=pytest.mark.slow),
-    ],
+    ("name", "is_quick"), [("node", False), ("middleware", True), ("three nodes", True)]
 )
 def test_a_question_also_recalls_what_a_fold_before_its_request_hides(name, is_quick, recall):
     model, graph = DOORS[name](memory_of(recall=recall, summarizer=Terse(is_quick=is_quick)))

@@ -34,6 +34,7 @@ def test_redact_checks_the_owner_of_a_session(path):
     assert said(path)[0] == "ann: [redacted]"
 
 
+@pytest.mark.slow
 def test_redact_asks_first_and_prints_a_receipt(path):
     before, redact = said(path), ("redact", path, CARD, "--user", "ann")
     assert "Would be redacted: 1 message." in ran(*redact, "--dry-run")

@@ -129,6 +129,7 @@ def working(request: list[BaseMessage]) -> AIMessage | str:
     return "Done." if is_done else AIMessage("", tool_calls=calls)
 
 
+@pytest.mark.slow
 async def test_turn_memory_tells_files_and_failures_once_the_calls_are_hidden(way: Way):
     memory = TokenMemory(TokenBudget(context_window=2_400, target=0.6), background=False)
     chat = way.chat(memory, model=Talker(answer=working), tools=[edit_file, bash])

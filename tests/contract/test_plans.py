@@ -41,8 +41,8 @@ def plan_of(request: list[BaseMessage]) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", [None, "code"])
-async def test_open_to_dos_stay_in_view_until_they_are_done(way: Way, mode: str | None):
+async def test_open_to_dos_stay_in_view_until_they_are_done(way: Way):
+    mode = "code" if way.is_async else None
     script: list[Any] = [listing(*OPEN), *["Noted."] * 5, listing(number=2), "Noted."]
     memory = TokenMemory(2_000, background=False, mode=mode)
     chat = way.chat(memory, model=Talker(answer=script), tools=[update_tasks])

@@ -129,19 +129,3 @@ def test_a_view_walks_what_its_window_holds_however_long_the_conversation_is():
         memory.view(history, state)
         calls.append(calls_of(lambda: memory.view(history, state)))  # noqa: B023  # run at once
     assert calls[1] < 1.2 * calls[0]
-
-
-def test_a_removed_turn_joins_what_stood_around_it():
-    call = {"name": "f", "args": {}, "id": "c", "type": "tool_call"}
-    history = [
-        HumanMessage("go", id="a"),
-        AIMessage("", tool_calls=[call], id="b"),
-        HumanMessage("well?", id="c"),
-        AIMessage("wait", id="d"),
-        ToolMessage("late", tool_call_id="c", id="e"),
-    ]
-    memory = memory_of(4_000)
-    assert any("no call" in warning for warning in memory.view(history).warnings)
-    del history[3]
-    assert memory.view(history) == memory_of(4_000).view(history)
-    assert memory.view(history).warnings == ()

@@ -60,12 +60,16 @@ def memories(draw):
 
 @dataclass
 class Call:
-    """One model call: what was said, the state under which it was made, its request as text."""
+    """One model call: what was said, the state under which it was made, its request as text.
+
+    And how often it has condensed the log.
+    """
 
     said: list[BaseMessage]
     state: MemoryState
     view: View
     text: str
+    condensed: int
 
     @property
     def is_whole(self) -> bool:
@@ -83,14 +87,18 @@ def as_sent(messages):
     return "".join(parts)
 
 
+_CONDENSED = LogWriter.condensed
+
+
 def calls_of(memory, said):
     """Return each model call of a conversation, as an application makes them."""
     found, state = [], None
     for end in range(1, len(said) + 1):
         if said[end - 1].type == "ai" or (end < len(said) and said[end].type == "tool"):
             continue
-        state, view = memory.compact_and_view(said[:end], state, system=RULES)
-        found.append(Call(said[:end], state, view, as_sent(view.messages)))
+        with patch.object(LogWriter, "condensed", autospec=True, side_effect=_CONDENSED) as spy:
+            state, view = memory.compact_and_view(said[:end], state, system=RULES)
+        found.append(Call(said[:end], state, view, as_sent(view.messages), spy.call_count))
     return found
 
 
@@ -98,55 +106,47 @@ def ids_of(state):
     return [entry["id"] for entry in entries_of(state)]
 
 
-@pytest.mark.slow
-@given(runs(), memories())
-@settings(max_examples=settings.default.max_examples // 2)
-def test_across_a_fold_a_request_never_changes_up_to_the_end_of_the_earlier_entries(said, memory):
-    for before, after in pairwise(calls_of(memory, said)):
-        old, new = ids_of(before.state), ids_of(after.state)
-        cut = before.state["cuts"].get("first") != after.state["cuts"].get("first")
-        if new[: len(old)] != old or cut or not (before.is_whole and after.is_whole):
-            continue
-        texts = log_texts(entries_of(before.state))
-        end = before.text.index(texts[-1]) + len(texts[-1]) if texts else 0
-        front = before.text[:end] or as_sent([RULES])
-        assert before.text.startswith(front)
-        assert after.text.startswith(front)
+def assert_the_front_stays(before, after):
+    """Across a fold a request never changes up to the end of the earlier entries."""
+    old, new = ids_of(before.state), ids_of(after.state)
+    cut = before.state["cuts"].get("first") != after.state["cuts"].get("first")
+    if new[: len(old)] != old or cut or not (before.is_whole and after.is_whole):
+        return
+    texts = log_texts(entries_of(before.state))
+    end = before.text.index(texts[-1]) + len(texts[-1]) if texts else 0
+    front = before.text[:end] or as_sent([RULES])
+    assert before.text.startswith(front)
+    assert after.text.startswith(front)
+
+
+def assert_no_gap(call, said):
+    """The entries never leave a gap and cover all that is covered."""
+    entries, summary = entries_of(call.state), call.state["summary"]
+    if summary is None:
+        return
+    assert sum(entry["covered"] for entry in entries) == summary["covered"]
+    assert call.said[summary["covered"] - 1].id == summary["covers_to"]
+    assert newest_entry(call.state)["last_ids"][0] == summary["covers_to"]
+    # The first request is told only where it is cut.
+    assert entries[0]["first"] in {reference(one.id) for one in said[:2]}
+    told = {reference(one.id): place for place, one in enumerate(said)}
+    for one, two in pairwise(entries):
+        assert said[told[two["first"]] - 1].id == one["last_ids"][0]
 
 
 @pytest.mark.slow
 @given(runs(), memories())
 @settings(max_examples=settings.default.max_examples // 2)
-def test_the_entries_never_leave_a_gap_and_cover_all_that_is_covered(said, memory):
-    for call in calls_of(memory, said):
-        entries, summary = entries_of(call.state), call.state["summary"]
-        if summary is None:
-            continue
-        assert sum(entry["covered"] for entry in entries) == summary["covered"]
-        assert call.said[summary["covered"] - 1].id == summary["covers_to"]
-        assert newest_entry(call.state)["last_ids"][0] == summary["covers_to"]
-        # The first request is told only where it is cut.
-        assert entries[0]["first"] in {reference(one.id) for one in said[:2]}
-        told = {reference(one.id): place for place, one in enumerate(said)}
-        for one, two in pairwise(entries):
-            assert said[told[two["first"]] - 1].id == one["last_ids"][0]
-
-
-@pytest.mark.slow
-@given(runs(), memories())
-@settings(max_examples=settings.default.max_examples // 2)
-def test_the_log_never_passes_its_share_and_one_call_never_condenses_twice(said, memory):
+def test_the_log_keeps_its_front_leaves_no_gap_and_never_passes_its_share(said, memory):
     most = memory.budget.for_counts(exact=True).summary_tokens
     marker = CharCounter().text(LEFT_OUT) + 20
-    state = None
-    for end in range(1, len(said) + 1):
-        with patch.object(LogWriter, "condensed", autospec=True, side_effect=_CONDENSED) as spy:
-            state, view = memory.compact_and_view(said[:end], state, system=RULES)
-        assert spy.call_count <= 1
-        assert view.usage.parts["summary"] <= most + (marker if view.left_out else 0)
-
-
-_CONDENSED = LogWriter.condensed
+    calls = calls_of(memory, said)
+    for call in calls:
+        assert_no_gap(call, said)
+        assert call.condensed <= 1, "one call never condenses twice"
+        assert call.view.usage.parts["summary"] <= most + (marker if call.view.left_out else 0)
+    for before, after in pairwise(calls):
+        assert_the_front_stays(before, after)
 
 
 def filled_log(memory, least=3, words=100):

@@ -34,18 +34,6 @@ def test_compacting_twice_changes_nothing_more(messages, window):
     assert memory.compact(messages, once) == once
 
 
-# Characters, and two messages of 128 must fit: below 500 some histories are refused.
-@given(conversations(), st.integers(500, 4_000), st.booleans())
-def test_no_view_repeats_an_id_however_broken_the_history(messages, window, compact):
-    memory = memory_of(window)
-    view = memory.view(messages, memory.compact(messages) if compact else None).messages
-    assert len({m.id for m in view}) == len(view)
-    called = [c["id"] for m in view if isinstance(m, AIMessage) for c in m.tool_calls]
-    answered = [m.tool_call_id for m in view if isinstance(m, ToolMessage)]
-    assert len(set(called)) == len(called)
-    assert sorted(called) == sorted(answered)
-
-
 def test_fixed_parts_over_the_limit_are_named_with_their_tokens():
     memory = memory_of(1_000)
     with pytest.raises(BudgetExceededError, match=r"system 2,\d+.*limit is 880") as caught:

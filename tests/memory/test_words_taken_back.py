@@ -134,22 +134,6 @@ def test_messages_that_the_memory_prunes_itself_stay_in_the_summary():
         assert secret(door.state()["summary"]["covers_to"]) in log_text(door.state())
 
 
-def test_a_history_of_the_thread_forgets_what_its_graph_hides():
-    with TranscriptStore("sqlite://") as store:
-        door = Door("node", store, memory_of())
-        door.say(*talk(12))
-        history = TokenMemoryChatHistory("t", memory=memory_of(), store=store)
-        assert secret("h6") in contents(history.messages)
-        door.remove("h6")
-        again = TokenMemoryChatHistory("t", memory=memory_of(), store=store)
-        assert secret("h6") not in contents(again.messages)
-        state = store.state("t").state
-        assert secret("h6") not in str(state)
-        assert [entry["reason"] for entry in entries_of(state)] == ["removed"]
-        assert again.messages
-        assert store.state("t").state == state
-
-
 def removed(there: list[BaseMessage], state: Any) -> Any:
     """Return the state without words of messages that are not there."""
     return with_current_words(there, state, CharCounter().text, hides=True)
@@ -293,21 +277,6 @@ def test_an_edit_inside_of_a_message_is_seen_by_the_memory_that_knows_it():
         assert corrected == memory_of().compact(messages, state)
         state = corrected
     assert "secret" not in log_text(state)
-
-
-@pytest.mark.slow
-@given(st.sets(st.integers(0, 14)), st.booleans())
-def test_words_that_were_edited_away_never_stand_in_a_request_again(turns, is_condensed):
-    memory, said, state = memory_of(), talk(16), None
-    for end in range(6, len(said) + 1, 6):
-        state = memory.compact(said[:end], state)
-    if is_condensed:
-        state = memory.compact(said, state, instruction="Keep the prices.")
-    keys = [f"h{turn}" for turn in turns]
-    after, view = memory.compact_and_view(edited(said, *keys), state)
-    text = contents(view.messages) + log_text(after)
-    assert [key for key in keys if secret(key) in text] == []
-    assert view.usage.input_tokens <= BUDGET.limit
 
 
 # What is not summarized

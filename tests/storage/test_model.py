@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -95,7 +96,7 @@ class Store(RuleBasedStateMachine):
         self.store.close()
 
 
-TestStore = Store.TestCase
+TestStore = pytest.mark.slow(Store.TestCase)
 TestStore.settings = settings(
     max_examples=settings.default.max_examples // 2, stateful_step_count=15
 )

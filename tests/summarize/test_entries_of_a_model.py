@@ -194,7 +194,10 @@ def test_a_line_that_was_said_is_never_refused(messages, place):
     assert unknown_literals(f"- {line}", known) == []
 
 
-@given(st.lists(st.from_regex(r"[a-z]{3}_[a-z]{3}/[a-z]{3}\.py", fullmatch=True), max_size=5))
+WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=3, max_size=3)
+
+
+@given(st.lists(st.tuples(WORDS, WORDS, WORDS).map(lambda w: "{}_{}/{}.py".format(*w)), max_size=5))
 def test_what_is_left_of_an_entry_never_has_a_literal_that_is_not_in_the_messages(paths):
     known = KnownText(paths[::2])
     text = "## Files\n" + "\n".join(

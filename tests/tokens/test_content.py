@@ -15,6 +15,7 @@ from langchain_core.messages import (
 )
 
 from langchain_tokenmem.tokens.counters import counter_for
+from tests.strategies import any_text
 
 COUNTER = counter_for("gpt-4o")
 BLOB = "gAAAAAB" + "aB3dE5gH1jK7mN9pQ2rS4tU6vW8x" * 400  # 11 kB, as OpenAI's encrypted reasoning
@@ -115,7 +116,7 @@ def test_signatures_transcripts_and_details_count_as_what_they_hold():
     assert thought < tokens < thought + 1_100
 
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | any_text() | st.binary()
 FIELDS = (
     "type text data source image_url url base64 input_audio file name id call_id input arguments "
     "thinking reasoning summary content value toolUse signature encrypted_content detail "
@@ -148,7 +149,7 @@ KINDS = st.sampled_from([HumanMessage, AIMessage, SystemMessage, ToolMessage, Fu
     rest=st.fixed_dictionaries(
         {},
         optional={
-            **dict.fromkeys(("name", "role", "type", "tool_call_id"), st.text(max_size=30)),
+            **dict.fromkeys(("name", "role", "type", "tool_call_id"), any_text(max_size=30)),
             **dict.fromkeys(("tool_calls", "invalid_tool_calls"), GARBAGE),
             **dict.fromkeys(("additional_kwargs", "usage_metadata"), GARBAGE),
         },

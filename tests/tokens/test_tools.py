@@ -9,6 +9,7 @@ from langchain_core.tools import StructuredTool, tool
 from pydantic import BaseModel, Field
 
 from langchain_tokenmem.tokens.counters import counter_for
+from tests.strategies import any_text
 
 COUNTER = counter_for("gpt-4o")
 
@@ -106,7 +107,7 @@ KEYS = st.sampled_from(
     ["type", "function", "name", "description", "parameters", "properties", "items", "$defs"]
 )
 ODD = st.recursive(
-    st.none() | st.integers() | st.text(max_size=10),
+    st.none() | st.integers() | any_text(max_size=10),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
     max_leaves=12,
 )

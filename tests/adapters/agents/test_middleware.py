@@ -160,6 +160,7 @@ def test_a_summary_made_for_an_attempt_that_failed_is_not_made_again(caplog):
     assert "was not kept" not in caplog.text
 
 
+@pytest.mark.slow
 def test_two_named_middlewares_coexist_and_one_name_twice_is_an_error():
     one = TokenMemoryMiddleware(memory_of(4_000), name="wide")
     two = TokenMemoryMiddleware(memory_of(2_000), name="narrow")
@@ -215,9 +216,8 @@ def test_system_messages_in_the_state_stay_and_do_not_pile_up():
     assert "conversation_summary" in str(model.seen[-1])
 
 
-@pytest.mark.parametrize(
-    ("place", "key"), [(0, "profile"), pytest.param(-1, None, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("place", "key"), [(0, "profile"), (-1, None)])
 def test_what_other_middleware_adds_to_one_request_is_sent_and_not_remembered(store, place, key):
     asked: list[str] = []
 

@@ -125,15 +125,10 @@ async def asked(chain, way: str, text: str) -> None:
         [chunk async for chunk in chain.astream(text, session())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "has_prompt"),
-    [
-        ("invoke", True),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (("ainvoke", False), ("stream", False), ("astream", True))
-        ),
-    ],
+    [("invoke", True), ("ainvoke", False), ("stream", False), ("astream", True)],
 )
 async def test_a_refused_request_is_made_shorter_and_sent_again_once(store, way, *, has_prompt):
     model, heard = strict(), Heard()

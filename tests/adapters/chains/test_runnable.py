@@ -318,18 +318,14 @@ def as_lines(messages):
     return "\n".join(f"{message.type}: {message.text}" for message in messages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "change", "prompt", "is_async"),
     [
         ("talk", as_fresh, ChatPromptTemplate([("human", "{talk}\nNow: {input}")]), False),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                ("history", as_pairs, PROMPT.partial(who="a clerk"), False),
-                ("history", as_lines, ChatPromptTemplate([("human", AS_TEXT)]), True),
-                ("talk", as_fresh, ChatPromptTemplate([MessagesPlaceholder("talk"), NEW[1]]), True),
-            )
-        ),
+        ("history", as_pairs, PROMPT.partial(who="a clerk"), False),
+        ("history", as_lines, ChatPromptTemplate([("human", AS_TEXT)]), True),
+        ("talk", as_fresh, ChatPromptTemplate([MessagesPlaceholder("talk"), NEW[1]]), True),
     ],
 )
 async def test_whatever_a_step_makes_of_the_history_fits(store, name, change, prompt, is_async):

@@ -22,6 +22,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command, Send, interrupt
 
+from tests.strategies import any_text
+
 THREAD = "thread"
 
 
@@ -84,8 +86,8 @@ shapes = st.builds(
 
 actions = st.lists(
     st.one_of(
-        st.tuples(st.just("say"), st.text(max_size=8)),
-        st.tuples(st.just("resume"), st.text(max_size=8)),
+        st.tuples(st.just("say"), any_text(max_size=8)),
+        st.tuples(st.just("resume"), any_text(max_size=8)),
         st.tuples(st.just("update"), st.sampled_from(["messages", "log", "box", "remove"])),
         st.tuples(st.just("fork"), st.integers(0, 12)),
         st.tuples(st.just("fork update"), st.integers(0, 12)),
