@@ -196,7 +196,7 @@ _SUMS = (
 
 
 class Reporter:
-    """Tells events to callbacks and the log, and adds them up by kind, in any number of threads.
+    """Reports events to callbacks and the log, and adds them up by kind, in any number of threads.
 
     Args:
         callbacks: The callbacks; one that raises is logged, each kind of its errors once.

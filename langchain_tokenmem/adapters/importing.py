@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain, groupby
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast, get_args
 
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.load.load import Reviver
@@ -285,7 +285,7 @@ def _from_dump(value: dict[str, Any]) -> BaseMessage | None:
     """Return the message of which a value is the `model_dump`; None if it is of another form."""
     try:
         found = _any_message().validate_python(value)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, KeyError):  # a tool message without the id of its call
         return None
     is_dump = {"content", "type"} <= value.keys() <= type(found).model_fields.keys()
     return found if is_dump else None
@@ -333,8 +333,12 @@ def _any_message() -> TypeAdapter[Any]:
 
 @cache
 def _reviver() -> Reviver:
-    """Return what loads messages of LangChain's own serialization, and nothing else."""
-    return Reviver(allowed_objects="messages", secrets_from_env=False)
+    """Return what loads messages of LangChain's own serialization, and nothing else.
+
+    LangChain's own list, "messages", lacks `ChatMessage` and has `RemoveMessage`.
+    """
+    classes = [get_args(tagged)[0] for tagged in get_args(get_args(AnyMessage)[0])]
+    return Reviver(allowed_objects=classes, secrets_from_env=False)
 
 
 MESSAGE_STORE = "message_store"

@@ -85,7 +85,7 @@ LONGEST_AGE = timedelta(days=365 * 1_000)
 
 
 def check_age(name: str, value: timedelta | None) -> None:
-    """Check a time after which something is deleted; None is never.
+    """Check an age, or the time between two runs of something; None is allowed.
 
     Raises:
         ConfigurationError: When it is not a time, not above zero, or over a thousand years.

@@ -138,7 +138,7 @@ class Engine:
         budget: Budget of every call without its own.
         summarizer: Writes running summaries.
         policy: When a summary is due.
-        reporter: Tells events to callbacks and the log, and adds them up.
+        reporter: Reports events to callbacks and the log, and adds them up.
         warn_once: Logs a warning once.
         clock: Returns the current time, in UTC if it has no zone.
         counter: Counts tokens; None for the default of the budget's model.

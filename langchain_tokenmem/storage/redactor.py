@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from itertools import chain, count
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
@@ -21,6 +21,8 @@ from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import Block, MemoryState, ModesState, NoteItem, Pin, SummaryEntry
 from langchain_tokenmem.storage.codec import LOOKED_INTO, NAMED, is_mark, mapped
 from langchain_tokenmem.storage.message_json import fields_of, to_json
+
+Model = TypeVar("Model", bound=BaseModel)
 
 _STATE_KEYS = frozenset({"version", "summary", "kept", "cuts", "blocks"})
 _NOTE_NAMES = frozenset(
@@ -119,8 +121,8 @@ class Redactor:
         elif isinstance(value, BaseMessage):
             new = self.message(value)
         elif isinstance(value, BaseModel):
-            fields = fields_of(value).items()
-            new = value.model_copy(update={name: self.value(field) for name, field in fields})
+            fields = fields_of(value)
+            new = _with_changed(value, {name: self.value(old) for name, old in fields.items()})
         elif dataclasses.is_dataclass(value) and not isinstance(value, (type, *LOOKED_INTO)):
             new = self._dataclass(value)
         else:
@@ -178,7 +180,7 @@ class Redactor:
         """Return a message without the words; its ids and those of its calls are kept."""
         before = self.found
         new = self.record(fields_of(message))
-        return message if self.found == before else message.model_copy(update=new)
+        return message if self.found == before else _with_changed(message, new)
 
     def record(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a message without the words."""
@@ -321,6 +323,12 @@ class Redactor:
             if not is_name and (changed := self.value(old)) is not old:
                 object.__setattr__(new, field.name, changed)
         return new
+
+
+def _with_changed(value: Model, fields: Mapping[str, Any]) -> Model:
+    """Return a model with the fields that differ; a cached property must not become a field."""
+    old = fields_of(value)
+    return value.model_copy(update={k: new for k, new in fields.items() if new is not old[k]})
 
 
 def _is_pin(value: Any) -> bool:

@@ -217,7 +217,7 @@ def parsed_json(text: str, where: str) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        HistoryImportError: When it is none; the error names the line in a text of several.
+        HistoryImportError: When it cannot be read; the error names the line if there are several.
     """
     try:
         return json.loads(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 from uuid import uuid4
@@ -13,6 +14,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
+from pydantic import BaseModel
 
 from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, RedactionError, ScopeError
@@ -242,6 +244,23 @@ def test_superseded_wordings_are_purged_and_what_a_checkpoint_has_stays(tmp_path
         receipt = store.purge_superseded(everywhere=True)
         assert (receipt.counts, len(receipt.unreached)) == ({}, 1)
         assert [*graph.get_state_history(config)][-1] is not None
+
+
+class Form(BaseModel, extra="allow"):
+    text: str
+    page: int = 1
+
+    @cached_property
+    def size(self) -> int:
+        return len(self.text)
+
+
+def test_a_redacted_model_has_no_more_fields_than_before():
+    form = Form(text="Ann Smith", own="Ann")
+    assert form.size == 9
+    redacted = Redactor("Ann").value(form)
+    assert redacted.model_dump() == {"text": "[redacted] Smith", "page": 1, "own": "[redacted]"}
+    assert redacted.model_fields_set == form.model_fields_set == {"text", "own"}
 
 
 def test_no_value_is_lost_where_two_keys_are_redacted_alike():

@@ -49,6 +49,10 @@ def pattern(table: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w’']){any_of(table)}{WORD_END}", re.IGNORECASE)
 
 
+_NO_QUESTION = ("静か", "確か", "豊か", "らか", "ほか")
+"""Ends of Japanese adjectives, such as 'quiet' and 'clear', and of 'besides'."""
+
+
 def note_sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a message, each on one line: prose only, no code and no logs.
 
@@ -69,7 +73,8 @@ def note_sentences(text: str) -> Iterator[str]:
 
 def is_question(sentence: str) -> bool:
     """Return whether a sentence ends like a question."""
-    return sentence.rstrip("\"')*_ 。").endswith(("?", "？", "か", "吗"))
+    said = sentence.rstrip("\"')*_ 。")
+    return said.endswith(("?", "？", "か", "吗")) and not said.endswith(_NO_QUESTION)
 
 
 def needs_context(text: str) -> bool:

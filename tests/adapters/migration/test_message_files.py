@@ -12,8 +12,11 @@ from langchain_core.load import dumpd
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
+    BaseMessage,
     ChatMessage,
+    FunctionMessage,
     HumanMessage,
+    RemoveMessage,
     SystemMessage,
     ToolMessage,
     convert_to_openai_messages,
@@ -171,6 +174,7 @@ def test_a_bad_file_is_named_with_its_line(tmp_path, text, error):
         {"id": ["langchain", "chat_models", "openai", "ChatOpenAI"], "type": "constructor"},
         {"id": ["os", "system"], "type": "constructor"},
         {"id": ["HOME"], "type": "secret"},
+        dumpd(RemoveMessage(id="h")),
     ],
 )
 def test_nothing_but_messages_is_ever_made_of_a_file(tmp_path, foreign):
@@ -178,6 +182,21 @@ def test_nothing_but_messages_is_ever_made_of_a_file(tmp_path, foreign):
     file.write_text(json.dumps([{"lc": 1, "kwargs": {}, **foreign}]))
     with pytest.raises(HistoryImportError, match="message 1: It is not a message"):
         read(file)
+
+
+def test_messages_without_a_role_of_a_model_are_read_in_both_forms(tmp_path):
+    said = [ChatMessage("hi", role="critic", id="1"), FunctionMessage("12", name="f", id="2")]
+    for form in (dumpd, BaseMessage.model_dump):
+        file = tmp_path / "said.jsonl"
+        file.write_text(lines(map(form, said)))
+        assert read(file) == [(None, said)]
+
+
+def test_a_field_named_type_does_not_hide_the_role(tmp_path):
+    file = tmp_path / "said.json"
+    file.write_text(json.dumps([{"role": "assistant", "type": "tool", "content": "hi"}]))
+    [(_, [message])] = read(file)
+    assert (type(message), message.text) == (AIMessage, "hi")
 
 
 # Histories of langchain-community
