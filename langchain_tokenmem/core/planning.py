@@ -282,12 +282,7 @@ def _plan_fold(
     rest = context.with_folded(fold)
     change, growth = LogChange(), 0
     if fold:
-        size = request_tokens(rest)
-        if size < log.goal:
-            room = log.goal - size
-        else:  # a large newest result is folded soon, too; the entry is what stays of the others
-            room = (budget.summarize_tokens - size) // 3
-        change = log.change(fold, room=room)
+        change = log.change(fold, room=log.goal - request_tokens(rest))
         rest = replace(rest, summary=None)
         growth = max(0, log.most + log.introduction - change.tokens)
     sizes = {"aside": change.tokens, "growth": growth}

@@ -221,14 +221,6 @@ def test_an_entry_is_written_from_the_verbatim_messages_never_their_shortened_fo
     assert "first" not in {message.id for message in told}
 
 
-def test_a_large_newest_result_leaves_more_than_a_line_for_what_is_folded():
-    rooms = [f"At {hour} the crew of depot {hour} meets in room {hour * 7}." for hour in range(9, 15)]
-    said = [HumanMessage("What is on today?", id="h0"), *tool_round(0, "a row of it\n" * 500)]
-    said += [AIMessage(" ".join(rooms), id="a"), HumanMessage("Which files are there?", id="h1")]
-    state = TokenMemory(8_000).compact([*said, *tool_round(1, "a file of it\n" * 1_000)])
-    assert all(room in newest_entry(state)["text"] for room in rooms)
-
-
 @pytest.mark.slow
 def test_a_new_entry_has_room_for_all_its_messages_whatever_older_entries_need():
     random = Random(1)
