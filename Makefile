@@ -17,7 +17,7 @@ TESTS_ENV := $(VENV)/.installed-dev
 DEMO_ENV := $(VENV)/.installed-demo
 BENCH_ENV := $(VENV)/.installed-bench
 DOCS_ENV := $(VENV)/.installed-docs
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test_all integration_tests nightly lowest lint format type \
@@ -96,7 +96,7 @@ clean: ## Remove what the other targets made
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
 	@$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
-		&& $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
+		&& $(PYTHON) -m pip --python $(BIN)/python install -qq pip; }
 	@$(INSTALL) --upgrade pip || true  # it resolves in half the time; the one that is there works, too
 
 $(TESTS_ENV): pyproject.toml | $(BIN)/python
