@@ -80,7 +80,7 @@ def checked_seconds(name: str, value: float) -> float:
     return value
 
 
-LONGEST_AGE = timedelta(days=365 * 1_000)
+_LONGEST_AGE = timedelta(days=365 * 1_000)
 """This can be subtracted from any date."""
 
 
@@ -91,11 +91,11 @@ def check_age(name: str, value: timedelta | None) -> None:
         ConfigurationError: When it is not a time, not above zero, or over a thousand years.
     """
     if value is not None and not (
-        isinstance(value, timedelta) and timedelta(0) < value <= LONGEST_AGE
+        isinstance(value, timedelta) and timedelta(0) < value <= _LONGEST_AGE
     ):
         raise ConfigurationError(
             f"{name} is {value!r}; it is a timedelta above zero and up to "
-            f"{LONGEST_AGE.days:,} days, such as timedelta(days=30)."
+            f"{_LONGEST_AGE.days:,} days, such as timedelta(days=30)."
         )
 
 

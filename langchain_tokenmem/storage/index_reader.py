@@ -77,7 +77,8 @@ def reader_of(connection: Connection, scope: Scope, users: UserRule) -> IndexRea
         numbers = tuple(one.id for one in own)
         owner = owner_number(session.user_id if session else None, numbers[0])
         has_backlog = any(one.last_seq >= one.words_from for one in own)
-        return IndexReader(connection, scope, ScopePartitions(owner, numbers), has_backlog, own)
+        covered = ScopePartitions(owner, numbers)
+        return IndexReader(connection, scope, covered, own, has_backlog=has_backlog)
     theirs = sessions.c.user_id == checked_id(scope.user_id, "user_id")
     is_late = sessions.c.last_seq >= sessions.c.words_from
     query = select(sessions.c.id, is_late).where(theirs).order_by(sessions.c.id)
@@ -86,7 +87,7 @@ def reader_of(connection: Connection, scope: Scope, users: UserRule) -> IndexRea
         return None
     numbers = tuple(late)
     covered = ScopePartitions(owner_number(scope.user_id, numbers[0]), numbers, whole=True)
-    return IndexReader(connection, scope, covered, any(late.values()), own)
+    return IndexReader(connection, scope, covered, own, has_backlog=any(late.values()))
 
 
 def owner_number(user_id: str | None, session: int) -> int:
@@ -112,8 +113,8 @@ class IndexReader(VectorsReader):
         connection: A connection in a transaction.
         scope: The scope; every text is checked against it again.
         partitions: The sessions that it covers, documents included.
-        has_backlog: Whether some of their texts are not in the index of words yet.
         known: Rows of sessions that were read so far.
+        has_backlog: Whether some of their texts are not in the index of words yet.
     """
 
     def __init__(
@@ -121,8 +122,9 @@ class IndexReader(VectorsReader):
         connection: Connection,
         scope: Scope,
         partitions: ScopePartitions,
-        has_backlog: bool,  # noqa: FBT001
         known: Sequence[Session],
+        *,
+        has_backlog: bool,
     ) -> None:
         super().__init__(connection, partitions)
         self.partitions, self.has_backlog = partitions, has_backlog

@@ -109,7 +109,7 @@ def _json_inside(text: str) -> Any:
     """Return the object or the records that a server put between a few words, or in tags.
 
     Raises:
-        ValueError: When there are none, or too much text around them.
+        ValueError: When it finds no JSON, or more than a few words around it.
     """
     start = _JSON_LINE.search(text)
     if start is None:

@@ -127,7 +127,7 @@ def assert_no_gap(call, said):
     assert sum(entry["covered"] for entry in entries) == summary["covered"]
     assert call.said[summary["covered"] - 1].id == summary["covers_to"]
     assert newest_entry(call.state)["last_ids"][0] == summary["covers_to"]
-    # The first request is told only where it is cut.
+    # An entry begins with the first request only if that is cut.
     assert entries[0]["first"] in {reference(one.id) for one in said[:2]}
     told = {reference(one.id): place for place, one in enumerate(said)}
     for one, two in pairwise(entries):

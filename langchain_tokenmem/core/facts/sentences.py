@@ -18,7 +18,7 @@ _TABLES: dict[str, dict[str, list[str]]] = tomllib.loads(
     files(__package__).joinpath("vocabulary.toml").read_text(encoding="utf-8")
 )
 _UNSPACED = ("zh", "ja", "ko")
-"""Lists whose words need no border: no space ends them, or endings follow them."""
+"""Languages of words without a border: no space ends a word, or an ending follows it."""
 
 
 def words_of(table: str, *lists: str) -> list[str]:
@@ -253,8 +253,10 @@ def kind_of(word: str) -> str | None:
     """Return the kind of a word, or `None` if it can be guessed: plain words, dates, counts.
 
     Example:
-        >>> [kind_of(word) for word in ("src/app.py", "order_id", "W4711", "1,250", "table")]
-        ['path', 'name', 'id', 'number', None]
+        >>> [kind_of(word) for word in ("src/app.py", "order_id", "W4711", "1,250")]
+        ['path', 'name', 'id', 'number']
+        >>> [kind_of(word) for word in ("table", "20px")]
+        [None, None]
     """
     if word.isalpha() and word[1:].islower():  # most words, and none of the patterns below
         return None

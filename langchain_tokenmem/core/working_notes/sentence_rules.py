@@ -58,6 +58,10 @@ def note_sentences(text: str) -> Iterator[str]:
 
     Args:
         text: What was said; of a long text both ends are read.
+
+    Example:
+        >>> [*note_sentences("Yes! I live in Lyon. 好的。我对花生过敏。")]
+        ['I live in Lyon.', '我对花生过敏。']
     """
     if len(text) > _HEAD + _TAIL:
         text = f"{text[:_HEAD]}\n\n{text[-_TAIL:]}"
