@@ -320,11 +320,6 @@ def calls_in_content(message: AIMessage, keys: Sequence[str]) -> list[dict[str, 
     ]
 
 
-def result_id(message: BaseMessage) -> str | None:
-    """Return the id of the call that a tool result answers."""
-    return message.tool_call_id if isinstance(message, ToolMessage) else None
-
-
 def result_ids(message: BaseMessage) -> list[str]:
     """Return the ids of the calls that a message answers.
 

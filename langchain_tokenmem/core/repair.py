@@ -23,7 +23,6 @@ from langchain_tokenmem.core.messages import (
     calls_of,
     is_blank_block,
     is_reasoning_block,
-    result_id,
     result_ids,
     role_of,
     same_objects,
@@ -112,7 +111,7 @@ class Repair:
                 shown += self._call(message, results)
             elif role == "human":
                 others.append(message)
-            elif role == "tool" and result_id(message) is None:
+            elif role == "tool" and not isinstance(message, ToolMessage):
                 self.repairs.append(
                     f"Function result {message.id} has no call; left out of the view."
                 )
@@ -122,19 +121,19 @@ class Repair:
         )
         return (*shown, *others)
 
-    def _first_results(self, messages: Iterable[BaseMessage]) -> dict[str, BaseMessage]:
-        results: dict[str, BaseMessage] = {}
+    def _first_results(self, messages: Iterable[BaseMessage]) -> dict[str, ToolMessage]:
+        results: dict[str, ToolMessage] = {}
         for message in messages:
-            key = result_id(message)
-            if key is None:
+            if not isinstance(message, ToolMessage):
                 continue
+            key = message.tool_call_id
             if key in results:
                 self.repairs.append(f"Tool call {key} has a second result, {message.id}; left out.")
                 continue
             results[key] = message
         return results
 
-    def _call(self, message: BaseMessage, results: dict[str, BaseMessage]) -> list[BaseMessage]:
+    def _call(self, message: BaseMessage, results: dict[str, ToolMessage]) -> list[BaseMessage]:
         """Return an AI message followed by the results of its calls, taken from `results`."""
         if not isinstance(message, AIMessage) or not calls_of(message):
             if has_no_content(message):
@@ -145,7 +144,7 @@ class Repair:
             return [message]
         repaired = _without_repeated_calls(message, self.repairs)
         keys = call_ids(repaired)
-        answers: list[BaseMessage | None] = [results.pop(key, None) for key in keys]
+        answers = [results.pop(key, None) for key in keys]
         if self.dangling == "drop" and None in answers:
             self.repairs.append(
                 f"Assistant message {message.id} has open tool calls; left out of the view."
@@ -162,7 +161,7 @@ class Repair:
         return self._with_legal_ids(repaired, dict(zip(keys, full, strict=True)))
 
     def _with_legal_ids(
-        self, message: AIMessage, answers: dict[str, BaseMessage]
+        self, message: AIMessage, answers: dict[str, ToolMessage]
     ) -> list[BaseMessage]:
         """Return a call and its results, with new ids that the provider accepts."""
         renamed: dict[str, str] = {}

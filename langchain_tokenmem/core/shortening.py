@@ -19,7 +19,6 @@ from langchain_tokenmem.core.messages import (
     calls_of,
     marked,
     reference,
-    result_id,
     role_of,
     text_of,
 )
@@ -277,7 +276,7 @@ def apply_cuts(
     shown: list[BaseMessage] = []
     for message in messages:
         cut = cuts.get(message.id or "")
-        if result_id(message) in dropped:
+        if isinstance(message, ToolMessage) and message.tool_call_id in dropped:
             continue
         form = message if cut is None else apply_cut(message, cut)
         if cut is not None and role_of(message) == "ai" and "calls" in cut:
