@@ -193,7 +193,8 @@ def _spoken(
         if weight is Weight.STATEMENT:
             said = _growing([*forms_of(text, (_STATEMENT_LENGTH,)), *said[1:]])
         forms = [f"{who}: {form}" for form in said]
-        return Piece(kind, forms, name, key=_key_of(who, text), weight=weight)
+        key = f"{who} {text}" if len(text) > SPEECH_LENGTHS[0] else ""
+        return Piece(kind, forms, name, key=key, weight=weight)
     # The last sentence before a call announces it, and adds nothing to the call.
     found = " ".join(sentences(without_code(text))[:-1])
     if len(found) < _SHORT_NOTE or not any(find_identifiers(found)):
@@ -232,10 +233,6 @@ def _states(sentence: str) -> bool:
         or decision_in(sentence, by_user=True) is not None
         or cues("stated").search(sentence) is not None
     )
-
-
-def _key_of(speaker: str, text: str) -> str:
-    return f"{speaker} {text}" if len(text) > SPEECH_LENGTHS[0] else ""
 
 
 def _last_of_each(pieces: Sequence[Piece | ToolCall]) -> list[Piece | ToolCall]:

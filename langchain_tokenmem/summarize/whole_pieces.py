@@ -43,12 +43,8 @@ def sentences(text: str) -> list[str]:
     return [*_pieces(text, _END)]
 
 
-def clauses(sentence: str) -> list[str]:
-    """Return the clauses of a sentence, with the punctuation that ends them."""
-    return [*_pieces(sentence, _CLAUSE_END)]
-
-
 def _pieces(text: str, ends: re.Pattern[str]) -> Iterator[str]:
+    """Yield the sentences or clauses of a text, each with the punctuation that ends it."""
     start = 0
     for match in ends.finditer(text):
         if "\n" not in match[0]:
@@ -121,7 +117,7 @@ def _beginning(parts: list[str], most: int) -> str:
 def _first_clauses(text: str, most: int, *, is_last: bool) -> str:
     """Return the first clauses of a text, cut at a word if one clause is far too long."""
     head = ""
-    for part in clauses(text):
+    for part in _pieces(text, _CLAUSE_END):
         longer = _joined(head, part)
         if len(longer) > most and _has_words(head) and not _announces(head):
             break
