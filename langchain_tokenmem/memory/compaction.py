@@ -6,7 +6,7 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -30,7 +30,7 @@ from langchain_tokenmem.memory.summary_log import (
     cuts_after,
     messages_to_fold,
 )
-from langchain_tokenmem.state import ChangeMade, Cut, MemoryState, RunningSummary, Totals
+from langchain_tokenmem.state import ChangeMade, MemoryState, RunningSummary, Totals
 from langchain_tokenmem.summarize.base import Summarizer, Summary, SummaryRequest
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 from langchain_tokenmem.summarize.model_call import without_streaming
@@ -108,7 +108,6 @@ class Compaction:
         force: Fold everything but the recent share.
         steps: Steps that may be taken.
         instruction: Instruction for the summarizer; makes a summary due.
-        may_condense: Whether older entries of the running summary may be condensed.
     """
 
     engine: Engine
@@ -117,58 +116,60 @@ class Compaction:
     force: bool = False
     steps: Steps = "all"
     instruction: str | None = None
-    may_condense: bool = True
 
     def run(self) -> MemoryState:
         """Carry out the plan and return the new state; unchanged if nothing was due."""
-        compaction, context, state = self, self.call.context, self.call.state
+        context, state = self.call.context, self.call.state
         if context.summary is not state["summary"]:  # some covered messages no longer exist
             state = {**state, "summary": context.summary}
         turns = context.turns.state(context.tail)
         # A state with a summary always has them, which distinguishes it from older states.
         if turns != state.get("turns", None if state["summary"] else NO_TURNS):
             state = {**state, "turns": turns}
+        force, may_condense = self.force, True
         for _ in range(_MAX_SUMMARIES):
-            context, planned = compaction.plan(context, state["cuts"])
+            context, planned = self.plan(context, force=force, may_condense=may_condense)
             for warning in planned.warnings:
                 self.engine.warn(warning)
             if not planned.fold and (self.instruction is None or context.summary is None):
                 is_same = planned.reason is None and planned.cuts == state["cuts"]
                 return state if is_same else self._shorten(context, state, planned)
             state = self._summarize(context, state, planned)
-            summary, cuts = state["summary"], state["cuts"]
-            context = replace(context.with_folded(planned.fold), summary=summary, cuts=cuts)
+            context = context.with_folded(planned.fold)
+            context = replace(context, summary=state["summary"], cuts=state["cuts"])
             if self.instruction is not None or request_tokens(context) <= self.call.budget.limit:
                 return state
-            may_condense = compaction.may_condense and not planned.log.condense
-            compaction = replace(self, force=False, may_condense=may_condense)
+            force, may_condense = False, may_condense and not planned.log.condense
         return state
 
-    def plan(self, context: ContextParts, cuts: Mapping[str, Cut]) -> tuple[ContextParts, Plan]:
+    def plan(
+        self, context: ContextParts, *, force: bool = False, may_condense: bool = True
+    ) -> tuple[ContextParts, Plan]:
         """Return the context with every message within its share, and the plan for it.
 
         A summary is left out of the plan if the summarizer waits for more messages.
 
         Args:
             context: The conversation under its state.
-            cuts: The cuts of that state.
+            force: Fold everything but the recent share.
+            may_condense: Whether older entries of the running summary may be condensed.
         """
         budget, policy, mode = self.call.budget, self.engine.policy, self.call.mode
         if mode is not None:
             trigger = policy.trigger if mode.summarization else None
             policy = replace(policy, trigger=trigger, window=mode.window)
-        context = cap_messages(context, budget)
+        cuts_before, context = context.cuts, cap_messages(context, budget)
         planned = plan(
             context,
             budget,
-            force=self.force or self.instruction is not None,
+            force=force or self.instruction is not None,
             policy=policy,
             steps=self.steps,
-            may_condense=self.may_condense,
+            may_condense=may_condense,
             is_cold=self._is_cold(context),
         )
         if planned.reason == "summarize_at" and not self.engine.summarizer.wants(
-            messages_to_fold(context, planned, cuts)
+            messages_to_fold(context, planned, cuts_before)
         ):
             before = planned.before
             planned = replace(planned, reason=None, fold=0, cuts=context.cuts, after=before)
