@@ -144,7 +144,7 @@ class CheckpointStore:
         self.seen.note(own, self.seen.sessions.get(at))  # its writes may be stored before it
         is_fork = isinstance(at.checkpoint_id, NamedId) or metadata.get("source") == "fork"
         if not is_plain(metadata):
-            self.codec.checked(self.codec.pack(metadata, "The metadata"), "The metadata")
+            self.codec.checked(metadata, "The metadata")
         prepared = {
             channel: self._prepared(channel, value)
             for channel, value in given.items()
@@ -247,9 +247,9 @@ class CheckpointStore:
         if shape is None or (found and type(shape) is dict and shape.keys() == {MARK}):
             return _Prepared(shape, found, None)
         what = f"Channel {channel!r}"
-        packed = self.codec.pack(shape, what)
         if not is_plain(shape):
-            return _Prepared(shape, found, self.codec.checked(packed, what))
+            return _Prepared(shape, found, self.codec.checked(shape, what))
+        packed = self.codec.pack(shape, what)
         return _Prepared(shape, found, packed if len(packed) > _SMALL else None)
 
     def _compared(

@@ -141,19 +141,20 @@ class Codec:
             return message.model_copy(deep=True)
         except (TypeError, ValueError, RecursionError):
             what = f"Message {message.id}"
-            copy: BaseMessage = self.unpack(self.checked(self.pack(message, what), what))
+            copy: BaseMessage = self.unpack(self.checked(message, what))
             return copy
 
-    def checked(self, packed: bytes, what: str = "A value of the state") -> bytes:
-        """Return packed bytes after checking that they can be read back.
+    def checked(self, value: Any, what: str) -> bytes:
+        """Return a value as `pack` does, after checking that it can be read back.
 
         Args:
-            packed: The bytes.
-            what: The value's name in errors.
+            value: The value.
+            what: Its name in errors.
 
         Raises:
-            ConfigurationError: When they contain a type that is not allowed.
+            ConfigurationError: When it cannot be written, or has a type that is not allowed.
         """
+        packed = self.pack(value, what)
         try:
             self.unpack(packed)
         except RefusedTypeError as error:

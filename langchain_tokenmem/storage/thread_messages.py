@@ -223,7 +223,6 @@ class MessageWriter:
         self, message: BaseMessage, key: _Key, number: int, *, is_transcript: bool
     ) -> dict[str, Any]:
         """Return the columns of a wording, with a place in the transcript if it can have one."""
-        what = f"Message {message.id}"
         kept, one = message, None
         if is_transcript:
             if self.thread.before_store:
@@ -253,7 +252,7 @@ class MessageWriter:
             row |= {"seq": seq, "is_shown": int(is_new)}
         row |= {"digest": key[0], "has_own_id": int(bool(message.id))}
         if one is None or kept is not message or not one.is_lossless:
-            row["exact"] = self.thread.codec.checked(self.thread.codec.pack(message, what), what)
+            row["exact"] = self.thread.codec.checked(message, f"Message {message.id}")
         return row
 
     def _seqs_of(self, numbers: Collection[int]) -> set[int]:
