@@ -15,7 +15,14 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from sqlalchemy import Connection, select
 
 from langchain_tokenmem.core.message_times import moment_of
-from langchain_tokenmem.core.messages import marked, marks_of, reference, role_of, text_of
+from langchain_tokenmem.core.messages import (
+    digest_of,
+    marked,
+    marks_of,
+    reference,
+    role_of,
+    text_of,
+)
 from langchain_tokenmem.errors import ConfigurationError, HistoryImportError, StoreError
 from langchain_tokenmem.state import MemoryState, RunningSummary, SummaryEntry, new_state
 from langchain_tokenmem.storage.import_sources import SourceMessage, pages_of
@@ -204,7 +211,7 @@ def _under_free_ids(
     stored = hashes_of(connection, session, [one.id for one in page])
     wanted: list[PageMessage] = []
     for one in page:
-        digest = one.row.digest
+        digest = digest_of(one.row.stored)
         if one.is_summary and session.count and digest not in stored.get(one.id, ()):
             continue  # the session is not new
         is_free = digest in stored.setdefault(one.id, {digest})
@@ -215,7 +222,7 @@ def _under_free_ids(
 def renamed(one: PageMessage) -> PageMessage:
     """Return a message with an id that the same message at the same place always gets."""
     before = one.row
-    name = f"{one.position}\n{before.digest}"
+    name = f"{one.position}\n{digest_of(before.stored)}"
     made_up = f"imported-{hashlib.blake2b(name.encode(), digest_size=12).hexdigest()}"
     given = before.given.model_copy(update={"id": None})
     row = EncodedMessage(given, made_up, created_at=before.created_at, is_dated=before.is_dated)

@@ -327,18 +327,13 @@ class EncodedMessage:
                 f"({error.__cause__!r:.200}); use fields of the right types."
             ) from error
 
-    @cached_property
-    def digest(self) -> str:
-        """The hash of the message's content."""
-        return digest_of(self.stored)
-
     def repeats(self, known: BaseMessage) -> bool:
         """Return whether every field set in this message equals that of a stored one.
 
         A front-end may resend only the id and the text of a message. Objects stored only as their
         `repr` are not compared: that differs between processes.
         """
-        if self.digest != digest_of(known):
+        if digest_of(self.stored) != digest_of(known):
             return False
         _, own, text_only = self.encoding
         return bool(text_only) or all(

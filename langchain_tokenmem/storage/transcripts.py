@@ -311,7 +311,7 @@ def row_of(
         "is_shown": 1,
         "message_id": one.stored.id,
         "has_own_id": int(bool(one.given.id)),
-        "content_hash": one.digest,
+        "content_hash": digest_of(one.stored),
         "checksum": checksum(text),
         "created_at": moment.isoformat(),
         "message": text,
