@@ -152,7 +152,7 @@ class CheckpointStore:
         }
         change: Change | None = None
         self.messages.index.make_ready()
-        with self.database.writing(str(at)) as connection:
+        with self.database.writing(at) as connection:
             session = find_or_make(connection, thread_session(at.thread_id, at.ns), lock=True)
             self._refuse_deleted(connection, session, at, own, root)
             if session.user_id is None and user_id:
@@ -303,7 +303,7 @@ class CheckpointStore:
         """Store pending writes of a checkpoint; earlier writes of a task are kept."""
         prepared = [(channel, self._prepared(channel, value)) for channel, value in given]
         now = datetime.now(UTC)
-        with self.database.writing(str(at)) as connection:
+        with self.database.writing(at) as connection:
             session = find_or_make(connection, thread_session(at.thread_id, at.ns), lock=True)
             self._refuse_deleted(connection, session, at, at, root)
             writer = MessageWriter(self.messages, connection, session, now)
@@ -334,7 +334,7 @@ class CheckpointStore:
 
     def get(self, at: Address) -> CheckpointTuple | None:
         """Return a checkpoint; without an id, the head of its namespace."""
-        with self.database.reading(str(at)) as connection:
+        with self.database.reading(at) as connection:
             found, is_named = self.find(connection, at), at.checkpoint_id is not None
             if found is not None:
                 self.seen.note(found.address, found.session)
@@ -397,7 +397,7 @@ class CheckpointStore:
         """
         found: dict[str, DeltaChannelHistory] = {name: {"writes": []} for name in channels}
         remaining = set(channels)
-        with self.database.reading(str(at)) as connection:
+        with self.database.reading(at) as connection:
             one = self.find(connection, at)
             visited = {one.id} if one else set()
             # A checkpoint may have been stored again under its own descendant.

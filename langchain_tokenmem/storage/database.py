@@ -85,11 +85,11 @@ class Database:
         renew_after_fork(self)
 
     @contextmanager
-    def reading(self, about: str) -> Iterator[sa.Connection]:
+    def reading(self, about: object) -> Iterator[sa.Connection]:
         """Yield a connection with a consistent snapshot of the data.
 
         Args:
-            about: Its name in errors, such as "Session 's1'".
+            about: Its name in errors, such as "Session 's1'", or an object with that text.
         """
         with self._errors(about):
             engine = self._open(about)
@@ -110,13 +110,13 @@ class Database:
                     ) from error
 
     @contextmanager
-    def writing(self, about: str, *threads: str, undo: bool = False) -> Iterator[sa.Connection]:
+    def writing(self, about: object, *threads: str, undo: bool = False) -> Iterator[sa.Connection]:
         """Yield a connection whose changes are committed together or not at all.
 
         Never open one write transaction inside another.
 
         Args:
-            about: Its name in errors.
+            about: Its name in errors, as in `reading`.
             threads: Ids of the threads that are changed, locked until the transaction ends.
             undo: Whether to roll back at the end, for a dry run.
         """
@@ -201,7 +201,7 @@ class Database:
                 raise
 
     @contextmanager
-    def _only_writer(self, about: str) -> Iterator[None]:
+    def _only_writer(self, about: object) -> Iterator[None]:
         """Queue the writers of this process; SQLite itself would make them poll."""
         if not self.is_sqlite:
             yield
@@ -218,7 +218,7 @@ class Database:
         finally:
             lock.release()
 
-    def _open(self, about: str) -> sa.Engine:
+    def _open(self, about: object) -> sa.Engine:
         with self._opening:
             if self._engine is None:
                 self._engine = self._opened()
@@ -256,7 +256,7 @@ class Database:
             raise
         return engine
 
-    def _check_file(self, about: str) -> None:
+    def _check_file(self, about: object) -> None:
         """Raise if the file was deleted or replaced: writes to it would be lost."""
         if self._file is None:
             return
@@ -281,7 +281,7 @@ class Database:
         self._writers, self._opening = threading.Lock(), threading.Lock()
 
     @contextmanager
-    def _errors(self, about: str) -> Iterator[None]:
+    def _errors(self, about: object) -> Iterator[None]:
         """Convert database errors to errors of this package."""
         try:
             yield
