@@ -26,13 +26,11 @@ def address_of(config: RunnableConfig) -> Address:
         ScopeError: When it names no thread, or a name is not a text.
     """
     names: Mapping[str, Any] = config.get("configurable") or {}
-    ns = names.get("checkpoint_ns")
-    checkpoint_id = names.get("checkpoint_id")
-    return Address(
-        check_thread_id(names.get("thread_id")),
-        "" if ns is None else text_of(ns, "checkpoint_ns"),
-        text_of(checkpoint_id, "checkpoint_id") if checkpoint_id else None,
-    )
+    thread_id = check_thread_id(names.get("thread_id"))
+    for name in ("checkpoint_ns", "checkpoint_id"):
+        if not isinstance(names.get(name), str | None):
+            raise ScopeError(f"{name} is {names[name]!r}; it must be a string.")
+    return Address(thread_id, names.get("checkpoint_ns") or "", names.get("checkpoint_id") or None)
 
 
 def owner_of(config: RunnableConfig) -> str | None:
@@ -45,17 +43,6 @@ def owner_of(config: RunnableConfig) -> str | None:
     if not isinstance(name, str) or not name.strip():
         return None
     return check_characters(name, "user_id")
-
-
-def text_of(value: Any, what: str) -> str:
-    """Return a name that was checked.
-
-    Raises:
-        ScopeError: When it is not a text.
-    """
-    if not isinstance(value, str):
-        raise ScopeError(f"{what} is {value!r}; it must be a string.")
-    return value
 
 
 def kept_metadata(

@@ -33,7 +33,6 @@ from langchain_tokenmem.adapters.checkpoints.config import (
     kept_by,
     kept_metadata,
     owner_of,
-    text_of,
 )
 from langchain_tokenmem.background import in_own_thread, in_thread
 from langchain_tokenmem.core.argument_checks import (
@@ -43,7 +42,12 @@ from langchain_tokenmem.core.argument_checks import (
     checked_choice,
     checked_several,
 )
-from langchain_tokenmem.errors import ConfigurationError, StoreError, ThreadConflictError
+from langchain_tokenmem.errors import (
+    ConfigurationError,
+    ScopeError,
+    StoreError,
+    ThreadConflictError,
+)
 from langchain_tokenmem.storage.checkpoint_rows import Address
 from langchain_tokenmem.storage.checkpoints import CheckpointStore
 from langchain_tokenmem.storage.codec import Codec
@@ -248,7 +252,8 @@ class TokenMemorySaver(BaseCheckpointSaver[Any]):
             task_path: Its place in the step; writes are applied in this order.
         """
         address = address_of(config)
-        text_of(address.checkpoint_id, "checkpoint_id")
+        if address.checkpoint_id is None:
+            raise ScopeError("checkpoint_id is None; it must be a string.")
         if writes:
             root = _root_of(config)
             self._checkpoints.put_writes(address, writes, task_id, task_path, root=root)
