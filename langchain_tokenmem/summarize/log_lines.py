@@ -33,10 +33,10 @@ from langchain_tokenmem.core.messages import (
 )
 from langchain_tokenmem.core.todos import todos_in
 from langchain_tokenmem.core.tool_calls import paired_calls
-from langchain_tokenmem.core.working_notes.name_rules import facts_in
 from langchain_tokenmem.core.working_notes.sentence_rules import (
     constraints_in,
     decision_in,
+    facts_in,
     is_question,
     note_sentences,
     request_in,

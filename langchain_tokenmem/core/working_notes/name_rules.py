@@ -1,4 +1,4 @@
-"""Rules of words for names, topics, facts about the user, and what is listed under a heading."""
+"""Rules of words for a text: its names and topics, and what is listed under a heading."""
 
 # ruff: noqa: RUF001 - the apostrophes and dashes of other scripts are meant as they stand
 
@@ -15,15 +15,7 @@ from langchain_tokenmem.core.facts.sentences import (
     strip_bullet,
     words_of,
 )
-from langchain_tokenmem.core.working_notes.sentence_rules import (
-    MAX_ITEM,
-    as_item,
-    is_question,
-    needs_context,
-    pattern,
-    speaks_to_you,
-    without_lead,
-)
+from langchain_tokenmem.core.working_notes.sentence_rules import as_item, pattern
 
 _NAME = re.compile(
     r"(?<![\w'’.@/`*#-])[A-ZÀ-Þ][a-zß-ÿ][\w'’-]{0,23}"
@@ -38,22 +30,6 @@ _NO_TOPIC = frozenset(words_of("no_topic")) | STOP_WORDS
 _SHORTEST = 4
 _TITLE_WORDS = frozenset(("and", "for", "the", "with", "from", "und", "von", "des", "les", "del"))
 _PAIR = 2
-
-_HAVING = re.compile(rf"{any_of('having')}(?= {any_of('having_count')}\b)", re.IGNORECASE)
-_OWN_THING = re.compile(rf"(?<!\w){any_of('own_thing')}(?!\w)", re.IGNORECASE)
-_RELATION = re.compile(
-    rf"(?:my|meine?|mon|ma|mes|mis?) (?P<relation>{any_of('own_relation')})"
-    rf"(?:['’]s (?:name|birthday))?(?: ?:|['’]s| {any_of('relation_verb')}) (?=\S)",
-    re.IGNORECASE,
-)
-_LEAD = re.compile(rf"(?:{any_of('fact_lead')}[,!.]? +)+", re.IGNORECASE)
-_CLAUSE = re.compile(
-    rf"[,;] +(?={any_of('fact_clause')}\b)| - | – |\.\.+|…|"
-    rf"[,;]? +{any_of('fact_joint')} +(?={any_of('fact_subject')}\b)",
-    re.IGNORECASE,
-)
-_OPEN_END = re.compile(rf"(?<!\w){any_of('open_end')}$", re.IGNORECASE)
-_FEWEST = 8
 
 
 def names_in(text: str) -> Iterator[str]:
@@ -94,41 +70,6 @@ def topics_in(text: str) -> Iterator[str]:
         first, second = match[1], match[2]
         if first.islower() and second.islower() and not {first, second} & _NO_TOPIC:
             yield f"{first} {second}"
-
-
-def facts_in(sentence: str) -> Iterator[tuple[str, str]]:
-    """Yield what a sentence of the user says about the user, clause by clause, each with its key.
-
-    A later fact of the same key replaces it: `name` of "My name is Ada"; most have none.
-
-    Example:
-        >>> [*facts_in("Hi, I live in Lyon, and can you help me with my garden?")]
-        [('I live in Lyon', '')]
-    """
-    clauses = [part for part in _CLAUSE.split(sentence) if part]
-    for place, clause in enumerate(clauses):
-        asked = is_question(sentence) and place == len(clauses) - 1
-        text = without_lead(_LEAD, clause)
-        if not asked and len(text) <= MAX_ITEM and _is_fact(text):
-            fact = as_item(text)
-            match = _RELATION.match(fact)
-            yield fact, match["relation"].lower() if match else ""
-
-
-def _is_fact(text: str) -> bool:
-    if not (_RELATION.match(text) or _speaks_of_user(text)):
-        return False
-    return not (needs_context(text) or speaks_to_you(text) or pattern("mood").search(text))
-
-
-def _speaks_of_user(text: str) -> bool:
-    start = pattern("fact_start").match(text)
-    if not start or len(text) < _FEWEST:
-        return False
-    if _OPEN_END.search(text[: start.end()]) and len(text) < start.end() + 2:
-        return False
-    having = _HAVING.match(text)
-    return not having or bool(_OWN_THING.search(text, having.end()))
 
 
 # At most 80: a long run of signs is gone through once for each line, not for each sign.

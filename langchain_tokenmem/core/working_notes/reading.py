@@ -26,7 +26,6 @@ from langchain_tokenmem.core.todos import DONE, todos_in
 from langchain_tokenmem.core.working_notes.name_rules import (
     ASSUMPTIONS,
     SUBGOALS,
-    facts_in,
     listed_under,
     names_in,
     phase_in,
@@ -40,6 +39,7 @@ from langchain_tokenmem.core.working_notes.sentence_rules import (
     assumption_in,
     constraints_in,
     decision_in,
+    facts_in,
     note_sentences,
     objective_in,
     reported_problem,

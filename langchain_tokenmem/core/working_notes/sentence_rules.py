@@ -1,4 +1,4 @@
-"""Rules of words for a sentence: requests, goals, constraints, decisions, assumptions."""
+"""Rules of words for a sentence: requests, goals, constraints, facts, decisions, assumptions."""
 
 # ruff: noqa: RUF001 - the apostrophes and dashes of other scripts are meant as they stand
 
@@ -81,14 +81,9 @@ def is_question(sentence: str) -> bool:
     return said.endswith(("?", "？", "か", "吗")) and not said.endswith(_NO_QUESTION)
 
 
-def needs_context(text: str) -> bool:
+def _needs_context(text: str) -> bool:
     """Return whether a text refers to something outside itself."""
     return bool(pattern("needs_context").search(text))
-
-
-def speaks_to_you(text: str) -> bool:
-    """Return whether a text addresses or mentions the other speaker."""
-    return bool(pattern("your_words").search(text))
 
 
 def as_item(text: str) -> str:
@@ -96,7 +91,7 @@ def as_item(text: str) -> str:
     return one_line(text.strip(" \t,;:.!*–—_-"), MAX_ITEM)
 
 
-def without_lead(lead: re.Pattern[str], text: str) -> str:
+def _without_lead(lead: re.Pattern[str], text: str) -> str:
     """Return a text without what a pattern finds at its beginning."""
     found = lead.match(text)
     return text[found.end() :] if found else text
@@ -167,7 +162,7 @@ def objective_in(sentence: str) -> str | None:
 
 def _asks(sentence: str) -> bool:
     text = _without_salutation(sentence)
-    bare = without_lead(_POLITE, text)
+    bare = _without_lead(_POLITE, text)
     if is_question(sentence):
         asks = _ASKING_YOU.search(text)
     else:
@@ -177,8 +172,8 @@ def _asks(sentence: str) -> bool:
 
 def _points(sentence: str) -> bool:
     """Return whether a sentence asks for work on what the one before it says."""
-    bare = without_lead(_POLITE, sentence)
-    return bool(pattern("task_verb").match(bare)) and needs_context(bare)
+    bare = _without_lead(_POLITE, sentence)
+    return bool(pattern("task_verb").match(bare)) and _needs_context(bare)
 
 
 def _content(sentence: str) -> frozenset[str]:
@@ -190,10 +185,10 @@ def _content(sentence: str) -> frozenset[str]:
 
 
 def _without_salutation(sentence: str) -> str:
-    return without_lead(_SALUTATION, sentence).rstrip(": ")
+    return _without_lead(_SALUTATION, sentence).rstrip(": ")
 
 
-# --- constraints, decisions and assumptions
+# --- constraints
 
 _VALUE = (
     rf"(?:{any_of('limit_bound')} )*"
@@ -234,7 +229,7 @@ def constraints_in(sentence: str) -> Iterator[tuple[str, str]]:
         [('Budget: $50k', 'budget'), ('Deadline: May 3', 'deadline')]
     """
     labelled = False
-    text = without_lead(_RULE_LEAD, sentence)
+    text = _without_lead(_RULE_LEAD, sentence)
     for match in _LABELLED.finditer(sentence):
         name = match[1]
         while (cut := _NO_LABEL.match(name)) is not None:
@@ -252,7 +247,7 @@ def is_rule(text: str) -> bool:
         return False
     if is_question(text) or text.endswith(":") or text.count('"') % 2:
         return False  # an odd quotation mark: the end of what somebody else says
-    return not pattern("no_rule").search(text) and not needs_context(text)
+    return not pattern("no_rule").search(text) and not _needs_context(text)
 
 
 def _demands(text: str) -> bool:
@@ -261,6 +256,63 @@ def _demands(text: str) -> bool:
         return True
     return bool(_BOUND.search(text) and _WISH.search(text))
 
+
+# --- facts about the user
+
+_USER_HAS = re.compile(rf"{any_of('having')}(?= {any_of('having_count')}\b)", re.IGNORECASE)
+_OWN_THING = re.compile(rf"(?<!\w){any_of('own_thing')}(?!\w)", re.IGNORECASE)
+_RELATION = re.compile(
+    rf"(?:my|meine?|mon|ma|mes|mis?) (?P<relation>{any_of('own_relation')})"
+    rf"(?:['’]s (?:name|birthday))?(?: ?:|['’]s| {any_of('relation_verb')}) (?=\S)",
+    re.IGNORECASE,
+)
+_FACT_LEAD = re.compile(rf"(?:{any_of('fact_lead')}[,!.]? +)+", re.IGNORECASE)
+_FACT_CLAUSE = re.compile(
+    rf"[,;] +(?={any_of('fact_clause')}\b)| - | – |\.\.+|…|"
+    rf"[,;]? +{any_of('fact_joint')} +(?={any_of('fact_subject')}\b)",
+    re.IGNORECASE,
+)
+_OPEN_END = re.compile(rf"(?<!\w){any_of('open_end')}$", re.IGNORECASE)
+_SHORTEST_FACT = 8
+
+
+def facts_in(sentence: str) -> Iterator[tuple[str, str]]:
+    """Yield what a sentence of the user says about the user, clause by clause, each with its key.
+
+    A later fact of the same key replaces it: `name` of "My name is Ada"; most have none.
+
+    Example:
+        >>> [*facts_in("Hi, I live in Lyon, and can you help me with my garden?")]
+        [('I live in Lyon', '')]
+    """
+    clauses = [part for part in _FACT_CLAUSE.split(sentence) if part]
+    for place, clause in enumerate(clauses):
+        asked = is_question(sentence) and place == len(clauses) - 1
+        text = _without_lead(_FACT_LEAD, clause)
+        if not asked and len(text) <= MAX_ITEM and _is_fact(text):
+            fact = as_item(text)
+            match = _RELATION.match(fact)
+            yield fact, match["relation"].lower() if match else ""
+
+
+def _is_fact(text: str) -> bool:
+    if not (_RELATION.match(text) or _speaks_of_user(text)):
+        return False
+    speaks_to_you = pattern("your_words").search(text)
+    return not (_needs_context(text) or speaks_to_you or pattern("mood").search(text))
+
+
+def _speaks_of_user(text: str) -> bool:
+    start = pattern("fact_start").match(text)
+    if not start or len(text) < _SHORTEST_FACT:
+        return False
+    if _OPEN_END.search(text[: start.end()]) and len(text) < start.end() + 2:
+        return False
+    having = _USER_HAS.match(text)
+    return not having or bool(_OWN_THING.search(text, having.end()))
+
+
+# --- decisions and assumptions
 
 _USER_DECIDED = pattern("user_decided")
 _BECAUSE = re.compile(rf",? {any_of('because')}{WORD_END}[ ,]*", re.IGNORECASE)
@@ -383,7 +435,7 @@ def _first_clause(text: str) -> str:
 
 def _says_enough(text: str, fewest: int = _FEWEST_WORDS) -> bool:
     words = text.split()
-    return len(text) >= _SHORTEST and len(words) >= fewest and not needs_context(text)
+    return len(text) >= _SHORTEST and len(words) >= fewest and not _needs_context(text)
 
 
 def _capitalised(text: str) -> str:
