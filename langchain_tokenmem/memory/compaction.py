@@ -272,15 +272,14 @@ class Compaction:
         With an instruction the summarizer condenses all of them, including the new one; a single
         entry was already written with it.
         """
-        reason = planned.reason or "manual"
-        writer = LogWriter(context, self.engine, self.call, reason)
+        writer = LogWriter(context, self.engine, self.call)
         log, made, change = context.summary, [], planned.log
         if planned.fold:
             folded, most = context.tail[: planned.fold], change.entry_tokens
             request = writer.request(folded, batch, most, self.instruction)
             summary = self._written(request) if most else NO_SUMMARY
             made.append(summary)
-            log = writer.appended(folded, summary)
+            log = writer.appended(folded, summary, planned.reason or "manual")
         if self.instruction is not None and log is not None and context.summary is not None:
             count, tokens = len(log["entries"]), sum(entry["tokens"] for entry in log["entries"])
             request = writer.condensing_request(log, count, tokens, self.instruction)

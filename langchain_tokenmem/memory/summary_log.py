@@ -116,13 +116,11 @@ class LogWriter:
         context: The parts of the request before it.
         engine: The memory's settings.
         call: The main request.
-        reason: Why an entry is written.
     """
 
     context: ContextParts
     engine: Engine
     call: PreparedCall
-    reason: str
 
     @property
     def _sections(self) -> Sequence[str]:
@@ -165,9 +163,7 @@ class LogWriter:
         return sent[: ends[-1]] if ends else sent
 
     def appended(
-        self,
-        folded: Sequence[RepairedGroup],
-        summary: Summary,
+        self, folded: Sequence[RepairedGroup], summary: Summary, reason: str
     ) -> RunningSummary:
         """Return the running summary with an entry about the groups that are folded.
 
@@ -176,11 +172,12 @@ class LogWriter:
 
         Args:
             folded: The groups that it covers.
-            summary: What it wrote.
+            summary: The text about them, and who wrote it.
+            reason: Why they are folded.
         """
         log = self.context.summary
         messages = [message for group in folded for message in group.source.messages]
-        entry = self._entry(summary, self.reason, log["entries"][-1]["id"] if log else "")
+        entry = self._entry(summary, reason, log["entries"][-1]["id"] if log else "")
         entry |= {
             "first": reference(messages[0].id),
             "covered": len(messages),
