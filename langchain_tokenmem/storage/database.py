@@ -92,13 +92,11 @@ class Database:
             about: Its name in errors, such as "Session 's1'".
         """
         with self._errors(about):
-            engine = self._open(about)
-            if not self.is_sqlite:
-                # By default each statement would see what others have committed meanwhile.
-                engine = engine.execution_options(
-                    isolation_level="REPEATABLE READ", postgresql_readonly=True
-                )
-            with self._transaction(engine, "BEGIN") as connection:
+            # By default each statement would see what others have committed meanwhile.
+            options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+            if self.is_sqlite:
+                options = {}
+            with self._transaction(self._open(about), "BEGIN", **options) as connection:
                 try:
                     yield connection
                 except TokenMemoryError:
@@ -184,8 +182,11 @@ class Database:
         return self.url.database or ""
 
     @contextmanager
-    def _transaction(self, engine: sa.Engine, begin: str) -> Iterator[sa.Connection]:
-        with engine.begin() as connection:
+    def _transaction(
+        self, engine: sa.Engine, begin: str, **options: Any
+    ) -> Iterator[sa.Connection]:
+        # Options of a connection: setting those of an engine takes as long as a statement.
+        with engine.connect().execution_options(**options) as connection, connection.begin():
             if self.is_sqlite:  # a listener could do this, too, but would slow down every statement
                 connection.exec_driver_sql(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
                 connection.exec_driver_sql(begin)
