@@ -216,7 +216,9 @@ class Recall(Closeable):
     def _search(self, query: str, where: Scope, options: SearchOptions) -> list[Hit]:
         dense = self._dense
         with self._indexed(where) as reader:
-            if reader is None:
+            # The request of a short conversation shows all of it: searching takes ten times as long
+            # as finding that out.
+            if reader is None or not reader.has_more_than(options.exclude):
                 return []
             words, selection = self._by_words(query, reader, options)
             spelled = selection.query_with_names()

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from langchain_tokenmem.background import renew_after_fork, seconds_left
 from langchain_tokenmem.errors import (
@@ -33,6 +33,9 @@ BUSY_SECONDS = 30
 
 _LEAST_BUSY_SECONDS = 1.0
 """Least seconds of that wait: even a turn that has no time left waits for writers before it."""
+
+_PAUSE_SECONDS = 1.0
+"""Seconds without use after which a connection to a server may have been ended."""
 
 _AT_ONCE = 500
 """Maximum keys per query; old versions of SQLite accept 999 variables."""
@@ -92,13 +95,11 @@ class Database:
             about: Its name in errors, such as "Session 's1'", or an object with that text.
         """
         with self._errors(about):
-            engine = self._open(about)
-            if not self.is_sqlite:
-                # By default each statement would see what others have committed meanwhile.
-                engine = engine.execution_options(
-                    isolation_level="REPEATABLE READ", postgresql_readonly=True
-                )
-            with self._transaction(engine, "BEGIN") as connection:
+            # By default each statement would see what others have committed meanwhile.
+            options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+            if self.is_sqlite:
+                options = {}
+            with self._transaction(self._open(about), "BEGIN", **options) as connection:
                 try:
                     yield connection
                 except TokenMemoryError:
@@ -184,8 +185,11 @@ class Database:
         return self.url.database or ""
 
     @contextmanager
-    def _transaction(self, engine: sa.Engine, begin: str) -> Iterator[sa.Connection]:
-        with engine.begin() as connection:
+    def _transaction(
+        self, engine: sa.Engine, begin: str, **options: Any
+    ) -> Iterator[sa.Connection]:
+        # Options of a connection: setting those of an engine takes as long as a statement.
+        with engine.connect().execution_options(**options) as connection, connection.begin():
             if self.is_sqlite:  # a listener could do this, too, but would slow down every statement
                 connection.exec_driver_sql(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
                 connection.exec_driver_sql(begin)
@@ -234,8 +238,6 @@ class Database:
         }
         if self.is_sqlite:
             options["connect_args"] = {"check_same_thread": False, "timeout": BUSY_SECONDS}
-        else:
-            options["pool_pre_ping"] = True
         try:
             engine = self._given or sa.create_engine(self.url, **options)
         except ImportError as error:
@@ -245,6 +247,8 @@ class Database:
             ) from error
         if self.is_sqlite:
             sa.event.listen(engine, "connect", _configured_for(read_only=self._is_read_only))
+        elif self._given is None:
+            _ping_after_a_pause(engine)
         try:
             begin = "BEGIN" if self._is_read_only else "BEGIN IMMEDIATE"
             with self._transaction(engine, begin) as connection:
@@ -441,6 +445,28 @@ def _configured_for(*, read_only: bool) -> Any:
             connection.execute(f"PRAGMA {pragma}")
 
     return configure
+
+
+def _ping_after_a_pause(engine: sa.Engine) -> None:
+    """Replace connections that a server ended while they were not used, all if one is found.
+
+    SQLAlchemy's `pool_pre_ping` asks before each transaction: 8 of the 60 round trips of an agent's
+    turn. Here a connection is asked that was not used for a second.
+    """
+
+    def checked_in(_connection: Any, record: ConnectionPoolEntry) -> None:
+        record.info["used_at"] = time.monotonic()
+
+    def checked_out(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
+        now = time.monotonic()
+        if now - record.info.get("used_at", now) > _PAUSE_SECONDS:
+            try:
+                engine.dialect.do_ping(connection)
+            except engine.dialect.loaded_dbapi.Error as error:
+                raise InvalidatePoolError from error
+
+    sa.event.listen(engine, "checkin", checked_in)
+    sa.event.listen(engine, "checkout", checked_out)
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:

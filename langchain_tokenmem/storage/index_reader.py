@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, exists, func, select, true
+from sqlalchemy import Connection, Select, and_, bindparam, exists, func, select, true
 
 from langchain_tokenmem.core.messages import marks_of, role_of, text_of
 from langchain_tokenmem.core.search_units import (
@@ -104,6 +104,10 @@ def owner_number(user_id: str | None, session: int) -> int:
 # Multiplication, because PostgreSQL cannot shift a BIGINT by a BIGINT.
 _UNIT = terms.c.session * (1 << PARTITION_SHIFT) + terms.c.seq * (1 << PART_BITS) + terms.c.part
 _POSTING = select(_UNIT, terms.c.occurrences, terms.c.unit_length, terms.c.elaborates)
+
+_PLACES = select(messages.c.seq).where(
+    messages.c.session == bindparam("of"), messages.c.seq.is_not(None)
+)
 
 
 class IndexReader(VectorsReader):
@@ -210,6 +214,21 @@ class IndexReader(VectorsReader):
             if number not in talks or (name not in exclude and (among is None or name in among))
         }
         return [unit for unit in units if _place(unit) in found]
+
+    def has_more_than(self, ids: Collection[str]) -> bool:
+        """Return whether there may be texts in scope besides the messages with these ids.
+
+        True for the scope of a whole user, where looking takes as long as searching.
+        """
+        if self.partitions.whole:
+            return True
+        own = [self._held[number] for number in self.partitions.partitions]
+        count = sum(one.count for one in own)
+        if count > len(ids):
+            return True
+        talk = next((one.id for one in own if one.kind == MESSAGES), None)
+        rows = rows_with(self._connection, _PLACES, messages.c.message_id, ids, of=talk)
+        return len({row.seq for row in rows}) < count
 
     def units_between(self, first: date, last: date) -> list[int]:
         """Return the first unit of each message from some days in scope, the earliest first."""

@@ -137,6 +137,7 @@ _OF_NAME = (
     .order_by(sessions.c.id)
 )
 _SAVE = update(sessions).where(sessions.c.id == bindparam("number"))
+_SETTINGS = select(user_settings.c.settings).where(user_settings.c.user_id == bindparam("user"))
 
 
 def lock_name(kind: str, name: str) -> str:
@@ -386,8 +387,7 @@ def settings_of_user(connection: Connection, user_id: str | None) -> SessionSett
     """Return the settings of a user; empty settings if no user is named."""
     if user_id is None:
         return SessionSettings()
-    own = user_settings.c.user_id == checked_id(user_id, "user_id")
-    stored = connection.execute(select(user_settings.c.settings).where(own)).scalar()
+    stored = connection.execute(_SETTINGS, {"user": checked_id(user_id, "user_id")}).scalar()
     return SessionSettings.loaded(None if stored is None else from_json(stored))
 
 

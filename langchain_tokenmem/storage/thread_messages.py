@@ -359,14 +359,23 @@ _ADOPT = update(messages).where(
 _SAME, _HIDDEN = _lookups()
 
 
+_NUMBERED = select(
+    *(messages.c[name] for name in ("number", "message", "checksum", "exact", "has_own_id"))
+).where(messages.c.session == bindparam("of"))
+_NUMBERED_BETWEEN = _NUMBERED.where(
+    messages.c.number.between(bindparam("first"), bindparam("last"))
+)
+
+
 def _rows(connection: Connection, session: int, numbers: set[int]) -> Iterable[Any]:
     """Return number, text, checksum and exact form of messages, and whether they have an id.
 
     Most lists have nearly all numbers of a range, and reading a range takes a quarter less time.
     """
-    names = ("number", "message", "checksum", "exact", "has_own_id")
-    query = select(*(messages.c[name] for name in names)).where(messages.c.session == session)
-    if numbers and max(numbers) - min(numbers) < 2 * len(numbers):
-        own = messages.c.number.between(min(numbers), max(numbers))
-        return (row for row in connection.execute(query.where(own)) if row[0] in numbers)
-    return rows_with(connection, query, messages.c.number, numbers)
+    if not numbers:
+        return ()
+    first, last = min(numbers), max(numbers)
+    if last - first < 2 * len(numbers):
+        own = {"of": session, "first": first, "last": last}
+        return (row for row in connection.execute(_NUMBERED_BETWEEN, own) if row[0] in numbers)
+    return rows_with(connection, _NUMBERED, messages.c.number, numbers, of=session)

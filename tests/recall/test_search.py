@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from langchain_tokenmem import Recall, TranscriptStore
 from langchain_tokenmem.core.inserted_text import block_of
@@ -22,6 +22,7 @@ from langchain_tokenmem.errors import ConfigurationError, RecallError
 from langchain_tokenmem.recall import HashingEmbeddings
 from langchain_tokenmem.recall.analysis import TextAnalyser
 from langchain_tokenmem.recall.fusion import Boosts
+from langchain_tokenmem.storage.tables import terms
 from tests.recall.samples import FILLER, NOON, filled, talk
 
 UNSPACED = (
@@ -134,6 +135,21 @@ def test_only_some_messages_may_be_found(store, recall):
     assert hits[0].message_id not in {hit.message_id for hit in rest}
     for nothing in ({"among": set()}, {"exclude": set(ids)}):
         assert recall.search("key", session_id="s", **nothing) == []
+
+
+def test_a_conversation_that_is_left_out_as_a_whole_is_not_searched(store, recall):
+    ids = filled(store, "s", "The key is under the mat.")
+    statements: list[str] = []
+    engine = store.database._engine
+    event.listen(engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
+    assert recall.search("key", session_id="s", exclude={*ids, "another"}) == []
+    assert statements, "nothing was heard"
+    assert not [one for one in statements if terms.name in one]
+    key = ids[len(FILLER)]
+    assert recall.search("key", session_id="s", exclude={*ids, "another"} - {key})
+    recall.add_documents([Document("The key of the shed is lost.")], session_id="s")
+    found = recall.search("key", session_id="s", exclude={*ids, *map(str, range(len(ids)))})
+    assert [hit.text for hit in found] == ["The key of the shed is lost."]
 
 
 # --- in which order, and how much
