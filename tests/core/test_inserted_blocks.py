@@ -1,4 +1,4 @@
-"""Blocks that the memory inserts: pins, to-do lists, recalled messages, notes; what of them fits."""
+"""Blocks that the memory inserts: pins, to-do lists, recalled messages, notes; and what fits."""
 
 from __future__ import annotations
 

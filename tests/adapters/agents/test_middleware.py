@@ -29,8 +29,7 @@ from langchain_tokenmem import (
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from tests.adapters.integrations import agent_of, call, look, rounds, state_of, thread
 from tests.fakes import entries_of, log_text, memory_of
-from tests.legality import problems
-from tests.providers import StrictModel
+from tests.providers import StrictModel, problems
 
 GO = {"messages": "Go."}
 

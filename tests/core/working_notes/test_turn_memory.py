@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.modes import TurnMemorySettings, format_message_for_provider
 from tests.fakes import memory_of
-from tests.legality import problems
+from tests.providers import problems
 
 TEXT = "Tool memory:\n- Files changed: b.go, a.go\n- Failed bash: go test ./... (exit 1)"
 
