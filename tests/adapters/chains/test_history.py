@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 
 import pytest
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables.history import RunnableWithMessageHistory
 
@@ -93,14 +92,13 @@ def test_compact_by_hand_hands_the_instruction_on(history, memory):
 def test_a_commit_between_read_and_write_of_a_turn_loses_and_doubles_nothing(store, history):
     history.add_messages(turns(16))
 
-    class Racing(FakeListChatModel):
-        def _call(self, *args, **kwargs):
-            history.compact()
-            return super()._call(*args, **kwargs)
+    def answer(_messages):
+        history.compact()
+        return "fine"
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecated since langchain-core 1.3.3
-        chain = RunnableWithMessageHistory(Racing(responses=["fine"]), lambda _: history)
+        chain = RunnableWithMessageHistory(Scripted(answer=answer), lambda _: history)
     chain.invoke("new question", session())
     assert texts(store.messages("s")) == [*texts(turns(16)), "new question", "fine"]
     assert store.state("s").state["summary"]
