@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import HumanMessage
 
 from langchain_tokenmem.core.inserted_text import block_of
 from langchain_tokenmem.core.pins import new_pin, pins_text
@@ -16,7 +16,7 @@ from langchain_tokenmem.core.todos import todo_lists, todos_in, todos_text
 from langchain_tokenmem.notes.kept_notes import kept_notes
 from langchain_tokenmem.notes.note import Note
 from langchain_tokenmem.state import new_state
-from tests.fakes import CharCounter, memory_of, talk
+from tests.fakes import CharCounter, called, memory_of, talk
 from tests.strategies import any_text
 
 # Pins
@@ -86,9 +86,7 @@ def test_the_shape_of_a_value_decides(value, found):
 
 
 def wrote(args, status="success", key="c1"):
-    call = {"name": "plan", "args": args, "id": key}
-    result = ToolMessage("x", tool_call_id=key, status=status, id=f"r-{key}")
-    return [AIMessage("", tool_calls=[call], id=f"a-{key}"), result]
+    return called(key, "plan", args, "x", status=status)
 
 
 def test_calls_that_failed_write_nothing_and_an_empty_list_clears():
