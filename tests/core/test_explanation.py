@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from langchain_core.messages import BaseMessage, HumanMessage, message_to_dict
 
 from langchain_tokenmem import TokenBudget, TokenMemory
-from langchain_tokenmem.core.explained_request import change_between
+from langchain_tokenmem.core.explained_request import _divided, change_between
 from langchain_tokenmem.core.explanation import Explanation, Part
 from langchain_tokenmem.state import new_state
 from langchain_tokenmem.types import MemoryState
@@ -100,6 +102,14 @@ def test_a_message_that_is_too_long_is_a_cut_and_no_compaction():
     change = change_between(new_state(), state)
     assert change is not None
     assert (change.reason, change.shortened) == ("cut", 1)
+
+
+@given(st.integers(0, 10**6), st.lists(st.integers(0, 10**6), min_size=1))
+def test_divided_tokens_add_up(total: int, weights: list[int]):
+    shares = _divided(total, weights)
+    assert sum(shares) == total
+    assert len(shares) == len(weights)
+    assert min(shares) >= 0
 
 
 def test_a_warning_is_printed_whole():
