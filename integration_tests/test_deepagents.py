@@ -16,8 +16,6 @@ from tests.contract.chats import Talker, long_turns, texts
 deepagents = pytest.importorskip("deepagents")
 
 WINDOW = 24_000
-PAGE = "The shipyard closes at five. " * 700
-
 
 PROFILE = {"max_input_tokens": WINDOW, "max_output_tokens": 2_000}
 """Of a model with a small window, which deepagents' summarizer goes by, too."""

@@ -15,7 +15,7 @@ from langchain_tokenmem.graphs import MemoryAgentState
 from langchain_tokenmem.types import MemoryState
 from tests.contract.chats import Talker
 from tests.fakes import memory_of
-from tests.legality import problems
+from tests.providers import problems
 
 TURNS = 40
 CONFIG: Any = {"configurable": {"thread_id": "t"}}

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from pytest_socket import disable_socket, enable_socket
 
+from langchain_tokenmem import TranscriptStore
 from tests import one_compilation
 
 settings.register_profile(
@@ -49,6 +50,13 @@ def _no_network() -> Iterator[None]:
     disable_socket(allow_unix_socket=True)
     yield
     enable_socket()
+
+
+@pytest.fixture
+def store() -> Iterator[TranscriptStore]:
+    """Return an empty store in memory; some folders and files have another one."""
+    with TranscriptStore("sqlite://", shared=True) as store:
+        yield store
 
 
 @pytest.fixture

@@ -99,6 +99,15 @@ def tool_round(number: int, result: Any, said: str = "", **args: Any) -> list[Ba
     ]
 
 
+def called(key: Any, name: str, args: Any, result: Any = "ok", **fields: Any) -> list[BaseMessage]:
+    """Return a call and its result, with ids `call1`, `c1` and `result1` for the key 1."""
+    one = {"name": name, "args": args, "id": f"c{key}"}
+    return [
+        AIMessage("", id=f"call{key}", tool_calls=[one]),
+        ToolMessage(result, id=f"result{key}", tool_call_id=f"c{key}", **fields),
+    ]
+
+
 def replacing(new: str, *words: str) -> Callable[[list[BaseMessage]], list[BaseMessage]]:
     """Return a `before_store` that puts something new in the place of words."""
     found = re.compile("|".join(map(re.escape, words)))

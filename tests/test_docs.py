@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import doctest
 import os
 import re
 import sys
+from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +20,7 @@ import langchain_tokenmem
 import mkdocs_hooks
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = Path(langchain_tokenmem.__file__).parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NEEDED = {"deepagents.md": "deepagents", "budget.md": "langchain_openai"}
 """Pages with a package that the tests are not always installed with."""
@@ -67,10 +72,9 @@ def test_the_reference_has_every_public_name(module):
 def test_every_file_that_a_page_names_is_there(page):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     named = re.findall(r"`((?:\w+/)*\w+\.py)`", text)
-    package = Path(langchain_tokenmem.__file__).parent
     assert len(named) > 10
     assert [
-        name for name in named if not ((package / name).is_file() or (ROOT / name).is_file())
+        name for name in named if not ((PACKAGE / name).is_file() or (ROOT / name).is_file())
     ] == []
 
 
@@ -78,3 +82,58 @@ def test_the_documentation_is_short():
     pages = (GENERATED.sub("", page.read_text(encoding="utf-8")) for page in PAGES[1:])
     words = [word for page in pages for word in page.split() if re.search(r"\w", word)]
     assert 20_000 < len(words) <= MOST_WORDS
+
+
+# Examples in docstrings
+
+MODULES = [
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if ">>> " in path.read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for variable in [key for key in os.environ if key.startswith("TOKENMEM_")]:
+        monkeypatch.delenv(variable)  # the tests' own ones would be taken for settings
+    assert doctest.testmod(import_module(name)).failed == 0
+
+
+# Messages that docs/troubleshooting.md quotes are those that the package gives
+
+TROUBLES = ROOT / "docs" / "troubleshooting.md"
+QUOTED = re.compile(r"^\| `(.+?)` \|", re.MULTILINE)
+PLACEHOLDER = re.compile(r"%[-\w.]*[a-zA-Z]")
+
+
+def texts(tree: ast.AST) -> Iterator[str]:
+    """Yield the texts of a module; what is filled in at run time is a line break in them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = (part.value if isinstance(part, ast.Constant) else "\n" for part in node.values)
+            yield "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield PLACEHOLDER.sub("\n", node.value)
+
+
+@cache
+def texts_of_the_package() -> tuple[str, ...]:
+    files = sorted(PACKAGE.rglob("*.py"))
+    return tuple(
+        text for file in files for text in texts(ast.parse(file.read_text(encoding="utf-8")))
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("quoted", QUOTED.findall(TROUBLES.read_text(encoding="utf-8")))
+def test_the_package_gives_each_message_of_the_page(quoted):
+    # The message may be longer than what the page quotes of it.
+    pieces = [piece for piece in quoted.split("...") if piece.strip()]
+    pattern = re.compile(".*".join(map(re.escape, pieces)), re.DOTALL)
+    assert any(pattern.search(text) for text in texts_of_the_package()), quoted
+
+
+def test_the_page_quotes_many_messages():
+    assert len(QUOTED.findall(TROUBLES.read_text(encoding="utf-8"))) > 50

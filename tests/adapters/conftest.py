@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from langchain_tokenmem import TranscriptStore
 from tests.adapters.integrations import DOORS
 
 
@@ -15,10 +14,3 @@ from tests.adapters.integrations import DOORS
 def door(request: pytest.FixtureRequest) -> Callable[..., tuple[Any, Any]]:
     """Return each door of a graph in turn: it makes a model and the graph around it."""
     return DOORS[request.param]
-
-
-@pytest.fixture
-def store() -> Iterator[TranscriptStore]:
-    """Return an empty store in memory."""
-    with TranscriptStore("sqlite://", shared=True) as store:
-        yield store

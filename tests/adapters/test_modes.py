@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
@@ -30,7 +30,7 @@ from tests.adapters.integrations import (
     thread,
     turns,
 )
-from tests.fakes import memory_of
+from tests.fakes import called, memory_of
 from tests.providers import StrictModel
 
 FENCE = "<working_notes "
@@ -197,19 +197,11 @@ def test_a_backlog_is_read_into_the_notes_however_short_a_call_may_wait(door, st
 TEXT = "Tool memory:\n- Files changed: b.go, a.go\n- Failed bash: go test ./... (exit 1)"
 
 
-def made_call(key, name, args, result="ok"):
-    one = {"name": name, "args": args, "id": f"c{key}"}
-    return [
-        AIMessage("", id=f"call{key}", tool_calls=[one]),
-        ToolMessage(result, id=f"result{key}", tool_call_id=f"c{key}"),
-    ]
-
-
 TURN = [
     HumanMessage("Fix it.", id="h0"),
-    *made_call("a", "edit_file", {"path": "b.go"}),
-    *made_call("b", "edit_file", {"path": "./a.go"}),
-    *made_call("c", "bash", {"command": "go test ./..."}, "FAIL\nExit code: 1"),
+    *called("a", "edit_file", {"path": "b.go"}),
+    *called("b", "edit_file", {"path": "./a.go"}),
+    *called("c", "bash", {"command": "go test ./..."}, "FAIL\nExit code: 1"),
     AIMessage("Done.", id="a0"),
 ]
 

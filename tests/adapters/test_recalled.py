@@ -38,8 +38,8 @@ from tests.adapters.integrations import (
     turns,
 )
 from tests.fakes import ListSummarizer, memory_of
-from tests.legality import problems
 from tests.notes.conftest import notebook_on
+from tests.providers import problems
 from tests.summarize.models import Scripted, raising
 
 FENCE = "<recalled_messages>"

@@ -111,7 +111,7 @@ def test_what_other_middleware_adds_is_explained_too():
         TokenMemoryMiddleware(name="other").explain(agent, config)
 
 
-def test_without_its_memory_a_call_is_not_explained_and_no_model_is_called():
+def test_without_its_memory_or_thread_a_call_is_not_explained_and_no_model_is_called():
     model, middleware = Talker(), TokenMemoryMiddleware(TokenMemory(8_000))
     agent = create_agent(model, middleware=[middleware], checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "t1"}}
@@ -124,6 +124,10 @@ def test_without_its_memory_a_call_is_not_explained_and_no_model_is_called():
             memory.explain(given, config)
     with pytest.raises(ConfigurationError, match="check its thread_id"):
         middleware.explain(agent, {"configurable": {"thread_id": "typo"}})
+    with pytest.raises(ConfigurationError, match="The config names no thread: pass"):
+        middleware.explain(agent, {})
+    with pytest.raises(ConfigurationError, match="no checkpointer: build it with checkpointer="):
+        middleware.explain(create_agent(model, middleware=[middleware]), config)
     assert len(model.requests) == 1
 
 

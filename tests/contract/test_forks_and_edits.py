@@ -57,10 +57,6 @@ async def update(chat: Any, *messages: BaseMessage) -> None:
         chat.graph.update_state(chat.config, values)
 
 
-def questions_in(request: list[BaseMessage]) -> list[str]:
-    return [m.text for m in request if m.type == "human"]
-
-
 @pytest.mark.slow
 @GRAPHS
 async def test_a_fork_sees_nothing_of_the_branch_that_it_left(chat_of: Callable[..., Any]):
@@ -77,7 +73,7 @@ async def test_a_fork_sees_nothing_of_the_branch_that_it_left(chat_of: Callable[
     forked = chat.requests[-1]
     assert "left" not in texts(forked).lower()
     assert "<conversation_summary" not in texts(forked)
-    assert [text.rstrip() for text in questions_in(forked)] == [
+    assert [m.text.rstrip() for m in forked if m.type == "human"] == [
         *[question.rstrip() for question in long_turns(3)],
         "Fork?",
     ]

@@ -18,6 +18,7 @@ from langchain_core.runnables import (
 from langchain_tokenmem import TokenMemory, TranscriptStore, with_token_memory
 from langchain_tokenmem.errors import ConfigurationError
 from tests.contract.chats import Talker, Way, long_turns, ways
+from tests.providers import StrictModel
 
 WINDOW = 2_000
 PROMPT = ChatPromptTemplate(
@@ -27,13 +28,9 @@ SESSION: Any = {"configurable": {"session_id": "s"}}
 KEYS: Any = {"input_messages_key": "input", "history_messages_key": "history"}
 
 
-class Gemini(Talker):
-    """A model of a provider with another name for the setting."""
-
-    name_: str = "gemini-2.5-pro"
-
-    def _get_ls_params(self, stop: Any = None, **kwargs: Any) -> Any:
-        return {"ls_provider": "google_genai", "ls_model_type": "chat"}
+def gemini() -> Talker:
+    """Return a model of a provider with another name for the setting."""
+    return StrictModel(family="gemini", name_="gemini-2.5-pro")
 
 
 def limited(chain: Any, store: TranscriptStore, *, name: Any = True) -> Any:
@@ -81,8 +78,8 @@ async def test_request_and_answer_together_fit_the_window(way: Way):
 
 
 def test_the_setting_is_that_of_the_provider_or_the_one_that_is_named():
-    gemini, own, unlimited = Gemini(), Talker(), Talker()
-    assert asked(PROMPT | gemini, gemini) == ["max_output_tokens"]
+    other, own, unlimited = gemini(), Talker(), Talker()
+    assert asked(PROMPT | other, other) == ["max_output_tokens"]
     assert asked(PROMPT | own, own, name="max_completion_tokens") == ["max_completion_tokens"]
     assert asked(PROMPT | unlimited, unlimited, name=None) == [""]
 
@@ -104,16 +101,16 @@ def test_whatever_model_answers_is_limited_as_its_own_provider_asks(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """A fallback, one that the call chooses, one that the call makes, one in a branch."""
-    down, second = Talker(answer=ValueError("down")), Gemini()
+    down, second = Talker(answer=ValueError("down")), gemini()
     chain = PROMPT | down.with_fallbacks([second]) | StrOutputParser()
     assert asked(chain, down, second) == ["max_tokens", "max_output_tokens"]
 
-    one, other = Talker(), Gemini()
+    one, other = Talker(), gemini()
     chosen = one.configurable_alternatives(ConfigurableField(id="llm"), other=other)
     assert asked(PROMPT | chosen, one) == ["max_tokens"]
     assert asked(PROMPT | chosen, other, llm="other") == ["max_output_tokens"]
 
-    made, late = Gemini(), init_chat_model(configurable_fields=("model", "model_provider"))
+    made, late = gemini(), init_chat_model(configurable_fields=("model", "model_provider"))
     monkeypatch.setattr(type(late), "_model", lambda _self, _config=None: made)
     assert asked(PROMPT | late, made) == ["max_output_tokens"]
 

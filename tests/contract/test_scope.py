@@ -343,12 +343,16 @@ def test_a_list_of_sessions_is_that_of_one_user(store: TranscriptStore):
 
 def test_a_session_is_read_written_and_erased_by_its_owner_only(store: TranscriptStore):
     store.add("s1", [HumanMessage("Hello.")], user_id="ann")
+    thief = TokenMemoryChatHistory("s1", store=store, user_id="bob")
     for use in (
         lambda: store.messages("s1", user_id="bob"),
         lambda: store.add("s1", [HumanMessage("Mine.")], user_id="bob"),
         lambda: store.clear("s1", user_id="bob"),
         lambda: store.erase("s1", user_id="bob"),
-        lambda: TokenMemoryChatHistory("s1", store=store, user_id="bob").messages,
+        lambda: thief.messages,
+        lambda: thief.pin("Mine."),
+        lambda: thief.add_messages([HumanMessage("Mine.")]),
+        *(thief.full_history, thief.clear, thief.usage, thief.compact, thief.pins),
     ):
         with pytest.raises(ScopeError):
             use()

@@ -20,6 +20,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.counting import counter_for
 from tests.contract.chats import Chat, Talker, Way
+from tests.providers import StrictModel
 
 SMALL, LARGE, UNKNOWN = 2_000, 60_000, 16_384
 
@@ -112,11 +113,7 @@ def test_the_listed_models_are_known_on_a_bare_install(name, window, monkeypatch
 
 
 def test_the_longest_answer_of_a_listed_model_bounds_the_output():
-    class Gemini(Talker):
-        def _get_ls_params(self, stop=None, **_):
-            return {"ls_provider": "google_genai"}
-
-    model = Gemini(name_="gemini-2.5-flash")
+    model = StrictModel(family="gemini", name_="gemini-2.5-flash")
     agent = create_agent(model, middleware=[TokenMemoryMiddleware(limit_output=True)])
     agent.invoke({"messages": "Hi"})
     assert model.keywords[-1]["max_output_tokens"] == 8_192

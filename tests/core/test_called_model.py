@@ -8,25 +8,20 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.core.chat_models import window_of
 from langchain_tokenmem.tokens.counters import counter_for
 from langchain_tokenmem.types import Shares
+from tests.contract.chats import Talker
 
 SENTENCE = "The parcel with the two lamps goes to Bonn and not to Cologne. "
 CODE = 'def send(parcel, *, to="Bonn"):\n    return {"id": parcel["id"], "to": to}\n'
 
 
-class Named(FakeListChatModel):
-    responses: list[str] = ["ok"]  # noqa: RUF012
-    model_name: str = ""
-
-
-def memory_of(window: int = 8_000, **keywords: Any) -> TokenMemory:
-    return TokenMemory(window, **keywords)
+def named(name: str = "", **fields: Any) -> Talker:
+    return Talker(name_=name, **fields)
 
 
 def usage(memory: TokenMemory):
@@ -35,24 +30,24 @@ def usage(memory: TokenMemory):
 
 @pytest.mark.parametrize("name", ["", "somebodys-model-7"])
 def test_a_model_whose_vocabulary_is_not_known_is_never_counted_exactly(name):
-    assert usage(memory_of().for_model(Named(model_name=name))).is_estimate is True
-    named = TokenMemory(TokenBudget(8_000, model="gpt-4o")).for_model(Named(model_name=name))
-    assert usage(named).is_estimate is True
-    assert counter_for(Named(model_name=name)).count([]).accuracy > 0
+    assert usage(TokenMemory(8_000).for_model(named(name))).is_estimate is True
+    exact = TokenMemory(TokenBudget(8_000, model="gpt-4o")).for_model(named(name))
+    assert usage(exact).is_estimate is True
+    assert counter_for(named(name)).count([]).accuracy > 0
 
 
 def test_models_of_several_vocabularies_are_counted_by_the_dearest():
-    cheap, dear = Named(model_name="gpt-4o"), Named(model_name="claude-sonnet-4-5")
+    cheap, dear = named("gpt-4o"), named("claude-sonnet-4-5")
     for model in (cheap.with_fallbacks([dear]), dear.with_fallbacks([cheap])):
         counter = counter_for(model)
         assert counter.method == "estimate"
         assert counter.text(SENTENCE) == counter_for(dear).text(SENTENCE)
-    same = cheap.with_fallbacks([Named(model_name="gpt-4o-mini")])
+    same = cheap.with_fallbacks([named("gpt-4o-mini")])
     assert counter_for(same).method == "exact"
 
 
 def test_no_budget_goes_beyond_the_window_of_the_called_model():
-    small = Named(model_name="gpt-4o", profile={"max_input_tokens": 3_000.0})  # from a file
+    small = named("gpt-4o", profile={"max_input_tokens": 3_000.0})  # from a file
     memory = TokenMemory(20_000).for_model(small)
     call = TokenBudget(16_000, reserve_output=2_000)
     said = [HumanMessage(SENTENCE * 40) for _ in range(30)]
@@ -60,9 +55,9 @@ def test_no_budget_goes_beyond_the_window_of_the_called_model():
         view = memory.view(said, **options)
         assert memory.count(view.messages).tokens <= 3_000 - view.usage.parts["reserved_output"]
     assert memory.budget.context_window == 3_000
-    assert window_of(Named(profile={"max_input_tokens": 100})) is None
-    assert window_of(Named.model_construct(profile={"max_input_tokens": math.inf})) is None
-    large = Named(model_name="gpt-4o", profile={"max_input_tokens": 200_000})
+    assert window_of(named(profile={"max_input_tokens": 100})) is None
+    assert window_of(Talker.model_construct(profile={"max_input_tokens": math.inf})) is None
+    large = named("gpt-4o", profile={"max_input_tokens": 200_000})
     assert memory.for_model(large).budget == TokenBudget(20_000)
 
 
@@ -96,7 +91,7 @@ def talk(
 @pytest.mark.slow
 def test_no_request_is_under_the_truth_by_more_than_the_margin():
     dear = lambda message: round(1.15 * counter_for(None).message(message))  # noqa: E731
-    memory = memory_of().for_model(Named())
+    memory = TokenMemory(8_000).for_model(named())
     messages, state = [], None
     for turn in range(40):
         messages.append(HumanMessage(f"{turn}: " + SENTENCE * (turn % 7) * 12, id=f"h{turn}"))
@@ -110,10 +105,10 @@ def test_no_request_is_under_the_truth_by_more_than_the_margin():
 
 @pytest.mark.slow
 def test_corrections_are_forgotten_when_the_model_changes():
-    dear = memory_of().for_model(Named(model_name="somebodys-a"))
+    dear = TokenMemory(8_000).for_model(named("somebodys-a"))
     messages, state, _ = talk(dear, 30)
     question = [*messages, HumanMessage("And now?", id="q")]
-    plain = memory_of().for_model(Named(model_name="somebodys-b"))
+    plain = TokenMemory(8_000).for_model(named("somebodys-b"))
     new, view = plain.compact_and_view(question, state)
     assert view.usage.input_tokens == plain.count(view.messages).tokens
     assert new["reports"]["model"] == "somebodys-b"
@@ -143,7 +138,7 @@ def reporting(*ratios: float, cached: float = 0.0) -> list[BaseMessage]:
 
 def corrected(*ratios: float, cached: float = 0.0) -> float:
     """Return counted by estimated tokens of the request behind such replies."""
-    memory = memory_of(32_000).for_model(Named(model_name="claude-sonnet-4-5"))
+    memory = TokenMemory(32_000).for_model(named("claude-sonnet-4-5"))
     view = memory.view(reporting(*ratios, cached=cached))
     return view.usage.input_tokens / memory.count(view.messages).tokens
 
@@ -158,7 +153,7 @@ def test_a_correction_never_leaves_its_bounds_whatever_is_reported(ratios):
 
 
 def test_a_new_correction_changes_no_byte_of_what_was_sent():
-    memory = TokenMemory(TokenBudget(4_000, shares=Shares(message=0.6))).for_model(Named())
+    memory = TokenMemory(TokenBudget(4_000, shares=Shares(message=0.6))).for_model(named())
     giant = ToolMessage(SENTENCE * 400, tool_call_id="c", id="t")
     call = AIMessage("", id="c0", tool_calls=[{"name": "read", "args": {}, "id": "c"}])
     begun = [HumanMessage("Read it.", id="h"), call, giant]

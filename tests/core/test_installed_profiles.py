@@ -116,11 +116,3 @@ def test_litellms_list_is_read_and_of_two_packages_the_smaller_window_holds(tmp_
     assert TokenBudget.for_model("deepseek/deepseek-chat").context_window == 131_072
     assert TokenBudget.for_model("gpt-4o").context_window == 120_000
     assert limits_of_name("text-embedding-3-small") == {}
-
-
-@pytest.mark.usefixtures("_installed")
-def test_models_of_the_application_outrank_the_packages():
-    models = {"gpt-4*": {"max_input_tokens": 9_000}}
-    assert TokenBudget.for_model("openai:gpt-4o", models=models).context_window == 9_000
-    memory = TokenMemory(50_000, models=models).for_model("gpt-4o")
-    assert memory.limit_of({}) < 9_000

@@ -8,28 +8,14 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from langchain_tokenmem.core.messages import messages_named, reference
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.state import load_state
-from langchain_tokenmem.summarize.base import Summary
 from tests.fakes import entries_of, memory_of, talk
 
 READER = {"name": "read_message"}
 
 
-class IdSummarizer:
-    """Writes a line with the reference and the id of each message."""
-
-    is_quick = True
-
-    def wants(self, messages) -> bool:
-        return True
-
-    def summarize(self, request) -> Summary:
-        lines = [f"[{reference(m.id)}] {m.id}" for m in request.messages]
-        while request.count_text("\n".join(lines)) > request.max_tokens:
-            lines.pop()
-        return Summary("\n".join(lines) or ".", "ids", "ids-1")
-
-    async def asummarize(self, request) -> Summary:
-        return self.summarize(request)
+def with_ids(messages, *_) -> str:
+    """Summarize by a line with the reference and the id of each message."""
+    return "\n".join(f"[{reference(m.id)}] {m.id}" for m in messages)
 
 
 def test_where_two_messages_share_a_reference_a_longer_one_tells_them_apart():
@@ -46,7 +32,7 @@ def test_where_two_messages_share_a_reference_a_longer_one_tells_them_apart():
 
 
 def test_the_sources_of_an_entry_name_its_messages():
-    memory = memory_of(summarizer=IdSummarizer())
+    memory = memory_of(summarizer=with_ids)
     said = [SystemMessage("Rules.", id="s"), *talk(20)]
     state = memory.compact(said, None, tools=[READER], force=True)
     entry = entries_of(state)[-1]

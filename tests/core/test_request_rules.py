@@ -16,7 +16,7 @@ from langchain_tokenmem.core.request_options import Trigger
 from langchain_tokenmem.types import MemoryState, RequestRules, View
 from tests import fakes
 from tests.fakes import newest_entry, talk, tool_round
-from tests.legality import problems
+from tests.providers import problems
 from tests.strategies import conversations
 
 

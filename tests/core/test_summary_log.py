@@ -29,7 +29,7 @@ from tests.fakes import (
     talk,
     tool_round,
 )
-from tests.legality import problems
+from tests.providers import problems
 
 WARNING_OF_OLDER = "Older entries of the running summary did not fit and are left out."
 RULES = SystemMessage("Rules of the house.")

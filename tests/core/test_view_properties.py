@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem.errors import BudgetExceededError
 from tests.fakes import entries_of, memory_of
-from tests.legality import problems
+from tests.providers import problems
 from tests.strategies import conversations
 
 WINDOWS = st.sampled_from([600, 1_000, 4_000, 50_000])

@@ -19,8 +19,7 @@ from langchain_tokenmem.modes import TurnMemorySettings
 from langchain_tokenmem.types import RequestRules
 from tests.fakes import memory_of
 from tests.features import with_features, with_work
-from tests.legality import problems
-from tests.providers import CHECKS
+from tests.providers import CHECKS, problems
 from tests.strategies import conversations
 
 SHOWN = TurnMemorySettings(include_partial=True, project_root="/app", shown="always")

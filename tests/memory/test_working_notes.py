@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.memory.finished_summaries import rebase_summary
 from langchain_tokenmem.modes import ModeProfile
 from tests.contract.chats import Heard
-from tests.fakes import CharCounter, entries_of, log_text
+from tests.fakes import CharCounter, called, entries_of, log_text
 from tests.summarize.models import Scripted
 
 BUDGET = TokenBudget(context_window=4_000)
@@ -27,11 +27,7 @@ def noted(number, *, goal="", decision="", words=20):
     name, args = ("set_goal", {"goal": goal}) if goal else ("look", {"n": number})
     if decision:
         name, args = "record_decision", {"decision": decision, "rationale": "it is simple"}
-    call = {"name": name, "args": args, "id": f"c{number}"}
-    return [
-        AIMessage("", tool_calls=[call], id=f"a{number}"),
-        ToolMessage("Noted. " * words, tool_call_id=f"c{number}", id=f"t{number}"),
-    ]
+    return called(number, name, args, "Noted. " * words)
 
 
 def texts_of(message):

@@ -9,6 +9,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.messages import HumanMessage
 from langgraph.store.base import (
     GetOp,
     InvalidNamespaceError,
@@ -18,9 +19,11 @@ from langgraph.store.base import (
     SearchOp,
 )
 from langgraph.store.memory import InMemoryStore
+from sqlalchemy import text
 
 from langchain_tokenmem import TranscriptStore
-from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.core.thread_names import notes_of_session, notes_of_user
+from langchain_tokenmem.errors import ConfigurationError, CorruptStoreError
 from langchain_tokenmem.notes import JsonStore, SqlStore
 
 
@@ -142,3 +145,41 @@ async def test_async_does_the_same_and_never_blocks_the_event_loop(store):
         assert await store.alist_namespaces() == [("a",)]
         await store.adelete(("a",), "k0")
         assert (await store.aerase(("a",)))["items"] == 4
+
+
+# Items in the database
+
+
+@pytest.fixture
+def transcripts():
+    with TranscriptStore("sqlite://", shared=True) as store:
+        yield store
+
+
+def test_erase_is_one_transaction(transcripts, monkeypatch):
+    store = SqlStore(transcripts)
+    transcripts.add("s", [HumanMessage("hi")], user_id="ann")
+    store.put(notes_of_session("ann", "s"), "k", {"x": 1})
+
+    def fail(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("langchain_tokenmem.storage.lifecycle.delete_threads", fail)
+    with pytest.raises(ZeroDivisionError):
+        transcripts.erase(user_id="ann")
+    assert [item.namespace for item in store.search(())] == [notes_of_session("ann", "s")]
+    assert transcripts.count("s") == 1
+
+
+def test_a_damaged_item_is_an_error_until_it_is_put_anew_or_deleted(transcripts):
+    store, namespace = SqlStore(transcripts), (*notes_of_user("ann@example.com"), "global")
+    for key in "ab":
+        store.put(namespace, key, {"x": 1})
+    with transcripts.database.writing("test") as connection:
+        connection.execute(text("UPDATE tokenmem_items SET value = '{'"))
+    for read in (lambda: store.get(namespace, "a"), lambda: store.search(namespace)):
+        with pytest.raises(CorruptStoreError, match="cannot be read"):
+            read()
+    store.put(namespace, "a", {"x": 2})
+    store.delete(namespace, "b")
+    assert [item.value for item in store.search(namespace)] == [{"x": 2}]

@@ -7,14 +7,17 @@ import logging
 from datetime import timedelta
 
 import pytest
-from langgraph.store.base import SearchOp
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph.store.base import GetOp, SearchOp, validate_op_namespace
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem import Notebook, TokenMemory, TranscriptStore, memory_tools
-from langchain_tokenmem.core.thread_names import notes_of_user
+from langchain_tokenmem.core.thread_names import NO_USER, namespace_label, notes_of_user
 from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.notes import JsonStore, SqlStore
 from tests.notes.conftest import NOON, notebook_on
+from tests.strategies import any_text
 
 ANN = {"user_id": "ann", "session_id": "s1"}
 
@@ -296,3 +299,21 @@ def test_what_before_store_takes_out_of_a_note_is_never_stored(store):
     assert notebook.remove("ann@a.com", **ANN) == note
     memory = TokenMemory(8_000, notes=notebook_on(store), before_store=without_addresses)
     assert memory.notes.add("bob@a.com", **ANN).content == "bob at a.com"
+
+
+# --- labels of namespaces
+
+NAMES = st.one_of(
+    any_text(), st.sampled_from(["", "*", "-", "=ann", "a.b", "\ud800", "a\x00", "#1"])
+)
+
+
+@given(NAMES)
+def test_a_label_never_holds_what_a_store_refuses(name):
+    validate_op_namespace(GetOp((namespace_label(name),), "key"))
+    assert namespace_label(name) not in {"*", NO_USER}
+
+
+@given(NAMES, NAMES)
+def test_two_names_never_have_one_label(one, other):
+    assert (namespace_label(one) == namespace_label(other)) == (one == other)

@@ -1,4 +1,4 @@
-"""A store in memory and a recall over it; modules that need a file have a store of their own."""
+"""A recall over the store of a test."""
 
 from __future__ import annotations
 
@@ -7,12 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from langchain_tokenmem import Recall, TranscriptStore
-
-
-@pytest.fixture
-def store() -> Iterator[TranscriptStore]:
-    with TranscriptStore("sqlite://", shared=True) as store:
-        yield store
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +12,7 @@ from langchain_tokenmem import Recall, TranscriptRetriever, TranscriptStore
 from langchain_tokenmem.core.search_units import Scope, pack_unit
 from langchain_tokenmem.errors import ScopeError
 from langchain_tokenmem.recall import HashingEmbeddings
+from tests.contract.chats import bytes_of
 from tests.recall.samples import filled, partitions_of
 
 WORDS = ["river", "lamp", "stone", "violin", "copper", "meadow", "anchor", "falcon", "ginger"]
@@ -108,10 +107,6 @@ def test_a_user_may_be_called_like_somebody_elses_session(store):
 
 
 CANARY = "xyzzy7319canary"
-
-
-def bytes_of(folder: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
 
 
 def test_no_byte_of_a_cleared_session_or_of_a_deleted_document_is_left(tmp_path):

@@ -1,4 +1,4 @@
-"""A store for each test: in memory, or in a file."""
+"""A store in a file."""
 
 from __future__ import annotations
 
@@ -18,10 +18,4 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def file_store(path: Path) -> Iterator[TranscriptStore]:
     with TranscriptStore(path, shared=True) as store:
-        yield store
-
-
-@pytest.fixture
-def store() -> Iterator[TranscriptStore]:
-    with TranscriptStore("sqlite://", shared=True) as store:
         yield store

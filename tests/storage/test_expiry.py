@@ -25,6 +25,7 @@ from langchain_tokenmem.graphs import pin_update
 from langchain_tokenmem.notes import SqlStore
 from langchain_tokenmem.storage import lifecycle as expiring
 from langchain_tokenmem.storage.tables import metadata
+from tests.adapters.integrations import thread
 from tests.storage.samples import save_state, state
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -48,10 +49,6 @@ def graph_of(store, schema=MessagesState, **options):
     return builder.add_edge(START, "answer").compile(
         checkpointer=TokenMemorySaver(store, **options)
     )
-
-
-def thread(name):
-    return {"configurable": {"thread_id": name}}
 
 
 def rows(store):

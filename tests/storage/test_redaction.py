@@ -16,7 +16,7 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
-from langchain_tokenmem import TokenBudget, TokenMemory, TokenMemorySaver, TranscriptStore
+from langchain_tokenmem import TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.errors import ConfigurationError, RedactionError, ScopeError
 from langchain_tokenmem.storage.redactor import Redactor
 from tests.contract.chats import bytes_of
@@ -29,10 +29,6 @@ LONG = "".join(map(str, range(400)))  # a value that has a row of its own
 def leaks(folder: Path) -> list[str]:
     """Return the words of the card that the files still have; its terms in the index are lower."""
     return [form for form in (CARD, "Quokka") if form.lower().encode() in bytes_of(folder)]
-
-
-def memory_of(**options: Any) -> TokenMemory:
-    return TokenMemory(TokenBudget(context_window=1_000), background=False, **options)
 
 
 class State(TypedDict):

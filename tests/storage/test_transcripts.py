@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langgraph.graph import START, MessagesState, StateGraph
 from sqlalchemy import text
 
-from langchain_tokenmem import Recall, TranscriptStore
+from langchain_tokenmem import Recall, TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.core.messages import groups
-from langchain_tokenmem.errors import CorruptStoreError, ScopeError
+from langchain_tokenmem.errors import CorruptStoreError, ScopeError, StoreError
 from tests.storage.samples import save_state, state, texts, turn
 from tests.strategies import conversations
 
@@ -108,6 +109,30 @@ def test_a_process_without_recall_takes_superseded_words_out_of_the_index(path):
         found = recall.search("code WOMBAT", session_id="s", k=1)
         assert [hit.text for hit in found] == ["The code is WOMBAT."]
         assert [hit.message_id for hit in recall.search("key", session_id="s", k=1)] == ["n"]
+
+
+def test_an_edit_reaches_the_threads_next_request_and_no_older_checkpoint(store: TranscriptStore):
+    seen, config = [], {"configurable": {"thread_id": "t"}}
+
+    def answer(state: MessagesState) -> dict[str, list[AIMessage]]:
+        seen.append(texts(state["messages"]))
+        return {"messages": [AIMessage("ok")]}
+
+    builder = StateGraph(MessagesState).add_node("answer", answer).add_edge(START, "answer")
+    graph = builder.compile(checkpointer=TokenMemorySaver(store))
+    graph.invoke({"messages": [HumanMessage("In Rome.", id="m")]}, config)
+    store.edit("t", "m", HumanMessage("In Oslo."))
+    assert texts(store.messages("t")) == ["In Oslo.", "ok"]
+    graph.invoke({"messages": [HumanMessage("And?")]}, config)
+    assert seen[-1] == ["In Oslo.", "ok", "And?"]
+    assert texts(store.messages("t")) == ["In Oslo.", "ok", "And?", "ok"]
+    store.edit("t", "m", HumanMessage("In Rome."))
+    assert texts(graph.get_state(config).values["messages"])[0] == "In Rome."
+    assert texts([*graph.get_state_history(config)][-2].values["messages"]) == ["In Rome."]
+    with pytest.raises(StoreError, match="RemoveMessage"):
+        store.hide("t", ["m"])
+    with pytest.raises(StoreError, match="no message"):
+        store.edit("t", "n", HumanMessage("x"))
 
 
 # --- what is read

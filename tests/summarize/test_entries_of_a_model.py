@@ -24,6 +24,7 @@ from langchain_tokenmem.summarize.literal_check import (
 from langchain_tokenmem.summarize.model import TOOL_SHARE, ModelSummarizer
 from langchain_tokenmem.summarize.prompts import render_message
 from langchain_tokenmem.types import Shares
+from tests.fakes import called
 from tests.strategies import conversations
 from tests.summarize.models import Scripted, blank
 
@@ -34,20 +35,14 @@ def count(text: str) -> int:
     return len(text) // 4
 
 
-def calling(key: str, name: str, result: str, **args: str) -> list:
-    call = {"name": name, "args": args, "id": key}
-    return [
-        AIMessage("", tool_calls=[call], id=f"a-{key}"),
-        ToolMessage(result, tool_call_id=key, id=f"t-{key}"),
-    ]
-
-
 def agent_run() -> list:
     return [
         HumanMessage("Mend the totals of foreign orders in the shop, please.", id="h"),
-        *calling("1", "read_file", "rate = 0.19\nledger_id: LEDGER-2207", path="src/shop/tax.py"),
-        *calling("2", "bash", "Exit code: 1\nAssertionError: 21.4", command="pytest tests/shop"),
-        *calling("3", "find_order", '{"order_id": "ORD-77120", "state": "open"}', email="a@b.org"),
+        *called(1, "read_file", {"path": "src/shop/tax.py"}, "rate = 0.19\nledger_id: LEDGER-2207"),
+        *called(2, "bash", {"command": "pytest tests/shop"}, "Exit code: 1\nAssertionError: 21.4"),
+        *called(
+            3, "find_order", {"email": "a@b.org"}, '{"order_id": "ORD-77120", "state": "open"}'
+        ),
         AIMessage("The rate is read as a float; that is why.", id="a-end"),
     ]
 

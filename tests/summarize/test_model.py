@@ -10,16 +10,14 @@ from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 
-from langchain_tokenmem import TokenBudget, TokenMemory
+from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.summarize.base import SummaryRequest
 from langchain_tokenmem.summarize.coerce import as_summarizer
 from langchain_tokenmem.summarize.model import ModelSummarizer
-from langchain_tokenmem.summarize.prompts import (
-    render_message,
-)
+from langchain_tokenmem.summarize.prompts import render_message
 from langchain_tokenmem.types import RequestRules
-from tests.fakes import CharCounter
+from tests.fakes import CharCounter, memory_of, tool_round
 from tests.providers import CHECKS, StrictModel
 from tests.summarize import models
 from tests.summarize.models import Scripted, parts_of
@@ -52,10 +50,6 @@ def talk(turns: int, words: int = 30) -> list:
 
 def request_of(messages, max_tokens=400, **more) -> SummaryRequest:
     return SummaryRequest(messages, max_tokens, count, **more)
-
-
-def memory_of(window=2_000, **kwargs) -> TokenMemory:
-    return TokenMemory(TokenBudget(context_window=window), counter=CharCounter(), **kwargs)
 
 
 @pytest.mark.slow
@@ -272,25 +266,9 @@ async def test_a_cancelled_summary_calls_the_model_no_more():
 # In a memory
 
 
-def memory_with(model, window=2_000, **kwargs) -> TokenMemory:
+def memory_with(model, window=2_000, **options) -> TokenMemory:
     """Return a memory with a model that also writes entries about tool calls alone."""
-    writer = ModelSummarizer(model, min_messages=0)
-    return TokenMemory(
-        TokenBudget(context_window=window), counter=CharCounter(), summarizer=writer, **kwargs
-    )
-
-
-def loop(rounds: int, start: int = 0) -> list:
-    return [
-        message
-        for n in range(start, start + rounds)
-        for message in (
-            AIMessage(
-                "", tool_calls=[{"name": "read", "args": {"n": n}, "id": f"c{n}"}], id=f"a{n}"
-            ),
-            ToolMessage(f"file {n} holds value {n * 7}\n" * 8, tool_call_id=f"c{n}", id=f"t{n}"),
-        )
-    ]
+    return memory_of(window, summarizer=ModelSummarizer(model, min_messages=0), **options)
 
 
 @pytest.mark.parametrize("window", [600, 1_000, 4_000])
@@ -314,7 +292,9 @@ def test_cache_markers_of_messages_do_not_reach_the_summarizer():
     model = Scripted()
     memory = memory_with(model, request=RequestRules(pin_first=False))
     system = SystemMessage([{"type": "text", "text": "Rules.", **marker}], id="s")
-    messages = [system, HumanMessage([block], id="h", additional_kwargs=marker), *loop(30)]
+    messages = [system, HumanMessage([block], id="h", additional_kwargs=marker)]
+    for n in range(30):
+        messages += tool_round(n, f"file {n} holds value {n * 7}\n" * 8)
     assert memory.compact(messages)["summary"]
     sent = [message.model_dump_json() for request in model.requests for message in request]
     assert "Ship parcel 4711." in "".join(sent)

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate
 
@@ -21,6 +20,7 @@ from langchain_tokenmem.errors import ConfigurationError
 from langchain_tokenmem.tokens import encodings
 from langchain_tokenmem.tokens.counters import Family, TiktokenCounter, _family_of, counter_for
 from langchain_tokenmem.tokens.encodings import count_tokens, find_encoding
+from tests.contract.chats import Talker
 from tests.strategies import any_text, conversations, texts
 
 O200K = find_encoding("o200k_base")
@@ -193,20 +193,16 @@ def test_no_model_is_exact_o200k():
 PROMPT = ChatPromptTemplate.from_messages([("user", "{q}")])
 
 
-class NamedModel(FakeListChatModel):
-    model_name: str = "gpt-4o"
-
-
 @pytest.mark.parametrize(
     "wrapped",
     [
         lambda model: model,
-        lambda model: model.with_fallbacks([NamedModel(responses=["b"])]),
+        lambda model: model.with_fallbacks([Talker()]),
         lambda model: (PROMPT | model.bind(stop=["x"])).with_retry().with_config(tags=["x"]),
     ],
 )
 def test_counter_and_window_of_a_model_are_found_inside_wrappers(wrapped):
-    model = wrapped(NamedModel(responses=["a"], profile={"max_input_tokens": 123_456}))
+    model = wrapped(Talker(profile={"max_input_tokens": 123_456}))
     assert counter_for(model) is counter_for("gpt-4o")
     assert TokenBudget.for_model(model).context_window == 123_456
 

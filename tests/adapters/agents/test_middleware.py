@@ -18,6 +18,7 @@ from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import create_model
 
 from langchain_tokenmem import (
@@ -27,10 +28,10 @@ from langchain_tokenmem import (
     TokenMemorySaver,
 )
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
-from tests.adapters.integrations import agent_of, call, look, rounds, state_of, thread
-from tests.fakes import entries_of, log_text, memory_of
-from tests.legality import problems
-from tests.providers import StrictModel
+from tests.adapters.integrations import agent_of, call, look, rounds, state_of, thread, turns
+from tests.fakes import entries_of, log_text, memory_of, newest_entry
+from tests.providers import StrictModel, problems
+from tests.summarize.models import Scripted
 
 GO = {"messages": "Go."}
 
@@ -144,6 +145,18 @@ def test_a_second_overflow_or_another_error_is_raised(errors, calls):
 
 
 # Several memories, and sub-agents
+
+
+@pytest.mark.slow
+def test_without_a_memory_the_agents_own_model_writes_the_summaries():
+    def answer(messages):
+        notes = "## Goal\nThe user counts questions, and wants a reply to each of them."
+        return notes if "at most" in str(messages[-1].content) else "Yes."
+
+    model = Scripted(profile={"max_input_tokens": 4_000}, answer=answer)
+    agent = create_agent(model, middleware=[TokenMemoryMiddleware()], checkpointer=InMemorySaver())
+    agent.invoke({"messages": turns(300)}, thread())
+    assert newest_entry(state_of(agent))["model"] == "scripted"
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from langchain_tokenmem.core.messages import marks_of
 from tests.adapters.integrations import session, texts
 from tests.contract.chats import Heard, Talker
 from tests.fakes import memory_of
-from tests.legality import problems
+from tests.providers import problems
 
 CALL = {"name": "pay", "args": '{"sum": 4', "id": "c1", "index": 0, "type": "tool_call_chunk"}
 

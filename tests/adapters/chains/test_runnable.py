@@ -32,7 +32,7 @@ from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError, S
 from langchain_tokenmem.types import RequestRules
 from tests.adapters.integrations import session, texts, turns
 from tests.fakes import CharCounter, ListSummarizer, memory_of, words_of
-from tests.legality import problems
+from tests.providers import problems
 from tests.summarize.models import Scripted
 
 PROMPT = ChatPromptTemplate(

@@ -25,13 +25,13 @@ from langchain_tokenmem.errors import (
 from tests.adapters.integrations import at, put, read, texts, thread
 
 
-def chat(saver):
-    def answer(given):
-        # With an id of its own: LangGraph gives it one while a pending write may be under way.
-        size = len(given["messages"])
-        return {"messages": AIMessage(f"answer {size}", id=f"answer-{uuid4()}")}
+def answer(state):
+    # With an id of its own: LangGraph gives it one while a pending write may be under way.
+    return {"messages": AIMessage(f"answer {len(state['messages'])}", id=str(uuid4()))}
 
-    builder = StateGraph(MessagesState).add_node("model", answer).add_edge(START, "model")
+
+def chat(saver, model=answer):
+    builder = StateGraph(MessagesState).add_node("model", model).add_edge(START, "model")
     return builder.compile(checkpointer=saver)
 
 
@@ -50,10 +50,7 @@ def on_file(file):
         yield store
 
 
-# Messages
-
-
-# Threads, loops, processes
+# Backups
 
 
 def test_nothing_is_remembered_of_what_a_backup_replaced(file, tmp_path):
@@ -159,35 +156,20 @@ def test_an_encrypting_serializer_leaves_no_words_in_clear_and_another_key_reads
     assert b"secret" not in file.read_bytes()
 
 
-# Damage
-
-
 # Retention
 
 
 FACT = "The vault code is QUOKKA."
 
 
-def answer(state):
-    return {"messages": AIMessage(f"answer {len(state['messages'])}", id=str(uuid4()))}
-
-
 def with_sub_graph(saver, *, from_size=0):
     """Return a graph that hands over to a sub-graph once its list is longer than `from_size`."""
-    sub = StateGraph(MessagesState).add_node("model", answer).add_edge(START, "model")
-    graph = StateGraph(MessagesState).add_node("sub", sub.compile(checkpointer=True))
+    graph = StateGraph(MessagesState).add_node("sub", chat(True))
     graph.add_node("model", answer)
     graph.add_conditional_edges(
         START, lambda state: "sub" if len(state["messages"]) > from_size else "model"
     )
     return graph.compile(checkpointer=saver)
-
-
-def plain(saver):
-    return with_sub_graph(saver, from_size=1_000)
-
-
-# Retention
 
 
 @pytest.mark.parametrize(
@@ -205,7 +187,7 @@ def test_settings_that_cannot_work_are_refused(store, given):
 
 def test_what_cannot_be_pruned_so_deletes_nothing(store):
     saver = TokenMemorySaver(store)
-    say(plain(saver), "hi")
+    say(chat(saver), "hi")
     before = list(saver.list(thread()))
     with pytest.raises(ConfigurationError, match="keep_oldest"):
         saver.prune(["t"], strategy="keep_oldest")
@@ -219,7 +201,7 @@ def test_what_cannot_be_pruned_so_deletes_nothing(store):
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_keep_last_bounds_a_thread_and_leaves_the_transcript(store, is_async):
     saver = TokenMemorySaver(store, keep_last=3, prune_every=3)
-    graph = plain(saver)
+    graph = chat(saver)
     for turn in range(5):
         if is_async:
             await graph.ainvoke({"messages": [HumanMessage(f"question {turn}")]}, thread())
@@ -247,7 +229,7 @@ def test_deleted_runs_take_their_messages_along(tmp_path):
 
 
 def test_the_transcript_of_a_thread_cannot_be_cleared_from_under_it(store):
-    say(plain(TokenMemorySaver(store)), "hi")
+    say(chat(TokenMemorySaver(store)), "hi")
     with pytest.raises(StoreError, match="delete_thread"):
         store.clear("t")
     assert store.count("t") == 2
@@ -317,8 +299,7 @@ def test_a_thread_that_is_deleted_during_its_own_run_stays_deleted(tmp_path, how
                     say(graph, "fresh")
             return answer(state)
 
-        builder = StateGraph(MessagesState).add_node("model", deleting).add_edge(START, "model")
-        graph = builder.compile(checkpointer=TokenMemorySaver(store))
+        graph = chat(TokenMemorySaver(store), deleting)
         say(graph, FACT)
         with pytest.raises(ThreadConflictError, match="was deleted with its thread"):
             say(graph, "delete it")
@@ -329,15 +310,13 @@ def test_a_thread_that_is_deleted_during_its_own_run_stays_deleted(tmp_path, how
 
 
 def test_a_sub_graph_of_a_thread_that_was_deleted_stores_nothing(store):
-    builder = StateGraph(MessagesState).add_node("model", answer).add_edge(START, "model")
-    sub = builder.compile()
+    sub = chat(None)
 
     def deleting(state):
         TokenMemorySaver(store).delete_thread("t")
         return {"messages": sub.invoke(state)["messages"][-1]}
 
-    outer = StateGraph(MessagesState).add_node("outer", deleting).add_edge(START, "outer")
-    graph = outer.compile(checkpointer=TokenMemorySaver(store))
+    graph = chat(TokenMemorySaver(store), deleting)
     with pytest.raises(ThreadConflictError):
         graph.invoke({"messages": [HumanMessage(FACT)]}, thread("t"), durability="sync")
     assert store.sessions() == []
@@ -387,7 +366,6 @@ def test_pruned_checkpoints_are_not_a_deleted_thread(store):
         saver.prune(["t"], strategy="delete")
         return answer(state)
 
-    builder = StateGraph(MessagesState).add_node("model", pruning).add_edge(START, "model")
-    graph = builder.compile(checkpointer=saver)
+    graph = chat(saver, pruning)
     for words in ("one", "two"):
         assert say(graph, words)["messages"][-1].content.startswith("answer")

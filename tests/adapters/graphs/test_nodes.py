@@ -27,7 +27,7 @@ from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from tests.adapters.integrations import contents, graph_with, state_of, thread, tool_turns, turns
 from tests.contract.chats import Heard
 from tests.fakes import memory_of, words_of
-from tests.legality import problems
+from tests.providers import problems
 from tests.summarize.models import Scripted
 
 TURNS = 12

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 from langchain.agents import create_agent
 from langchain_core.documents import Document
@@ -23,6 +25,7 @@ from langchain_tokenmem import (
 )
 from langchain_tokenmem.errors import ScopeError
 from tests.adapters.integrations import agent_with, graph_with, state_of, texts, thread, tool_turns
+from tests.contract.chats import Talker
 from tests.fakes import log_text, memory_of, words_of
 from tests.summarize.models import Scripted
 
@@ -81,6 +84,20 @@ def test_ids_that_are_no_names_are_refused_by_every_integration(store, door):
             with pytest.raises(ScopeError, match="control character"):
                 refused()
     assert model.requests == []
+    assert store.sessions() == []
+
+
+@pytest.mark.parametrize("name", ["7", 0, UUID(int=7)])
+def test_a_thread_has_one_session_whatever_kind_of_id_names_it(store, name):
+    memory, saver = memory_of(8_000, recall=Recall(store)), TokenMemorySaver(store)
+    agent = create_agent(Talker(), middleware=[TokenMemoryMiddleware(memory)], checkpointer=saver)
+    agent.invoke({"messages": "Where is parcel 4711?"}, thread(name))
+    agent.invoke({"messages": "Where?"}, thread(str(name)))
+    assert store.sessions() == [str(name)]
+    assert len(store.messages(str(name))) == 4
+    told = TokenMemoryMiddleware(memory).explain(agent, thread(name))
+    assert told.messages[-1].content == "Where?"
+    saver.delete_thread(name)
     assert store.sessions() == []
 
 

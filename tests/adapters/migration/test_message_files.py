@@ -208,10 +208,9 @@ with warnings.catch_warnings():
         SQLChatMessageHistory,
     )
 
-TOOL_CALL = {"name": "f", "args": {"n": 1}, "id": "c", "type": "tool_call"}
 CHAT = [
     HumanMessage("hi", id="h"),
-    AIMessage("", tool_calls=[TOOL_CALL]),
+    AIMessage("", tool_calls=[CALL]),
     ToolMessage("r", tool_call_id="c", artifact={"rows": [1]}),
     AIMessage("done"),
 ]
@@ -222,10 +221,6 @@ def engine(tmp_path):
     engine = create_engine(f"sqlite:///{tmp_path}/old.db")
     yield engine
     engine.dispose()
-
-
-def said_in(store, session_id="s"):
-    return [message.model_copy(update={"id": None}) for message in store.messages(session_id)]
 
 
 def without_ids(messages):
@@ -244,7 +239,7 @@ def test_a_sql_history_is_read_from_its_table_in_pages(store, engine, monkeypatc
     event.listen(engine, "before_cursor_execute", lambda *given: queries.append(given[2]))
     assert store.import_history(histories["s"], "s").added == 7  # one has an id, and came twice
     assert len([query for query in queries if query.startswith("SELECT")]) == 3
-    assert said_in(store) == without_ids([*CHAT, *CHAT[1:]])
+    assert without_ids(store.messages("s")) == without_ids([*CHAT, *CHAT[1:]])
     histories["s"].add_message(AIMessage("more"))
     assert store.import_history(histories["s"], "s").added == 1
     assert store.import_history(histories["s"], "s").added == 0

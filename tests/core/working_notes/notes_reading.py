@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem.core.messages import groups
 from langchain_tokenmem.core.working_notes.mode_profiles import CODE, ModeProfile, new_modes_state
 from langchain_tokenmem.core.working_notes.reading import read_groups
 from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.state import ModesState, NoteItem
+from tests.fakes import called
 
 _IDS = count(1)
 
@@ -27,12 +28,7 @@ def assistant(text: str) -> AIMessage:
 
 def call(name: str, args: dict[str, Any], result: str = "ok", **kwargs: Any) -> list[BaseMessage]:
     """Return a call with its result."""
-    number = next(_IDS)
-    made = {"name": name, "args": args, "id": f"c{number}", "type": "tool_call"}
-    return [
-        AIMessage("", id=f"a{number}", tool_calls=[made]),
-        ToolMessage(result, id=f"t{number}", tool_call_id=f"c{number}", **kwargs),
-    ]
+    return called(next(_IDS), name, args, result, **kwargs)
 
 
 def bash(command: str, result: str = "ok", code: int = 0) -> list[BaseMessage]:

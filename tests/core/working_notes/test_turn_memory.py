@@ -8,30 +8,21 @@ from posixpath import normpath
 
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.modes import TurnMemorySettings, format_message_for_provider
-from tests.fakes import memory_of
-from tests.legality import problems
+from tests.fakes import called, memory_of
+from tests.providers import problems
 
 TEXT = "Tool memory:\n- Files changed: b.go, a.go\n- Failed bash: go test ./... (exit 1)"
 
 
-def call(key, name, args, result="ok", **fields):
-    """One call with its result."""
-    one = {"name": name, "args": args, "id": f"c{key}"}
-    return [
-        AIMessage("", id=f"call{key}", tool_calls=[one]),
-        ToolMessage(result, id=f"result{key}", tool_call_id=f"c{key}", **fields),
-    ]
-
-
 WORK = [
-    *call(1, "edit_file", {"path": "b.go"}),
-    *call(2, "edit_file", {"path": "./a.go"}),
-    *call(3, "bash", {"command": "go test ./..."}, "output\nExit code: 1"),
-    *call(4, "bash", {"command": "go vet"}, "Exit code: 0"),
+    *called(1, "edit_file", {"path": "b.go"}),
+    *called(2, "edit_file", {"path": "./a.go"}),
+    *called(3, "bash", {"command": "go test ./..."}, "output\nExit code: 1"),
+    *called(4, "bash", {"command": "go vet"}, "Exit code: 0"),
 ]
 
 
@@ -54,7 +45,7 @@ def turns(draw):
             result = "word " * draw(st.sampled_from([0, 100])) + draw(
                 st.sampled_from(["ok", "\nExit code: 1", "Error: no"])
             )
-            messages += call(f"{n}-{k}", name, args, result)
+            messages += called(f"{n}-{k}", name, args, result)
         if draw(st.booleans()):
             messages.append(AIMessage(draw(st.sampled_from(["Done.", "word " * 80])), id=f"a{n}"))
     return messages
@@ -63,9 +54,9 @@ def turns(draw):
 def test_the_turn_memory_of_a_sub_agent_is_merged_upward():
     inner = {"files_changed": ["x.py"], "failed_commands": [{"command": "make", "exit_code": 2}]}
     calls = [
-        *call(1, "edit_file", {"path": "a.go"}),
-        *call(2, "task", {}, "done", artifact={"turn_memory": inner}),
-        *call(3, "task", {}, "done", artifact={"tokenmem": {"turn_memory": inner}}),
+        *called(1, "edit_file", {"path": "a.go"}),
+        *called(2, "task", {}, "done", artifact={"turn_memory": inner}),
+        *called(3, "task", {}, "done", artifact={"tokenmem": {"turn_memory": inner}}),
     ]
     assert memory_of().compact(turn(calls))["turns"]["done"]["a0"] == {
         "files_changed": ["a.go", "x.py"],
