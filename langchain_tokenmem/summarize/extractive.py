@@ -6,6 +6,7 @@ It writes whole entries, and the tool calls after the notes of a model.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -60,8 +61,9 @@ class ExtractiveSummarizer:
     Entries are condensed into one (`SummaryRequest.condenses`) by shorter forms of their lines, the
     oldest first; removing a line is the last resort.
 
-    What the user states (rules, limits, decisions, facts, corrections) is cut last. Lines that
-    share words with the instruction of a request get room first.
+    What the user states (rules, limits, decisions, facts, corrections) is cut last, after answers
+    with an identifier, such as an order number. Lines that share words with the instruction of a
+    request get room first.
 
     Example:
         ```python
@@ -199,8 +201,8 @@ class _Entry:
         self.show(pieces, Kind.FAILURE)
         self.show(pieces, Kind.USER, form=1)
         self.show(pieces, Kind.EDIT, Kind.CALL)
-        self.add_values(pieces, used=True, most=_MOST_USED)
         self.show(pieces, Kind.ANSWER, form=1)
+        self.add_values(pieces, used=True, most=_MOST_USED)
         self.show(pieces, Kind.CALL, Kind.EDIT, Kind.FAILURE, form=1)
         self.show(pieces, Kind.NOTE)
         self.show(pieces, Kind.USER, Kind.ANSWER, form=2)
@@ -280,23 +282,22 @@ class _Entry:
     def shorten(self, pieces: Sequence[Piece]) -> None:
         """Show all pieces in shorter forms as far as needed; leave some out as a last resort.
 
-        What the user has stated is the last to be cut.
+        What the user has stated is the last to be cut; before it, answers with an identifier.
         """
         self.shown = {id(piece): _Shown(piece, len(piece.forms) - 1) for piece in pieces}
         self.used = sum(map(self._size, self.shown.values()))
         calls, changes = _of(pieces, Kind.CALL, Kind.NOTE), _of(pieces, Kind.FAILURE, Kind.EDIT)
+        answers, named = _by_weight(_of(pieces, Kind.ANSWER))
+        light, heavy = _by_weight(_of(pieces, Kind.USER))
         self.shorten_each(calls)
-        self.shorten_each(_of(pieces, Kind.ANSWER))
+        self.shorten_each([*answers, *named])
         self.leave_out(calls)
         self.shorten_each(changes)
-        self.leave_out(_of(pieces, Kind.ANSWER))
-        users = sorted(_of(pieces, Kind.USER), key=lambda one: one.weight)
-        light = [one for one in users if one.weight < Weight.NAME]
-        heavy = users[len(light) :]
+        self.leave_out(answers)
         self.shorten_each(light)
         self.shorten_each(heavy, least=1)
         self.leave_out(changes)
-        self.leave_out(light)
+        self.leave_out([*light, *named])
         self.shorten_each(heavy)
         self.leave_out(heavy)
         self.changes = [(key, None) for key in reversed(self.shown)]
@@ -365,6 +366,13 @@ class _Entry:
 
 def _of(pieces: Sequence[Piece], *kinds: Kind) -> list[Piece]:
     return [piece for piece in pieces if piece.kind in kinds]
+
+
+def _by_weight(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
+    """Return the pieces below `Weight.NAME` and the others, each from the least weight."""
+    ordered = sorted(pieces, key=lambda piece: piece.weight)
+    first = bisect_left(ordered, Weight.NAME, key=lambda piece: piece.weight)
+    return ordered[:first], ordered[first:]
 
 
 def _merged(same: list[list[_Shown]]) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, ToolMessage
 
 from langchain_tokenmem.core.facts.sentences import (
+    any_of,
     cues,
     find_identifiers,
     identifiers_in,
@@ -34,6 +35,7 @@ from langchain_tokenmem.core.messages import (
 from langchain_tokenmem.core.todos import todos_in
 from langchain_tokenmem.core.tool_calls import paired_calls
 from langchain_tokenmem.core.working_notes.sentence_rules import (
+    WORD_END,
     constraints_in,
     decision_in,
     facts_in,
@@ -58,6 +60,12 @@ _STATEMENT_LENGTH = 80
 """Characters of the shortest form of a statement: its first clause may not be the point."""
 
 _DIGIT = re.compile(r"\d")
+_OWN = re.compile(
+    rf"(?:^|[,;:.!?] |\b{any_of('before_own')} )(?!{any_of('not_own')}\b){any_of('own')}{WORD_END}",
+    re.IGNORECASE,
+)
+"""A clause in which users speak of themselves."""
+
 _SHORT_NOTE = 40
 _BEGINNING = 1_000
 _LIKE_REFERENCE = re.compile(r"\[(?=[0-9a-f]{6,}\] )")
@@ -77,15 +85,17 @@ class Kind(IntEnum):
 class Weight(IntEnum):
     """How much later answers may need the words of a piece, the least first.
 
-    A number that the user states; an identifier, which can only be copied; a correction, rule,
-    limit, decision or fact of the user; words that the instruction of a request names.
+    A number; an identifier, which can only be copied; what users say about themselves; a
+    correction, rule, limit, decision or fact of the user; words that the instruction of a request
+    names.
     """
 
     NONE = 0
     NUMBER = 1
     NAME = 2
-    STATEMENT = 3
-    ASKED_FOR = 4
+    OWN = 3
+    STATEMENT = 4
+    ASKED_FOR = 5
 
 
 @dataclass
@@ -189,8 +199,10 @@ def _spoken(
         if corrects:
             who += _CORRECTION
         said = forms_of(text, SPEECH_LENGTHS)
+        if kind is Kind.ANSWER:
+            said = _with_first_id(said)
         weight = Weight.STATEMENT if corrects else _weight(kind, said)
-        if weight is Weight.STATEMENT:
+        if weight >= Weight.OWN:
             said = _growing([*forms_of(text, (_STATEMENT_LENGTH,)), *said[1:]])
         forms = [f"{who}: {form}" for form in said]
         key = f"{who} {text}" if len(text) > SPEECH_LENGTHS[0] else ""
@@ -211,6 +223,20 @@ def _corrects(text: str) -> bool:
     return says_so is not None and not first.endswith(("?", "\uff1f"))
 
 
+def _with_first_id(forms: Sequence[str]) -> list[str]:
+    """Return the forms of an answer; the shortest is the sentence with its first id, if short."""
+    if not _has_id(forms[0]):
+        for sentence in sentences(forms[-1]):
+            shortest = forms_of(sentence, (_STATEMENT_LENGTH,))[0]
+            if _has_id(shortest):
+                return _growing([shortest, *forms[1:]])
+    return [*forms]
+
+
+def _has_id(text: str) -> bool:
+    return any(one.kind == "id" for one in find_identifiers(text))
+
+
 def _weight(kind: Kind, forms: Sequence[str]) -> Weight:
     """Return the weight of what was said, from its two shortest forms without the speaker."""
     asserted: list[str] = []
@@ -219,10 +245,13 @@ def _weight(kind: Kind, forms: Sequence[str]) -> Weight:
         asserted = [one for one in note_sentences(shown) if not is_question(one)]
     if any(map(_states, asserted)):
         return Weight.STATEMENT
-    if any(find_identifiers(forms[0])):
+    if any(_OWN.search(one) and not request_in([one]) for one in asserted):
+        return Weight.OWN
+    kinds = {one.kind for one in find_identifiers(forms[0])}
+    if kinds - {"number"}:
         return Weight.NAME
     has_number = any(_DIGIT.search(one) and not request_in([one]) for one in asserted)
-    return Weight.NUMBER if has_number else Weight.NONE
+    return Weight.NUMBER if kinds or has_number else Weight.NONE
 
 
 def _states(sentence: str) -> bool:
@@ -231,7 +260,8 @@ def _states(sentence: str) -> bool:
         any(constraints_in(sentence))
         or any(facts_in(sentence))
         or decision_in(sentence, by_user=True) is not None
-        or cues("stated").search(sentence) is not None
+        or cues("reminder").search(sentence) is not None
+        or (cues("stated").search(sentence) is not None and not request_in([sentence]))
     )
 
 
@@ -315,6 +345,8 @@ def _earlier_line(line: str) -> Line:
         if match := _SPOKEN.match(text):
             kind = Kind.USER if match[1] == "User" else Kind.ANSWER
             said = [*forms_of(text[match.end() :], _CONDENSED_LENGTHS), text[match.end() :]]
+            if kind is Kind.ANSWER:
+                said = _with_first_id(said)
             is_correction = _CORRECTION in match[0]
             weight = Weight.STATEMENT if is_correction else _weight(kind, [said[0], said[-1]])
             forms = _growing([match[0] + form for form in said])

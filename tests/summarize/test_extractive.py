@@ -316,6 +316,15 @@ STATED = {
         "For the database we decided on PostgreSQL and not MySQL, because we need JSONB.",
         "I am allergic to peanuts, so be careful with the food.",
     ),
+    "Can you explain plan {}?": (
+        "Move the call, and remember that I never want meetings before 9.",
+        "By the way, my son is called Jonas.",
+        "We deploy on Fridays only if somebody is on call.",
+        "My train leaves at 7:12 from platform 4.",
+    ),
+    "Welche Vorteile hat Plan {}?": ("Mein Zug fährt um 7:12 Uhr.", "Merk dir: keine Anrufe."),
+    "Quels sont les avantages du plan {} ?": ("Ma sœur vient avec nous.", "Je suis gaucher."),
+    "¿Qué ventajas tiene el plan {}?": ("No como carne.", "Nos mudamos a Sevilla."),
     "Quali sono i vantaggi del piano {}?": ("Sono allergica alle noci.", "Non usare tabelle."),
     "Quais são as vantagens do plano {}?": ("Moro em Recife.", "O prazo é 15 de março."),
     "Wat zijn de voordelen van plan {}?": ("Gebruik geen tabellen.", "Ik woon in Utrecht."),
@@ -340,6 +349,35 @@ def test_what_the_user_states_outlives_what_the_user_asks(question: str) -> None
         entry = condensed(entry, summary_of(*asked(20), max_tokens=150).text, max_tokens=150)
     assert all(f"User: {text}\n" in entry for text in STATED[question])
     assert question.partition("{}")[0] in entry
+
+
+@pytest.mark.parametrize("before", ["", "I have put everything into the basket, as you wished. "])
+def test_an_answer_with_an_order_number_outlives_questions_and_other_answers(before: str) -> None:
+    ordered = "The machine is ordered, order number ORD-77812-B."
+    entry = summary_of(AIMessage(f"{before}{ordered}")).text
+    for number in range(20):
+        asked = HumanMessage(f"How would I get to town {number}, and what is a hotel there?")
+        answer = AIMessage(f"A flight to town {number} costs about 114 euros.")
+        entry = condensed(entry, summary_of(asked, answer).text, max_tokens=100)
+    assert f"Assistant: {ordered}" in entry
+    assert "114" not in entry
+    assert "User: How would I get to town 19" in entry
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "Give me three vegan recipes.",
+        "Explique pourquoi le ciel est toujours bleu.",
+        "I have a question.",
+        "Ich weiß nicht, was du meinst.",
+        "Nie rozumiem tego.",
+        "Soy sauce substitutes.",
+    ],
+)
+def test_requests_and_small_talk_are_no_statements(asked: str) -> None:
+    stated = summary_of(HumanMessage("My sister will join us on the trip.")).text
+    assert condensed(stated, f"User: {asked}", max_tokens=count(stated) + 2) == stated
 
 
 def test_punctuation_without_spaces_gets_none() -> None:
@@ -400,9 +438,9 @@ UNITS = ["a", "a ", "(", '"', "\\", "a.b/", "1,", "{", "- a: 1\n", "。", "a. ",
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_megabyte_of_anything_is_done_in_seconds(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))
-    started = time.perf_counter()
+    started = time.process_time()
     summary_of(HumanMessage(text), *call("read", text, path="a"), AIMessage(text))
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_a_short_line_begins_after_thanks_and_greetings() -> None:

@@ -224,7 +224,7 @@ _NUMBER = re.compile(r"\d[\d.,-]*(?:px|pt|r?em|v[hw]|[mµn]?s|min|[kKMGT]i?B|[kM
 _MIXED = re.compile(r"#?\w*(?:_\w|[a-z][A-Z]|[A-Za-z]\d|\d[A-Za-z])\w*")
 _CAPITALS = re.compile(r"[A-Z]{3,}\w*")
 _DOTTED = re.compile(
-    r"[A-Za-z_]\w+(?:[.-]\w+)*\.[A-Za-z_]\w+|\w*\d\w*(?:[.-]\w+)+|\w+(?:-\w+)*-\w*\d\w*"
+    r"[A-Za-z_]\w+(?:[.-]\w+)*\.[A-Za-z_]\w+|\w*\d\w*(?:[.-]\w+)+|\w+(?:-\w+)*-\w*\d\w*(?:-\w+)*"
 )
 _KEY = re.compile(r"([A-Za-z_][\w-]{0,40})[\"'*` ]{0,3}[:=][\s\"'*`\[({$#]{0,8}$")
 _FILE = re.compile(rf"[\w.-]+\.{any_of('extension')}")
