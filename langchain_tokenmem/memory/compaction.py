@@ -143,7 +143,7 @@ class Compaction:
         return state
 
     def plan(
-        self, context: ContextParts, *, force: bool = False, may_condense: bool = True
+        self, context: ContextParts, *, force: bool, may_condense: bool = True
     ) -> tuple[ContextParts, Plan]:
         """Return the context with every message within its share, and the plan for it.
 

@@ -351,7 +351,7 @@ class Engine:
     def plan(self, call: PreparedCall) -> Plan:
         """Return what a compaction would do."""
         summarize = self.summarizer.summarize
-        return Compaction(self, call, summarize).plan(call.context)[1]
+        return Compaction(self, call, summarize).plan(call.context, force=False)[1]
 
     def explanation(self, call: PreparedCall) -> Explanation:
         """Return the request of a call, and what a compaction would do first."""

@@ -188,8 +188,8 @@ class Database:
     def _transaction(
         self, engine: sa.Engine, begin: str, **options: Any
     ) -> Iterator[sa.Connection]:
-        # Options of a connection: setting those of an engine takes as long as a statement.
-        with engine.connect().execution_options(**options) as connection, connection.begin():
+        # Setting options of an engine takes as long as a statement.
+        with engine.connect() as connection, connection.execution_options(**options).begin():
             if self.is_sqlite:  # a listener could do this, too, but would slow down every statement
                 connection.exec_driver_sql(f"PRAGMA busy_timeout={1000 * _busy_seconds():.0f}")
                 connection.exec_driver_sql(begin)
@@ -448,10 +448,10 @@ def _configured_for(*, read_only: bool) -> Any:
 
 
 def _ping_after_a_pause(engine: sa.Engine) -> None:
-    """Replace connections that a server ended while they were not used, all if one is found.
+    """Replace connections that the server closed while they were idle, all if one is found.
 
-    SQLAlchemy's `pool_pre_ping` asks before each transaction: 8 of the 60 round trips of an agent's
-    turn. Here a connection is asked that was not used for a second.
+    SQLAlchemy's `pool_pre_ping` pings before each transaction: 8 of the 60 round trips of an
+    agent's turn. Here a connection is pinged after a second without use.
     """
 
     def checked_in(_connection: Any, record: ConnectionPoolEntry) -> None:

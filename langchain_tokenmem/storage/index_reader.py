@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, bindparam, exists, func, select, true
@@ -105,7 +106,7 @@ def owner_number(user_id: str | None, session: int) -> int:
 _UNIT = terms.c.session * (1 << PARTITION_SHIFT) + terms.c.seq * (1 << PART_BITS) + terms.c.part
 _POSTING = select(_UNIT, terms.c.occurrences, terms.c.unit_length, terms.c.elaborates)
 
-_PLACES = select(messages.c.seq).where(
+_NAMES = select(messages.c.message_id).where(
     messages.c.session == bindparam("of"), messages.c.seq.is_not(None)
 )
 
@@ -223,12 +224,13 @@ class IndexReader(VectorsReader):
         if self.partitions.whole:
             return True
         own = [self._held[number] for number in self.partitions.partitions]
-        count = sum(one.count for one in own)
-        if count > len(ids):
+        if sum(one.count for one in own) > len(ids):
             return True
-        talk = next((one.id for one in own if one.kind == MESSAGES), None)
-        rows = rows_with(self._connection, _PLACES, messages.c.message_id, ids, of=talk)
-        return len({row.seq for row in rows}) < count
+        if any(one.count for one in own if one.kind != MESSAGES):
+            return True
+        talks = (one for one in own if one.kind == MESSAGES)
+        names = (self._connection.scalars(_NAMES, {"of": talk.id}) for talk in talks)
+        return not set(chain.from_iterable(names)) <= set(ids)
 
     def units_between(self, first: date, last: date) -> list[int]:
         """Return the first unit of each message from some days in scope, the earliest first."""

@@ -127,6 +127,9 @@ def test_profiles_packages_and_settings_override_the_list(monkeypatch, tmp_path)
     file.write_text(json.dumps({"glm-4.7": {"max_input_tokens": 202_752, "mode": "chat"}}))
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     assert TokenBudget.for_model("glm-4.7").context_window == 202_752
+    models = {"glm-4*": {"max_input_tokens": 9_000}}
+    assert TokenBudget.for_model("openai:glm-4.7", models=models).context_window == 9_000
+    assert TokenMemory(50_000, models=models).for_model("glm-4.7").limit_of({}) < 9_000
     settings = TokenMemorySettings(models={"glm-4.7": {"max_input_tokens": 96_000}})
     assert settings.memory("glm-4.7").budget.context_window == 96_000
     assert settings.memory().for_model(Talker(name_="glm-4.7")).budget.context_window == 96_000

@@ -143,7 +143,7 @@ def test_a_conversation_that_is_left_out_as_a_whole_is_not_searched(store, recal
     engine = store.database._engine
     event.listen(engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
     assert recall.search("key", session_id="s", exclude={*ids, "another"}) == []
-    assert statements, "nothing was heard"
+    assert statements, "no statement was recorded"
     assert not [one for one in statements if terms.name in one]
     key = ids[len(FILLER)]
     assert recall.search("key", session_id="s", exclude={*ids, "another"} - {key})

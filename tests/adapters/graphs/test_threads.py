@@ -95,8 +95,8 @@ def test_a_thread_has_one_session_whatever_kind_of_id_names_it(store, name):
     agent.invoke({"messages": "Where?"}, thread(str(name)))
     assert store.sessions() == [str(name)]
     assert len(store.messages(str(name))) == 4
-    told = TokenMemoryMiddleware(memory).explain(agent, thread(name))
-    assert told.messages[-1].content == "Where?"
+    explained = TokenMemoryMiddleware(memory).explain(agent, thread(name))
+    assert explained.messages[-1].content == "Where?"
     saver.delete_thread(name)
     assert store.sessions() == []
 
