@@ -224,7 +224,7 @@ def _corrects(text: str) -> bool:
 
 
 def _with_first_id(forms: Sequence[str]) -> list[str]:
-    """Return the forms of an answer; the shortest is the sentence with its first id, if short."""
+    """Return the forms of an answer; the shortest is its first short sentence with an id."""
     if not _has_id(forms[0]):
         for sentence in sentences(forms[-1]):
             shortest = forms_of(sentence, (_STATEMENT_LENGTH,))[0]

@@ -36,7 +36,7 @@ SECTIONS: Mapping[str, Section] = {
     for one in (
         Section("topics", 10),
         Section("entities", 20),
-        Section("facts", 20, "About the user"),
+        Section("facts", 20, "About the user", is_lasting=True),
         Section("task"),
         Section("progress", 10),
         Section("files", 20),

@@ -194,8 +194,8 @@ _VALUE = (
     rf"(?:{any_of('limit_bound')} )*"
     rf"(?:{any_of('month')} (?=\d)|(?:early|late|mid|end of) )*"
     # Signs after a number belong to a date only: "am 3. März", "April 20, 2024".
-    rf"[$€£¥]? ?\d(?:[\d.,:/'’-]*\d)?(?:\.(?= {any_of('month')})|,(?= \d{{4}}\b))?"
-    r"(?: \d{3}(?!\d))*\w*(?: ?[€$£%])?"
+    rf"(?:the (?=\d))?[$€£¥]? ?\d(?:[\d.,:/'’-]*\d)?(?:\.(?= {any_of('month')})|,(?= \d{{4}}\b))?"
+    rf"(?: \d{{3}}(?!\d))*\w*(?: ?[€$£%])?(?: of {any_of('month')})?"
     r"(?: (?!(?:and|but|so|to|for|in|on|with|per|which|of|und|et|y|now|is|by|at|as|or)\b)[^\W_]+)"
     r"{0,2}"
     r"(?: per [a-z]+)?"
@@ -203,7 +203,9 @@ _VALUE = (
     rf"|(?:{any_of('limit_bound')} )*{any_of('month')}(?: \d{{4}})?\b"
 )
 _LABELLED = re.compile(
-    rf"(?<![\w-])((?:[^\W\d_]+ )?{any_of('limit_label')})(?: ?:| ?=| {any_of('limit_copula')})"
+    rf"(?<![\w-])((?:[^\W\d_]+ )?{any_of('limit_label')}"
+    r"(?: (?:for|für|pour|para) (?:[^\W\d_]+ )?[^\W\d_]+)?)"
+    rf"(?: ?:| ?=| {any_of('limit_copula')})"
     rf" ?((?i:{_VALUE}))",
     re.IGNORECASE,
 )
@@ -262,7 +264,8 @@ def _demands(text: str) -> bool:
 _USER_HAS = re.compile(rf"{any_of('having')}(?= {any_of('having_count')}\b)", re.IGNORECASE)
 _OWN_THING = re.compile(rf"(?<!\w){any_of('own_thing')}(?!\w)", re.IGNORECASE)
 _RELATION = re.compile(
-    rf"(?:my|meine?|mon|ma|mes|mis?) (?P<relation>{any_of('own_relation')})"
+    r"(?:my|meine?|mon|ma|mes|mis?) "
+    rf"(?:(?P<relation>{any_of('own_relation')})|{any_of('own_person')})"
     rf"(?:['’]s (?:name|birthday))?(?: ?:|['’]s| {any_of('relation_verb')}) (?=\S)",
     re.IGNORECASE,
 )
@@ -292,7 +295,7 @@ def facts_in(sentence: str) -> Iterator[tuple[str, str]]:
         if not asked and len(text) <= MAX_ITEM and _is_fact(text):
             fact = as_item(text)
             match = _RELATION.match(fact)
-            yield fact, match["relation"].lower() if match else ""
+            yield fact, ((match and match["relation"]) or "").lower()
 
 
 def _is_fact(text: str) -> bool:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langchain_tokenmem.core.working_notes.mode_profiles import CODE, REASONING, new_modes_state
+from langchain_tokenmem.core.working_notes.mode_profiles import (
+    CODE,
+    CONVERSATION,
+    REASONING,
+    new_modes_state,
+)
 from langchain_tokenmem.core.working_notes.sections import render_notes
 from tests.fakes import CharCounter
 
@@ -36,7 +41,9 @@ def test_a_section_changed_in_turn_1_is_shown_in_turn_4_and_gone_in_turn_5():
     assert found[1] == ""
 
 
-def test_objective_constraints_and_unresolved_errors_stay_however_old():
+def test_facts_objective_constraints_and_unresolved_errors_stay_however_old():
+    facts = modes_of(turn=99, facts=[item("I live in Oslo")], topics=[item("tram")])
+    assert shown(facts, CONVERSATION).splitlines()[2:-1] == ["About the user: I live in Oslo"]
     old = modes_of(turn=99, objective=[item("Ship")], constraints=[item("Budget: 5")])
     assert "Objective: Ship\nConstraints: Budget: 5" in shown(old)
     assert "tests fail" in shown(modes_of(turn=99, errors=[item("tests fail")]), CODE)

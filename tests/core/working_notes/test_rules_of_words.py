@@ -35,6 +35,10 @@ from tests.core.working_notes.notes_reading import assistant, bash, items, read,
         ("constraints", "You mustn\u2019t use Redis.", "You mustn\u2019t use Redis"),
         ("constraints", "No uses bibliotecas externas.", "No uses bibliotecas externas"),
         ("constraints", "L'API doit répondre en 200 ms.", "L'API doit répondre en 200 ms"),
+        ("constraints", "The deadline is the 14th of May.", "Deadline: the 14th of May"),
+        ("constraints", "Remember: no calls on weekends.", "no calls on weekends"),
+        ("constraints", "We only support Python 3.12.", "We only support Python 3.12"),
+        ("constraints", "Hör auf, Emojis zu benutzen.", "Hör auf, Emojis zu benutzen"),
         ("decisions", "We settled on two-week sprints.", "two-week sprints"),
         ("decisions", "I've decided against microservices.", "Against microservices"),
         ("decisions", "Let's use pytest for the tests.", "Use pytest for the tests"),
@@ -47,6 +51,15 @@ from tests.core.working_notes.notes_reading import assistant, bash, items, read,
         ("facts", "I'm a nurse from Lyon, can you help me?", "I'm a nurse from Lyon"),
         ("facts", "I have two dogs named Rex and Max.", "I have two dogs named Rex and Max"),
         ("facts", "I prefer tabs over spaces.", "I prefer tabs over spaces"),
+        ("facts", "Move it, and remember that I never eat fish.", "I never eat fish"),
+        ("facts", "Please keep in mind my son is allergic.", "my son is allergic"),
+        ("facts", "We moved to Graz, so use that address.", "We moved to Graz"),
+        ("facts", "Our team uses pnpm, not npm.", "Our team uses pnpm, not npm"),
+        ("facts", "My sister Laura will join us.", "My sister Laura will join us"),
+        ("facts", "I'd rather take the train than fly.", "I'd rather take the train than fly"),
+        ("facts", "Ich arbeite nachts, deshalb schlafe ich lange.", "Ich arbeite nachts"),
+        ("facts", "Notre équipe utilise pnpm.", "Notre équipe utilise pnpm"),
+        ("facts", "No como carne.", "No como carne"),
         ("facts", "Ich wohne in Hamburg.", "Ich wohne in Hamburg"),
         ("facts", "Je m'appelle Luc.", "Je m'appelle Luc"),
         ("facts", "Soy alérgica a las nueces.", "Soy alérgica a las nueces"),
@@ -78,6 +91,15 @@ def test_what_a_user_says_is_read_into_its_section(section: str, said: str, expe
         ("facts", "I'm a bit tired."),
         ("facts", "I have a question about the parser."),
         ("facts", "Do I live in Berlin?"),
+        ("facts", "From now on I am a pirate."),
+        ("facts", "I'd rather not say."),
+        ("facts", "I've been studying for a week now."),
+        ("facts", "Call me when you are done."),
+        ("constraints", "No meetings today, thanks!"),
+        ("constraints", "Stop it."),
+        ("constraints", "No emails were sent by the job."),
+        ("constraints", "We don't use the variable after line 30."),
+        ("facts", "Our team is blocked."),
         ("facts", "J'ai une question."),
     ],
 )  # fmt: skip
@@ -127,6 +149,14 @@ def test_a_decision_keeps_its_number_for_ever():
     again = assistant("We decided to use tool9 for step 9.")
     state = read([*messages, again])
     assert [one["number"] for one in items(state, "decisions")] == list(range(2, 22))
+
+
+def test_a_second_fact_about_a_person_replaces_none_and_a_new_name_replaces_the_old():
+    said = ["My son is allergic to nuts.", "My son starts school in May.", "My wife is vegan."]
+    state = read([user(text) for text in said])
+    assert texts(state, "facts") == [text.rstrip(".") for text in said]
+    state = read([user("My name is Ada."), user("My name is Eve.")])
+    assert texts(state, "facts") == ["My name is Eve"]
 
 
 def test_constraints_facts_and_decisions_of_tool_results_are_not_read():
