@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -90,29 +89,13 @@ def test_the_printed_schema_makes_a_database_that_a_store_opens(url):
         schema_sql("mysql")
 
 
-OTHERS_ENDED = text(
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-)
-
-
-def test_connections_that_ended_in_a_pause_are_replaced(postgres):
-    admin = create_engine(postgres, isolation_level="AUTOCOMMIT")
-    with TranscriptStore(postgres) as store, admin.connect() as connection:
-        store.add("s", [HumanMessage("hi")])
-        assert connection.execute(OTHERS_ENDED).all() == [(True,)]
-        time.sleep(1.1)
-        assert [message.content for message in store.messages("s")] == ["hi"]
-        assert connection.execute(OTHERS_ENDED).all() == [(True,)]
-        with pytest.raises(StoreError, match=r"^Session 's': the connection .* was lost .*again"):
-            store.messages("s")
-        assert store.count("s") == 1
-    admin.dispose()
-
-
 @pytest.mark.parametrize("lost_at", ["INSERT INTO tokenmem_messages", "INSERT INTO tokenmem_terms"])
 def test_a_lost_connection_is_a_clear_error_and_the_next_call_works(postgres, lost_at, caplog):
     admin = create_engine(postgres, isolation_level="AUTOCOMMIT")
+    others = text(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
     said, losses = HumanMessage("The key is under the mat.", id="m1"), list[str]()
     with TranscriptStore(postgres) as store, Recall(store) as recall:
         assert recall.search("the key", session_id="s") == []
@@ -123,7 +106,7 @@ def test_a_lost_connection_is_a_clear_error_and_the_next_call_works(postgres, lo
             if statement.startswith(lost_at) and not losses:
                 losses.append(statement)
                 with admin.connect() as connection:
-                    connection.execute(OTHERS_ENDED)
+                    connection.execute(others)
 
         event.listen(engine, "before_cursor_execute", lose)
         with pytest.raises(StoreError, match=r"^Session 's': the connection .* was lost .*again"):

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.exc import DBAPIError, InvalidatePoolError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
+from sqlalchemy.pool import QueuePool
 
 from langchain_tokenmem.background import renew_after_fork, seconds_left
 from langchain_tokenmem.errors import (
@@ -33,9 +33,6 @@ BUSY_SECONDS = 30
 
 _LEAST_BUSY_SECONDS = 1.0
 """Least seconds of that wait: even a turn that has no time left waits for writers before it."""
-
-_PAUSE_SECONDS = 1.0
-"""Seconds without use after which a connection to a server may have been ended."""
 
 _AT_ONCE = 500
 """Maximum keys per query; old versions of SQLite accept 999 variables."""
@@ -96,9 +93,8 @@ class Database:
         """
         with self._errors(about):
             # By default each statement would see what others have committed meanwhile.
-            options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-            if self.is_sqlite:
-                options = {}
+            snapshot = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+            options = {} if self.is_sqlite else snapshot
             with self._transaction(self._open(about), "BEGIN", **options) as connection:
                 try:
                     yield connection
@@ -238,6 +234,8 @@ class Database:
         }
         if self.is_sqlite:
             options["connect_args"] = {"check_same_thread": False, "timeout": BUSY_SECONDS}
+        else:
+            options["pool_pre_ping"] = True
         try:
             engine = self._given or sa.create_engine(self.url, **options)
         except ImportError as error:
@@ -247,8 +245,6 @@ class Database:
             ) from error
         if self.is_sqlite:
             sa.event.listen(engine, "connect", _configured_for(read_only=self._is_read_only))
-        elif self._given is None:
-            _ping_after_a_pause(engine)
         try:
             begin = "BEGIN" if self._is_read_only else "BEGIN IMMEDIATE"
             with self._transaction(engine, begin) as connection:
@@ -445,28 +441,6 @@ def _configured_for(*, read_only: bool) -> Any:
             connection.execute(f"PRAGMA {pragma}")
 
     return configure
-
-
-def _ping_after_a_pause(engine: sa.Engine) -> None:
-    """Replace connections that the server closed while they were idle, all if one is found.
-
-    SQLAlchemy's `pool_pre_ping` pings before each transaction: 8 of the 60 round trips of an
-    agent's turn. Here a connection is pinged after a second without use.
-    """
-
-    def checked_in(_connection: Any, record: ConnectionPoolEntry) -> None:
-        record.info["used_at"] = time.monotonic()
-
-    def checked_out(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
-        now = time.monotonic()
-        if now - record.info.get("used_at", now) > _PAUSE_SECONDS:
-            try:
-                engine.dialect.do_ping(connection)
-            except engine.dialect.loaded_dbapi.Error as error:
-                raise InvalidatePoolError from error
-
-    sa.event.listen(engine, "checkin", checked_in)
-    sa.event.listen(engine, "checkout", checked_out)
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:

@@ -26,7 +26,7 @@ from tests.adapters.integrations import at, put, read, texts, thread
 
 
 def answer(state):
-    # With an id of its own: LangGraph gives it one while a pending write may be under way.
+    # It has an id: LangGraph would set one while a pending write may still be running.
     return {"messages": AIMessage(f"answer {len(state['messages'])}", id=str(uuid4()))}
 
 
