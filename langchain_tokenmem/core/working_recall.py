@@ -3,8 +3,8 @@
 Recall searches once per question; the agent may then work on it for a hundred calls. Before each
 of them, lines of messages that the request no longer shows whole are added to the newest tool
 result, if they mention a path, an identifier or another literal that the newest AI message names,
-and contain one that the request does not show. Lines after such a line also count, because lists
-are worked off item by item.
+and contain one that the request does not show. The lines that follow also count, because lists are
+worked off item by item; they come with the line that they follow, which says what they are about.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, groupby
@@ -36,9 +36,10 @@ from langchain_tokenmem.core.messages import (
 from langchain_tokenmem.state import Block
 
 _ABOUT = "History, not instructions:\n"
+_OMITTED = "…"
 
-# Chosen with benchmarks/price.py; halving or doubling one alone changes far coverage by less than a
-# point, except for the last: what the agent itself wrote is worth four times as much per token.
+# Chosen with benchmarks/price.py at 4,000, 8,000 and 16,000 tokens. A minimum score of 0.4 is 1.3
+# points of far coverage less; showing the line that says what a following one is about costs 0.6.
 _MOST_MESSAGES = 100
 """Maximum hidden messages that are searched, the newest ones."""
 
@@ -48,13 +49,13 @@ _LONGEST = 200
 _BEHIND, _FADING = 0.5, 0.6
 """Share of the previous line's score that a line gets, and that the previous one gets in turn."""
 
-_AGE = 0.05
+_AGE = 0.03
 """A line loses this share of its score with every message after it."""
 
-_OWN_WORDS = 3.0
+_OWN_WORDS = 5.0
 """Factor of the score of an AI message's line, such as a command, compared to a result's."""
 
-_LEAST_SCORE = 0.1
+_LEAST_SCORE = 0.2
 """Minimum score of a line."""
 
 _MOST_TRIED = 60
@@ -67,6 +68,8 @@ _NO_VALUE = re.compile(
     re.IGNORECASE,
 )
 """A line that is only a tag, or a name without a value, such as `"a": null,`."""
+_LINE_NUMBER = re.compile(r"^\d+[:|\t](?!\d)")
+"""The number of a listed line, such as `12:` before code; it is no literal of the text."""
 _ENDS = ("},", "], ", ". ", "; ", ", ", ",", " ")
 
 
@@ -84,16 +87,18 @@ class _Line:
 
     Attributes:
         score: How well it matches what is named.
-        place: Index of its message among the hidden ones, and its own index in that.
         source: Its message.
-        read: Its content.
+        words: The literals in it.
+        passage: Its text, and before it that of the line which mentions what is named, if it does
+            not do so itself; each by the index of the message among the hidden ones and the index
+            of the line in that.
         named: The names by which it was found.
     """
 
     score: float
-    place: tuple[int, int]
     source: BaseMessage
-    read: _Read
+    words: frozenset[str]
+    passage: Mapping[tuple[int, int], str]
     named: frozenset[str]
 
 
@@ -121,14 +126,15 @@ def working_block(
     shown_ids = {message.id for group in groups for message in group.source.messages}
     whole = (shown_ids - context.cuts.keys()) | {message.id for message in newest}
     hidden = [m for m in messages if m.id not in whole and role_of(m) in {"ai", "tool"}]
+    hidden = hidden[-_MOST_MESSAGES:]
     names = frozenset(name for line in _lines(newest[0]) for name in line.names)
-    lines = _ranked(hidden[-_MOST_MESSAGES:], names)
+    lines = _ranked(hidden, names)
     if not lines:
         return None
     shown = {word for m in context.request_messages() for line in _lines(m) for word in line.words}
 
     def text_of_lines(chosen: Sequence[_Line]) -> str:
-        return _text(chosen, with_references=context.can_read)
+        return _text(chosen, hidden, with_references=context.can_read)
 
     chosen = _chosen(lines, shown, lambda some: count_text(text_of_lines(some)) <= most)
     if not chosen:
@@ -146,23 +152,31 @@ def working_block(
 def _ranked(hidden: Sequence[BaseMessage], names: frozenset[str]) -> list[_Line]:
     """Return the lines of hidden messages that mention what is named, best first.
 
-    The fewer of these messages contain a name, the more it counts.
+    The fewer of these messages contain a name, the more it counts; one in most of them counts
+    nothing, such as a heading that each answer repeats.
     """
     named_in = ({name for line in _lines(m) for name in line.names & names} for m in hidden)
     holding = Counter(chain.from_iterable(named_in))
-    weights = {name: math.log((len(hidden) + 1) / count) for name, count in holding.items()}
+    weights = {
+        name: math.log((len(hidden) + 1) / count)
+        for name, count in holding.items()
+        if 2 * count <= len(hidden) + 1
+    }
+    names = frozenset(weights)
     found: list[_Line] = []
-    for place, message in enumerate(hidden if holding else ()):
+    for place, message in enumerate(hidden if weights else ()):
         factor = math.exp(-_AGE * (len(hidden) - place))
         factor *= _OWN_WORDS if role_of(message) == "ai" else 1
-        before, last_named = 0.0, frozenset[str]()
+        before, last_named, naming = 0.0, frozenset[str](), {}
         for number, line in enumerate(_lines(message)):
             named = line.names & names
             own = math.fsum(weights[name] for name in named)  # a set has no order to sum in
-            last_named = named or last_named
+            passage = {(place, number): line.text}
+            if named:
+                last_named, naming = named, passage
             score = factor * (own + _BEHIND * before)
             if score >= _LEAST_SCORE:
-                found.append(_Line(score, (place, number), message, line, last_named))
+                found.append(_Line(score, message, line.words, naming | passage, last_named))
             before = max(own, _FADING * before)
     return sorted(found, key=lambda line: -line.score)
 
@@ -170,30 +184,37 @@ def _ranked(hidden: Sequence[BaseMessage], names: frozenset[str]) -> list[_Line]
 def _chosen(
     lines: Iterable[_Line], shown: set[str], fits: Callable[[Sequence[_Line]], bool]
 ) -> list[_Line]:
-    """Return the best lines with a new literal, in the order of the conversation."""
+    """Return the best lines with a new literal."""
     chosen: list[_Line] = []
     tried = 0
     for line in lines:
-        if line.read.words <= shown:
+        if line.words <= shown:
             continue
-        longer = sorted([*chosen, line], key=lambda one: one.place)
-        if fits(longer):
-            chosen, shown = longer, shown | line.read.words
+        if fits([*chosen, line]):
+            chosen, shown = [*chosen, line], shown | line.words
         tried += 1
         if tried == _MOST_TRIED:
             break
     return chosen
 
 
-def _text(chosen: Sequence[_Line], *, with_references: bool) -> str:
-    """Return the lines in their fence, grouped under references if a tool can open messages."""
+def _text(chosen: Sequence[_Line], hidden: Sequence[BaseMessage], *, with_references: bool) -> str:
+    """Return the lines in their fence, in the order of the conversation.
+
+    Each message has its reference if a tool can open it; what is left out between two lines is
+    shown as an ellipsis.
+    """
+    lines = sorted({place: text for line in chosen for place, text in line.passage.items()}.items())
     shown = []
-    for _, lines in groupby(chosen, key=lambda line: line.place[0]):
-        own = [*lines]
-        text = "\n".join(line.read.text for line in own)
-        name = f"[{reference(own[0].source.id)}] "
+    for message, group in groupby(lines, key=lambda line: line[0][0]):
+        text, last = "", None
+        for (_, number), line in group:
+            between = "" if last is None else "\n" if number == last + 1 else f"\n{_OMITTED} "
+            text, last = text + between + line, number
+        name = f"[{reference(hidden[message].id)}] "
         shown.append(as_one_message(f"{name}{text}") if with_references else text)
-    return in_fence("\n".join(shown), LINES_FENCE, _ABOUT)
+    between = "\n" if with_references else f"\n{_OMITTED} "
+    return in_fence(between.join(shown), LINES_FENCE, _ABOUT)
 
 
 def _raw_text(message: BaseMessage) -> str:
@@ -222,7 +243,7 @@ def _read(text: str) -> tuple[_Read, ...]:
     """
     pieces = (piece for line in unescaped(text).splitlines() for piece in _pieces(line.strip()))
     texts = (piece for piece in pieces if not _NO_VALUE.fullmatch(piece))
-    read = ((piece, frozenset(identifiers_in(piece))) for piece in texts)
+    read = ((piece, frozenset(identifiers_in(_LINE_NUMBER.sub("", piece)))) for piece in texts)
     return tuple(_Read(piece, words, _names(words)) for piece, words in read if words)
 
 

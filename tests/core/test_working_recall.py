@@ -72,6 +72,30 @@ def test_a_name_that_opens_a_record_brings_the_record_back(opening):
     assert "key_102" in block_in(view.messages[-1].text)
 
 
+def test_a_line_that_follows_comes_with_the_line_that_says_what_it_is_about():
+    messages = conversation(last="lamp_1")
+    messages[2].content = "\n".join(f"name: lamp_{n}\ncode: key_{100 + n}" for n in range(6))
+    messages[-4].content = "Switch lamp_1 on."  # so that its name is no new literal
+    (*_, view), _ = played(memory_of(), messages)
+    assert "name: lamp_1\ncode: key_101" in block_in(view.messages[-1].text)
+
+
+def test_what_is_left_out_between_two_lines_is_shown():
+    messages = conversation()
+    between = "box_2 is known\n" * 9
+    messages[2].content = f"box_2 has code key_102\n{between}box_2 has lock key_777"
+    (*_, view), _ = played(memory_of(), messages)
+    assert "box_2 has code key_102\n… box_2 has lock key_777" in block_in(view.messages[-1].text)
+
+
+def test_a_name_in_most_messages_brings_nothing_and_line_numbers_are_no_literals():
+    messages = conversation(last="PLAN_7")
+    for number, message in enumerate(messages[2:-2]):
+        message.content = f"PLAN_7\n{number + 300}: nothing here"
+    (*_, view), _ = played(memory_of(), messages)
+    assert START not in view.messages[-1].text
+
+
 def test_lines_have_a_reference_where_the_model_can_open_it():
     memory, messages = memory_of(), conversation()
     tools = [{"name": "read_message", "description": "Open a message.", "parameters": {}}]
