@@ -91,13 +91,22 @@ class NotesDraft:
     def add_decision(
         self, decision: Decision, source: str, by: NoteSource = "rule", key: str = ""
     ) -> None:
-        """Add a decision under the next number; an existing one keeps its number."""
+        """Add a decision under the next number, in place of those that it rejects.
+
+        An existing one keeps its number.
+        """
         item = self.item(decision.text, source, by, key)
         if decision.rationale:
             item["rationale"] = decision.rationale
         if rejected := list(decision.rejected[: self.limits["alternatives"]]):
             item["rejected"] = rejected
-        items = self.items("decisions")
+        rejects = {text.casefold() for text in decision.rejected}
+        items = [
+            one
+            for one in self.items("decisions")
+            if one["text"].casefold().removeprefix("use ") not in rejects
+        ]
+        self.set_items("decisions", items)
         same = _place_of(item, items)
         if same is None:
             item["number"] = self.modes["next_number"]

@@ -151,6 +151,16 @@ def test_a_decision_keeps_its_number_for_ever():
     assert [one["number"] for one in items(state, "decisions")] == list(range(2, 22))
 
 
+def test_a_decision_replaces_the_one_that_it_rejects_and_no_other():
+    said = ["We decided to use SQLite.", "We chose Go over Java.", "We settled on weekly releases."]
+    state = read([*map(user, said), user("We decided to use Postgres instead of SQLite.")])
+    assert [(one["number"], one["text"].lower()) for one in items(state, "decisions")] == [
+        (2, "go"),
+        (3, "weekly releases"),
+        (4, "use postgres"),
+    ]
+
+
 def test_a_second_fact_about_a_person_replaces_none_and_a_new_name_replaces_the_old():
     said = ["My son is allergic to nuts.", "My son starts school in May.", "My wife is vegan."]
     state = read([user(text) for text in said])
@@ -185,6 +195,15 @@ def test_the_objective_is_the_first_task_until_a_goal_is_named():
     assert texts(state, "objective") == ["halve the cost of storage"]
 
 
+def test_a_later_step_and_a_rule_are_no_objective():
+    rule = "Please only use sources after 2020."
+    assert texts(read([user(rule)]), "objective") == []
+    small_talk = [user(said) for said in ("Hello there.", "How are you?", "Nice weather today.")]
+    state = read([*small_talk, user("Use the table customers for the cohorts.")])
+    assert texts(state, "task") == ["Use the table customers for the cohorts."]
+    assert texts(state, "objective") == []
+
+
 def test_sub_goals_phase_and_assumptions_are_read_under_their_names_only():
     plan = "Phase: evaluation\n\nSub-goals:\n- Compare\n- Plan it\n\nAssumptions:\n- It is stable"
     state = read([assistant(plan)])
@@ -214,3 +233,10 @@ def test_names_said_twice_are_entities_and_phrases_said_three_times_are_topics()
         ("Lyon", 3),
     ]
     assert texts(state, "topics") == ["API", "error handling"]
+
+
+def test_german_nouns_are_no_names_in_a_short_message_either():
+    said = ("Ich habe ein Problem mit der Maschine.", "Das Problem mit der Maschine ist noch da.")
+    assert texts(read([*map(user, said)]), "entities") == []
+    said = ("We saw Kranz and Emma van der Berg.", "We like Kranz and Emma van der Berg.")
+    assert "Kranz" in texts(read([*map(user, said)]), "entities")
