@@ -133,7 +133,7 @@ class Block(TypedDict):
         text: The block with its fences; empty if nothing matched.
         ids: Ids of the messages that it shows.
         notes: The working notes before them, with their fences; missing if there are none.
-        sections: Sections of these notes by name, as shown.
+        sections: Items that these notes and those before them show, by section.
         entry: Id of the summary's newest entry when the notes were made; empty without a summary.
         question: Digest of the message that it was made for, and id of the summary's newest entry
             then: another block is made after an edit, and after a fold.
@@ -150,7 +150,7 @@ class Block(TypedDict):
     text: str
     ids: list[str]
     notes: NotRequired[str]
-    sections: NotRequired[dict[str, str]]
+    sections: NotRequired[dict[str, list[str]]]
     entry: NotRequired[str]
     question: NotRequired[str]
     kept: NotRequired[str]

@@ -134,7 +134,7 @@ class WorkingNotes:
         return read
 
     def _notes(
-        self, modes: ModesState, context: ContextParts, live: dict[str, str] | None = None
+        self, modes: ModesState, context: ContextParts, live: dict[str, list[str]] | None = None
     ) -> RenderedNotes:
         """Return the notes for the newest human message, without what its own text says."""
         if self.mode is None:
@@ -200,9 +200,9 @@ def _without_source(modes: ModesState, source: str) -> ModesState:
     return {**modes, "sections": sections}
 
 
-def _live_sections(context: ContextParts, state: MemoryState) -> dict[str, str]:
-    """Return the sections that the request shows, each in its last shown form."""
-    found: dict[str, str] = {}
+def _live_sections(context: ContextParts, state: MemoryState) -> dict[str, list[str]]:
+    """Return the items that the request shows, by section."""
+    found: dict[str, list[str]] = {}
     blocks = state["blocks"]
     shown = [m.id or "" for g in (*context.kept, *context.tail) for m in g.source.messages]
     for key in [key for key in shown if key in blocks]:

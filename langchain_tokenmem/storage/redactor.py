@@ -338,7 +338,7 @@ def _is_pin(value: Any) -> bool:
 
 def _texts_of_block(block: Block) -> Iterator[str]:
     yield from (block["text"], block.get("notes", ""), block.get("kept", ""))
-    yield from (*block.get("sections", {}).values(), *block.get("named", ()))
+    yield from chain(*block.get("sections", {}).values(), block.get("named", ()))
 
 
 def _texts_of_item(item: NoteItem) -> Iterator[str]:

@@ -145,7 +145,7 @@ def turns(**outcome: Any) -> dict[str, Any]:
             for one in (
                 {"text": CARD},
                 {"notes": CARD},
-                {"sections": {"task": CARD}},
+                {"sections": {"task": [CARD]}},
                 {"named": [CARD]},
             )
         ),

@@ -292,15 +292,17 @@ def identifiers_in(text: str) -> set[str]:
     return {one.text for one in find_identifiers(text)}
 
 
+_CAPITALISING = re.compile(rf"(?<!\w){any_of('capitalising')}(?!\w)")
+
+
 def capitalises_nouns(text: str) -> bool:
-    """Return whether so many words inside sentences are capitalised that it means nothing.
+    """Return whether capitals inside sentences mean nothing: in German, titles, lists of names.
 
     Args:
         text: The text, of which the first 4,000 characters are read.
-
-    Returns:
-        True for German-like text, also for titles and lists of names.
     """
+    if _CAPITALISING.search(text[:4000]):
+        return True
     words = text[:4000].split()
     inside = [word for before, word in pairwise(words) if before[-1:].isalpha()]
     letters = [word for word in inside if word[:1].isalpha()]

@@ -139,12 +139,13 @@ _ADDED: Mapping[str, Callable[[str], Iterable[tuple[str, str]]]] = {
 
 def _read_user(draft: NotesDraft, text: str, source: str) -> None:
     sentences = list(note_sentences(text))
+    is_opening = draft.modes["turn"] <= _OPENING
     task = request_in(sentences)
     if task is None and not draft.items("task"):
         task = reported_problem(sentences)
     if task and draft.replace("task", [task], source):
         draft.set_items("progress", [])
-        if not draft.items("objective"):
+        if is_opening and not draft.items("objective") and not any(constraints_in(task)):
             draft.replace("objective", [task.rstrip(" .")], source)
     for sentence in sentences:
         if goal := objective_in(sentence):
@@ -158,6 +159,8 @@ def _read_user(draft: NotesDraft, text: str, source: str) -> None:
         draft.add("errors", draft.item(line, source))
 
 
+_OPENING = 2
+"""Turns in which a task tells what the session is for; a later one is a step."""
 _READ = 6_000
 """Maximum characters of a message that are read for files and errors."""
 _PASTED_ERRORS = 3

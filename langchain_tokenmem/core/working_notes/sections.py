@@ -91,13 +91,22 @@ class NotesDraft:
     def add_decision(
         self, decision: Decision, source: str, by: NoteSource = "rule", key: str = ""
     ) -> None:
-        """Add a decision under the next number; an existing one keeps its number."""
+        """Add a decision under the next number, in place of those that it rejects.
+
+        An existing one keeps its number.
+        """
         item = self.item(decision.text, source, by, key)
         if decision.rationale:
             item["rationale"] = decision.rationale
         if rejected := list(decision.rejected[: self.limits["alternatives"]]):
             item["rejected"] = rejected
-        items = self.items("decisions")
+        rejects = {text.casefold() for text in decision.rejected}
+        items = [
+            one
+            for one in self.items("decisions")
+            if one["text"].casefold().removeprefix("use ") not in rejects
+        ]
+        self.set_items("decisions", items)
         same = _place_of(item, items)
         if same is None:
             item["number"] = self.modes["next_number"]
@@ -155,11 +164,11 @@ class RenderedNotes:
 
     Attributes:
         text: The notes with their fences; empty if there are none.
-        sections: The text of each section in it, by name.
+        sections: The items of each section in it, by name, with those that an earlier one shows.
     """
 
     text: str = ""
-    sections: Mapping[str, str] = field(default_factory=dict)
+    sections: Mapping[str, list[str]] = field(default_factory=dict)
 
 
 def render_notes(
@@ -167,37 +176,50 @@ def render_notes(
     profile: ModeProfile,
     most: int,
     count_text: Callable[[str], int],
-    live: Mapping[str, str] | None = None,
+    live: Mapping[str, Sequence[str]] | None = None,
 ) -> RenderedNotes:
     """Return the notes of a mode within their share; empty sections are left out.
 
     A section is shown if it changed within `prefix_max_stale_turns`, except for those always
-    shown. If all together are too long, the oldest items of the longest section go first, and
-    the newest item of each section last.
+    shown. Of one that the request already shows, only new items are, unless an item there no longer
+    holds. If all together are too long, the oldest items of the longest section go first, and the
+    newest item of each section last.
 
     Args:
         modes: What was read.
         profile: The current mode.
         most: Maximum tokens of the notes.
         count_text: Counts the tokens of a text.
-        live: Sections that the request already shows, by name; an identical one is left out.
+        live: Items that the request already shows, by section.
     """
-    shown = {
-        name: list(items)
+    kept = {
+        name: {_item_text(name, item): item for item in modes["sections"].get(name, ())}
         for name in profile.sections
-        if (items := modes["sections"].get(name)) and _is_fresh(modes, profile, name)
+        if _is_fresh(modes, profile, name)
     }
+    shown: dict[str, list[NoteItem]] = {}
+    for name, items in kept.items():
+        limit = profile.limits.get(name, 0)
+        if unseen := _unseen(items, (live or {}).get(name, ()), is_full=len(items) >= limit > 0):
+            shown[name] = unseen
     while shown:
         texts = {name: section_text(name, items) for name, items in shown.items()}
-        new = {name: text for name, text in texts.items() if text != (live or {}).get(name)}
-        if not new:
-            return RenderedNotes()
-        whole = _fenced(new, profile.name)
+        whole = _fenced(texts, profile.name)
         excess = count_text(whole) - most
         if excess <= 0:
-            return RenderedNotes(whole, new)
-        _leave_out(shown, new, excess)
+            return RenderedNotes(whole, {name: [*kept[name]] for name in shown})
+        _leave_out(shown, texts, excess)
     return RenderedNotes()
+
+
+def _unseen(items: Mapping[str, NoteItem], seen: Sequence[str], *, is_full: bool) -> list[NoteItem]:
+    """Return the items that are not seen yet; all if one that was seen no longer holds.
+
+    A full section has dropped its oldest item, which may still hold.
+    """
+    if not is_full and not items.keys() >= set(seen):
+        return [*items.values()]
+    return [item for text, item in items.items() if text not in seen]
 
 
 def section_text(name: str, items: Sequence[NoteItem]) -> str:
@@ -211,7 +233,7 @@ def section_text(name: str, items: Sequence[NoteItem]) -> str:
     title = section.title or name.capitalize()
     if name == "files":
         return f"{title}: {_files(items)}"
-    texts = [_decision(item) if name == "decisions" else item["text"] for item in items]
+    texts = [_item_text(name, item) for item in items]
     if section.is_list:
         return "\n".join([f"{title}:", *texts])
     return f"{title}: {'; '.join(texts)}"
@@ -254,8 +276,12 @@ def _files(items: Sequence[NoteItem]) -> str:
     return "; ".join(f"{verb} {', '.join(by_verb[verb])}" for verb in known)
 
 
-def _decision(item: NoteItem) -> str:
-    """Return a decision on one line: its number, its reason, what was rejected for it."""
+def _item_text(section: str, item: NoteItem) -> str:
+    """Return an item on one line; a decision with its number, reason, and what was rejected."""
+    if section == "files":
+        return f"{item.get('verb', 'named')} {item['text']}"
+    if section != "decisions":
+        return item["text"]
     parts = [f"#{item.get('number', 0)} {item['text'].rstrip('.')}."]
     if rationale := item.get("rationale"):
         parts.append(f"Rationale: {rationale}.")

@@ -196,8 +196,8 @@ _VALUE = (
     # Signs after a number belong to a date only: "am 3. März", "April 20, 2024".
     rf"(?:the (?=\d))?[$€£¥]? ?\d(?:[\d.,:/'’-]*\d)?(?:\.(?= {any_of('month')})|,(?= \d{{4}}\b))?"
     rf"(?: \d{{3}}(?!\d))*\w*(?: ?[€$£%])?(?: of {any_of('month')})?"
-    r"(?: (?!(?:and|but|so|to|for|in|on|with|per|which|of|und|et|y|now|is|by|at|as|or)\b)[^\W_]+)"
-    r"{0,2}"
+    r"(?: (?!(?:and|but|so|to|for|in|on|with|per|which|of|und|et|y|now|is|by|at|as|or|"
+    rf"{any_of('change')})\b)[^\W_]+){{0,2}}"
     r"(?: per [a-z]+)?"
     r"|(?:(?:next|this|by|on|am|le|el) )*(?:mon|tues|wednes|thurs|fri|satur|sun)day\b"
     rf"|(?:{any_of('limit_bound')} )*{any_of('month')}(?: \d{{4}})?\b"
@@ -261,17 +261,38 @@ def _demands(text: str) -> bool:
 
 # --- facts about the user
 
-_USER_HAS = re.compile(rf"{any_of('having')}(?= {any_of('having_count')}\b)", re.IGNORECASE)
-_OWN_THING = re.compile(rf"(?<!\w){any_of('own_thing')}(?!\w)", re.IGNORECASE)
+_HAS = rf"(?:{any_of('own_thing')}|{any_of('condition')})(?!\w)"
+_USER_HAS = re.compile(
+    rf"{any_of('having')}(?= (?:{any_of('having_count')}|{any_of('condition')})\b)", re.IGNORECASE
+)
+_OWN_THING = re.compile(rf"(?<!\w){_HAS}", re.IGNORECASE)
+_IS = rf"(?:['’]s (?:name|birthday))?(?: ?:|['’]s| {any_of('relation_verb')})"
+_MATTER = (
+    rf"(?:(?!(?:{any_of('determiner')}|{any_of('change')})\b)[^\W\d_]+ )?{any_of('own_matter')}"
+)
 _RELATION = re.compile(
-    r"(?:my|meine?|mon|ma|mes|mis?) "
-    rf"(?:(?P<relation>{any_of('own_relation')})|{any_of('own_person')})"
-    rf"(?:['’]s (?:name|birthday))?(?: ?:|['’]s| {any_of('relation_verb')}) (?=\S)",
+    r"(?:my|our|meine?|unsere?|mon|ma|mes|notre|nos|mis?|nuestr[oa]s?) "
+    rf"(?:(?P<relation>{any_of('own_relation')}|{_MATTER}){_IS}"
+    rf"|{any_of('own_person')}(?-i:(?: [A-ZÀ-Þ][\w-]+)?)"
+    rf"(?:{_IS}| {any_of('person_verb')}| {any_of('person_has')}(?=[^,;]* {_HAS}))) (?=\S)",
     re.IGNORECASE,
 )
+_CHANGER = (
+    rf"(?:{any_of('changing')} |{any_of('determiner')} ?"
+    rf"(?:(?:[\w-]+ )?{any_of('own_person')}|{_MATTER})(?!\w))"
+)
+_CHANGE = re.compile(
+    rf"(?={_CHANGER}).*?(?<!\w)(?P<relation>{_MATTER})"
+    rf"(?: (?:{any_of('matter_next')}|{any_of('change')})(?: [^\s,;]+){{0,3}}?)?"
+    rf" {any_of('change_to')} (?i:{_VALUE})",
+    re.IGNORECASE,
+)
+"""`The landlord lowered the rent to 850`: who changed it, what, and the new value."""
 _FACT_LEAD = re.compile(rf"(?:{any_of('fact_lead')}[,!.]? +)+", re.IGNORECASE)
 _FACT_CLAUSE = re.compile(
     rf"[,;] +(?={any_of('fact_clause')}\b)| - | – |\.\.+|…|"
+    # Who writes without capitals ends sentences all the same.
+    r"(?<=[a-zß-ÿ]{4})[.!]+ +|"
     rf"[,;]? +{any_of('fact_joint')} +(?={any_of('fact_subject')}\b)",
     re.IGNORECASE,
 )
@@ -288,17 +309,21 @@ def facts_in(sentence: str) -> Iterator[tuple[str, str]]:
         >>> [*facts_in("Hi, I live in Lyon, and can you help me with my garden?")]
         [('I live in Lyon', '')]
     """
+    if pattern("supposing").match(sentence):
+        return
     clauses = [part for part in _FACT_CLAUSE.split(sentence) if part]
     for place, clause in enumerate(clauses):
         asked = is_question(sentence) and place == len(clauses) - 1
         text = _without_lead(_FACT_LEAD, clause)
         if not asked and len(text) <= MAX_ITEM and _is_fact(text):
             fact = as_item(text)
-            match = _RELATION.match(fact)
+            match = _RELATION.match(fact) or _CHANGE.match(fact)
             yield fact, ((match and match["relation"]) or "").lower()
 
 
 def _is_fact(text: str) -> bool:
+    if _CHANGE.match(text) and pattern("change").search(text):
+        return not (_asks(text) or pattern("undecided").search(text))
     if not (_RELATION.match(text) or _speaks_of_user(text)):
         return False
     speaks_to_you = pattern("your_words").search(text)
@@ -306,13 +331,12 @@ def _is_fact(text: str) -> bool:
 
 
 def _speaks_of_user(text: str) -> bool:
+    if having := _USER_HAS.match(text):
+        return bool(_OWN_THING.search(text, having.end()))
     start = pattern("fact_start").match(text)
     if not start or len(text) < _SHORTEST_FACT:
         return False
-    if _OPEN_END.search(text[: start.end()]) and len(text) < start.end() + 2:
-        return False
-    having = _USER_HAS.match(text)
-    return not having or bool(_OWN_THING.search(text, having.end()))
+    return not _OPEN_END.search(text[: start.end()]) or len(text) >= start.end() + 2
 
 
 # --- decisions and assumptions

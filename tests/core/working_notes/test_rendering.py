@@ -66,3 +66,22 @@ def test_the_oldest_items_of_the_longest_section_go_first():
 def test_notes_never_pass_their_share(sizes, most):
     items = {name: [item("word " * size) for size in some] for name, some in sizes.items()}
     assert COUNT(shown(modes_of(**items), most=most)) <= most
+
+
+def test_only_new_items_of_a_section_are_shown_again_unless_one_shown_no_longer_holds():
+    names = [item("Marta"), item("Ania")]
+    first = render_notes(modes_of(entities=names), CONVERSATION, 1_000, COUNT)
+    more = modes_of(entities=[*names, item("Helen")])
+    assert shown(more, CONVERSATION, live=first.sections).splitlines()[2:-1] == ["Entities: Helen"]
+    assert shown(modes_of(entities=names), CONVERSATION, live=first.sections) == ""
+    limits = [item("Budget: 5", key="budget"), item("Never on Sundays")]
+    live = render_notes(modes_of(constraints=limits), REASONING, 1_000, COUNT).sections
+    changed = modes_of(constraints=[item("Budget: 7", key="budget"), limits[1]])
+    assert "Constraints: Budget: 7; Never on Sundays" in shown(changed, live=live)
+
+
+def test_a_full_section_that_drops_its_oldest_item_is_not_shown_whole_again():
+    names = [item(f"Name{n}") for n in range(CONVERSATION.limits["entities"])]
+    live = render_notes(modes_of(entities=names), CONVERSATION, 1_000, COUNT).sections
+    later = modes_of(entities=[*names[1:], item("Helen")])
+    assert shown(later, CONVERSATION, live=live).splitlines()[2:-1] == ["Entities: Helen"]

@@ -63,6 +63,28 @@ from tests.core.working_notes.notes_reading import assistant, bash, items, read,
         ("facts", "Ich wohne in Hamburg.", "Ich wohne in Hamburg"),
         ("facts", "Je m'appelle Luc.", "Je m'appelle Luc"),
         ("facts", "Soy alérgica a las nueces.", "Soy alérgica a las nueces"),
+        ("facts", "Hi, I'm Marta.", "I'm Marta"),
+        ("facts", "hey, i live in leeds. is this a good place to talk?", "i live in leeds"),
+        ("facts", "Ich bin Krankenschwester, falls das hilft.", "Ich bin Krankenschwester"),
+        ("facts", "Words confuse me because I'm dyslexic.", "I'm dyslexic"),
+        ("facts", "I'm allergic to nuts, it runs in the family.", "I'm allergic to nuts"),
+        ("facts", "I have insomnia.", "I have insomnia"),
+        ("facts", "Wir haben übrigens einen Hund, der bellt.", "Wir haben übrigens einen Hund"),
+        ("facts", "Nous habitons à Lyon.", "Nous habitons à Lyon"),
+        ("facts", "Our wedding is in June.", "Our wedding is in June"),
+        ("facts", "My flatmate Tom is vegan.", "My flatmate Tom is vegan"),
+        ("facts", "Meine Tochter hat Asthma.", "Meine Tochter hat Asthma"),
+        ("facts", "Notre fille Léa a 17 ans.", "Notre fille Léa a 17 ans"),
+        ("facts", "My landlord doesn't allow pets.", "My landlord doesn't allow pets"),
+        ("facts", "The landlord lowered the rent to 850.", "The landlord lowered the rent to 850"),
+        ("facts", "The interview got moved to May 9.", "The interview got moved to May 9"),
+        ("facts", "Die Miete wird auf 850 Euro gesenkt.", "Die Miete wird auf 850 Euro gesenkt"),
+        ("facts", "L'examen a été reporté au 12 juin.", "L'examen a été reporté au 12 juin"),
+        ("facts", "El casero bajó el alquiler a 850.", "El casero bajó el alquiler a 850"),
+        ("constraints", "Never call twice, it costs a lot.", "Never call twice"),
+        ("constraints", "The deadline has been moved to 24 March.", "Deadline: 24 March"),
+        ("constraints", "Das Budget wurde auf 7.500 € erhöht.", "Budget: 7.500 €"),
+        ("constraints", "Ich will höchstens 500 Euro.", "Ich will höchstens 500 Euro"),
         ("phase", "Let's move on to the testing phase.", "testing"),
     ],
 )  # fmt: skip
@@ -101,6 +123,17 @@ def test_what_a_user_says_is_read_into_its_section(section: str, said: str, expe
         ("constraints", "We don't use the variable after line 30."),
         ("facts", "Our team is blocked."),
         ("facts", "J'ai une question."),
+        ("facts", "Suppose my rent is 900 and my salary is 3000."),
+        ("facts", "In the story my sister has asthma."),
+        ("facts", "My dad is watching football."),
+        ("facts", "The exam module moved from 2 to 3 files."),
+        ("facts", "I changed the appointment table to 3 columns."),
+        ("facts", "The president raised the salary of teachers to 3000 euros."),
+        ("facts", "Please move my appointment to 9 April."),
+        ("facts", "Did the landlord lower the rent to 850?"),
+        ("facts", "My boss has a point."),
+        ("facts", "We had two cats in the test data."),
+        ("facts", "I'm Sorry."),
     ],
 )  # fmt: skip
 def test_assent_questions_moods_and_guesses_are_not_read(section: str, said: str):
@@ -151,6 +184,16 @@ def test_a_decision_keeps_its_number_for_ever():
     assert [one["number"] for one in items(state, "decisions")] == list(range(2, 22))
 
 
+def test_a_decision_replaces_the_one_that_it_rejects_and_no_other():
+    said = ["We decided to use SQLite.", "We chose Go over Java.", "We settled on weekly releases."]
+    state = read([*map(user, said), user("We decided to use Postgres instead of SQLite.")])
+    assert [(one["number"], one["text"].lower()) for one in items(state, "decisions")] == [
+        (2, "go"),
+        (3, "weekly releases"),
+        (4, "use postgres"),
+    ]
+
+
 def test_a_second_fact_about_a_person_replaces_none_and_a_new_name_replaces_the_old():
     said = ["My son is allergic to nuts.", "My son starts school in May.", "My wife is vegan."]
     state = read([user(text) for text in said])
@@ -177,12 +220,36 @@ def test_a_constraint_or_a_fact_of_the_same_kind_replaces_the_one_before():
     assert texts(state, "facts") == ["my name is Eve"]
 
 
+def test_a_change_replaces_the_value_before_it_and_no_other():
+    said = [
+        "My rent is 900 euros.",
+        "My exam is on May 3.",
+        "The team meeting was moved to Monday.",
+    ]
+    later = ["The landlord lowered the rent to 850.", "The board meeting was moved to May 9."]
+    assert texts(read([*map(user, [*said, *later])]), "facts") == [
+        "The landlord lowered the rent to 850",
+        "My exam is on May 3",
+        "The team meeting was moved to Monday",
+        "The board meeting was moved to May 9",
+    ]
+
+
 def test_the_objective_is_the_first_task_until_a_goal_is_named():
     messages = [user("Design a scalable architecture."), user("Compare three databases.")]
     state = read(messages)
     assert texts(state, "objective") == ["Design a scalable architecture"]
     state = read([*messages, user("Our goal is to halve the cost of storage.")], state)
     assert texts(state, "objective") == ["halve the cost of storage"]
+
+
+def test_a_later_step_and_a_rule_are_no_objective():
+    rule = "Please only use sources after 2020."
+    assert texts(read([user(rule)]), "objective") == []
+    small_talk = [user(said) for said in ("Hello there.", "How are you?", "Nice weather today.")]
+    state = read([*small_talk, user("Use the table customers for the cohorts.")])
+    assert texts(state, "task") == ["Use the table customers for the cohorts."]
+    assert texts(state, "objective") == []
 
 
 def test_sub_goals_phase_and_assumptions_are_read_under_their_names_only():
@@ -214,3 +281,10 @@ def test_names_said_twice_are_entities_and_phrases_said_three_times_are_topics()
         ("Lyon", 3),
     ]
     assert texts(state, "topics") == ["API", "error handling"]
+
+
+def test_german_nouns_are_no_names_in_a_short_message_either():
+    said = ("Ich habe ein Problem mit der Maschine.", "Das Problem mit der Maschine ist noch da.")
+    assert texts(read([*map(user, said)]), "entities") == []
+    said = ("We saw Kranz and Emma van der Berg.", "We like Kranz and Emma van der Berg.")
+    assert "Kranz" in texts(read([*map(user, said)]), "entities")
