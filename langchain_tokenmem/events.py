@@ -103,8 +103,8 @@ class MemoryEvent(EventSource):
         if self.kind == "view":
             tokens = f"request of {self.tokens_after:,} tokens in {1_000 * self.duration_s:,.0f} ms"
         what = [] if self.kind in {"view", "shorten", "fold"} else [self.kind]
-        done = [f"{self.shortened:,} results shortened"] if self.shortened else []
-        done += [f"{self.summarized:,} messages summarized"] if self.summarized else []
+        done = [f"{self.shortened:,} shortened"] if self.shortened else []
+        done += [f"{self.summarized:,} summarized"] if self.summarized else []
         reason = f" ({self.reason})" if self.reason else ""
         return f"{name}: {', '.join([*what, tokens, *done])}{reason}"
 

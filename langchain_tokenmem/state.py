@@ -419,9 +419,9 @@ def load_state(data: Any) -> MemoryState:
         return new_state()
     if not isinstance(data, dict) or type(data.get("version")) is not int:
         raise CorruptStoreError(
-            f"The state of a memory was expected, and a {type(data).__name__} of other content was "
-            f"found. If your graph keeps something else under that key, give the memory another "
-            f"one (name=); else restore a backup."
+            f"The state of a memory was expected, and something else was found "
+            f"({type(data).__name__}). If your graph keeps something else under that key, give the "
+            f"memory another one (name=); else restore a backup."
         )
     if data["version"] != STATE_VERSION:
         raise CorruptStoreError(

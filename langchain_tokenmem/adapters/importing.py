@@ -220,7 +220,7 @@ def _session(first: _Value, rest: Iterator[_Value]) -> FileSession:
     fields = first.value if isinstance(first.value, dict) else {"messages": first.value}
     if not isinstance(fields["messages"], list):
         raise HistoryImportError("Its messages are not a list.", first.where)
-    before = _system_in(fields)
+    before = [one for one in _system_in(fields) if one not in fields["messages"][:1]]
     inside = (
         _Value(f"{first.where}, message {number}", one)
         for number, one in enumerate([*before, *fields["messages"]], 1 - len(before))

@@ -227,7 +227,10 @@ def _by_settings(url: str | None, inactive_days: float | None) -> tuple[str, tim
 def replay(
     source: Annotated[
         str,
-        typer.Argument(help="A store, an export, or JSON in OpenAI's or LangChain's format; .gz."),
+        typer.Argument(
+            metavar="SOURCE",
+            help="A store, an export, or JSON in OpenAI's or LangChain's format; .gz.",
+        ),
     ],
     window: Annotated[
         int, typer.Option("--window", "-w", help="Context window to play against, in tokens.")

@@ -26,7 +26,7 @@ from langchain_tokenmem.core.messages import block_text, marks_of, reference, ro
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.view import View
 from langchain_tokenmem.errors import ConfigurationError
-from langchain_tokenmem.state import Block, MemoryState, SummaryEntry, new_state
+from langchain_tokenmem.state import Block, ChangeMade, MemoryState, SummaryEntry, new_state
 from langchain_tokenmem.summarize.extractive import ExtractiveSummarizer
 from langchain_tokenmem.turns.stored_session import with_time
 
@@ -232,16 +232,20 @@ def session_calls(found: StoredSessions, session: str, window: int | None = None
         BudgetExceededError: When a request cannot fit the window.
     """
     messages = [with_time(row) for row in found.rows(session)]
-    newest = found.state(session)
-    budget, source = _budget(found, session, newest, messages)
+    newest, checkpoints = found.state(session), found.checkpoints(session)
+    # A fork from before the first compaction has no budget yet: another branch has the same one.
+    states = (newest, *map(state_in, reversed(checkpoints)))
+    change = next((one["change"] for one in states if one and "change" in one), None)
+    budget, source = _budget(found, session, change, messages)
     if window:
         budget, source = budget.in_window(window), "as given"
     memory = TokenMemory(budget)
     options: RequestOptions = {"tools": list(found.tools.get(session, ()))}
-    if newest is not None and "change" in newest:
-        options["overhead_tokens"] = newest["change"]["around"]
-    made = [*_calls_in_checkpoints(found.checkpoints(session), memory, options)]
-    origin = _IN_CHECKPOINTS
+    if change is not None:
+        options["overhead_tokens"] = change["around"]
+    made = [*_calls_in_checkpoints(checkpoints, memory, options)]
+    # The transcript has the messages of all branches; the next call continues the newest one.
+    origin, head = _IN_CHECKPOINTS, checkpoints[-1].get("messages", ()) if made else messages
     if not made:
         origin, state = _played(newest), new_state()
         for place in lengths_at_calls(messages):
@@ -252,9 +256,9 @@ def session_calls(found: StoredSessions, session: str, window: int | None = None
                 view = memory.view(history, state, **options)
             made.append(Call(len(made) + 1, history, state, view))
     state = newest or (made[-1].state if made else new_state())
-    if messages:
-        view = memory.view(messages, state, **options)
-        made.append(Call(len(made) + 1, messages, state, view, is_next=True))
+    if head:
+        view = memory.view(head, state, **options)
+        made.append(Call(len(made) + 1, head, state, view, is_next=True))
     origin = f"{origin}; window {budget.context_window:,}, {source}"
     return SessionCalls(messages, made, budget, origin)
 
@@ -262,12 +266,12 @@ def session_calls(found: StoredSessions, session: str, window: int | None = None
 def _budget(
     found: StoredSessions,
     session: str,
-    state: MemoryState | None,
+    change: ChangeMade | None,
     messages: Sequence[BaseMessage],
 ) -> tuple[TokenBudget, str]:
     """Return the budget of a session's requests as far as it is known, and its source as a text."""
-    if state is not None and "change" in state:
-        return TokenBudget.loaded(state["change"]["budget"]), "that of its newest compaction"
+    if change is not None:
+        return TokenBudget.loaded(change["budget"]), "that of its newest compaction"
     own = found.store.state(session).budget
     if own is not None:
         return own, "the session's own"

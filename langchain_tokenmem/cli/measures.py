@@ -40,6 +40,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 from tiktoken.model import encoding_name_for_model
 
+from langchain_tokenmem.core.messages import well_formed
 from langchain_tokenmem.tokens.encodings import PATTERNS, count_tokens, find_encoding
 
 PER_MESSAGE = 4
@@ -138,10 +139,10 @@ def _description(schema: Mapping[str, Any]) -> str:
 
 
 def text_of(message: BaseMessage) -> str:
-    """Return every text in a message, including reasoning."""
-    if isinstance(message.content, str):
-        return message.content
-    return "\n".join(filter(None, map(_text_of_block, message.content)))
+    """Return every text in a message, including reasoning, with U+FFFD for lone surrogates."""
+    content = message.content
+    blocks = [content] if isinstance(content, str) else content
+    return well_formed("\n".join(filter(None, map(_text_of_block, blocks))))
 
 
 def _text_of_block(block: str | dict[Any, Any]) -> str:
@@ -161,7 +162,7 @@ def calls_of(message: BaseMessage) -> list[tuple[str, str, str]]:
         (call["id"] or "", call["name"] or "", call["args"] or "")
         for call in message.invalid_tool_calls
     ]
-    return valid + invalid
+    return [(key, name, well_formed(args)) for key, name, args in valid + invalid]
 
 
 def written_calls(message: BaseMessage) -> list[str]:

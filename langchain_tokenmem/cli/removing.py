@@ -31,7 +31,10 @@ _ELSEWHERE = "Chroma and notes in other stores: TokenMemory.redact and TokenMemo
 def redact(
     store: options.Store,
     words: Annotated[
-        str, typer.Argument(help="The words exactly as they are written; - reads them from stdin.")
+        str,
+        typer.Argument(
+            metavar="WORDS", help="The words exactly as they are written; - reads them from stdin."
+        ),
     ],
     session: Session = None,
     user: User = None,

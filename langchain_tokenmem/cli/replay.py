@@ -31,6 +31,7 @@ from langchain_tokenmem.cli.terminal import shown_name
 from langchain_tokenmem.core.budget import TokenBudget
 from langchain_tokenmem.core.request_options import RequestOptions
 from langchain_tokenmem.core.shortening import apply_cut
+from langchain_tokenmem.core.tool_calls import uniform_calls
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from langchain_tokenmem.memory.token_memory import TokenMemory
 from langchain_tokenmem.state import Cut, MemoryState, new_state
@@ -91,11 +92,16 @@ def load_conversations(source: Path | str) -> list[RecordedConversation]:
 
 
 def numbered(messages: Iterable[BaseMessage]) -> tuple[BaseMessage, ...]:
-    """Return messages with ids `m0`, `m1`, ... by place, without what only their source needs."""
-    return tuple(
-        message.model_copy(update={"id": f"m{place}", "additional_kwargs": {}})
-        for place, message in enumerate(messages)
-    )
+    """Return messages with ids `m0`, `m1`, ... by place, without what only their source needs.
+
+    A legacy `function_call` and its result become a tool call and its result, as in a request.
+    """
+    found = [
+        message.model_copy(update={"id": f"m{place}"}) for place, message in enumerate(messages)
+    ]
+    if any("function_call" in message.additional_kwargs for message in found):
+        found = uniform_calls(found)
+    return tuple(message.model_copy(update={"additional_kwargs": {}}) for message in found)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -257,7 +258,8 @@ def check_file(given: str) -> None:
     """Raise if a SQLite file does not exist; opening it would create one."""
     file = sqlite_file(given)
     if file is not None and not file.is_file():
-        raise ConfigurationError(f"There is no file {file}.")
+        there = f"{file} is a folder" if file.is_dir() else f"There is no file {file}"
+        raise ConfigurationError(f"{there}.")
 
 
 def tables_of(source: str) -> set[str]:
@@ -378,7 +380,11 @@ def source_saver(
 
 
 def _types(allow: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the module and the name of each type that is allowed."""
+    """Return the module and the name of each type that is allowed.
+
+    Each is imported here: of a type that cannot be, the serializer returns plain data, which would
+    be stored in its place.
+    """
     types = []
     for given in allow:
         module, _, name = given.partition(":")
@@ -386,5 +392,12 @@ def _types(allow: Sequence[str]) -> list[tuple[str, str]]:
             raise ConfigurationError(
                 f"--allow {given!r}: it is module:Class, such as my_app.state:Plan."
             )
+        try:
+            getattr(import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise ConfigurationError(
+                f"--allow {given!r}: {error}. Run the command where it can be imported, for "
+                f"example with PYTHONPATH=."
+            ) from error
         types.append((module, name))
     return types

@@ -208,7 +208,10 @@ def as_budget(given: Any, name: str = "budget") -> TokenBudget | None:
         return given
     if isinstance(given, int) and not isinstance(given, bool):
         return TokenBudget(given)
-    line = f'{name}=TokenBudget(context_window=8_000), {name}=8_000 or {{"context_window": 8_000}}'
+    line = (
+        f'{name}=TokenBudget(context_window=8_000), TokenBudget.for_model("gpt-4o"), 8_000 or '
+        '{"context_window": 8_000}'
+    )
     if not isinstance(given, dict):
         raise ConfigurationError(f"{name} is {described(given)}; pass a budget: {line}.")
     try:

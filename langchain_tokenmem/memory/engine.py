@@ -231,7 +231,9 @@ class Engine:
         if self.source is None:
             return "A session"
         thread, session = self.source.thread, self.source.session
-        return f"Thread {thread!r}" if thread else f"Session {session!r}"
+        if thread or session:
+            return f"Thread {thread!r}" if thread else f"Session {session!r}"
+        return "A conversation without a name"
 
     def warn(self, warning: str) -> None:
         """Log a warning once, under the conversation's name if that is known."""

@@ -182,13 +182,12 @@ class ErasableMemory:
 
         A recall on the same store deletes both its contents and the vectors.
         """
-        line = "memory.erase(store, user_id=...)"
+        line = "store=TranscriptStore(...)"
         recalled = self.recall.store if self.recall is not None else None
         transcripts: Any = store if store is not None else recalled
         if transcripts is None:
             raise ConfigurationError(
-                f"Name the store whose transcripts are to be erased: {line}. This memory has no "
-                "recall, and so no store of its own."
+                f"Name the store of the transcripts: {line}. This memory has no recall."
             )
         checked_parts(transcripts, ("erase", "redact", "sessions"), "store", line)
         stores = [each.store for each in (self.notes, notes) if each is not None]

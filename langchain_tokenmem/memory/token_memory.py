@@ -184,7 +184,7 @@ class TokenMemory(ErasableMemory, Closeable):
             line = "TokenMemory(recall=Recall(store))"
             checked_parts(recall, ("search", "store"), "recall", line)
         if notes is not None:
-            checked_parts(notes, ("scoped", "project"), "notes", "notes=Notebook(store)")
+            checked_parts(notes, ("scoped", "project"), "notes", "notes=Notebook(SqlStore(store))")
         self.notes = notes.with_before_store(before_store) if before_store and notes else notes
         self.before_store = checked_before_store(before_store)
         self.recall = recall

@@ -73,7 +73,7 @@ class Notebook:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         if store is not None:
-            checked_parts(store, ("batch", "abatch"), "store", "Notebook(InMemoryStore())")
+            checked_parts(store, ("batch", "abatch"), "store", "Notebook(SqlStore(store))")
         if not isinstance(limit, int) or limit < 1:
             raise ConfigurationError(f"limit is {limit!r}; it is how many notes a level may have.")
         if session_lifetime is not None and session_lifetime <= timedelta():

@@ -26,7 +26,7 @@ from langchain_tokenmem.errors import (
     TokenMemoryError,
 )
 from langchain_tokenmem.storage.database_url import about_async, parsed
-from langchain_tokenmem.storage.tables import APPLICATION_ID, set_up
+from langchain_tokenmem.storage.tables import APPLICATION_ID, foreign_file, set_up
 
 BUSY_SECONDS = 30
 """Seconds that a writer waits for another before it gives up."""
@@ -287,13 +287,15 @@ class Database:
             yield
         except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
             cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+            name = getattr(cause, "sqlite_errorname", None) or ""
+            if name == "SQLITE_NOTADB":
+                raise foreign_file(self._path) from error
             if is_damage(cause):
                 raise CorruptStoreError(
                     f"{about}: the database is damaged ({cause}). Nothing was returned; restore a "
                     f"backup."
                 ) from error
             fault = str(cause).partition("\n")[0]  # the lines after it quote the statement
-            name = getattr(cause, "sqlite_errorname", None) or ""
             if name.startswith(_NO_WRITE):
                 if not Path(self._path.removeprefix("file:")).parent.is_dir():
                     raise StoreError(

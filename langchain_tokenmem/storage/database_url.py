@@ -15,7 +15,12 @@ from langchain_tokenmem.errors import ConfigurationError
 _SCHEME = re.compile(r"([a-z][a-z0-9+_.-]*):(?!\\)", re.IGNORECASE)
 """Start of a URL. `C:\\file.db` and `file.db` are paths."""
 
-_OPTIONS = re.compile(r"\?(?:mode|cache|uri|immutable|nolock|vfs|timeout)=[^/\\]*$")
+_FILE_OPTIONS = frozenset({"mode", "cache", "uri", "immutable", "nolock", "vfs"})
+"""Options that SQLite itself reads, from the URI of a file."""
+
+_READ_ONLY = "sqlite:///file:memory.db?mode=ro&uri=true"
+
+_OPTIONS = re.compile(rf"\?(?:{'|'.join(_FILE_OPTIONS)}|timeout)=[^/\\]*$")
 """SQLite's options at the end of a path, which only a URL has."""
 
 _AT_IN_PASSWORD = re.compile(r"[^:]+://[^?]*@[^?]*@|[^?]*\?[^=]*@")
@@ -100,15 +105,22 @@ def _supported(address: URL) -> URL:
             f"A SQLite file has no host {address.host!r}: write three slashes, "
             f"sqlite:///{address.host}, or the path alone."
         )
+    options = _FILE_OPTIONS & address.query.keys()
+    is_file_uri = "uri" in options and (address.database or "").startswith("file:")
+    if options and address.get_backend_name() == "sqlite" and not is_file_uri:
+        # SQLite would ignore them, or take them as a part of the file's name.
+        raise ConfigurationError(
+            f"SQLite reads {', '.join(sorted(options))} only with both file: and uri=true: "
+            f"{_READ_ONLY}."
+        )
     return address
 
 
 def _of_path(path: str) -> URL:
     if _OPTIONS.search(path):
         raise ConfigurationError(
-            "This path ends in options, which only a URL has: "
-            "sqlite:///file:memory.db?mode=ro&uri=true. If they are part of the file's name, "
-            "give a pathlib.Path."
+            f"This path ends in options, which only a URL has: {_READ_ONLY}. If they are part of "
+            f"the file's name, give a pathlib.Path."
         )
     return of_file(path)
 

@@ -37,7 +37,8 @@ def history_engine(address: Any) -> Iterator[Engine]:
     try:
         yield engine
     except SQLAlchemyError as error:
-        raise StoreError(f"The source cannot be read ({error!r:.300}).") from error
+        cause = str(getattr(error, "orig", None) or error).partition("\n")[0]
+        raise StoreError(f"The source cannot be read ({cause:.300}).") from error
     finally:
         engine.dispose()
 

@@ -15,7 +15,7 @@ from langchain_tokenmem.core.search_units import Change
 from langchain_tokenmem.core.thread_names import namespace_label
 from langchain_tokenmem.errors import CorruptStoreError, RedactionError, ScopeError
 from langchain_tokenmem.storage.checkpoint_rows import KEEP_VALUE, Value, is_at, referenced
-from langchain_tokenmem.storage.codec import Codec
+from langchain_tokenmem.storage.codec import Codec, RefusedTypeError
 from langchain_tokenmem.storage.database import Database, change_with, lock_threads, rows_with
 from langchain_tokenmem.storage.message_json import (
     checksum,
@@ -320,11 +320,13 @@ class Redaction:
         """Return a value, or None if it cannot be read."""
         try:
             return self.codec.unpack(packed)
+        except RefusedTypeError as error:
+            named = " ".join(f"--allow {name}" for name in sorted(error.refused))
+            why = f"of your own types: pass serde=saver.serde, or {named} to `tokenmem redact`"
         except CorruptStoreError:
-            self.unread[
-                "values of checkpoints that this serializer cannot read: redact by the saver"
-            ] += 1
-            return None
+            why = "that this serializer cannot read: pass serde=saver.serde"
+        self.unread[f"values of checkpoints {why}"] += 1
+        return None
 
     def _quotes(self, connection: Connection, own: Collection[Session], redactor: Redactor) -> None:
         """Drop blocks that quote the changed messages from the owner's other sessions."""

@@ -235,6 +235,14 @@ def schema_sql(dialect: str) -> str:
     return "".join(f"{statement};\n\n" for statement in statements)
 
 
+def foreign_file(path: str) -> CorruptStoreError:
+    """Return the error for a file that was not written by this package."""
+    return CorruptStoreError(
+        f"{path} is not a file of langchain-tokenmem, or its header is damaged. Give the memory a "
+        f"file of its own, or restore a backup."
+    )
+
+
 def set_up(connection: sa.Connection, path: str) -> None:
     """Create the tables in a new database, or check those that are there.
 
@@ -250,10 +258,7 @@ def set_up(connection: sa.Connection, path: str) -> None:
     if is_sqlite:
         owner = connection.exec_driver_sql("PRAGMA application_id").scalar()
         if owner != APPLICATION_ID and (names or owner):
-            raise CorruptStoreError(
-                f"{path} is not a file of langchain-tokenmem, or its header is damaged. Give the "
-                f"memory a file of its own, or restore a backup."
-            )
+            raise foreign_file(path)
     if facts.name not in names and not names & metadata.tables.keys():
         if is_sqlite:
             connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -98,6 +98,19 @@ def test_a_file_is_a_session_of_its_name_or_of_the_one_given(tmp_path, target):
         assert store.state("mine").state["summary"]["entries"][0]["text"] == "Old."
 
 
+def test_a_system_text_beside_the_messages_and_among_them_is_imported_once(tmp_path, target):
+    file, system = tmp_path / "chat.json", {"role": "system", "content": "Be brief."}
+    said = {"system": "Be brief.", "messages": [system, {"role": "user", "content": "Hi"}]}
+    file.write_text(json.dumps(said))
+    assert "chat: 2 messages imported" in run("import", file, target)
+
+
+def test_the_error_of_a_database_is_printed_without_the_statement(tmp_path):
+    file = tmp_path / "odd.db"
+    file.write_bytes(b"SQLite format 3\x00" + bytes(200))
+    assert "The source cannot be read (file is not a database)." in run("sessions", file, code=2)
+
+
 def test_a_bad_line_leaves_with_2_and_says_file_line_and_how_far(tmp_path, target):
     file = tmp_path / "chat.jsonl"
     file.write_text('{"role": "user", "content": "hi"}\n{"role": "nobody"}\n')

@@ -227,6 +227,20 @@ def test_the_calls_of_an_agent_are_those_that_were_sent_with_what_was_hidden_and
 
 
 @pytest.mark.slow
+def test_the_next_call_after_a_fork_has_its_messages_and_the_budget_of_the_other_branch(agent_run):
+    path, _ = agent_run
+    with TranscriptStore(path) as opened:
+        graph = StateGraph(MessagesState).add_node("ask", lambda _: {}).add_edge(START, "ask")
+        agent = graph.compile(checkpointer=TokenMemorySaver(opened))
+        config = {"configurable": {"thread_id": "t1"}}
+        first = [one for one in agent.get_state_history(config) if one.values.get("messages")][-1]
+        agent.update_state(first.config, {"messages": AIMessage("Another answer.")}, as_node="ask")
+    found = json.loads(ran("explain", path, "t1", "--json"))
+    assert "window 1,200, that of its newest compaction" in found["origin"]
+    assert [one["data"]["content"] for one in found["messages"]][1:] == ["Another answer."]
+
+
+@pytest.mark.slow
 def test_calls_of_a_recording_are_played_again():
     found = json.loads(ran("view", RECORDED, "recorded-agent", "-w", 6_000, "--json"))
     assert found["origin"].startswith("played again")

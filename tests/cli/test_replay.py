@@ -21,7 +21,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from langchain_tokenmem import TranscriptStore
+from langchain_tokenmem import TokenMemory, TranscriptStore
 from langchain_tokenmem.cli import measures
 from langchain_tokenmem.cli import replay as replaying
 from langchain_tokenmem.cli.audit import audit
@@ -133,6 +133,22 @@ def load(tmp_path, text):
 def test_what_cannot_be_played_is_said(tmp_path, text, error):
     with pytest.raises(TokenMemoryError, match=error):
         load(tmp_path, text)
+
+
+def test_legacy_calls_and_halves_of_surrogate_pairs_are_no_faults(tmp_path):
+    call = {"name": "w", "arguments": '{"city": "\\ud83d Lund"}'}
+    said = [
+        {"role": "user", "content": "Weather in Lund? \ud83d"},
+        {"role": "assistant", "content": None, "function_call": call},
+        {"role": "function", "name": "w", "content": "Rain \ud83d"},
+        {"role": "assistant", "content": "Rain."},
+    ]
+    (one,) = load(tmp_path, json.dumps({"messages": said}))
+    report = replay_conversation(
+        one.messages, memory=TokenMemory(8_000), counter=measures.reference_counter()
+    )
+    assert len(report.calls) == 2
+    assert report.faults == []
 
 
 def test_a_store_and_its_export_are_played_like_the_messages_in_them(tmp_path):

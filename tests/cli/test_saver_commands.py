@@ -82,6 +82,14 @@ def test_a_file_that_is_none_is_said_and_not_made(tmp_path, command):
     for wrong in (missing, text):
         ran(command, wrong, *target, code=2)
     assert not missing.exists()
+    assert "is a folder" in ran(command, tmp_path, *target, code=2)
+
+
+def test_a_file_of_another_program_is_not_called_damaged(tmp_path):
+    text = tmp_path / "text.db"
+    text.write_text("no database at all " * 100)
+    said = " ".join(ran("doctor", text, code=2).split())
+    assert "text.db is not a file of langchain-tokenmem" in said
 
 
 @pytest.mark.slow
@@ -138,6 +146,10 @@ def test_a_type_is_allowed_in_both_stores(file, tmp_path):
         saver = TokenMemorySaver(store, allowed_types=[Plan])
         written = saver.get_tuple(at("bob")).pending_writes
         assert ("other", "plan", Plan(1)) in written
+    without = ("redact", file, "1", "--pattern", "--everywhere", "--dry-run")
+    assert f"--allow {__name__}:Plan to" in " ".join(ran(*without).split())
+    for wrong in ("no_such_module:Plan", f"{__name__}:NoPlan"):
+        assert "PYTHONPATH" in ran(*without, "--allow", wrong, code=2)
 
 
 @pytest.mark.slow

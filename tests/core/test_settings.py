@@ -31,7 +31,7 @@ def pinned(*, text: Any) -> Any:
 
 
 REFUSED: list[tuple[Callable[..., Any], str, list[tuple[Any, str]]]] = [
-    (TokenMemory, "budget", [("8k", r"budget=TokenBudget\(context_window=8_000\)")]),
+    (TokenMemory, "budget", [("8k", r"budget=TokenBudget\(context_window=8_000\).*for_model")]),
     (TokenMemory, "trigger", [(0.6, r'pass "auto", None')]),
     (TokenMemory, "trigger", [(("tokens", 0), ""), ({"messages": -1}, ""), ({"words": 3}, "")]),
     (TokenMemory, "trigger", [([("fraction", 1.5)], ""), ([], ""), ("often", "")]),

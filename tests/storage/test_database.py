@@ -193,6 +193,10 @@ def test_the_error_for_a_bad_url_shows_no_part_of_the_password(scheme, password,
         ("postgresql+psycopg://user:a@ZZb@host/db", "%40"),
         ("postgresql+psycopg://user:a@ZZb/ZZc@host/db", "%40"),
         ("sqlite://memory.db", r"three slashes, sqlite:///memory\.db"),
+        *(
+            (f"sqlite:///{ending}", r"sqlite:///file:memory\.db\?mode=ro&uri=true")
+            for ending in ("m.db?mode=ro", "file:m.db?mode=ro", "m.db?mode=ro&uri=true")
+        ),
         ("sqlite+aiosqlite:///memory.db", "write sqlite:// instead"),
         ("postgresql+asyncpg://u:ZZ@h/db", r"write postgresql\+psycopg:// instead"),
     ],

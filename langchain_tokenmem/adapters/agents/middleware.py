@@ -157,8 +157,8 @@ class TokenMemoryMiddleware(AgentMiddleware[TokenMemoryAgentState, Any, Any]):
         store: TranscriptStore | None = None,
     ) -> None:
         super().__init__()
-        if not name:
-            raise ConfigurationError("name is empty; it is the key of the memory in the state.")
+        if not isinstance(name, str) or not name:
+            raise ConfigurationError(f"name is {name!r}; it is the key of the memory in the state.")
         if memory is not None:
             checked(memory, TokenMemory, "memory", "TokenMemoryMiddleware(TokenMemory(budget))")
         if store is not None:

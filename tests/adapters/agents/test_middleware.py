@@ -183,8 +183,9 @@ def test_two_named_middlewares_coexist_and_one_name_twice_is_an_error():
     assert max(two.memory.count(r).tokens for r in model.seen) <= two.memory.budget.limit
     with pytest.raises(AssertionError, match="duplicate"):
         agent_of([], TokenMemoryMiddleware(), TokenMemoryMiddleware())
-    with pytest.raises(ConfigurationError, match="name is empty"):
-        TokenMemoryMiddleware(name="")
+    for wrong in ("", 5):
+        with pytest.raises(ConfigurationError, match="name is"):
+            TokenMemoryMiddleware(name=wrong)
 
 
 @pytest.mark.slow

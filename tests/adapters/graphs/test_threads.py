@@ -125,6 +125,16 @@ LOST = "The memory's state was not kept"
 
 
 @pytest.mark.slow
+def test_a_client_that_sends_the_whole_list_without_a_thread_is_warned(caplog):
+    model, messages = Scripted(answer=lambda _messages: "ok " * 60), []
+    agent = create_agent(model, middleware=[TokenMemoryMiddleware(memory_of())])
+    for number in range(12):
+        messages.append(HumanMessage(f"Question {number}? " * 60))
+        messages = agent.invoke({"messages": messages})["messages"]
+    assert f"A conversation without a name: {LOST}" in caplog.text
+
+
+@pytest.mark.slow
 def test_an_agent_as_a_subgraph_without_a_checkpointer_is_not_summarized_again(caplog):
     played = []
     for checkpointer in (None, True):
