@@ -267,22 +267,25 @@ _USER_HAS = re.compile(
 )
 _OWN_THING = re.compile(rf"(?<!\w){_HAS}", re.IGNORECASE)
 _IS = rf"(?:['’]s (?:name|birthday))?(?: ?:|['’]s| {any_of('relation_verb')})"
-_MATTER = (
-    rf"(?:(?!(?:{any_of('determiner')}|{any_of('change')})\b)[^\W\d_]+ )?{any_of('own_matter')}"
-)
+_KIND = rf"(?:(?!(?:{any_of('determiner')}|{any_of('change')})\b)[^\W\d_]+ )?"
+_EVENT = rf"{_KIND}{any_of('own_event')}"
+_MATTER = rf"{_KIND}{any_of('own_matter')}"
+_NAMED_MATTER = rf"(?:(?P<matter>{_MATTER})|{_EVENT})"
+_MY = r"(?:my|meine?|mon|ma|mes|mis?)"
+_OUR = r"(?:my|our|meine?|unsere?|mon|ma|mes|notre|nos|mis?|nuestr[oa]s?)"
 _RELATION = re.compile(
-    r"(?:my|our|meine?|unsere?|mon|ma|mes|notre|nos|mis?|nuestr[oa]s?) "
-    rf"(?:(?P<relation>{any_of('own_relation')}|{_MATTER}){_IS}"
-    rf"|{any_of('own_person')}(?-i:(?: [A-ZÀ-Þ][\w-]+)?)"
+    rf"(?:{_MY} (?P<relation>{any_of('own_relation')}){_IS}"
+    rf"|{_OUR} {_NAMED_MATTER}{_IS}"
+    rf"|{_OUR} {any_of('own_person')}(?-i:(?: [A-ZÀ-Þ][\w-]+)?)"
     rf"(?:{_IS}| {any_of('person_verb')}| {any_of('person_has')}(?=[^,;]* {_HAS}))) (?=\S)",
     re.IGNORECASE,
 )
 _CHANGER = (
     rf"(?:{any_of('changing')} |{any_of('determiner')} ?"
-    rf"(?:(?:[\w-]+ )?{any_of('own_person')}|{_MATTER})(?!\w))"
+    rf"(?:(?:[\w-]+ )?{any_of('own_person')}|{_MATTER}|{_EVENT})(?!\w))"
 )
 _CHANGE = re.compile(
-    rf"(?={_CHANGER}).*?(?<!\w)(?P<relation>{_MATTER})"
+    rf"(?={_CHANGER}).*?(?<!\w){_NAMED_MATTER}"
     rf"(?: (?:{any_of('matter_next')}|{any_of('change')})(?: [^\s,;]+){{0,3}}?)?"
     rf" {any_of('change_to')} (?i:{_VALUE})",
     re.IGNORECASE,
@@ -318,7 +321,8 @@ def facts_in(sentence: str) -> Iterator[tuple[str, str]]:
         if not asked and len(text) <= MAX_ITEM and _is_fact(text):
             fact = as_item(text)
             match = _RELATION.match(fact) or _CHANGE.match(fact)
-            yield fact, ((match and match["relation"]) or "").lower()
+            keys = match.groupdict().values() if match else ()
+            yield fact, next(filter(None, keys), "").lower()
 
 
 def _is_fact(text: str) -> bool:
