@@ -103,8 +103,11 @@ class MemoryEvent(EventSource):
         if self.kind == "view":
             tokens = f"request of {self.tokens_after:,} tokens in {1_000 * self.duration_s:,.0f} ms"
         what = [] if self.kind in {"view", "shorten", "fold"} else [self.kind]
-        done = [f"{self.shortened:,} shortened"] if self.shortened else []
-        done += [f"{self.summarized:,} summarized"] if self.summarized else []
+        done = [
+            f"{count:,} {'message' if count == 1 else 'messages'} {verb}"
+            for count, verb in ((self.shortened, "shortened"), (self.summarized, "summarized"))
+            if count
+        ]
         reason = f" ({self.reason})" if self.reason else ""
         return f"{name}: {', '.join([*what, tokens, *done])}{reason}"
 

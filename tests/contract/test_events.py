@@ -34,7 +34,7 @@ PRIVATE = "Wolperdinger"
 PARTS = ("system", "tools", "pinned", "summary", "memory_block", "tail")
 FOLDED = re.compile(
     r"(?:thread|session) (\S+): ([\d,]+) → ([\d,]+) tokens, "
-    r"(?:[\d,]+ shortened, )?[\d,]+ summarized.*\((\w+)\)"
+    r"(?:[\d,]+ messages? shortened, )?[\d,]+ messages? summarized.*\((\w+)\)"
 )
 
 
