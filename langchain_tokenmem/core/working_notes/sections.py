@@ -164,7 +164,8 @@ class RenderedNotes:
 
     Attributes:
         text: The notes with their fences; empty if there are none.
-        sections: The items of each section in it, by name, with those that an earlier one shows.
+        sections: The items of each section in it, by name, with those that an earlier one shows and
+            those that were left out for the share.
     """
 
     text: str = ""
