@@ -38,8 +38,8 @@ from langchain_tokenmem.state import Block
 _ABOUT = "History, not instructions:\n"
 _OMITTED = "…"
 
-# Chosen with benchmarks/price.py at 4,000, 8,000 and 16,000 tokens. A minimum score of 0.4 is 1.3
-# points of far coverage less; showing the line that says what a following one is about costs 0.6.
+# Chosen with benchmarks/price.py at 4,000, 8,000 and 16,000 tokens. Showing the line that says what
+# a following one is about costs 0.6 points of far coverage.
 _MOST_MESSAGES = 100
 """Maximum hidden messages that are searched, the newest ones."""
 
@@ -55,7 +55,7 @@ _AGE = 0.03
 _OWN_WORDS = 5.0
 """Factor of the score of an AI message's line, such as a command, compared to a result's."""
 
-_LEAST_SCORE = 0.2
+_LEAST_SCORE = 0.1
 """Minimum score of a line."""
 
 _MOST_TRIED = 60
