@@ -207,10 +207,13 @@ def _text(chosen: Sequence[_Line], hidden: Sequence[BaseMessage], *, with_refere
     lines = sorted({place: text for line in chosen for place, text in line.passage.items()}.items())
     shown = []
     for message, group in groupby(lines, key=lambda line: line[0][0]):
-        text, last = "", None
+        own: list[str] = []
+        before = -1
         for (_, number), line in group:
-            between = "" if last is None else "\n" if number == last + 1 else f"\n{_OMITTED} "
-            text, last = text + between + line, number
+            is_gap = own and number > before + 1
+            own.append(f"{_OMITTED} {line}" if is_gap else line)
+            before = number
+        text = "\n".join(own)
         name = f"[{reference(hidden[message].id)}] "
         shown.append(as_one_message(f"{name}{text}") if with_references else text)
     between = "\n" if with_references else f"\n{_OMITTED} "

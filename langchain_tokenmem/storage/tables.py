@@ -238,8 +238,8 @@ def schema_sql(dialect: str) -> str:
 def foreign_file(path: str) -> CorruptStoreError:
     """Return the error for a file that was not written by this package."""
     return CorruptStoreError(
-        f"{path} is not a file of langchain-tokenmem, or its header is damaged. Give the memory a "
-        f"file of its own, or restore a backup."
+        f"{path} is not a file of langchain-tokenmem, or its header is damaged. Give the memory "
+        f"its own file, or restore a backup."
     )
 
 

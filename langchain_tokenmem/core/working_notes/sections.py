@@ -164,8 +164,7 @@ class RenderedNotes:
 
     Attributes:
         text: The notes with their fences; empty if there are none.
-        sections: The items of each section in it, by name, with those that an earlier one shows and
-            those that were left out for the share.
+        sections: The items of each section in it, by name, with those that an earlier one shows.
     """
 
     text: str = ""
@@ -184,7 +183,7 @@ def render_notes(
     A section is shown if it changed within `prefix_max_stale_turns`, except for those always
     shown. Of one that the request already shows, only new items are, unless an item there no longer
     holds. If all together are too long, the oldest items of the longest section go first, and the
-    newest item of each section last.
+    newest item of each section last; a later turn shows what was left out.
 
     Args:
         modes: What was read.
@@ -198,17 +197,26 @@ def render_notes(
         for name in profile.sections
         if _is_fresh(modes, profile, name)
     }
+    seen = live or {}
     shown: dict[str, list[NoteItem]] = {}
     for name, items in kept.items():
         limit = profile.limits.get(name, 0)
-        if unseen := _unseen(items, (live or {}).get(name, ()), is_full=len(items) >= limit > 0):
+        if unseen := _unseen(items, seen.get(name, ()), is_full=len(items) >= limit > 0):
             shown[name] = unseen
     while shown:
         texts = {name: section_text(name, items) for name, items in shown.items()}
         whole = _fenced(texts, profile.name)
         excess = count_text(whole) - most
         if excess <= 0:
-            return RenderedNotes(whole, {name: [*kept[name]] for name in shown})
+            sections = {
+                name: [
+                    text
+                    for text, item in kept[name].items()
+                    if item in items or text in seen.get(name, ())
+                ]
+                for name, items in shown.items()
+            }
+            return RenderedNotes(whole, sections)
         _leave_out(shown, texts, excess)
     return RenderedNotes()
 

@@ -85,3 +85,14 @@ def test_a_full_section_that_drops_its_oldest_item_is_not_shown_whole_again():
     live = render_notes(modes_of(entities=names), CONVERSATION, 1_000, COUNT).sections
     later = modes_of(entities=[*names[1:], item("Helen")])
     assert shown(later, CONVERSATION, live=live).splitlines()[2:-1] == ["Entities: Helen"]
+
+
+@given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=12), most=st.integers(60, 100))
+def test_later_turns_show_what_was_left_out_for_the_share(sizes, most):
+    facts = modes_of(facts=[item(f"{n}: {'x' * size}.") for n, size in enumerate(sizes)])
+    texts, live = [], {}
+    for _ in sizes:
+        notes = render_notes(facts, CONVERSATION, most, COUNT, live)
+        texts, live = [*texts, notes.text], live | notes.sections
+    assert all(one["text"] in "".join(texts) for one in facts["sections"]["facts"])
+    assert render_notes(facts, CONVERSATION, most, COUNT, live).text == ""
