@@ -13,11 +13,9 @@ from langchain_core.messages import ToolMessage
 from langchain_tokenmem.core.facts.sentences import find_identifiers, identifiers_in
 from langchain_tokenmem.core.facts.tool_results import (
     CallKind,
-    command_of,
     ends_of,
     failure_of,
-    kind_of_command,
-    kind_of_tool,
+    kind_of_call,
     path_of,
     without_frame,
 )
@@ -57,6 +55,9 @@ _RULERS = re.compile(r"\A(?:[=*#-]{3,}\s*|[*-] (?=[^\W\d]))+|\s*[=*-]{3,}\Z")
 """Rulers and bullets around a line of a result, which carry no information; a sign does."""
 _HEADING = re.compile(r"\s*(?:[=#*-]{3,}|#+ |</?[\w-]+>\s*\Z)")
 """Beginning of a line over others, such as `=== STDOUT ===`, `## Result` and `<result>`."""
+_SCRIPTS = frozenset({"command", "commands", "cmd", "script", "code"})
+_COMMAND_END = re.compile(r"(?<=[^\s\\;:&|({])[^\S\n]*\n\s*(?=\S)")
+"""The end of a line of a script, unless the next one is part of the same command."""
 _NO_ARGUMENTS = frozenset({"", "{}", "[]", "null"})
 MOST_READ = 4_000
 """Characters of a message, or of a call's arguments, that are read for what was used."""
@@ -92,11 +93,7 @@ class ToolCall:
     @cached_property
     def kind(self) -> CallKind:
         """What the call does."""
-        action = self.args.get("command")
-        if isinstance(action, str) and action.isidentifier() and path_of(self.args):
-            return kind_of_tool(action)  # the command of an editor
-        command = command_of(self.name, self.args)
-        return kind_of_command(command) if command else kind_of_tool(self.name)
+        return kind_of_call(self.name, self.args)
 
     @property
     def edits(self) -> str | None:
@@ -110,8 +107,7 @@ class ToolCall:
 
     def ended(self, message: ToolMessage) -> None:
         """Take the result of the call."""
-        reads = self.kind in (CallKind.READ, CallKind.SEARCH)
-        self.failure = failure_of(message, reads=reads) or ""
+        self.failure = failure_of(message, self.kind) or ""
         text = without_frame(plain_result(message))
         if self.failure:
             self.failure = _whole_line(self.failure, without_line_breaks(text))
@@ -158,7 +154,7 @@ class ToolCall:
             short = {key: text for key, text in near.items() if len(text) <= most}
             near = short or dict([*near.items()][:1])
         shown = {
-            key: without_line_breaks(text)
+            key: without_line_breaks(_COMMAND_END.sub("; ", text) if key in _SCRIPTS else text)
             if len(text) <= most
             else f"{_beginning(text, _ARGUMENTS[length])} [{len(texts[key]):,} characters]".lstrip()
             for key, text in near.items()
@@ -219,6 +215,8 @@ def _beginning(text: str, most: int) -> str:
     """Return the first line of a long argument; of one word, such as `#!/bin/sh`, two lines."""
     lines = [line for line in map(without_line_breaks, text.splitlines()) if line]
     first = " ".join(lines[: 1 if " " in lines[0] else 2]) if lines else ""
+    if len(first) <= 1.5 * most:
+        return first
     inner = first.lstrip("[{")
     head = beginning_of(inner, most)
     if inner != first:  # of JSON, its first fields

@@ -171,8 +171,14 @@ def _continued(text: str) -> str:
 
 
 def beginning_of(text: str, most: int) -> str:
-    """Return the beginning of one line, up to a word outside of brackets and quotes; or nothing."""
+    """Return the beginning of one line, up to a word outside of brackets and quotes; or nothing.
+
+    A word that begins in the first half is whole if it ends within three times as many characters.
+    """
     head = cut_at_words(text, most)
+    if text[len(head) : len(head) + 1].strip() and len(head) == most:
+        end = f"{text} ".find(" ", most)
+        head = text[:end] if end <= 3 * most else head
     while len(head) < len(text) and is_open(head):
         head = head[: max(map(head.rfind, _OPENING))]
     return head.rstrip(" ,;:(")

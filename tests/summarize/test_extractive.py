@@ -216,6 +216,20 @@ def test_a_long_argument_is_cut_outside_of_brackets_and_quotes(
     assert all(line.count(mark) % 2 == 0 for mark in '"`')
 
 
+@pytest.mark.parametrize(
+    ("script", "shown"),
+    [
+        ("-- Check rows of public.orders\nSELECT 1\n" * 9, "-- Check rows of public.orders ["),
+        ("DELETE FROM travel_expenses.public.claims WHERE id IN (" + "1, " * 60 + "2)",
+         "DELETE FROM travel_expenses.public.claims WHERE id IN ["),
+        ("rm /var/hosts\nrm \\\n  aliases &&\nls", "rm /var/hosts; rm \\ aliases && ls →"),
+    ],
+)  # fmt: skip
+def test_a_script_is_shown_with_whole_names_and_its_lines_apart(script: str, shown: str) -> None:
+    (line,) = lines(*call("run", "done", script=script), max_tokens=40)
+    assert line.startswith(f"run {shown}")
+
+
 def test_calls_that_differ_in_a_long_argument_are_never_shown_without_it() -> None:
     issues = [{"owner": "harbour-and-piers", "repo": "lights", "issue": n} for n in (27, 28)]
     both = [one for issue in issues for one in call("run", "{}", act="close", at=issue)]

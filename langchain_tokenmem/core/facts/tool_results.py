@@ -85,6 +85,20 @@ def command_of(name: str, args: Mapping[str, object]) -> str | None:
     return value if isinstance(value, str) and value.strip() else None
 
 
+def kind_of_call(name: str, args: Mapping[str, object]) -> CallKind:
+    """Return the kind of a call by its command, by the command of an editor, or by the tool.
+
+    Example:
+        >>> kind_of_call("bash", {"command": "ls"})
+        <CallKind.READ: 'read'>
+    """
+    action = args.get("command")
+    if isinstance(action, str) and action.isidentifier() and path_of(args):
+        return kind_of_tool(action)
+    command = command_of(name, args)
+    return kind_of_command(command) if command else kind_of_tool(name)
+
+
 def path_of(args: Mapping[str, object], names: str = "path") -> str | None:
     """Return the file or folder that a call is about, or `None`.
 
@@ -139,7 +153,7 @@ def clean_line(text: str) -> str:
 
 _ERROR_LINE = re.compile(
     r"^[^\S\n]*(?:E\s{2,}\S|(?:[\w.]{1,60}(?:Error|Exception)|error(?:\[\w+\])?|fatal|panic|"
-    r"FAILED|ERROR|FATAL|CRITICAL)\b[:\s(]|(?:bash|sh): |\S{1,120}: (?:fatal )?error:).{0,300}$",
+    r"FAILED|ERROR|FATAL|CRITICAL)\b[:\s(]|(?:bash|sh|E): |\S{1,120}: (?:fatal )?error:).{0,300}$",
     re.MULTILINE,
 )
 _ANY_ERROR = re.compile(rf"\b{any_of('failure')}\b", re.IGNORECASE)
@@ -171,19 +185,23 @@ _FRAME = re.compile(
 """A line that a shell, or SWE-agent's, puts after any output: its prompt, file and folder."""
 
 
-def failure_of(message: ToolMessage, *, reads: bool) -> str | None:
+def failure_of(message: ToolMessage, kind: CallKind) -> str | None:
     """Return the line that reports a failure, or `None`.
 
     Args:
         message: The result.
-        reads: Whether the call only reads: text that mentions errors is then not a failure.
+        kind: What the call does; if it only reads, a text that mentions errors is no failure.
     """
+    code = exit_code_of(message)
+    if code == 0 and message.status != "error":
+        return None
     text = ends_of(plain_result(message))
+    reads = kind in {CallKind.READ, CallKind.SEARCH}
     is_reported = message.status == "error" or bool(_REPORTED.search(text[:600]))
-    codes = (exit_code_of(message), *map(reported_code, text.splitlines()))
-    is_short = len(text) <= 3 * MAX_OUTCOME and 0 not in codes
+    is_short = len(text) <= 3 * MAX_OUTCOME and 0 not in map(reported_code, text.splitlines())
     short = is_short and bool(_ANY_ERROR.search(_NO_ERROR.sub(" ", text)))
-    is_refusal = not reads and text.count("\n") < _FEW_LINES and is_refused(message)
+    is_whole = kind is not CallKind.RUN or text.count("\n") < _FEW_LINES
+    is_refusal = not reads and is_whole and is_refused(message)
     begins = bool(_ERROR_LINE.match(text.lstrip())) or is_refusal
     if not (is_reported or begins or short or (reports_error if reads else is_error)(message)):
         return None
@@ -196,9 +214,14 @@ def failure_of(message: ToolMessage, *, reads: bool) -> str | None:
     if lines:  # the last is where a traceback says what happened
         return lines[-1]
     sign = _ANY_ERROR.search(text)
-    start = text.rfind("\n", 0, sign.start()) + 1 if sign else 0
-    start = max(start, sign.start() - MAX_OUTCOME // 2) if sign else start
-    return clean_line(text[start:].lstrip()) or "failed"
+    if sign is None:
+        return _edge_line(text, at_end=kind is CallKind.RUN) or (
+            f"exit {code}" if code else "failed"
+        )
+    start = text.rfind("\n", 0, sign.start()) + 1
+    if sign.end() - start > MAX_OUTCOME:  # in the middle of a long line: from a word before it
+        start = max(start, text.rfind(" ", start, sign.start() - MAX_OUTCOME // 2) + 1)
+    return clean_line(text[start:].lstrip())
 
 
 def error_lines(text: str) -> list[str]:
@@ -214,34 +237,6 @@ def _error_text(match: re.Match[str]) -> str:
     return clean_line(line.removeprefix("E  "))
 
 
-def failure_of_call(result: ToolMessage, command: str | None, exit_code: int | None) -> str | None:
-    """Return the first and the last error line of a call that failed; None if it did not.
-
-    A command fails by its exit code; if none is reported, a program that was run fails if its
-    output ends with an error line. Any other call fails by status, or if its result begins like a
-    refusal.
-
-    Args:
-        result: Its result.
-        command: The command that it ran; None if it ran none.
-        exit_code: Exit code that was reported; None if none was.
-    """
-    text = plain_result(result)
-    if exit_code == 0 and result.status != "error":
-        return None
-    if not (result.status == "error" or exit_code or _reports_failure(command, result, text)):
-        return None
-    ends = ends_of(_output_in(text))
-    # A refusal reports it at the beginning, a traceback at the end.
-    at_end = bool(command) and (text.startswith("Traceback") or not is_refused(result))
-    lines = [one for one in error_lines(ends) if not _is_frame(one)]
-    lines = lines or _edge_line(ends, at_end=at_end)
-    if not lines:
-        return f"exit {exit_code}" if exit_code else "failed"
-    lines = [one_line(line, MAX_OUTCOME) for line in lines]
-    return lines[0] if lines[0] == lines[-1] else f"{lines[0]} | {lines[-1]}"
-
-
 def _output_in(text: str) -> str:
     """Return the output in a result that is a JSON object: `{"stdout": "FAIL", "exit_code": 1}`."""
     found = json_in(text)
@@ -251,16 +246,6 @@ def _output_in(text: str) -> str:
         found = {**found, **found["error"]}
     outputs = (found.get(key) for key in _OUTPUTS)
     return "\n".join(one for one in outputs if isinstance(one, str) and one.strip()) or text
-
-
-def _reports_failure(command: str | None, result: ToolMessage, text: str) -> bool:
-    """Return whether the text of a result without an exit code reports a failure."""
-    refused = is_refused(result)
-    if not command:
-        return refused
-    if kind_of_command(command) in {CallKind.READ, CallKind.SEARCH}:
-        return refused and text.count("\n") < _FEW_LINES  # else it is the content of a file
-    return refused or bool(error_lines(text[-_TAIL:]))
 
 
 def _is_frame(line: str) -> bool:
@@ -276,7 +261,7 @@ def without_frame(text: str) -> str:
     return "\n".join(lines).rstrip()
 
 
-def _edge_line(text: str, *, at_end: bool) -> list[str]:
+def _edge_line(text: str, *, at_end: bool) -> str:
     """Return the last line of a command's output, or the first of any other result."""
     lines = [line for line in text.splitlines() if line.strip() and not _is_frame(line)]
-    return lines[-1:] if at_end else lines[:1]
+    return clean_line(lines[-at_end]) if lines else ""

@@ -17,7 +17,7 @@ from langchain_tokenmem.core.facts.sentences import any_of, message_text, one_li
 from langchain_tokenmem.core.facts.tool_results import (
     CallKind,
     error_lines,
-    failure_of_call,
+    failure_of,
     kind_of_command,
     path_of,
 )
@@ -338,7 +338,7 @@ def _read_call(draft: NotesDraft, effect: ToolEffect, source: str, result: str) 
         source: Reference of the message that made the call.
         result: Reference of its result.
     """
-    failure = failure_of_call(effect.result, effect.command, effect.exit_code)
+    failure = failure_of(effect.result, effect.kind)
     call_name, key = _call_name(effect)
     if failure is None or effect.command:
         _touch_files(draft, effect, source, failed=failure is not None)

@@ -18,7 +18,14 @@ from langchain_tokenmem.core.argument_checks import (
     checked_several,
     described,
 )
-from langchain_tokenmem.core.facts.tool_results import TABLES, CallKind, kind_of_tool, path_of
+from langchain_tokenmem.core.facts.tool_results import (
+    TABLES,
+    CallKind,
+    kind_of_call,
+    kind_of_command,
+    kind_of_tool,
+    path_of,
+)
 from langchain_tokenmem.core.messages import MARKS, Group, marks_of
 from langchain_tokenmem.core.tool_calls import paired_calls
 from langchain_tokenmem.core.tool_failures import exit_code_of, is_refused
@@ -181,6 +188,7 @@ class ToolEffect:
         args: Its arguments.
         call: Id of the message that made the call.
         result: The message that holds its result.
+        kind: What the call does.
         changed: Files that it wrote, deleted or moved; none if its result is an error.
         read: Files that it only looked at.
         command: The command that it ran, on one line; None if it ran none.
@@ -191,6 +199,7 @@ class ToolEffect:
     args: Mapping[str, Any]
     call: str
     result: ToolMessage
+    kind: CallKind = CallKind.OTHER
     changed: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     command: str | None = None
@@ -371,6 +380,7 @@ class TurnMemorySettings:
             args=args,
             call=source,
             result=result,
+            kind=kind_of_command(command) if command else kind_of_call(tool, args),
             changed=()
             if changed and is_refused(result)
             else _plain_paths(changed[:_MAX_ITEMS], root),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.core.working_notes.notes_reading import bash, call, items, read, texts, user
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1\nValueError: bad port\nexit'
@@ -49,12 +51,30 @@ def test_paths_are_relative_to_the_root_and_one_file_stands_once() -> None:
     assert texts(state, "files") == ["b.go", "c.go"]
 
 
-def test_an_error_shows_the_call_with_its_first_and_last_error_line() -> None:
+def test_an_error_shows_the_call_with_its_last_error_line() -> None:
     output = f"running\nERROR: setup failed\n{TRACEBACK}"
     state = read(bash("pytest tests", output, 1))
-    assert texts(state, "errors") == ["pytest tests → ERROR: setup failed | ValueError: bad port"]
+    assert texts(state, "errors") == ["pytest tests → ValueError: bad port"]
     [error] = items(state, "errors")
     assert error["by"] == "tool"
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("mvn test", "/bin/bash: line 7: mvn: command not found"),
+        ("ls src", "ls: cannot access 'src': No such file or directory"),
+        ("make", "cc -c a.c\nmake: *** [Makefile:19: build] Error 2"),
+        ("apt install emacs", "Reading package lists...\nE: Unable to locate package emacs"),
+        ("ping a", "EXECUTION TIMED OUT"),
+    ],
+)
+def test_a_failure_without_an_exit_code_is_an_error_and_no_command(
+    command: str, output: str
+) -> None:
+    state = read(call("bash", {"command": command}, output))
+    assert texts(state, "errors") == [f"{command} → {output.splitlines()[-1]}"]
+    assert texts(state, "commands") == []
 
 
 def test_an_exit_code_without_an_error_line_shows_the_last_line() -> None:
