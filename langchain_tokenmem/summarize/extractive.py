@@ -24,6 +24,7 @@ from langchain_tokenmem.summarize.log_lines import (
     Weight,
     earlier_lines,
     lines_of,
+    without_same,
 )
 from langchain_tokenmem.summarize.whole_pieces import cut_at_words
 
@@ -377,12 +378,12 @@ def _by_weight(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
 
 def _merged(same: list[list[_Shown]]) -> str:
     """Return the last of some identical lines, which counts the others."""
-    first, *others = same[-1]
-    text = first.text
+    text = same[-1][0].text
     if len(same) > 1:
         times = sum(_times(shown.text) for shown, *_ in same)
         text = _TIMES.sub("", text, count=1).replace(": ", f" (\u00d7{times}): ", 1)
-    texts = [text, *(one.text.removeprefix(one.piece.tool).lstrip() for one in others)]
+    calls = [one.text.removeprefix(one.piece.tool).lstrip() for one in same[-1]]
+    texts = [text, *map(without_same, calls[1:], calls)]
     parts = (_with_reference(one.piece, text) for one, text in zip(same[-1], texts, strict=True))
     return "; ".join(parts)
 

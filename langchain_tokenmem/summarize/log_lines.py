@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from os.path import commonprefix
 from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
@@ -310,6 +311,31 @@ def _joined(pieces: Sequence[Piece]) -> list[Line]:
     return lines
 
 
+_LEFT_OUT = "(…, "
+_ARGUMENT = re.compile(r"[\w-]+=")
+
+
+def without_same(arguments: str, before: str) -> str:
+    """Return a call's arguments without the first ones, if the call before it has them, too.
+
+    Example:
+        >>> without_same("(repo=lights, issue=28)", "(repo=lights, issue=27)")
+        '(…, issue=28)'
+    """
+    same = commonprefix([arguments, before]).rpartition(", ")[0]  # noqa: RUF071 (no paths)
+    shorter = f"{_LEFT_OUT}{arguments[len(same) + 2 :]}"
+    is_clear = len(same) > len(_LEFT_OUT) and with_same(shorter, before) == arguments
+    return shorter if is_clear else arguments
+
+
+def with_same(arguments: str, before: str) -> str:
+    """Return a call's arguments with those that `without_same` has left out."""
+    rest = arguments.removeprefix(_LEFT_OUT)
+    first = _ARGUMENT.match(rest)
+    start = before.find(f", {first[0]}") if rest != arguments and first else -1
+    return f"{before[: start + 2]}{rest}" if start >= 0 else arguments
+
+
 # --- lines of earlier entries
 
 _SPOKEN = re.compile(r"(User|Assistant)(?: [^:(\n]{1,40})?(?: \((?:correction|\u00d7\d+)\))*: ")
@@ -358,7 +384,10 @@ def _earlier_line(line: str) -> Line:
             pieces.append(Piece(Kind.NOTE, [text], name, key=text, weight=weight))
             continue
         called = pieces[0].tool if pieces else tool[0]
-        whole = text if not pieces else f"{called}{text}" if text[:1] == "(" else f"{called} {text}"
+        whole = text
+        if pieces:
+            whole = with_same(text, pieces[-1].forms[-1].removeprefix(called).lstrip())
+            whole = f"{called}{whole}" if whole[:1] == "(" else f"{called} {whole}"
         pieces.append(_earlier_call(whole, called, name))
     return pieces
 

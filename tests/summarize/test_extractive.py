@@ -22,7 +22,7 @@ from langchain_core.messages import (
 from langchain_tokenmem.core.facts.sentences import message_text, prose
 from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.summarize.base import Summary, SummaryRequest
-from langchain_tokenmem.summarize.log_lines import SPEECH_LENGTHS
+from langchain_tokenmem.summarize.log_lines import SPEECH_LENGTHS, with_same, without_same
 from langchain_tokenmem.summarize.whole_pieces import forms_of
 from langchain_tokenmem.summarizers import ExtractiveSummarizer
 from tests.strategies import conversations
@@ -237,6 +237,35 @@ def test_calls_that_differ_in_a_long_argument_are_never_shown_without_it() -> No
         assert "(act=close)" not in "".join(lines(*both, max_tokens=limit))
     [alone] = lines(*both[:2], max_tokens=20)
     assert alone == "run(act=close) → nothing"
+
+
+TEXTS = st.sampled_from(["lights", "", "a, issue=2", "…", '["x", "y"]', "(b", "27", "ship=1"])
+ARGUMENTS = st.dictionaries(st.sampled_from(["repo", "ship", "at", "issue"]), TEXTS, min_size=2)
+
+
+@given(st.lists(ARGUMENTS, min_size=2, max_size=4))
+def test_arguments_that_a_line_leaves_out_can_be_found_before_it(
+    calls: list[dict[str, str]],
+) -> None:
+    texts = [f"({', '.join(f'{key}={text}' for key, text in one.items())})" for one in calls]
+    before = texts[0]
+    for text, shown in zip(texts[1:], map(without_same, texts[1:], texts), strict=True):
+        assert len(shown) <= len(text)
+        before = with_same(shown, before)
+        assert before == text
+
+
+def test_arguments_of_calls_in_a_row_are_shown_once_also_when_condensed() -> None:
+    issues = [{"owner": "harbour", "repo": "lights", "issue": n} for n in (27, 28)]
+    both = [one for issue in issues for one in call("close", "", **issue)]
+    (line,) = lines(*both)
+    first, second = line.split("; ")
+    assert first.endswith("close(owner=harbour, repo=lights, issue=27) → nothing")
+    assert second.endswith("(…, issue=28) → nothing")
+    entry = summary_of(*both).text
+    for limit in range(20, 60, 5):
+        text = condensed(entry, entry.replace("harbour", "pier"), max_tokens=limit)
+        assert not text.partition("] ")[2].startswith("close(…")
 
 
 # Users and answers
