@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Sequence
@@ -151,6 +152,13 @@ def test_a_long_result_without_room_is_shown_by_its_beginning() -> None:
 def test_a_failure_is_told_as_a_failure(result: str) -> None:
     [line] = lines(*call("bash", result, command="make all"))
     assert line.startswith("bash make all → failed: ")
+
+
+def test_a_failure_in_an_object_is_shown_by_its_texts() -> None:
+    details = {"object": "error", "status": 400, "message": "no light 3"}
+    result = {"action": "close", "result": {"Error": "API error (HTTP 400)", "details": details}}
+    [line] = lines(*call("close", json.dumps(result), at="x1"))
+    assert line == "close x1 → failed: API error (HTTP 400) no light 3"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from enum import Enum
 from importlib.resources import files
+from itertools import chain
 
 from langchain_core.messages import ToolMessage
 
@@ -88,6 +89,8 @@ def command_of(name: str, args: Mapping[str, object]) -> str | None:
 def kind_of_call(name: str, args: Mapping[str, object]) -> CallKind:
     """Return the kind of a call by its command, by the command of an editor, or by the tool.
 
+    One that runs something without a command or script is of the kind `OTHER`.
+
     Example:
         >>> kind_of_call("bash", {"command": "ls"})
         <CallKind.READ: 'read'>
@@ -95,8 +98,10 @@ def kind_of_call(name: str, args: Mapping[str, object]) -> CallKind:
     action = args.get("command")
     if isinstance(action, str) and action.isidentifier() and path_of(args):
         return kind_of_tool(action)
-    command = command_of(name, args)
-    return kind_of_command(command) if command else kind_of_tool(name)
+    kind, command = kind_of_tool(name), command_of(name, args)
+    if command:
+        return kind_of_command(command)
+    return CallKind.OTHER if kind is CallKind.RUN else kind
 
 
 def path_of(args: Mapping[str, object], names: str = "path") -> str | None:
@@ -176,7 +181,7 @@ _BELOW = 300
 """Characters after an error line with a final colon, which are read as its end."""
 
 _FEW_LINES = 2
-_OUTPUTS = ("stdout", "output", "stderr", "error", "message")
+_OUTPUTS = ("stdout", "output", "stderr", "error", "message", "text")
 """Keys of a JSON object that hold the text of a result."""
 _FRAME = re.compile(
     r"(?:\([\w.-]{1,40}\) ?)?[\w.@~:/-]{0,80}(?:[$#]|>{1,3})"
@@ -240,12 +245,15 @@ def _error_text(match: re.Match[str]) -> str:
 def _output_in(text: str) -> str:
     """Return the output in a result that is a JSON object: `{"stdout": "FAIL", "exit_code": 1}`."""
     found = json_in(text)
-    if not isinstance(found, dict):
-        return text
-    if isinstance(found.get("error"), dict):
-        found = {**found, **found["error"]}
-    outputs = (found.get(key) for key in _OUTPUTS)
-    return "\n".join(one for one in outputs if isinstance(one, str) and one.strip()) or text
+    return "\n".join(_outputs_in(found)) or text if isinstance(found, dict) else text
+
+
+def _outputs_in(found: Mapping[str, object], levels: int = 3) -> list[str]:
+    """Return the texts of an object, and of the objects in it, that are an output."""
+    texts = map({key.lower(): one for key, one in found.items()}.get, _OUTPUTS)
+    outputs = [one for one in texts if isinstance(one, str) and one.strip()]
+    inner = (one for one in found.values() if levels > 1 and isinstance(one, dict))
+    return [*outputs, *chain.from_iterable(_outputs_in(one, levels - 1) for one in inner)]
 
 
 def _is_frame(line: str) -> bool:
