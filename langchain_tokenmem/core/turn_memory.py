@@ -11,6 +11,7 @@ from typing import Any, Literal
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.block_types import joined_content
+from langchain_tokenmem.core.facts.tool_results import script_line
 from langchain_tokenmem.core.inserted_text import FENCES, without_fences
 from langchain_tokenmem.core.messages import call_ids, marked, marks_of, role_of
 from langchain_tokenmem.state import FailedCommand, TurnMemory
@@ -138,7 +139,7 @@ def on_one_line(name: str) -> str:
 
 def command_line(command: str) -> str:
     """Return a command on one line, truncated if it is too long."""
-    line = " ".join(command[: 20 * MAX_COMMAND].split())
+    line = script_line(command[: 20 * MAX_COMMAND])
     return line if len(line) <= MAX_COMMAND else f"{line[: MAX_COMMAND - 1]}…"
 
 

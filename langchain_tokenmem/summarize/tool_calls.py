@@ -17,6 +17,7 @@ from langchain_tokenmem.core.facts.tool_results import (
     failure_of,
     kind_of_call,
     path_of,
+    script_line,
     without_frame,
 )
 from langchain_tokenmem.core.tool_failures import MAX_JSON, plain_result
@@ -56,8 +57,6 @@ _RULERS = re.compile(r"\A(?:[=*#-]{3,}\s*|[*-] (?=[^\W\d]))+|\s*[=*-]{3,}\Z")
 _HEADING = re.compile(r"\s*(?:[=#*-]{3,}|#+ |</?[\w-]+>\s*\Z)")
 """Beginning of a line over others, such as `=== STDOUT ===`, `## Result` and `<result>`."""
 _SCRIPTS = frozenset({"command", "commands", "cmd", "script", "code"})
-_COMMAND_END = re.compile(r"(?<=[^\s\\;:&|({])[^\S\n]*\n\s*(?=\S)")
-"""The end of a line of a script, unless the next one is part of the same command."""
 _NO_ARGUMENTS = frozenset({"", "{}", "[]", "null"})
 MOST_READ = 4_000
 """Characters of a message, or of a call's arguments, that are read for what was used."""
@@ -154,7 +153,7 @@ class ToolCall:
             short = {key: text for key, text in near.items() if len(text) <= most}
             near = short or dict([*near.items()][:1])
         shown = {
-            key: without_line_breaks(_COMMAND_END.sub("; ", text) if key in _SCRIPTS else text)
+            key: (script_line if key in _SCRIPTS else without_line_breaks)(text)
             if len(text) <= most
             else f"{_beginning(text, _ARGUMENTS[length])} [{len(texts[key]):,} characters]".lstrip()
             for key, text in near.items()

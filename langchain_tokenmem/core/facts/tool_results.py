@@ -33,6 +33,8 @@ TABLES = tomllib.loads(files(__package__).joinpath("tool_kinds.toml").read_text(
 _NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _CHANGE_DIRECTORY = re.compile(r"\s*cd\s+\S+\s*(?:&&|;)\s*")
 _REDIRECTED = re.compile(r"(?<![0-9&])>|\btee\b|<<")
+_COMMAND_END = re.compile(r"(?<=[^\s\\;:&|({])[^\S\n]*\n\s*(?=\S)")
+"""The end of a line of a script, unless the next one is part of the same command."""
 _LONGEST_NAME = 80
 
 
@@ -102,6 +104,16 @@ def kind_of_call(name: str, args: Mapping[str, object]) -> CallKind:
     if command:
         return kind_of_command(command)
     return CallKind.OTHER if kind is CallKind.RUN else kind
+
+
+def script_line(script: str) -> str:
+    r"""Return the lines of a command or script as one, apart from each other.
+
+    Example:
+        >>> script_line("cd app\nmake all")
+        'cd app; make all'
+    """
+    return " ".join(_COMMAND_END.sub("; ", script).split())
 
 
 def path_of(args: Mapping[str, object], names: str = "path") -> str | None:

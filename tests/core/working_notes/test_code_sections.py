@@ -77,6 +77,11 @@ def test_a_failure_without_an_exit_code_is_an_error_and_no_command(
     assert texts(state, "commands") == []
 
 
+def test_the_lines_of_a_failed_command_are_kept_apart() -> None:
+    state = read(bash("cd app\nmake all", "no rule", 2))
+    assert texts(state, "errors") == ["cd app; make all → no rule"]
+
+
 def test_an_exit_code_without_an_error_line_shows_the_last_line() -> None:
     assert texts(read(bash("make", "3 tests, 1 wrong", 2)), "errors") == ["make → 3 tests, 1 wrong"]
     assert texts(read(bash("false", "", 1)), "errors") == ["false → exit 1"]
