@@ -18,8 +18,9 @@ from langchain_tokenmem.core.messages import text_of
 
 _WORDS = (
     r"(?:error|panic|fatal|stack ?trace|exception|undefined"
-    r"|traceback(?: \(most recent call last\))?|[\w.$]*(?-i:Error|Exception)):"
-    r"|cannot use\b|permission denied|not found|syntax error|compilation failed|build failed"
+    r"|traceback(?: \(most recent call last\))?|[\w.$]*(?-i:Error|Exception)):(?!\s*[-+]?\d+\.\d)"
+    r"|cannot use\b|permission denied|not found|syntax error|compilation failed"
+    r"|build fail(?:ed|ure)"
 )
 _INDENTED = r"^[^\S\n]*--- fail|^E  +\S"
 _EXIT_CODE = r"\b(?:exit(?:ed)?|return(?:ed)?)(?: with)?[ _]?(?:code|status)[ :=]{1,3}-?[1-9]"
@@ -44,15 +45,22 @@ anywhere in the text find 455 of 494 errors and 77 normal results; at the ends, 
 normal results are source code and documents that mention errors.
 """
 
+_PROGRAM = r"(?:[\w./~(,)-]{1,80}: (?:(?:line )?\d+: )?){0,3}?(?:\(\d+\) )?"
+"""Programs and lines before the text of an error: `/bin/sh: 1: cd: `, `curl: (6) `."""
 _REFUSED = re.compile(
-    r"\W{0,20}(?:[\w.]{0,60}(?:error|exception)\b(?!\.)|fail(?:ed|ure)\b|fatal\b|invalid\b|cannot\b"
-    r"|can't\b|could not\b|unable to\b|no such\b|not found\b|permission denied|access denied"
-    r"|traceback\b|your proposed edit has introduced|no replacement was performed|unknown tool"
+    rf"\W{{0,20}}{_PROGRAM}(?:"
+    r"[\w.]{0,60}(?:error|exception)\b(?= ?[:(\[]| \d{3}\b| (?:in|at|occurred)\b"
+    r"| (?!handling)\w+(?:ing\b|:)|\W*$)"
+    r"|fail(?:ed|ure)\b|fatal\b|invalid\b|cannot\b|can't\b|couldn't\b|could not\b|unable to\b"
+    r"|no such\b|not found\b|permission denied|access denied|segmentation fault|traceback\b"
+    r"|\d+ validation errors?|(?:\w+ )?limit exceeded|npm err|\*\*\* "
+    r"|your proposed edit has introduced|no replacement was performed|unknown tool"
     r"|security violation|interrupted\b|tool call \S{1,80} (?:with id \S{1,80} )?was cancell?ed"
     r"|(?:the )?user (?:rejected|denied|declined|doesn't want)|tool_use_error|edit failed"
     r"|no (?:changes|edits?) (?:were|was) (?:made|applied)|(?:file|string|path|text) \S{0,80} ?"
     r"(?:was |is |does )?not (?:be )?(?:found|exist))|\W{0,5}\"?(?:is_?error|error)\"? ?[:=] ?true"
-    r"|.{0,300}(?:\"(?:is_?error|error)\" ?: ?(?:true|\"[^\"])|\"success\" ?: ?false)",
+    r"|\{[^\[\]]{0,300}(?:\"(?:is_?)?error(?:_?message|s)?\" ?: ?(?:true|[\[{]?\"[^\"])"
+    r"|\"(?:ok|success)\" ?: ?false)",
     re.IGNORECASE,
 )
 _REFUSED_CHARACTERS = 500
@@ -113,8 +121,12 @@ def is_refused(result: ToolMessage) -> bool:
     Only the beginning is searched: what follows is often the file itself, which may mention other
     errors.
     """
-    begin = plain_result(result)[:_REFUSED_CHARACTERS]
-    return reports_error(result) or _is_mcp_error(result) or bool(_REFUSED.match(begin))
+    return reports_error(result) or _is_mcp_error(result) or is_refusal(plain_result(result))
+
+
+def is_refusal(text: str) -> bool:
+    """Return whether a text begins like an error, also after a program: `ls: cannot access`."""
+    return bool(_REFUSED.match(text[:_REFUSED_CHARACTERS]))
 
 
 def _is_mcp_error(result: ToolMessage) -> bool:

@@ -141,7 +141,7 @@ def test_a_long_result_without_room_is_shown_by_its_beginning() -> None:
             "Traceback (most recent call last):\nValueError: no sum",
         ),
         *('{"success": false, "error": "denied"}', '["The light was not found"]'),
-        *('{"name": "the light", "state": "failed"}', '{"errorMessage": "The light is invalid"}'),
+        *("Light 3 is not found", '{"errorMessage": "The light is invalid"}'),
         *("2 lights succeeded, 1 failed", "Lighting failed: none of the retries succeeded"),
         *('Lighting failed: "" is no light', '{"ok": true, "errors": ["light 3 failed"]}'),
         "The exit code 0 of step 1 is fine; step 2 failed.",
@@ -172,6 +172,51 @@ def test_a_failure_in_an_object_is_shown_by_its_texts() -> None:
 def test_a_success_that_mentions_errors_is_no_failure(result: str) -> None:
     [line] = lines(*call("run", result, at="x1"))
     assert "failed:" not in line
+
+
+@pytest.mark.parametrize(
+    ("tool", "result"),
+    [
+        ("search", "Summary: The disaster was caused by the failure of a seal."),
+        (
+            "get_tickets",
+            '[{"id": 3, "title": "Upload failed"}, {"id": 4, "title": "Cannot log"}]',
+        ),
+        ("get_order", '{"id": 3, "payment": "denied by the bank, then paid", "timeout": 30}'),
+        ("check_stock", "A3 is not found in warehouse 2; there are 14 in warehouse 1."),
+        ("read_docs", "If you see 'permission denied', check the key."),
+        ("query", "[(1, 'failed'), (2, 'done')]"),
+        ("send_email", "Sent. Delivery failure reports go to a@b.c."),
+        ("execute_code", "Mean absolute error: 0.21"),
+        ("execute_code", "error rate 0.02 after 3 epochs"),
+        ("open_page", "404 Media: the company denied it."),
+    ],
+)
+def test_a_short_result_about_failures_is_none(tool: str, result: str) -> None:
+    [line] = lines(*call(tool, result, at="x1"))
+    assert "failed:" not in line
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        *(
+            "ls: cannot access '/x': No such file or directory",
+            "curl: (6) Could not resolve host: x",
+        ),
+        *(
+            "foo: command not found",
+            "zsh: command not found: foo",
+            "npm ERR! missing script: build",
+        ),
+        *("src/a.ts(3,5): error TS2304: Cannot find name 'x'.", "[ERROR] BUILD FAILURE"),
+        *("ssh: connect to host x port 22: Connection refused", "Segmentation fault (core dumped)"),
+        *("<html><title>404 Not Found</title></html>", '{"ok": false, "reason": "booked"}'),
+    ],
+)
+def test_a_program_reports_its_failure_in_its_own_way(result: str) -> None:
+    [line] = lines(*call("bash", result, command="make all"))
+    assert line.startswith("bash make all → failed: ")
 
 
 def test_a_status_and_an_exit_code_are_failures_whatever_the_text_says() -> None:

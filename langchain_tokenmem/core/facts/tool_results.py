@@ -19,6 +19,7 @@ from langchain_tokenmem.core.facts.sentences import any_of, one_line, prose
 from langchain_tokenmem.core.tool_failures import (
     exit_code_of,
     is_error,
+    is_refusal,
     is_refused,
     json_in,
     plain_result,
@@ -169,8 +170,9 @@ def clean_line(text: str) -> str:
 
 
 _ERROR_LINE = re.compile(
-    r"^[^\S\n]*(?:E\s{2,}\S|(?:[\w.]{1,60}(?:Error|Exception)|error(?:\[\w+\])?|fatal|panic|"
-    r"FAILED|ERROR|FATAL|CRITICAL)\b[:\s(]|(?:bash|sh|E): |\S{1,120}: (?:fatal )?error:).{0,300}$",
+    r"^[^\S\n]*(?:E\s{2,}\S|[\w.]{1,60}(?:Error|Exception)\b[:\s(]|error(?:\[\w+\])?[:(]"
+    r"|\[?(?:fatal|panic|FAILED|ERROR|FATAL|CRITICAL)\b\]?[:\s(]|(?:bash|sh|E): "
+    r"|\S{1,120}: (?:fatal )?error(?: \w+)?:).{0,300}$",
     re.MULTILINE,
 )
 _ANY_ERROR = re.compile(rf"\b{any_of('failure')}\b", re.IGNORECASE)
@@ -182,11 +184,17 @@ _NO_ERROR = re.compile(
     re.IGNORECASE,
 )
 """No error: `0 failed`, the field `"error": null`, or a setting."""
+_NOT_FOUND = re.compile(r"\b(?:not found|not exist|timed out|refused)[\s.!\"'}\]]*$", re.IGNORECASE)
+_SOME_FAILED = re.compile(
+    r"(?<!\S)[1-9]\d* (?:failed|failures?|errors?)\b|(?<=\w) failed:|^(?:\w+ ){1,5}failed[.!]?$",
+    re.IGNORECASE,
+)
 _REPORTED = re.compile(
     r"\bexit[ _-]?code[\"']?[ :=]{1,3}-?[1-9]|\"(?:is_?error|failed)\" ?: ?true"
     r"|\"success\" ?: ?false"
     r"|\"status(?:_?code)?\" ?: ?\"?(?:[45]\d\d\b|error|failed)|^\W{0,20}failed to\b"
-    r"|^\W{0,20}(?:HTTP )?[45]\d\d [A-Z]",
+    r"|^\W{0,20}HTTP [45]\d\d\b|(?:^\W{0,20}|<title>\s*)[45]\d\d (?:bad|unauthorized|forbidden"
+    r"|not|method|conflict|gone|too many|unprocessable|internal|service|gateway)\b",
     re.IGNORECASE,
 )
 _BELOW = 300
@@ -216,7 +224,8 @@ def failure_of(message: ToolMessage, kind: CallKind) -> str | None:
     reads = kind in {CallKind.READ, CallKind.SEARCH}
     is_reported = message.status == "error" or bool(_REPORTED.search(text[:600]))
     is_short = len(text) <= 3 * MAX_OUTCOME and 0 not in map(reported_code, text.splitlines())
-    short = is_short and bool(_ANY_ERROR.search(_NO_ERROR.sub(" ", text)))
+    lines = _NO_ERROR.sub(" ", text).splitlines() if is_short else ()
+    short = any(_is_failure(line, reads=reads) for line in lines)
     is_whole = kind is not CallKind.RUN or text.count("\n") < _FEW_LINES
     is_refusal = not reads and is_whole and is_refused(message)
     begins = bool(_ERROR_LINE.match(text.lstrip())) or is_refusal
@@ -227,9 +236,9 @@ def failure_of(message: ToolMessage, kind: CallKind) -> str | None:
         text = ends_of(output)
         if not error_lines(text):
             return clean_line(" ".join(text.split())) or "failed"
-    lines = error_lines(text)
-    if lines:  # the last is where a traceback says what happened
-        return lines[-1]
+    found = error_lines(text)
+    if found:  # the last is where a traceback says what happened
+        return found[-1]
     sign = _ANY_ERROR.search(text)
     if sign is None:
         return _edge_line(text, at_end=kind is CallKind.RUN) or (
@@ -239,6 +248,12 @@ def failure_of(message: ToolMessage, kind: CallKind) -> str | None:
     if sign.end() - start > MAX_OUTCOME:  # in the middle of a long line: from a word before it
         start = max(start, text.rfind(" ", start, sign.start() - MAX_OUTCOME // 2) + 1)
     return clean_line(text[start:].lstrip())
+
+
+def _is_failure(line: str, *, reads: bool) -> bool:
+    """Return whether a line of a short result reports a failure: by its beginning or its end."""
+    found = is_refusal(line) or (len(line) <= MAX_OUTCOME and bool(_NOT_FOUND.search(line)))
+    return found or (not reads and bool(_SOME_FAILED.search(line)))
 
 
 def error_lines(text: str) -> list[str]:

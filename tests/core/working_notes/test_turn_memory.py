@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
+from langchain_tokenmem.core.facts.tool_results import script_line
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.modes import TurnMemorySettings, format_message_for_provider
 from tests.fakes import called, memory_of
@@ -142,7 +143,7 @@ def test_never_over_the_limit_never_illegal_and_nothing_made_up(messages, window
     assert memory.compact(messages, state) == state
     calls = [c for m in messages for c in getattr(m, "tool_calls", ())]
     paths = {normpath(re.sub("\n+", " ", c["args"].get("path", "")).strip()) for c in calls}
-    commands = {" ".join(c["args"].get("command", "").split()) for c in calls}
+    commands = {script_line(c["args"].get("command", "")) for c in calls}
     for noted in state.get("turns", {"done": {}})["done"].values():
         assert {*noted["files_changed"]} <= paths, "no path is made up"
         assert {one["command"] for one in noted["failed_commands"]} <= commands
