@@ -29,7 +29,7 @@ MAX_ITEM = 200
 _HEAD, _TAIL = 6_000, 3_000
 """Characters at either end of a message that are read; what is between is a pasted document."""
 _CODE = re.compile(
-    r"\s{4,}|\d+[:|]|>>>|[$#%] |(?:def|class|return|import|from|if|for|while|const|let|var|print|"
+    r"\s{4,}|\d+[:|]|>|[$#%] |(?:def|class|return|import|from|if|for|while|const|let|var|print|"
     r"public|private|SELECT|INSERT|self)\b(?=.*[=;:(){}]\s*)|[\w.]+\(|[<{}\[|@]|.*(?:[;{}\\]|\)\s*:)$"
 )
 # Two signs of Chinese or Japanese count as a word.
@@ -54,7 +54,7 @@ _NO_QUESTION = ("静か", "確か", "豊か", "らか", "ほか")
 
 
 def note_sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a message, each on one line: prose only, no code and no logs.
+    """Yield the sentences of a message, each on one line: no code, no logs and no quoted mail.
 
     Args:
         text: What was said; of a long text both ends are read.
@@ -73,6 +73,14 @@ def note_sentences(text: str) -> Iterator[str]:
             words = _WORDS.findall(sentence)
             if len(words) >= _FEWEST_WORDS or _LABELLED_NUMBER.match(sentence):
                 yield sentence
+
+
+_QUOTATION_MARK = re.compile('["“”„«»]')
+
+
+def _is_quoted(sentence: str, place: int) -> bool:
+    """Return whether a place of a sentence is inside quotation marks."""
+    return len(_QUOTATION_MARK.findall(sentence, 0, place)) % 2 == 1
 
 
 def is_question(sentence: str) -> bool:
@@ -233,6 +241,8 @@ def constraints_in(sentence: str) -> Iterator[tuple[str, str]]:
     labelled = False
     text = _without_lead(_RULE_LEAD, sentence)
     for match in _LABELLED.finditer(sentence):
+        if _is_quoted(sentence, match.start()):
+            continue
         name = match[1]
         while (cut := _NO_LABEL.match(name)) is not None:
             name = name[cut.end() :]
@@ -247,9 +257,10 @@ def is_rule(text: str) -> bool:
     """Return whether a sentence demands or forbids something."""
     if not _FEWEST <= len(text) <= MAX_ITEM or not _demands(text):
         return False
-    if is_question(text) or text.endswith(":") or text.count('"') % 2:
+    if is_question(text) or text.endswith(":") or _is_quoted(text, len(text)):
         return False  # an odd quotation mark: the end of what somebody else says
-    return not pattern("no_rule").search(text) and not _needs_context(text)
+    is_other = pattern("no_rule").search(text) or pattern("reported").search(text)
+    return not (is_other or _needs_context(text))
 
 
 def _demands(text: str) -> bool:
@@ -312,10 +323,12 @@ def facts_in(sentence: str) -> Iterator[tuple[str, str]]:
         >>> [*facts_in("Hi, I live in Lyon, and can you help me with my garden?")]
         [('I live in Lyon', '')]
     """
-    if pattern("supposing").match(sentence):
-        return
     clauses = [part for part in _FACT_CLAUSE.split(sentence) if part]
     for place, clause in enumerate(clauses):
+        if pattern("supposing").search(clause) or pattern("reported").search(clause):
+            return
+        if _is_quoted(sentence, sentence.find(clause)):
+            continue
         asked = is_question(sentence) and place == len(clauses) - 1
         text = _without_lead(_FACT_LEAD, clause)
         if not asked and len(text) <= MAX_ITEM and _is_fact(text):
