@@ -35,8 +35,8 @@ _CODE = re.compile(
 # Two signs of Chinese or Japanese count as a word.
 _WORDS = re.compile(r"[\u3040-\u9fff]{2}|[^\W\d_\u3040-\u9fff]{2,}")
 _FEWEST_WORDS = 2
-_LABELLED_NUMBER = re.compile(r"[^\W\d_]{3,20} ?[:=] ?[$€£]?\d")
-"""`Budget: $50k` has one word and says it all."""
+_LABELLED_NUMBER = re.compile(r"[^\W\d_]{3,20} ?[:=,] ?[$€£]?\d")
+"""`Budget: $50k` and `Sorry, 900` have one word and say it all."""
 
 
 WORD_END = r"(?:(?<=['’])|(?!\w))"
@@ -47,6 +47,14 @@ WORD_END = r"(?:(?<=['’])|(?!\w))"
 def pattern(table: str) -> re.Pattern[str]:
     """Return a pattern for the words of a table of the vocabulary, between borders."""
     return re.compile(rf"(?<![\w’']){any_of(table)}{WORD_END}", re.IGNORECASE)
+
+
+_QUOTATION_MARK = re.compile('["“”„«»]')
+
+
+def _is_quoted(sentence: str, place: int) -> bool:
+    """Return whether a place of a sentence is inside quotation marks."""
+    return len(_QUOTATION_MARK.findall(sentence, 0, place)) % 2 == 1
 
 
 _NO_QUESTION = ("静か", "確か", "豊か", "らか", "ほか")
@@ -69,18 +77,15 @@ def note_sentences(text: str) -> Iterator[str]:
         if _CODE.match(line):
             continue
         bare, _ = strip_bullet(line)
+        is_closed, is_inside = not _is_quoted(bare, len(bare)), False
         for sentence in split_sentences(bare):
+            was_inside = is_inside
+            is_inside = is_closed and _is_quoted(sentence, len(sentence)) != was_inside
+            if was_inside:
+                continue
             words = _WORDS.findall(sentence)
             if len(words) >= _FEWEST_WORDS or _LABELLED_NUMBER.match(sentence):
                 yield sentence
-
-
-_QUOTATION_MARK = re.compile('["“”„«»]')
-
-
-def _is_quoted(sentence: str, place: int) -> bool:
-    """Return whether a place of a sentence is inside quotation marks."""
-    return len(_QUOTATION_MARK.findall(sentence, 0, place)) % 2 == 1
 
 
 def is_question(sentence: str) -> bool:
@@ -253,6 +258,33 @@ def constraints_in(sentence: str) -> Iterator[tuple[str, str]]:
             yield as_item(clause), ""
 
 
+_CORRECTED = re.compile(
+    rf"[^\d$€£]{{0,30}}?(?P<value>(?:\w+ of )?(?i:{_VALUE}))(?P<old>,? not (?i:{_VALUE}))?\W*",
+    re.IGNORECASE,
+)
+_HAS_VALUE = re.compile(rf"\d|{pattern('month').pattern}")
+
+
+def corrected_value(sentence: str) -> str:
+    """Return the value that corrects the one before; empty if a sentence says anything else.
+
+    Example:
+        >>> [corrected_value(said) for said in ("No, make that 60 days.", "It's 45, not 40.")]
+        ['60 days', '45']
+    """
+    match = _CORRECTED.fullmatch(sentence)
+    if not match:
+        return ""
+    cue = cues("correction").search(sentence)
+    says_so = match["old"] or (cue and cue.start() < match.start("value"))
+    return as_item(match["value"]) if says_so else ""
+
+
+def has_value(text: str) -> bool:
+    """Return whether a text has a number or a month."""
+    return bool(_HAS_VALUE.search(text))
+
+
 def is_rule(text: str) -> bool:
     """Return whether a sentence demands or forbids something."""
     if not _FEWEST <= len(text) <= MAX_ITEM or not _demands(text):
@@ -317,7 +349,8 @@ _SHORTEST_FACT = 8
 def facts_in(sentence: str) -> Iterator[tuple[str, str]]:
     """Yield what a sentence of the user says about the user, clause by clause, each with its key.
 
-    A later fact of the same key replaces it: `name` of "My name is Ada"; most have none.
+    A later fact of the same key replaces it: `name` of "My name is Ada", `home` of "I live in
+    Rome". Most have none.
 
     Example:
         >>> [*facts_in("Hi, I live in Lyon, and can you help me with my garden?")]
@@ -335,7 +368,8 @@ def facts_in(sentence: str) -> Iterator[tuple[str, str]]:
             fact = as_item(text)
             match = _RELATION.match(fact) or _CHANGE.match(fact)
             keys = match.groupdict().values() if match else ()
-            yield fact, next(filter(None, keys), "").lower()
+            home = "home" if pattern("home").match(fact) else ""
+            yield fact, next(filter(None, keys), home).lower()
 
 
 def _is_fact(text: str) -> bool:
@@ -350,7 +384,7 @@ def _is_fact(text: str) -> bool:
 def _speaks_of_user(text: str) -> bool:
     if having := _USER_HAS.match(text):
         return bool(_OWN_THING.search(text, having.end()))
-    start = pattern("fact_start").match(text)
+    start = pattern("home").match(text) or pattern("fact_start").match(text)
     if not start or len(text) < _SHORTEST_FACT:
         return False
     return not _OPEN_END.search(text[: start.end()]) or len(text) >= start.end() + 2
@@ -372,12 +406,13 @@ _NEXT_CLAUSE = re.compile(
 _OR = re.compile(r" (?:or|and|oder|und|ou|et|o|y) |, ")
 # With a capital, "use Go" or "flight HAT052" would be a name that no one mentioned.
 _VERB = re.compile(r"[a-zß-ÿ]+(?= [a-zß-ÿ]|$)")
+_DETERMINER = re.compile(rf"{any_of('determiner')} ", re.IGNORECASE)
 _OPTION = re.compile(any_of("bare_option"), re.IGNORECASE)
 _VERB_AT_END = re.compile(r" (?:entschieden|entschlossen)$")
 _REJECTED_VERB_AT_END = re.compile(r" (?:zu [a-zäöü]+|entschieden|entschlossen)$")
 # "We settled on Redis": a name says enough alone.
 _NAME = re.compile(r"[A-Z][A-Za-z]*[a-z\d][\w.+#-]*")
-_AGAINST = re.compile(r"\b(against|not to)$", re.IGNORECASE)
+_AGAINST = re.compile(rf"\b{any_of('against')}$", re.IGNORECASE)
 
 _AFTER_ASSUMPTION = re.compile(
     r",(?= (?:i|we|you|the|it|this|that|then|what|how|can|my|our|there|here|wir|ist|nous|on|le|"
@@ -405,11 +440,13 @@ class Decision:
         text: What was chosen.
         rationale: Why; empty if it is not said.
         rejected: What it was chosen instead of.
+        dropped: What it is against: an earlier choice, perhaps.
     """
 
     text: str
     rationale: str = ""
     rejected: tuple[str, ...] = ()
+    dropped: str = ""
 
 
 def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
@@ -431,9 +468,10 @@ def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
     )
     is_weak = match is None
     match = match or pattern("picked").search(sentence)
-    if match is None or pattern("undecided").search(sentence[: match.start()]):
+    front = sentence[: match.start()] if match else ""
+    if match is None or _is_quoted(sentence, len(front)) or pattern("undecided").search(front):
         return None
-    front, rest = sentence[: match.start()], sentence[match.end() :]
+    rest = sentence[match.end() :]
     rejected: list[str] = []
     if before := _REJECTING.match(front):  # "Instead of Java, we decided to use Go"
         rejected.append(front[before.end() :])
@@ -445,9 +483,10 @@ def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
     if reason and (over := _REJECTING.search(reason)):
         rejected.append(reason[over.end() :])
         reason = reason[: over.start()]
-    chosen = as_item(_first_clause(rest))
+    chosen, dropped = as_item(_first_clause(rest)), ""
     if against := _AGAINST.search(match[0]):
-        chosen = f"{against[1]} {chosen}"
+        dropped = _OR.split(chosen)[0]
+        chosen = f"{against[0]} {chosen}"
     if match[0].lower().endswith(" use"):
         chosen = f"use {chosen}"
     chosen = _VERB_AT_END.sub("", chosen)
@@ -462,9 +501,16 @@ def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
         for text in rejected
         for part in _OR.split(_first_clause(text))
     ]
-    return Decision(
-        _capitalised(chosen), as_item(_first_clause(reason)), tuple(filter(None, alternatives))
-    )
+    reason = as_item(_first_clause(reason))
+    return Decision(_capitalised(chosen), reason, tuple(filter(None, alternatives)), dropped)
+
+
+def is_about(decision: str, name: str) -> bool:
+    """Return whether a decision is about one thing: "use Redis as a cache" about "Redis"."""
+    bare, chosen = _without_lead(_DETERMINER, name), _REJECTING.split(decision)[0]
+    if len(bare) < _SHORTEST or _needs_context(bare) or _OR.search(chosen):
+        return False
+    return bool(re.search(rf"(?<!\w){re.escape(bare)}(?!\w)", chosen, re.IGNORECASE))
 
 
 def _rejection(decided: str, rest: str) -> re.Match[str] | None:
