@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 
 from langchain_tokenmem.core.inserted_text import NOTES_FENCE, fenced
 from langchain_tokenmem.core.working_notes.mode_profiles import SECTIONS, ModeProfile
-from langchain_tokenmem.core.working_notes.sentence_rules import Decision, has_value, is_about
+from langchain_tokenmem.core.working_notes.sentence_rules import (
+    Decision,
+    has_value,
+    is_about,
+    unit_of,
+)
 from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.state import ModesState, NoteItem, NoteSource
 
@@ -116,16 +121,16 @@ class NotesDraft:
         self.add("decisions", item)
 
     def correct(self, value: str, source: str) -> None:
-        """Put a new value behind the newest statement that has one, if it is of the last turn."""
-        sections = ("constraints", "facts", "decisions")
+        """Put a value behind the newest statement of its unit, or else that of the last turn."""
+        unit = unit_of(value)
         found = [
-            (one["turn"], name, place)
-            for name in sections
-            for place, one in enumerate(self.items(name))
-            if has_value(one["text"])
+            (one["turn"], section, place)
+            for section in ("constraints", "facts", "decisions", "assumptions")
+            for place, one in enumerate(self.items(section))
+            if has_value(one["text"], unit)
         ]
         turn, section, place = max(found, default=(0, "", 0))
-        if found and turn >= self.modes["turn"] - 1:
+        if found and (unit or turn >= self.modes["turn"] - 1):
             items = list(self.items(section))
             text = items[place]["text"].partition(_CORRECTED)[0]
             items[place] = {**items[place], "text": f"{text}{_CORRECTED}{value})", "source": source}

@@ -226,7 +226,7 @@ _NO_LABEL = re.compile(rf"{any_of('no_label')} ", re.IGNORECASE)
 _RULE = pattern("rule_start")
 _BOUND = re.compile(rf"(?<!\w){any_of('rule_bound')} (?:\w+ )?[$€£]?\d", re.IGNORECASE)
 _WISH = re.compile(any_of("rule_wish"), re.IGNORECASE)
-_RULE_LEAD = re.compile(rf"(?:{any_of('rule_lead')}[,:!]? +)+", re.IGNORECASE)
+_LEAD = re.compile(rf"(?:{any_of('lead')}[,:!.]? +)+", re.IGNORECASE)
 _RULE_CLAUSE = re.compile(rf"[,;] (?:and |but )?(?={any_of('rule_clause')}\b)", re.IGNORECASE)
 _CONDITION = re.compile(r"(?:if|when|unless|wenn|falls|si|cuando|quand)\b", re.IGNORECASE)
 _PERSON = re.compile(r"(?:it|that|this|you|he|she|they|there|what|i|we|which|who)\b", re.IGNORECASE)
@@ -244,7 +244,7 @@ def constraints_in(sentence: str) -> Iterator[tuple[str, str]]:
         [('Budget: $50k', 'budget'), ('Deadline: May 3', 'deadline')]
     """
     labelled = False
-    text = _without_lead(_RULE_LEAD, sentence)
+    text = _without_lead(_LEAD, sentence)
     for match in _LABELLED.finditer(sentence):
         if _is_quoted(sentence, match.start()):
             continue
@@ -275,14 +275,21 @@ def corrected_value(sentence: str) -> str:
     match = _CORRECTED.fullmatch(sentence)
     if not match:
         return ""
-    cue = cues("correction").search(sentence)
-    says_so = match["old"] or (cue and cue.start() < match.start("value"))
+    lead = sentence[: match.end("value")]
+    tables = ("correction", "correction_at_the_beginning")
+    says_so = match["old"] or any(cues(table).search(lead) for table in tables)
     return as_item(match["value"]) if says_so else ""
 
 
-def has_value(text: str) -> bool:
-    """Return whether a text has a number or a month."""
-    return bool(_HAS_VALUE.search(text))
+def unit_of(value: str) -> str:
+    """Return the last word of a value, such as its unit or month; empty for a mere number."""
+    return next(reversed(_WORDS.findall(value)), "")
+
+
+def has_value(text: str, unit: str) -> bool:
+    """Return whether a text has a number, or a month, and the word of a unit."""
+    words = map(str.casefold, _WORDS.findall(text))
+    return bool(_HAS_VALUE.search(text)) and (not unit or unit.casefold() in words)
 
 
 def is_rule(text: str) -> bool:
@@ -334,7 +341,6 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 """`The landlord lowered the rent to 850`: who changed it, what, and the new value."""
-_FACT_LEAD = re.compile(rf"(?:{any_of('fact_lead')}[,!.]? +)+", re.IGNORECASE)
 _FACT_CLAUSE = re.compile(
     rf"[,;] +(?={any_of('fact_clause')}\b)| - | – |\.\.+|…|"
     # Who writes without capitals ends sentences all the same.
@@ -363,7 +369,7 @@ def facts_in(sentence: str) -> Iterator[tuple[str, str]]:
         if _is_quoted(sentence, sentence.find(clause)):
             continue
         asked = is_question(sentence) and place == len(clauses) - 1
-        text = _without_lead(_FACT_LEAD, clause)
+        text = _without_lead(_LEAD, clause)
         if not asked and len(text) <= MAX_ITEM and _is_fact(text):
             fact = as_item(text)
             match = _RELATION.match(fact) or _CHANGE.match(fact)
@@ -425,7 +431,6 @@ _COMMA = re.compile(r"[,;]")
 _EXAMPLE = re.compile(r"let['’]s|let us|we['’]?(?:ll| will)", re.IGNORECASE)
 _HAVING = re.compile(r"(?:you|we) have ", re.IGNORECASE)
 _LISTING = re.compile(r",? (?:and|or) ")
-_NOT_TAKEN = re.compile(any_of("not_taken"), re.IGNORECASE)
 # "Let's assume the load is \\( L_1 \\)" gives a name in a calculation.
 _FORMULA = re.compile(r"\\[(\[]|\$.*\$")
 _SHORTEST, _FEWEST_WORDS = 2, 2
@@ -466,8 +471,6 @@ def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
     match = pattern("decided").search(sentence) or (
         _USER_DECIDED.match(sentence) if by_user else None
     )
-    is_weak = match is None
-    match = match or pattern("picked").search(sentence)
     front = sentence[: match.start()] if match else ""
     if match is None or _is_quoted(sentence, len(front)) or pattern("undecided").search(front):
         return None
@@ -490,11 +493,9 @@ def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
     if match[0].lower().endswith(" use"):
         chosen = f"use {chosen}"
     chosen = _VERB_AT_END.sub("", chosen)
-    is_named = not is_weak and _NAME.fullmatch(chosen)
+    is_named = _NAME.fullmatch(chosen)
     says_enough = _says_enough(chosen, 1 if reason or rejected or is_named else _FEWEST_WORDS)
     if not says_enough or _OPTION.fullmatch(chosen) or rest.startswith(","):
-        return None
-    if is_weak and not (rejected or reason):
         return None
     alternatives = [
         _REJECTED_VERB_AT_END.sub("", as_item(part))
@@ -550,7 +551,7 @@ def assumption_in(sentence: str) -> str | None:
     leads = match.start() == 0 and not _LISTING.search(rest)  # "Assuming it is so, we go on"
     end = (_AFTER_ASSUMPTION if is_english and not leads else _COMMA).search(rest)
     text = as_item(rest[: end.start()] if end else rest)
-    if not _says_enough(text, _FEWEST_WORDS + 1) or _FORMULA.search(text) or _NOT_TAKEN.match(text):
+    if not _says_enough(text, _FEWEST_WORDS + 1) or _FORMULA.search(text):
         return None
     if _EXAMPLE.match(match[0]) and _HAVING.match(text):
         return None

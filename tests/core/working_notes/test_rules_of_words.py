@@ -268,9 +268,11 @@ def test_a_value_alone_corrects_the_statement_before_it(said: str, correction: s
     assert later.startswith(expected.partition(" (")[0])
 
 
-def test_a_value_corrects_no_statement_of_an_earlier_turn():
-    said = ["My budget is 800 euros.", "Which hotels are there?", "Sorry, I meant 3 nights."]
+def test_a_value_corrects_the_statement_of_its_unit_or_of_the_last_turn():
+    said = ["My budget is 800 euros.", "Which hotels are there?", "I meant 3 nights.", "I meant 9."]
     assert texts(read([*map(user, said)]), "constraints") == ["Budget: 800 euros"]
+    state = read([*map(user, [*said, "Sorry, make that 900 euros."])])
+    assert texts(state, "constraints") == ["Budget: 800 euros (corrected: 900 euros)"]
 
 
 def test_a_new_home_replaces_the_old_one():
