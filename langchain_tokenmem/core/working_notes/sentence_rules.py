@@ -21,7 +21,9 @@ from langchain_tokenmem.core.facts.sentences import (
     terms,
 )
 
-_SALUTATION = re.compile(rf"(?:{any_of('salutation')}\s?[,!.:–-]+\s+)+(?=\S)", re.IGNORECASE)
+_SALUTATION = re.compile(
+    rf"(?:(?:{any_of('greeting')}|{any_of('lead')})\s?[,!.:–-]+\s+)+(?=\S)", re.IGNORECASE
+)
 
 MAX_ITEM = 200
 """Maximum characters of an item."""
