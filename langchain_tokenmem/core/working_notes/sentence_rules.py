@@ -350,8 +350,6 @@ _FACT_CLAUSE = re.compile(
     rf"[,;]? +{any_of('fact_joint')} +(?={any_of('fact_subject')}\b)",
     re.IGNORECASE,
 )
-_OPEN_END = re.compile(rf"(?<!\w){any_of('open_end')}$", re.IGNORECASE)
-_SHORTEST_FACT = 8
 
 
 def facts_in(sentence: str) -> Iterator[tuple[str, str]]:
@@ -362,7 +360,7 @@ def facts_in(sentence: str) -> Iterator[tuple[str, str]]:
 
     Example:
         >>> [*facts_in("Hi, I live in Lyon, and can you help me with my garden?")]
-        [('I live in Lyon', '')]
+        [('I live in Lyon', 'home')]
     """
     clauses = [part for part in _FACT_CLAUSE.split(sentence) if part]
     for place, clause in enumerate(clauses):
@@ -392,10 +390,7 @@ def _is_fact(text: str) -> bool:
 def _speaks_of_user(text: str) -> bool:
     if having := _USER_HAS.match(text):
         return bool(_OWN_THING.search(text, having.end()))
-    start = pattern("home").match(text) or pattern("fact_start").match(text)
-    if not start or len(text) < _SHORTEST_FACT:
-        return False
-    return not _OPEN_END.search(text[: start.end()]) or len(text) >= start.end() + 2
+    return bool(pattern("home").match(text) or pattern("fact_start").match(text))
 
 
 # --- decisions and assumptions
@@ -466,7 +461,7 @@ def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
     Example:
         >>> sentence = "We decided to use Go instead of Java because it starts fast."
         >>> decision_in(sentence, by_user=True)
-        Decision(text='use Go', rationale='it starts fast', rejected=('Java',))
+        Decision(text='use Go', rationale='it starts fast', rejected=('Java',), dropped='')
     """
     if is_question(sentence) or sentence.endswith(":"):
         return None

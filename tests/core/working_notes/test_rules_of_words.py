@@ -182,6 +182,8 @@ def test_a_decision_has_its_reason_and_what_was_rejected(
         [decision] = items(read([speaker(said)]), "decisions")
         assert (decision["text"], decision["number"]) == (text, 1)
         assert (decision.get("rationale"), decision["rejected"]) == (rationale, rejected)
+    went_over = read([user("We decided to go over the numbers again.")])
+    assert texts(went_over, "decisions") == ["Go over the numbers again"]
     limits = replace(REASONING, limits={"alternatives": 1})
     assert items(read([user(said)], limits=limits), "decisions")[0]["rejected"] == rejected[:1]
 
