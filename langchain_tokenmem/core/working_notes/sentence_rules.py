@@ -230,7 +230,7 @@ _BOUND = re.compile(rf"(?<!\w){any_of('rule_bound')} (?:\w+ )?[$€£]?\d", re.I
 _WISH = re.compile(any_of("rule_wish"), re.IGNORECASE)
 _LEAD = re.compile(rf"(?:{any_of('lead')}[,:!.]? +)+", re.IGNORECASE)
 _RULE_CLAUSE = re.compile(rf"[,;] (?:and |but )?(?={any_of('rule_clause')}\b)", re.IGNORECASE)
-_CONDITION = re.compile(r"(?:if|when|unless|wenn|falls|si|cuando|quand)\b", re.IGNORECASE)
+_CONDITION = re.compile(r"\b(?:if|when|unless|wenn|falls|si|cuando|quand)\b", re.IGNORECASE)
 _PERSON = re.compile(r"(?:it|that|this|you|he|she|they|there|what|i|we|which|who)\b", re.IGNORECASE)
 _FEWEST = 12
 
@@ -248,7 +248,10 @@ def constraints_in(sentence: str) -> Iterator[tuple[str, str]]:
     labelled = False
     text = _without_lead(_LEAD, sentence)
     for match in _LABELLED.finditer(sentence):
-        if _is_quoted(sentence, match.start()):
+        front = sentence[: match.start()]
+        if _is_quoted(sentence, len(front)) or pattern("supposing").search(front):
+            continue
+        if _CONDITION.search(front.rpartition(",")[2]):
             continue
         name = match[1]
         while (cut := _NO_LABEL.match(name)) is not None:
