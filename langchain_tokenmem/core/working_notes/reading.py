@@ -38,6 +38,7 @@ from langchain_tokenmem.core.working_notes.sentence_rules import (
     as_item,
     assumption_in,
     constraints_in,
+    corrected_value,
     decision_in,
     facts_in,
     note_sentences,
@@ -150,6 +151,8 @@ def _read_user(draft: NotesDraft, text: str, source: str) -> None:
     for sentence in sentences:
         if goal := objective_in(sentence):
             draft.replace("objective", [goal], source)
+        if value := corrected_value(sentence):
+            draft.correct(value, source)
         for section, rule in _ADDED.items():
             for found, key in rule(sentence):
                 draft.add(section, draft.item(found, source, key=key))

@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 
 from langchain_tokenmem.core.inserted_text import NOTES_FENCE, fenced
 from langchain_tokenmem.core.working_notes.mode_profiles import SECTIONS, ModeProfile
-from langchain_tokenmem.core.working_notes.sentence_rules import Decision
+from langchain_tokenmem.core.working_notes.sentence_rules import (
+    Decision,
+    has_value,
+    is_about,
+    unit_of,
+)
 from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
 from langchain_tokenmem.state import ModesState, NoteItem, NoteSource
 
@@ -91,7 +96,7 @@ class NotesDraft:
     def add_decision(
         self, decision: Decision, source: str, by: NoteSource = "rule", key: str = ""
     ) -> None:
-        """Add a decision under the next number, in place of those that it rejects.
+        """Add a decision under the next number, in place of those that it rejects or drops.
 
         An existing one keeps its number.
         """
@@ -100,11 +105,11 @@ class NotesDraft:
             item["rationale"] = decision.rationale
         if rejected := list(decision.rejected[: self.limits["alternatives"]]):
             item["rejected"] = rejected
-        rejects = {text.casefold() for text in decision.rejected}
+        rejects = list(filter(None, (*decision.rejected, decision.dropped)))
         items = [
             one
             for one in self.items("decisions")
-            if one["text"].casefold().removeprefix("use ") not in rejects
+            if not any(is_about(one["text"], text) for text in rejects)
         ]
         self.set_items("decisions", items)
         same = _place_of(item, items)
@@ -115,7 +120,24 @@ class NotesDraft:
             item = {**items[same], **item, "number": items[same]["number"]}
         self.add("decisions", item)
 
+    def correct(self, value: str, source: str) -> None:
+        """Put a value behind the newest statement of its unit, or else that of the last turn."""
+        unit = unit_of(value)
+        found = [
+            (one["turn"], section, place)
+            for section in ("constraints", "facts", "decisions", "assumptions")
+            for place, one in enumerate(self.items(section))
+            if has_value(one["text"], unit)
+        ]
+        turn, section, place = max(found, default=(0, "", 0))
+        if found and (unit or turn >= self.modes["turn"] - 1):
+            items = list(self.items(section))
+            text = items[place]["text"].partition(_CORRECTED)[0]
+            items[place] = {**items[place], "text": f"{text}{_CORRECTED}{value})", "source": source}
+            self.set_items(section, items)
 
+
+_CORRECTED = " (corrected: "
 _SHOWN = ("text", "verb", "number", "rationale", "rejected")
 """Keys of an item that a reader sees; a section has changed if one of them has."""
 
@@ -224,9 +246,11 @@ def render_notes(
 def _unseen(items: Mapping[str, NoteItem], seen: Sequence[str], *, is_full: bool) -> list[NoteItem]:
     """Return the items that are not seen yet; all if one that was seen no longer holds.
 
-    A full section has dropped its oldest item, which may still hold.
+    A full section has dropped what was older than its oldest item; that may still hold.
     """
-    if not is_full and not items.keys() >= set(seen):
+    oldest = next(iter(items), "")
+    since = seen.index(oldest) if is_full and oldest in seen else 0
+    if not items.keys() >= set(seen[since:]):
         return [*items.values()]
     return [item for text, item in items.items() if text not in seen]
 

@@ -21,7 +21,9 @@ from langchain_tokenmem.core.facts.sentences import (
     terms,
 )
 
-_SALUTATION = re.compile(rf"(?:{any_of('salutation')}\s?[,!.:–-]+\s+)+(?=\S)", re.IGNORECASE)
+_SALUTATION = re.compile(
+    rf"(?:(?:{any_of('greeting')}|{any_of('lead')})\s?[,!.:–-]+\s+)+(?=\S)", re.IGNORECASE
+)
 
 MAX_ITEM = 200
 """Maximum characters of an item."""
@@ -29,14 +31,14 @@ MAX_ITEM = 200
 _HEAD, _TAIL = 6_000, 3_000
 """Characters at either end of a message that are read; what is between is a pasted document."""
 _CODE = re.compile(
-    r"\s{4,}|\d+[:|]|>>>|[$#%] |(?:def|class|return|import|from|if|for|while|const|let|var|print|"
+    r"\s{4,}|\d+[:|]|>|[$#%] |(?:def|class|return|import|from|if|for|while|const|let|var|print|"
     r"public|private|SELECT|INSERT|self)\b(?=.*[=;:(){}]\s*)|[\w.]+\(|[<{}\[|@]|.*(?:[;{}\\]|\)\s*:)$"
 )
 # Two signs of Chinese or Japanese count as a word.
 _WORDS = re.compile(r"[\u3040-\u9fff]{2}|[^\W\d_\u3040-\u9fff]{2,}")
 _FEWEST_WORDS = 2
-_LABELLED_NUMBER = re.compile(r"[^\W\d_]{3,20} ?[:=] ?[$€£]?\d")
-"""`Budget: $50k` has one word and says it all."""
+_LABELLED_NUMBER = re.compile(r"[^\W\d_]{3,20} ?[:=,] ?[$€£]?\d")
+"""`Budget: $50k` and `Sorry, 900` have one word and say it all."""
 
 
 WORD_END = r"(?:(?<=['’])|(?!\w))"
@@ -49,12 +51,20 @@ def pattern(table: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w’']){any_of(table)}{WORD_END}", re.IGNORECASE)
 
 
+_QUOTATION_MARK = re.compile('["“”„«»]')
+
+
+def _is_quoted(sentence: str, place: int) -> bool:
+    """Return whether a place of a sentence is inside quotation marks."""
+    return len(_QUOTATION_MARK.findall(sentence, 0, place)) % 2 == 1
+
+
 _NO_QUESTION = ("静か", "確か", "豊か", "らか", "ほか")
 """Ends of Japanese adjectives, such as 'quiet' and 'clear', and of 'besides'."""
 
 
 def note_sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a message, each on one line: prose only, no code and no logs.
+    """Yield the sentences of a message, each on one line: no code, no logs and no quoted mail.
 
     Args:
         text: What was said; of a long text both ends are read.
@@ -69,7 +79,12 @@ def note_sentences(text: str) -> Iterator[str]:
         if _CODE.match(line):
             continue
         bare, _ = strip_bullet(line)
+        is_closed, is_inside = not _is_quoted(bare, len(bare)), False
         for sentence in split_sentences(bare):
+            was_inside = is_inside
+            is_inside = is_closed and _is_quoted(sentence, len(sentence)) != was_inside
+            if was_inside:
+                continue
             words = _WORDS.findall(sentence)
             if len(words) >= _FEWEST_WORDS or _LABELLED_NUMBER.match(sentence):
                 yield sentence
@@ -213,9 +228,9 @@ _NO_LABEL = re.compile(rf"{any_of('no_label')} ", re.IGNORECASE)
 _RULE = pattern("rule_start")
 _BOUND = re.compile(rf"(?<!\w){any_of('rule_bound')} (?:\w+ )?[$€£]?\d", re.IGNORECASE)
 _WISH = re.compile(any_of("rule_wish"), re.IGNORECASE)
-_RULE_LEAD = re.compile(rf"(?:{any_of('rule_lead')}[,:!]? +)+", re.IGNORECASE)
+_LEAD = re.compile(rf"(?:{any_of('lead')}[,:!.]? +)+", re.IGNORECASE)
 _RULE_CLAUSE = re.compile(rf"[,;] (?:and |but )?(?={any_of('rule_clause')}\b)", re.IGNORECASE)
-_CONDITION = re.compile(r"(?:if|when|unless|wenn|falls|si|cuando|quand)\b", re.IGNORECASE)
+_CONDITION = re.compile(r"\b(?:if|when|unless|wenn|falls|si|cuando|quand)\b", re.IGNORECASE)
 _PERSON = re.compile(r"(?:it|that|this|you|he|she|they|there|what|i|we|which|who)\b", re.IGNORECASE)
 _FEWEST = 12
 
@@ -231,8 +246,13 @@ def constraints_in(sentence: str) -> Iterator[tuple[str, str]]:
         [('Budget: $50k', 'budget'), ('Deadline: May 3', 'deadline')]
     """
     labelled = False
-    text = _without_lead(_RULE_LEAD, sentence)
+    text = _without_lead(_LEAD, sentence)
     for match in _LABELLED.finditer(sentence):
+        front = sentence[: match.start()]
+        if _is_quoted(sentence, len(front)) or pattern("supposing").search(front):
+            continue
+        if _CONDITION.search(front.rpartition(",")[2]):
+            continue
         name = match[1]
         while (cut := _NO_LABEL.match(name)) is not None:
             name = name[cut.end() :]
@@ -243,13 +263,48 @@ def constraints_in(sentence: str) -> Iterator[tuple[str, str]]:
             yield as_item(clause), ""
 
 
+_CORRECTED = re.compile(
+    rf"[^\d$€£]{{0,30}}?(?P<value>(?:\w+ of )?(?i:{_VALUE}))(?P<old>,? not (?i:{_VALUE}))?\W*",
+    re.IGNORECASE,
+)
+_HAS_VALUE = re.compile(rf"\d|{pattern('month').pattern}")
+
+
+def corrected_value(sentence: str) -> str:
+    """Return the value that corrects the one before; empty if a sentence says anything else.
+
+    Example:
+        >>> [corrected_value(said) for said in ("No, make that 60 days.", "It's 45, not 40.")]
+        ['60 days', '45']
+    """
+    match = _CORRECTED.fullmatch(sentence)
+    if not match:
+        return ""
+    lead = sentence[: match.end("value")]
+    tables = ("correction", "correction_at_the_beginning")
+    says_so = match["old"] or any(cues(table).search(lead) for table in tables)
+    return as_item(match["value"]) if says_so else ""
+
+
+def unit_of(value: str) -> str:
+    """Return the last word of a value, such as its unit or month; empty for a mere number."""
+    return next(reversed(_WORDS.findall(value)), "")
+
+
+def has_value(text: str, unit: str) -> bool:
+    """Return whether a text has a number, or a month, and the word of a unit."""
+    words = map(str.casefold, _WORDS.findall(text))
+    return bool(_HAS_VALUE.search(text)) and (not unit or unit.casefold() in words)
+
+
 def is_rule(text: str) -> bool:
     """Return whether a sentence demands or forbids something."""
     if not _FEWEST <= len(text) <= MAX_ITEM or not _demands(text):
         return False
-    if is_question(text) or text.endswith(":") or text.count('"') % 2:
+    if is_question(text) or text.endswith(":") or _is_quoted(text, len(text)):
         return False  # an odd quotation mark: the end of what somebody else says
-    return not pattern("no_rule").search(text) and not _needs_context(text)
+    is_other = pattern("no_rule").search(text) or pattern("reported").search(text)
+    return not (is_other or _needs_context(text))
 
 
 def _demands(text: str) -> bool:
@@ -291,7 +346,6 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 """`The landlord lowered the rent to 850`: who changed it, what, and the new value."""
-_FACT_LEAD = re.compile(rf"(?:{any_of('fact_lead')}[,!.]? +)+", re.IGNORECASE)
 _FACT_CLAUSE = re.compile(
     rf"[,;] +(?={any_of('fact_clause')}\b)| - | – |\.\.+|…|"
     # Who writes without capitals ends sentences all the same.
@@ -299,30 +353,32 @@ _FACT_CLAUSE = re.compile(
     rf"[,;]? +{any_of('fact_joint')} +(?={any_of('fact_subject')}\b)",
     re.IGNORECASE,
 )
-_OPEN_END = re.compile(rf"(?<!\w){any_of('open_end')}$", re.IGNORECASE)
-_SHORTEST_FACT = 8
 
 
 def facts_in(sentence: str) -> Iterator[tuple[str, str]]:
     """Yield what a sentence of the user says about the user, clause by clause, each with its key.
 
-    A later fact of the same key replaces it: `name` of "My name is Ada"; most have none.
+    A later fact of the same key replaces it: `name` of "My name is Ada", `home` of "I live in
+    Rome". Most have none.
 
     Example:
         >>> [*facts_in("Hi, I live in Lyon, and can you help me with my garden?")]
-        [('I live in Lyon', '')]
+        [('I live in Lyon', 'home')]
     """
-    if pattern("supposing").match(sentence):
-        return
     clauses = [part for part in _FACT_CLAUSE.split(sentence) if part]
     for place, clause in enumerate(clauses):
+        if pattern("supposing").search(clause) or pattern("reported").search(clause):
+            return
+        if _is_quoted(sentence, sentence.find(clause)):
+            continue
         asked = is_question(sentence) and place == len(clauses) - 1
-        text = _without_lead(_FACT_LEAD, clause)
+        text = _without_lead(_LEAD, clause)
         if not asked and len(text) <= MAX_ITEM and _is_fact(text):
             fact = as_item(text)
             match = _RELATION.match(fact) or _CHANGE.match(fact)
             keys = match.groupdict().values() if match else ()
-            yield fact, next(filter(None, keys), "").lower()
+            home = "home" if pattern("home").match(fact) else ""
+            yield fact, next(filter(None, keys), home).lower()
 
 
 def _is_fact(text: str) -> bool:
@@ -337,10 +393,7 @@ def _is_fact(text: str) -> bool:
 def _speaks_of_user(text: str) -> bool:
     if having := _USER_HAS.match(text):
         return bool(_OWN_THING.search(text, having.end()))
-    start = pattern("fact_start").match(text)
-    if not start or len(text) < _SHORTEST_FACT:
-        return False
-    return not _OPEN_END.search(text[: start.end()]) or len(text) >= start.end() + 2
+    return bool(pattern("home").match(text) or pattern("fact_start").match(text))
 
 
 # --- decisions and assumptions
@@ -359,12 +412,13 @@ _NEXT_CLAUSE = re.compile(
 _OR = re.compile(r" (?:or|and|oder|und|ou|et|o|y) |, ")
 # With a capital, "use Go" or "flight HAT052" would be a name that no one mentioned.
 _VERB = re.compile(r"[a-zß-ÿ]+(?= [a-zß-ÿ]|$)")
+_DETERMINER = re.compile(rf"{any_of('determiner')} ", re.IGNORECASE)
 _OPTION = re.compile(any_of("bare_option"), re.IGNORECASE)
 _VERB_AT_END = re.compile(r" (?:entschieden|entschlossen)$")
 _REJECTED_VERB_AT_END = re.compile(r" (?:zu [a-zäöü]+|entschieden|entschlossen)$")
 # "We settled on Redis": a name says enough alone.
 _NAME = re.compile(r"[A-Z][A-Za-z]*[a-z\d][\w.+#-]*")
-_AGAINST = re.compile(r"\b(against|not to)$", re.IGNORECASE)
+_AGAINST = re.compile(rf"\b{any_of('against')}$", re.IGNORECASE)
 
 _AFTER_ASSUMPTION = re.compile(
     r",(?= (?:i|we|you|the|it|this|that|then|what|how|can|my|our|there|here|wir|ist|nous|on|le|"
@@ -377,7 +431,6 @@ _COMMA = re.compile(r"[,;]")
 _EXAMPLE = re.compile(r"let['’]s|let us|we['’]?(?:ll| will)", re.IGNORECASE)
 _HAVING = re.compile(r"(?:you|we) have ", re.IGNORECASE)
 _LISTING = re.compile(r",? (?:and|or) ")
-_NOT_TAKEN = re.compile(any_of("not_taken"), re.IGNORECASE)
 # "Let's assume the load is \\( L_1 \\)" gives a name in a calculation.
 _FORMULA = re.compile(r"\\[(\[]|\$.*\$")
 _SHORTEST, _FEWEST_WORDS = 2, 2
@@ -392,11 +445,13 @@ class Decision:
         text: What was chosen.
         rationale: Why; empty if it is not said.
         rejected: What it was chosen instead of.
+        dropped: What it is against: an earlier choice, perhaps.
     """
 
     text: str
     rationale: str = ""
     rejected: tuple[str, ...] = ()
+    dropped: str = ""
 
 
 def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
@@ -409,18 +464,17 @@ def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
     Example:
         >>> sentence = "We decided to use Go instead of Java because it starts fast."
         >>> decision_in(sentence, by_user=True)
-        Decision(text='use Go', rationale='it starts fast', rejected=('Java',))
+        Decision(text='use Go', rationale='it starts fast', rejected=('Java',), dropped='')
     """
     if is_question(sentence) or sentence.endswith(":"):
         return None
     match = pattern("decided").search(sentence) or (
         _USER_DECIDED.match(sentence) if by_user else None
     )
-    is_weak = match is None
-    match = match or pattern("picked").search(sentence)
-    if match is None or pattern("undecided").search(sentence[: match.start()]):
+    front = sentence[: match.start()] if match else ""
+    if match is None or _is_quoted(sentence, len(front)) or pattern("undecided").search(front):
         return None
-    front, rest = sentence[: match.start()], sentence[match.end() :]
+    rest = sentence[match.end() :]
     rejected: list[str] = []
     if before := _REJECTING.match(front):  # "Instead of Java, we decided to use Go"
         rejected.append(front[before.end() :])
@@ -432,26 +486,32 @@ def decision_in(sentence: str, *, by_user: bool) -> Decision | None:
     if reason and (over := _REJECTING.search(reason)):
         rejected.append(reason[over.end() :])
         reason = reason[: over.start()]
-    chosen = as_item(_first_clause(rest))
+    chosen, dropped = as_item(_first_clause(rest)), ""
     if against := _AGAINST.search(match[0]):
-        chosen = f"{against[1]} {chosen}"
+        dropped = _OR.split(chosen)[0]
+        chosen = f"{against[0]} {chosen}"
     if match[0].lower().endswith(" use"):
         chosen = f"use {chosen}"
     chosen = _VERB_AT_END.sub("", chosen)
-    is_named = not is_weak and _NAME.fullmatch(chosen)
+    is_named = _NAME.fullmatch(chosen)
     says_enough = _says_enough(chosen, 1 if reason or rejected or is_named else _FEWEST_WORDS)
     if not says_enough or _OPTION.fullmatch(chosen) or rest.startswith(","):
-        return None
-    if is_weak and not (rejected or reason):
         return None
     alternatives = [
         _REJECTED_VERB_AT_END.sub("", as_item(part))
         for text in rejected
         for part in _OR.split(_first_clause(text))
     ]
-    return Decision(
-        _capitalised(chosen), as_item(_first_clause(reason)), tuple(filter(None, alternatives))
-    )
+    reason = as_item(_first_clause(reason))
+    return Decision(_capitalised(chosen), reason, tuple(filter(None, alternatives)), dropped)
+
+
+def is_about(decision: str, name: str) -> bool:
+    """Return whether a decision is about one thing: "use Redis as a cache" about "Redis"."""
+    bare, chosen = _without_lead(_DETERMINER, name), _REJECTING.split(decision)[0]
+    if len(bare) < _SHORTEST or _needs_context(bare) or _OR.search(chosen):
+        return False
+    return bool(re.search(rf"(?<!\w){re.escape(bare)}(?!\w)", chosen, re.IGNORECASE))
 
 
 def _rejection(decided: str, rest: str) -> re.Match[str] | None:
@@ -491,7 +551,7 @@ def assumption_in(sentence: str) -> str | None:
     leads = match.start() == 0 and not _LISTING.search(rest)  # "Assuming it is so, we go on"
     end = (_AFTER_ASSUMPTION if is_english and not leads else _COMMA).search(rest)
     text = as_item(rest[: end.start()] if end else rest)
-    if not _says_enough(text, _FEWEST_WORDS + 1) or _FORMULA.search(text) or _NOT_TAKEN.match(text):
+    if not _says_enough(text, _FEWEST_WORDS + 1) or _FORMULA.search(text):
         return None
     if _EXAMPLE.match(match[0]) and _HAVING.match(text):
         return None

@@ -85,6 +85,10 @@ def test_a_full_section_that_drops_its_oldest_item_is_not_shown_whole_again():
     live = render_notes(modes_of(entities=names), CONVERSATION, 1_000, COUNT).sections
     later = modes_of(entities=[*names[1:], item("Helen")])
     assert shown(later, CONVERSATION, live=live).splitlines()[2:-1] == ["Entities: Helen"]
+    for place in (0, 5):  # a new value takes the place of the one before
+        changed = [*names[:place], item("Helen"), *names[place + 1 :]]
+        again = shown(modes_of(entities=changed), CONVERSATION, live=live)
+        assert [one["text"] for one in changed if one["text"] not in again] == []
 
 
 @given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=12), most=st.integers(60, 100))

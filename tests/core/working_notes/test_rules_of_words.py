@@ -125,6 +125,18 @@ def test_what_a_user_says_is_read_into_its_section(section: str, said: str, expe
         ("facts", "J'ai une question."),
         ("facts", "Suppose my rent is 900 and my salary is 3000."),
         ("facts", "In the story my sister has asthma."),
+        ("facts", "I am a thief in my story."),
+        ("facts", "He said, I am a teacher from Bath."),
+        ("facts", "> I live in Hamburg."),
+        ("facts", 'Translate: "My name is Juan and I live in Madrid."'),
+        ("facts", "Par exemple, j'habite à Oslo."),
+        ("facts", 'He wrote: "I am a star. I live in Cannes. I love fish."'),
+        ("decisions", 'Rewrite this: "We decided to use Go because it is fast."'),
+        ("constraints", "My colleague says we must support Python 3.8."),
+        ("constraints", "Suppose that the deadline is 5 May."),
+        ("constraints", "What would you do if your budget is $500?"),
+        ("decisions", "Let's drop by the office."),
+        ("constraints", 'They wrote: "Our budget is 50 euros."'),
         ("facts", "My dad is watching football."),
         ("facts", "The exam module moved from 2 to 3 files."),
         ("facts", "I changed the appointment table to 3 columns."),
@@ -173,6 +185,8 @@ def test_a_decision_has_its_reason_and_what_was_rejected(
         [decision] = items(read([speaker(said)]), "decisions")
         assert (decision["text"], decision["number"]) == (text, 1)
         assert (decision.get("rationale"), decision["rejected"]) == (rationale, rejected)
+    went_over = read([user("We decided to go over the numbers again.")])
+    assert texts(went_over, "decisions") == ["Go over the numbers again"]
     limits = replace(REASONING, limits={"alternatives": 1})
     assert items(read([user(said)], limits=limits), "decisions")[0]["rejected"] == rejected[:1]
 
@@ -233,6 +247,51 @@ def test_a_change_replaces_the_value_before_it_and_no_other():
         "The team meeting was moved to Monday",
         "The board meeting was moved to May 9",
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "correction", "expected"),
+    [
+        ("My budget is 800 euros.", "Sorry, I meant 900.", "Budget: 800 euros (corrected: 900)"),
+        (
+            "The deadline is 1 May.",
+            "No, the end of May.",
+            "Deadline: 1 May (corrected: end of May)",
+        ),
+        ("Notre budget est de 80 €.", "Non, plutôt 90 €.", "Budget: 80 € (corrected: 90 €)"),
+        ("We must insure 40 homes.", "It's 45, not 40.", "We must insure 40 homes (corrected: 45)"),
+        ("My budget is 800 euros.", "I have 3 questions.", "Budget: 800 euros"),
+        ("My budget is 800 euros.", "Make it shorter.", "Budget: 800 euros"),
+    ],
+)
+def test_a_value_alone_corrects_the_statement_before_it(said: str, correction: str, expected: str):
+    talk = [user(said), assistant("Noted."), user(correction)]
+    assert texts(read(talk), "constraints") == [expected]
+    again = read([*talk, user("Oops, 950.")])
+    later = texts(again, "constraints")[0]
+    assert later.count("corrected") <= 1
+    assert later.startswith(expected.partition(" (")[0])
+
+
+def test_a_value_corrects_the_statement_of_its_unit_or_of_the_last_turn():
+    said = ["My budget is 800 euros.", "Which hotels are there?", "I meant 3 nights.", "I meant 9."]
+    assert texts(read([*map(user, said)]), "constraints") == ["Budget: 800 euros"]
+    state = read([*map(user, [*said, "Sorry, make that 900 euros."])])
+    assert texts(state, "constraints") == ["Budget: 800 euros (corrected: 900 euros)"]
+
+
+def test_a_new_home_replaces_the_old_one():
+    said = ["I live in Bonn.", "I used to live in Kiel.", "I moved to Trier."]
+    expected = ["I moved to Trier", "I used to live in Kiel"]
+    assert texts(read([*map(user, said)]), "facts") == expected
+
+
+def test_what_is_dropped_is_no_decision_any_more():
+    said = ["Let's use Redis as a cache.", "We chose Porto and Faro.", "Let's use Go instead of C."]
+    dropped = ["Let's drop Redis.", "Let's scrap Faro, please."]
+    state = read([*map(user, [*said, *dropped])])
+    decisions = ["Porto and Faro", "use Go", "drop Redis", "scrap Faro"]
+    assert texts(state, "decisions") == decisions
 
 
 def test_the_objective_is_the_first_task_until_a_goal_is_named():
