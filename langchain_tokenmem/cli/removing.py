@@ -54,7 +54,7 @@ def redact(
     """Remove words for good: from messages in all wordings, states, checkpoints and notes.
 
     Asks for confirmation first. An argument stays in the history of the shell: `-` reads the words
-    from stdin. Run it again after an interruption.
+    from stdin. Run it again after an interruption. Exits with 1 if something was not reached.
     """
     from langchain_tokenmem.cli.stored_sessions import our_saver
 
@@ -119,11 +119,12 @@ def _remove(
             where = many(len(found.sessions), "session")
             typer.confirm(f"Found: {many_rows(found.counts)}; in {where}. Continue?", abort=True)
         found = work(dry_run=False)
-    found = replace(found, unreached=(*found.unreached, _ELSEWHERE))
+    whole = replace(found, unreached=(*found.unreached, _ELSEWHERE))
     if as_json:
-        write_json(found)
-        return
-    done = f"would be {done}" if found.is_dry_run and found.counts else done
-    output().print(f"{done.capitalize()}: {many_rows(found.counts) or 'nothing'}.")
-    for what in found.unreached:
-        output().print(printable(f"Not reached: {what}."))
+        write_json(whole)
+    else:
+        done = f"would be {done}" if found.is_dry_run and found.counts else done
+        output().print(f"{done.capitalize()}: {many_rows(found.counts) or 'nothing'}.")
+        for what in whole.unreached:
+            output().print(printable(f"Not reached: {what}."))
+    raise typer.Exit(int(bool(found.unreached)))

@@ -146,9 +146,9 @@ def summary_table(found: ReplayTotals, budget: TokenBudget, *, limit: int) -> Ta
 
 def conversation_table(reports: Sequence[ConversationReport]) -> Table:
     """Return one row per conversation."""
-    names = ("calls", "largest", "over", "illegal", "cuts", "sums", "saved", "price", "µs")
+    names = ("calls", "largest", "over", "illegal", "cuts", "sums", "saved", "price")
     columns = [Column(name, justify="right", no_wrap=True) for name in names]
-    first = Column("conversation", overflow="fold", min_width=18)
+    first = Column("name", overflow="fold", min_width=8)
     table = Table(first, *columns, box=None, pad_edge=False, padding=(0, 1), collapse_padding=True)
     for report in reports:
         found = ReplayTotals([report])
@@ -162,7 +162,6 @@ def conversation_table(reports: Sequence[ConversationReport]) -> Table:
             f"{found.summaries}",
             _share(found.whole - found.sent, found.whole),
             _ratio(found.price),
-            f"{found.microseconds:,.0f}",
         )
     return table
 

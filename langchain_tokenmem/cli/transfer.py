@@ -65,6 +65,8 @@ def export_sessions(
         lines = (f"{line}\n" for line in written)
         if out is None:
             sys.stdout.writelines(lines)
+            if not names:
+                error_output().print("No session was found.", style="dim")
         else:
             unfinished = out.with_name(f".{out.name}.{os.getpid()}.part")
             try:

@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, groupby
@@ -68,17 +68,34 @@ _NO_VALUE = re.compile(
     re.IGNORECASE,
 )
 """A line that is only a tag, or a name without a value, such as `"a": null,`."""
-_LINE_NUMBER = re.compile(r"^\d+[:|\t](?!\d)")
-"""The number of a listed line, such as `12:` before code; it is no literal of the text."""
+_NO_LITERAL = re.compile(r"^\d+[:|\t](?!\d)|</[\w:.-]+>")
+"""The number of a listed line, such as `12:` before code, and a closing tag: no literals."""
+_RECORD = re.compile(r"\{\s*\"(?:[^{}]++|\{[^{}]*+\})*+\}")
+"""A JSON object with at most one level of objects in it."""
+_BETWEEN = re.compile(r"(?<=\},)\s*(?=\{)|(?<=</li>|</tr>)")
+"""The place between two records of a list."""
+_BETWEEN_CELLS = re.compile(r"\s*\|\s*|\t|\s{2,}|,(?! )")
+_HEADER = re.compile(r"(?:\| ?)?[^\W\d][^\d=<>{}\"':;]*")
+"""The first line of a table: names of columns, without a digit."""
+_LEAST_CELLS = 3
+"""Minimum columns of a table; two cells may be a name and its value."""
 _ENDS = ("},", "], ", ". ", "; ", ", ", ",", " ")
 
 
 class _Read(NamedTuple):
-    """A line of a message: its text, the literals in it, and the names for these."""
+    """A line of a message.
+
+    Attributes:
+        text: Its text.
+        words: The literals in it.
+        names: The names for these.
+        header: The index of its table's header, if it is a row.
+    """
 
     text: str
     words: frozenset[str]
     names: frozenset[str]
+    header: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +141,11 @@ def working_block(
         return None
     groups = (*context.kept, *context.tail)
     shown_ids = {message.id for group in groups for message in group.source.messages}
-    whole = (shown_ids - context.cuts.keys()) | {message.id for message in newest}
-    hidden = [m for m in messages if m.id not in whole and role_of(m) in {"ai", "tool"}]
-    hidden = hidden[-_MOST_MESSAGES:]
+    whole, newest_ids = shown_ids - context.cuts.keys(), {message.id for message in newest}
+    earlier = [m for m in messages if m.id not in newest_ids and role_of(m) in {"ai", "tool"}]
+    hidden = [m for m in earlier if m.id not in whole][-_MOST_MESSAGES:]
     names = frozenset(name for line in _lines(newest[0]) for name in line.names)
-    lines = _ranked(hidden, names)
+    lines = _ranked(hidden, _weights(names, earlier[-2 * _MOST_MESSAGES :]))
     if not lines:
         return None
     shown = {word for m in context.request_messages() for line in _lines(m) for word in line.words}
@@ -149,29 +166,36 @@ def working_block(
     }
 
 
-def _ranked(hidden: Sequence[BaseMessage], names: frozenset[str]) -> list[_Line]:
-    """Return the lines of hidden messages that mention what is named, best first.
+def _weights(names: frozenset[str], messages: Sequence[BaseMessage]) -> dict[str, float]:
+    """Return how much each name counts: the more, the fewer messages contain it.
 
-    The fewer of these messages contain a name, the more it counts; one in most of them counts
-    nothing, such as a heading that each answer repeats.
+    One in most of them counts nothing, such as a heading that each answer repeats.
     """
-    named_in = ({name for line in _lines(m) for name in line.names & names} for m in hidden)
+    named_in = ({name for line in _lines(m) for name in line.names & names} for m in messages)
     holding = Counter(chain.from_iterable(named_in))
-    weights = {
-        name: math.log((len(hidden) + 1) / count)
+    return {
+        name: math.log((len(messages) + 1) / count)
         for name, count in holding.items()
-        if 2 * count <= len(hidden) + 1
+        if 2 * count <= len(messages) + 1
     }
-    names = frozenset(weights)
+
+
+def _ranked(hidden: Sequence[BaseMessage], weights: Mapping[str, float]) -> list[_Line]:
+    """Return the lines of hidden messages that mention what is named, best first."""
     found: list[_Line] = []
     for place, message in enumerate(hidden if weights else ()):
         factor = math.exp(-_AGE * (len(hidden) - place))
         factor *= _OWN_WORDS if role_of(message) == "ai" else 1
         before, last_named, naming = 0.0, frozenset[str](), {}
-        for number, line in enumerate(_lines(message)):
-            named = line.names & names
+        lines = _lines(message)
+        for number, line in enumerate(lines):
+            if not line.words:
+                continue
+            named = line.names & weights.keys()
             own = math.fsum(weights[name] for name in named)  # a set has no order to sum in
             passage = {(place, number): line.text}
+            if line.header is not None:
+                passage[place, line.header] = lines[line.header].text
             if named:
                 last_named, naming = named, passage
             score = factor * (own + _BEHIND * before)
@@ -244,10 +268,37 @@ def _read(text: str) -> tuple[_Read, ...]:
     The cache saves 13 of 15 ms per call (the 8 longest recorded agents at 8,000): most texts are
     read again.
     """
-    pieces = (piece for line in unescaped(text).splitlines() for piece in _pieces(line.strip()))
-    texts = (piece for piece in pieces if not _NO_VALUE.fullmatch(piece))
-    read = ((piece, frozenset(identifiers_in(_LINE_NUMBER.sub("", piece)))) for piece in texts)
-    return tuple(_Read(piece, words, _names(words)) for piece, words in read if words)
+    lines = _BETWEEN.sub("\n", _RECORD.sub(_record, unescaped(text))).splitlines()
+    pieces = (piece for line in lines for piece in _pieces(line.strip()))
+    texts = [piece for piece in pieces if not _NO_VALUE.fullmatch(piece)]
+    words = [frozenset(identifiers_in(_NO_LITERAL.sub(" ", text))) for text in texts]
+    return tuple(
+        _Read(text, own, _names(own), header)
+        for text, own, header in zip(texts, words, _headers(texts), strict=True)
+    )
+
+
+def _headers(lines: Iterable[str]) -> Iterator[int | None]:
+    """Yield for each line the index of its table's header, or None if it is no row."""
+    header, width = None, 0
+    for number, line in enumerate(lines):
+        cells = len(_BETWEEN_CELLS.split(line.strip("|")))
+        if header is not None and not any(map(str.isalnum, line)):  # a rule
+            yield None
+        elif header is not None and cells in {width, width + 1}:  # perhaps with a row's number
+            yield header
+        else:
+            is_header = cells >= _LEAST_CELLS and _HEADER.fullmatch(line)
+            header, width = number if is_header else None, cells
+            yield None
+
+
+def _record(found: re.Match[str]) -> str:
+    """Return a short record in one line, whatever line its source has each of its values in."""
+    one_line = " ".join(found[0].split())
+    if len(one_line) <= _LONGEST:
+        return one_line
+    return found[0][0] + _RECORD.sub(_record, found[0][1:])
 
 
 def _pieces(line: str) -> Iterable[str]:

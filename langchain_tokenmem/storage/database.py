@@ -297,7 +297,12 @@ class Database:
                 ) from error
             fault = str(cause).partition("\n")[0]  # the lines after it quote the statement
             if name.startswith(_NO_WRITE):
-                if not Path(self._path.removeprefix("file:")).parent.is_dir():
+                file = Path(self._path.removeprefix("file:"))
+                if file.is_dir():
+                    raise StoreError(
+                        f"{about}: {self._path} is a folder, and nothing was stored. Name a file."
+                    ) from error
+                if not file.parent.is_dir():
                     raise StoreError(
                         f"{about}: the folder of {self._path} does not exist, and nothing was "
                         f"stored. Create it."

@@ -171,6 +171,10 @@ def test_an_option_that_would_not_be_followed_is_refused(full, tmp_path, target)
         assert store.sessions() == []
 
 
+def test_an_export_of_nothing_says_so(full):
+    assert run("export", full, "--user", "bob") == "No session was found."
+
+
 @pytest.mark.slow
 def test_an_export_whose_reader_has_gone_ends_without_a_word(full):
     reading, writing = os.pipe()

@@ -211,6 +211,12 @@ def test_replay_prints_the_numbers_and_writes_them(recording, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_narrow_terminal_shows_every_column(recording):
+    heads = " ".join(ran("replay", recording, "--window", 2_000, COLUMNS="60").split())
+    assert heads.startswith("name calls largest over illegal cuts sums saved price ")
+
+
+@pytest.mark.slow
 def test_a_broken_promise_ends_with_1(recording, monkeypatch):
     def spoiled(messages, **options):
         report = replay_conversation(messages, **options)

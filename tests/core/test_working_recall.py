@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
 import pytest
@@ -70,6 +71,59 @@ def test_a_name_that_opens_a_record_brings_the_record_back(opening):
     messages[2].content = f'"box_2": {opening}\n  "code": "key_102",\n  "at": "R-14"\n{others}'
     (*_, view), _ = played(memory_of(), messages)
     assert "key_102" in block_in(view.messages[-1].text)
+
+
+def test_a_record_comes_whole_wherever_its_name_is_in_it():
+    messages = conversation()
+    boxes = [{"code": f"key_{100 + n}", "at": {"box": f"box_{n}"}} for n in range(6)]
+    messages[2].content = json.dumps({"boxes": boxes, "more": {"page": {"n": 1}}}, indent=2)
+    (*_, view), _ = played(memory_of(), messages)
+    record = '{ "code": "key_102", "at": { "box": "box_2" } },'
+    assert record in block_in(view.messages[-1].text).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("box | key | weight\n----+-----+-------", "box_{n} | key_{k} | {n}.5"),
+        ("| box | key | weight |\n|---|---|---|", "| box_{n} | key_{k} | {n}.5 |"),
+        ("   box    key      weight", "{n}  box_{n}  key_{k}  {n}.5"),
+        ("box,key,weight", "box_{n},key_{k},{n}.5"),
+    ],
+)
+def test_a_row_comes_with_the_header_of_its_table(header, row):
+    messages = conversation()
+    rows = (row.format(n=n, k=100 + n) for n in range(6))
+    messages[2].content = "\n".join(["The boxes:", header, *rows, "All of it."])
+    (*_, view), _ = played(memory_of(), messages)
+    names, *others = block_in(view.messages[-1].text).splitlines()[1:]
+    assert names == header.strip().partition("\n")[0]
+    assert any(row.format(n=2, k=102) in line for line in others)
+    assert "The boxes:" not in view.messages[-1].text
+
+
+def test_rows_of_a_list_in_html_are_read_one_by_one_and_closing_tags_are_no_literals():
+    messages = conversation()
+    items = "".join(f"<li>box_{n} <b>key_{100 + n}</b> {'dusty ' * 9}</li>" for n in range(6))
+    messages[2].content = f"<ul>{items}</ul>"
+    (*_, view), _ = played(memory_of(), messages)
+    block = block_in(view.messages[-1].text).splitlines()
+    assert f"<li>box_2 <b>key_102</b> {'dusty ' * 9}</li>" in block
+    messages[2].content = "<lamp>box_2</lamp>"
+    (*_, view), _ = played(memory_of(), messages)
+    assert START not in view.messages[-1].text
+
+
+def test_a_name_that_the_shown_messages_repeat_counts_less_than_another():
+    messages = conversation(last="PLAN_7 or lamp_9", rounds=45)
+    lines = (f"{name} holds key_{key} {'.' * 99}" for name, key in (("lamp_9", 9), ("PLAN_7", 7)))
+    messages[2].content = "\n".join([*lines, "." * 1_600])
+    for message in messages[26:-2:2]:  # short ones, which stay in the view
+        message.content = "PLAN_7 is on."
+    (*_, view), _ = played(memory_of(share=0.02), messages)  # room for one line
+    block = block_in(view.messages[-1].text)
+    assert "key_9" in block
+    assert "key_7" not in block
 
 
 def test_a_line_that_follows_comes_with_the_line_that_says_what_it_is_about():

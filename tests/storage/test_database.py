@@ -216,6 +216,11 @@ def test_a_folder_that_is_missing_is_named_as_the_cause(tmp_path, form):
         store.messages("s")
 
 
+def test_a_folder_in_place_of_a_file_is_named_as_the_cause(tmp_path):
+    with TranscriptStore(tmp_path) as store, pytest.raises(StoreError, match="is a folder"):
+        store.messages("s")
+
+
 def test_a_driver_that_is_missing_is_named_with_its_install_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)  # its import raises
     with (
