@@ -152,7 +152,7 @@ def _read_user(draft: NotesDraft, text: str, source: str) -> None:
         if goal := objective_in(sentence):
             draft.replace("objective", [goal], source)
         if value := corrected_value(sentence):
-            draft.correct(value, source)
+            draft.correct(value)
         for section, rule in _ADDED.items():
             for found, key in rule(sentence):
                 draft.add(section, draft.item(found, source, key=key))

@@ -120,7 +120,7 @@ class NotesDraft:
             item = {**items[same], **item, "number": items[same]["number"]}
         self.add("decisions", item)
 
-    def correct(self, value: str, source: str) -> None:
+    def correct(self, value: str) -> None:
         """Put a value behind the newest statement of its unit, or else that of the last turn."""
         unit = unit_of(value)
         found = [
@@ -133,7 +133,7 @@ class NotesDraft:
         if found and (unit or turn >= self.modes["turn"] - 1):
             items = list(self.items(section))
             text = items[place]["text"].partition(_CORRECTED)[0]
-            items[place] = {**items[place], "text": f"{text}{_CORRECTED}{value})", "source": source}
+            items[place] = {**items[place], "text": f"{text}{_CORRECTED}{value})"}
             self.set_items(section, items)
 
 
