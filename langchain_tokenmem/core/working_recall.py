@@ -283,12 +283,13 @@ def _headers(lines: Iterable[str]) -> Iterator[int | None]:
     header, width = None, 0
     for number, line in enumerate(lines):
         cells = len(_BETWEEN_CELLS.split(line.strip("|")))
+        is_header = cells >= _LEAST_CELLS and _HEADER.fullmatch(line)
+        begins = is_header and line.isupper()  # the next table, with as many columns
         if header is not None and not any(map(str.isalnum, line)):  # a rule
             yield None
-        elif header is not None and cells in {width, width + 1}:  # perhaps with a row's number
-            yield header
+        elif header is not None and cells in {width, width + 1} and not begins:
+            yield header  # perhaps with a row's number
         else:
-            is_header = cells >= _LEAST_CELLS and _HEADER.fullmatch(line)
             header, width = number if is_header else None, cells
             yield None
 

@@ -298,7 +298,7 @@ class Database:
             fault = str(cause).partition("\n")[0]  # the lines after it quote the statement
             if name.startswith(_NO_WRITE):
                 file = Path(self._path.removeprefix("file:"))
-                if file.is_dir():
+                if os.path.isdir(file):  # noqa: PTH112 (no error for a name that is too long)
                     raise StoreError(
                         f"{about}: {self._path} is a folder, and nothing was stored. Name a file."
                     ) from error

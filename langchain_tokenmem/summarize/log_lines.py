@@ -322,7 +322,8 @@ def without_same(arguments: str, before: str) -> str:
         >>> without_same("(repo=lights, issue=28)", "(repo=lights, issue=27)")
         '(…, issue=28)'
     """
-    same = commonprefix([arguments, before]).rpartition(", ")[0]  # noqa: RUF071 (no paths)
+    given = [text.partition(" → ")[0] for text in (arguments, before)]
+    same = commonprefix(given).rpartition(", ")[0]  # noqa: RUF071 (no paths)
     shorter = f"{_LEFT_OUT}{arguments[len(same) + 2 :]}"
     is_clear = len(same) > len(_LEFT_OUT) and with_same(shorter, before) == arguments
     return shorter if is_clear else arguments
@@ -332,7 +333,7 @@ def with_same(arguments: str, before: str) -> str:
     """Return a call's arguments with those that `without_same` has left out."""
     rest = arguments.removeprefix(_LEFT_OUT)
     first = _ARGUMENT.match(rest)
-    start = before.find(f", {first[0]}") if rest != arguments and first else -1
+    start = before.partition(" → ")[0].find(f", {first[0]}") if rest != arguments and first else -1
     return f"{before[: start + 2]}{rest}" if start >= 0 else arguments
 
 

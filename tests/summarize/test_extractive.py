@@ -308,6 +308,11 @@ def test_arguments_that_a_line_leaves_out_can_be_found_before_it(
         assert before == text
 
 
+def test_arguments_are_never_compared_with_a_result() -> None:
+    before, text = "(at=pier, b=2) → failed: x, y=1", "(at=pier, b=2) → failed: x, y=2"
+    assert without_same(text, before) == "(…, b=2) → failed: x, y=2"
+
+
 def test_arguments_of_calls_in_a_row_are_shown_once_also_when_condensed() -> None:
     issues = [{"owner": "harbour", "repo": "lights", "issue": n} for n in (27, 28)]
     both = [one for issue in issues for one in call("close", "", **issue)]

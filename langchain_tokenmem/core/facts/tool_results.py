@@ -36,6 +36,11 @@ _CHANGE_DIRECTORY = re.compile(r"\s*cd\s+\S+\s*(?:&&|;)\s*")
 _REDIRECTED = re.compile(r"(?<![0-9&])>|\btee\b|<<")
 _COMMAND_END = re.compile(r"(?<=[^\s\\;:&|({])[^\S\n]*\n\s*(?=\S)")
 """The end of a line of a script, unless the next one is part of the same command."""
+_ONE_COMMAND = re.compile(
+    r"\s*(?:--|/\*|(?:select|insert|update|delete|create|alter|with)\b)", re.IGNORECASE
+)
+"""The beginning of a statement of SQL, whose lines are no commands."""
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _LONGEST_NAME = 80
 
 
@@ -114,7 +119,10 @@ def script_line(script: str) -> str:
         >>> script_line("cd app\nmake all")
         'cd app; make all'
     """
-    return " ".join(_COMMAND_END.sub("; ", script).split())
+    if _ONE_COMMAND.match(script) or "<<" in script:
+        return " ".join(script.split())
+    whole = _QUOTED.sub(lambda found: " ".join(found[0].split()), script)
+    return " ".join(_COMMAND_END.sub("; ", whole).split())
 
 
 def path_of(args: Mapping[str, object], names: str = "path") -> str | None:
@@ -170,7 +178,8 @@ def clean_line(text: str) -> str:
 
 
 _ERROR_LINE = re.compile(
-    r"^[^\S\n]*(?:E\s{2,}\S|[\w.]{1,60}(?:Error|Exception)\b[:\s(]|error(?:\[\w+\])?[:(]"
+    r"^[^\S\n]*(?:E\s{2,}\S|[\w.]{1,60}(?:Error|Exception)\b[:\s(]"
+    r"|error(?:\[\w+\])?(?!:\s*[-+]?\d+\.\d)[:(]"
     r"|\[?(?:fatal|panic|FAILED|ERROR|FATAL|CRITICAL)\b\]?[:\s(]|(?:bash|sh|E): "
     r"|\S{1,120}: (?:fatal )?error(?: \w+)?:).{0,300}$",
     re.MULTILINE,
@@ -178,7 +187,7 @@ _ERROR_LINE = re.compile(
 _ANY_ERROR = re.compile(rf"\b{any_of('failure')}\b", re.IGNORECASE)
 _NO_ERROR = re.compile(
     r"\b(?:0|no|zero|without(?: any)?) (?:errors?|fail\w*|timeouts?)\b|\berror rate:? 0\b"
-    r"|\btimeout limit ?[:=]|\b(?:errors|failed|failures) ?[:=] ?0(?=\s*(?:[,;)\n]|$))"
+    r"|\btimeout limit ?[:=]|\b(?:errors|failed|failures)(?: \w+)? ?[:=] ?0(?=\s*(?:[,;)\n]|$))"
     r"|[\"']\w{0,40}(?:error|fail|invalid)\w{0,40}[\"']\s?:\s?"
     r"(?:null|none|false|0|\"\"|''|\[\]|\{\})(?=\s?[,}])",
     re.IGNORECASE,
@@ -186,13 +195,14 @@ _NO_ERROR = re.compile(
 """No error: `0 failed`, the field `"error": null`, or a setting."""
 _NOT_FOUND = re.compile(r"\b(?:not found|not exist|timed out|refused)[\s.!\"'}\]]*$", re.IGNORECASE)
 _SOME_FAILED = re.compile(
-    r"(?<!\S)[1-9]\d* (?:failed|failures?|errors?)\b|(?<=\w) failed:|^(?:\w+ ){1,5}failed[.!]?$",
+    r"(?<!\S)[1-9]\d* (?:failed|failures?|errors?)\b|(?<=\w) failed:|^(?:\w+ ){1,5}failed[.!]?$"
+    r"|\"status\" ?: ?\"failed",
     re.IGNORECASE,
 )
 _REPORTED = re.compile(
     r"\bexit[ _-]?code[\"']?[ :=]{1,3}-?[1-9]|\"(?:is_?error|failed)\" ?: ?true"
     r"|\"success\" ?: ?false"
-    r"|\"status(?:_?code)?\" ?: ?\"?(?:[45]\d\d\b|error|failed)|^\W{0,20}failed to\b"
+    r"|\"status(?:_?code)?\" ?: ?\"?(?:[45]\d\d\b|error)|^\W{0,20}failed to\b"
     r"|^\W{0,20}HTTP [45]\d\d\b|(?:^\W{0,20}|<title>\s*)[45]\d\d (?:bad|unauthorized|forbidden"
     r"|not|method|conflict|gone|too many|unprocessable|internal|service|gateway)\b",
     re.IGNORECASE,
@@ -224,8 +234,7 @@ def failure_of(message: ToolMessage, kind: CallKind) -> str | None:
     reads = kind in {CallKind.READ, CallKind.SEARCH}
     is_reported = message.status == "error" or bool(_REPORTED.search(text[:600]))
     is_short = len(text) <= 3 * MAX_OUTCOME and 0 not in map(reported_code, text.splitlines())
-    lines = _NO_ERROR.sub(" ", text).splitlines() if is_short else ()
-    short = any(_is_failure(line, reads=reads) for line in lines)
+    short = is_short and _is_failure(without_frame(_NO_ERROR.sub(" ", text)), reads=reads)
     is_whole = kind is not CallKind.RUN or text.count("\n") < _FEW_LINES
     is_refusal = not reads and is_whole and is_refused(message)
     begins = bool(_ERROR_LINE.match(text.lstrip())) or is_refusal
@@ -250,10 +259,16 @@ def failure_of(message: ToolMessage, kind: CallKind) -> str | None:
     return clean_line(text[start:].lstrip())
 
 
-def _is_failure(line: str, *, reads: bool) -> bool:
-    """Return whether a line of a short result reports a failure: by its beginning or its end."""
-    found = is_refusal(line) or (len(line) <= MAX_OUTCOME and bool(_NOT_FOUND.search(line)))
-    return found or (not reads and bool(_SOME_FAILED.search(line)))
+def _is_failure(text: str, *, reads: bool) -> bool:
+    """Return whether a short result reports a failure, by how its lines begin or end.
+
+    What was read may be text about failures: of it, the first two lines count.
+    """
+    lines = text.splitlines()[: 2 if reads else None]
+    ends = [line for line in lines if _NOT_FOUND.search(line) and len(line) <= MAX_OUTCOME]
+    if any(map(is_refusal, lines)) or (ends and not (reads and len(lines) > 1)):
+        return True
+    return not reads and any(map(_SOME_FAILED.search, lines))
 
 
 def error_lines(text: str) -> list[str]:

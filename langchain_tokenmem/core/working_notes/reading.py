@@ -151,8 +151,8 @@ def _read_user(draft: NotesDraft, text: str, source: str) -> None:
     for sentence in sentences:
         if goal := objective_in(sentence):
             draft.replace("objective", [goal], source)
-        if value := corrected_value(sentence):
-            draft.correct(value)
+        if any(correction := corrected_value(sentence)):
+            draft.correct(*correction)
         for section, rule in _ADDED.items():
             for found, key in rule(sentence):
                 draft.add(section, draft.item(found, source, key=key))

@@ -10,6 +10,7 @@ from langchain_tokenmem.core.working_notes.mode_profiles import SECTIONS, ModePr
 from langchain_tokenmem.core.working_notes.sentence_rules import (
     Decision,
     has_value,
+    has_word,
     is_about,
     unit_of,
 )
@@ -105,11 +106,12 @@ class NotesDraft:
             item["rationale"] = decision.rationale
         if rejected := list(decision.rejected[: self.limits["alternatives"]]):
             item["rejected"] = rejected
-        rejects = list(filter(None, (*decision.rejected, decision.dropped)))
+        rejects = {text.casefold() for text in decision.rejected}
         items = [
             one
             for one in self.items("decisions")
-            if not any(is_about(one["text"], text) for text in rejects)
+            if one["text"].casefold().removeprefix("use ") not in rejects
+            and not (decision.dropped and is_about(one["text"], decision.dropped))
         ]
         self.set_items("decisions", items)
         same = _place_of(item, items)
@@ -120,17 +122,17 @@ class NotesDraft:
             item = {**items[same], **item, "number": items[same]["number"]}
         self.add("decisions", item)
 
-    def correct(self, value: str) -> None:
-        """Put a value behind the newest statement of its unit, or else that of the last turn."""
+    def correct(self, value: str, old: str) -> None:
+        """Put a value behind the newest statement with the old one, with its unit, or just made."""
         unit = unit_of(value)
         found = [
             (one["turn"], section, place)
             for section in ("constraints", "facts", "decisions", "assumptions")
             for place, one in enumerate(self.items(section))
-            if has_value(one["text"], unit)
+            if has_value(one["text"], unit) and (not old or has_word(one["text"], old))
         ]
         turn, section, place = max(found, default=(0, "", 0))
-        if found and (unit or turn >= self.modes["turn"] - 1):
+        if found and (old or unit or turn >= self.modes["turn"] - 1):
             items = list(self.items(section))
             text = items[place]["text"].partition(_CORRECTED)[0]
             items[place] = {**items[place], "text": f"{text}{_CORRECTED}{value})"}

@@ -51,7 +51,8 @@ def pattern(table: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w’']){any_of(table)}{WORD_END}", re.IGNORECASE)
 
 
-_QUOTATION_MARK = re.compile('["“”„«»]')
+_QUOTATION_MARK = re.compile(r"(?<!\d['’]\d)(?<!\d['’]\d\d)[\"“”„«»]")
+"""A quotation mark, but no sign of inches: 6'2"."""
 
 
 def _is_quoted(sentence: str, place: int) -> bool:
@@ -264,26 +265,34 @@ def constraints_in(sentence: str) -> Iterator[tuple[str, str]]:
 
 
 _CORRECTED = re.compile(
-    rf"[^\d$€£]{{0,30}}?(?P<value>(?:\w+ of )?(?i:{_VALUE}))(?P<old>,? not (?i:{_VALUE}))?\W*",
+    rf"(?P<lead>[^\d$€£]{{0,30}}?)(?<!\w)(?P<value>(?:\w+ of )?(?i:{_VALUE}))"
+    rf"(?:,? not (?P<old>(?i:{_VALUE})))?\W*",
     re.IGNORECASE,
 )
 _HAS_VALUE = re.compile(rf"\d|{pattern('month').pattern}")
 
 
-def corrected_value(sentence: str) -> str:
-    """Return the value that corrects the one before; empty if a sentence says anything else.
+def corrected_value(sentence: str) -> tuple[str, str]:
+    """Return the value that corrects the one before, and that one if it is said; else empty texts.
+
+    Before the value are words of a correction only: "the deadline is" has a value of its own.
 
     Example:
         >>> [corrected_value(said) for said in ("No, make that 60 days.", "It's 45, not 40.")]
-        ['60 days', '45']
+        [('60 days', ''), ('45', '40')]
     """
     match = _CORRECTED.fullmatch(sentence)
     if not match:
-        return ""
-    lead = sentence[: match.end("value")]
-    tables = ("correction", "correction_at_the_beginning")
-    says_so = match["old"] or any(cues(table).search(lead) for table in tables)
-    return as_item(match["value"]) if says_so else ""
+        return "", ""
+    value, old = as_item(match["value"]), as_item(match["old"] or "")
+    before = sentence[: match.end("value")]
+    found = [
+        one.end()
+        for table in ("correction", "correction_at_the_beginning")
+        for one in cues(table).finditer(before)
+    ]
+    rest = match["lead"][max(found, default=0) :]
+    return (value, old) if old or (found and not terms(rest)) else ("", "")
 
 
 def unit_of(value: str) -> str:
@@ -297,14 +306,18 @@ def has_value(text: str, unit: str) -> bool:
     return bool(_HAS_VALUE.search(text)) and (not unit or unit.casefold() in words)
 
 
+def has_word(text: str, word: str) -> bool:
+    """Return whether a text has a word or number, or several in a row, whatever their case."""
+    return bool(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE))
+
+
 def is_rule(text: str) -> bool:
     """Return whether a sentence demands or forbids something."""
     if not _FEWEST <= len(text) <= MAX_ITEM or not _demands(text):
         return False
     if is_question(text) or text.endswith(":") or _is_quoted(text, len(text)):
         return False  # an odd quotation mark: the end of what somebody else says
-    is_other = pattern("no_rule").search(text) or pattern("reported").search(text)
-    return not (is_other or _needs_context(text))
+    return not pattern("no_rule").search(text) and not _needs_context(text)
 
 
 def _demands(text: str) -> bool:
@@ -358,12 +371,11 @@ _FACT_CLAUSE = re.compile(
 def facts_in(sentence: str) -> Iterator[tuple[str, str]]:
     """Yield what a sentence of the user says about the user, clause by clause, each with its key.
 
-    A later fact of the same key replaces it: `name` of "My name is Ada", `home` of "I live in
-    Rome". Most have none.
+    A later fact of the same key replaces it: `name` of "My name is Ada"; most have none.
 
     Example:
         >>> [*facts_in("Hi, I live in Lyon, and can you help me with my garden?")]
-        [('I live in Lyon', 'home')]
+        [('I live in Lyon', '')]
     """
     clauses = [part for part in _FACT_CLAUSE.split(sentence) if part]
     for place, clause in enumerate(clauses):
@@ -377,8 +389,7 @@ def facts_in(sentence: str) -> Iterator[tuple[str, str]]:
             fact = as_item(text)
             match = _RELATION.match(fact) or _CHANGE.match(fact)
             keys = match.groupdict().values() if match else ()
-            home = "home" if pattern("home").match(fact) else ""
-            yield fact, next(filter(None, keys), home).lower()
+            yield fact, next(filter(None, keys), "").lower()
 
 
 def _is_fact(text: str) -> bool:
@@ -393,7 +404,7 @@ def _is_fact(text: str) -> bool:
 def _speaks_of_user(text: str) -> bool:
     if having := _USER_HAS.match(text):
         return bool(_OWN_THING.search(text, having.end()))
-    return bool(pattern("home").match(text) or pattern("fact_start").match(text))
+    return bool(pattern("fact_start").match(text))
 
 
 # --- decisions and assumptions
@@ -511,7 +522,7 @@ def is_about(decision: str, name: str) -> bool:
     bare, chosen = _without_lead(_DETERMINER, name), _REJECTING.split(decision)[0]
     if len(bare) < _SHORTEST or _needs_context(bare) or _OR.search(chosen):
         return False
-    return bool(re.search(rf"(?<!\w){re.escape(bare)}(?!\w)", chosen, re.IGNORECASE))
+    return has_word(chosen, bare)
 
 
 def _rejection(decided: str, rest: str) -> re.Match[str] | None:
