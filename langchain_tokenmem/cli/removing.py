@@ -90,7 +90,7 @@ def erase(
 ) -> None:
     """Erase everything of a session, a thread with its sub-graphs, or a user.
 
-    Asks for confirmation first.
+    Asks for confirmation first. Exits with 1 if something was not reached.
     """
     from langchain_tokenmem.cli.stored_sessions import opened_store
     from langchain_tokenmem.storage.redaction import RemovalReceipt

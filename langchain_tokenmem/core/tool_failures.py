@@ -16,11 +16,14 @@ from langchain_core.messages import BaseMessage, ToolMessage
 
 from langchain_tokenmem.core.messages import text_of
 
+NO_FIGURE = r"(?!:\s*(?:none\b|[-+±]?\d+(?:\.\d|\s*%?\s*$)))"
+"""After `error`: no colon with a number, such as `Mean absolute error: 0.21`, or with none."""
+
 _WORDS = (
     r"(?:error|panic|fatal|stack ?trace|exception|undefined"
-    r"|traceback(?: \(most recent call last\))?|[\w.$]*(?-i:Error|Exception)):(?!\s*[-+]?\d+\.\d)"
+    rf"|traceback(?: \(most recent call last\))?|[\w.$]*(?-i:Error|Exception)){NO_FIGURE}:"
     r"|cannot use\b|permission denied|not found|syntax error|compilation failed"
-    r"|build fail(?:ed|ure)"
+    r"|build fail(?:ed|ure)|connection refused"
 )
 _INDENTED = r"^[^\S\n]*--- fail|^E  +\S"
 _EXIT_CODE = r"\b(?:exit(?:ed)?|return(?:ed)?)(?: with)?[ _]?(?:code|status)[ :=]{1,3}-?[1-9]"
@@ -49,8 +52,13 @@ _PROGRAM = r"(?:[\w./~(,)-]{1,80}: (?:(?:line )?\d+: )?){0,3}?(?:\(\d+\) )?"
 """Programs and lines before the text of an error: `/bin/sh: 1: cd: `, `curl: (6) `."""
 _REFUSED = re.compile(
     rf"\W{{0,20}}{_PROGRAM}(?:"
-    r"[\w.]{0,60}(?:error|exception)\b(?!:\s*[-+]?\d+\.\d)(?= ?[:(\[]| \d{3}\b"
-    r"| (?:in|at|occurred)\b| (?!handling)\w+(?:ing\b|:)|\W*$)"
+    r"(?:(?:an?(?: unexpected)?|there was an|internal server|mcp|http) )?"
+    rf"[\w.]{{0,60}}(?:error|exception)\b{NO_FIGURE}"
+    r"(?= ?[:()\[>]| -?\d{3,6}\b| (?:in|at|occurred)\b| (?!handling)\w+ing\b| \w*\d:|\W*$)"
+    r"|errno \d|net::err_|(?:unauthorized|forbidden)\W*$|timeout(?::| after )"
+    r"|automatic merge failed|aborted \(core|\S{1,60} is not a valid tool|no match found"
+    r"|connection re(?:fused|set)"
+    r"|(?:fehler|erreur) ?[:(]|zugriff verweigert|accès refusé|acceso denegado|no se encontr"
     r"|fail(?:ed|ure)\b|fatal\b|invalid\b|cannot\b|can't\b|couldn't\b|could not\b|unable to\b"
     r"|no such\b|not found\b|permission denied|access denied|segmentation fault|traceback\b"
     r"|\d+ validation errors?|(?:\w+ )?limit exceeded|npm err|\*\*\* "
@@ -59,9 +67,11 @@ _REFUSED = re.compile(
     r"|(?:the )?user (?:rejected|denied|declined|doesn't want)|tool_use_error|edit failed"
     r"|no (?:changes|edits?) (?:were|was) (?:made|applied)|(?:file|string|path|text) \S{0,80} ?"
     r"(?:was |is |does )?not (?:be )?(?:found|exist))|\W{0,5}\"?(?:is_?error|error)\"? ?[:=] ?true"
-    r"|\{[^\[\]]{0,300}(?:\"(?:is_?)?error(?:_?message|s)?\" ?: ?(?:true|[\[{]?\"[^\"])"
+    r"|\{[^\[\]]{0,300}(?:[\"'](?:is_?)?error(?:_?message|s)?[\"'] ?: ?"
+    r"(?:true|[\[{]{0,2}[\"'](?!none\b|ok\b|no error|[\"']))"
+    r"|[\"'](?:message|detail)[\"'] ?: ?[\"']not found"
     r"|\"(?:ok|success)\" ?: ?false)",
-    re.IGNORECASE,
+    re.IGNORECASE | re.MULTILINE,
 )
 _REFUSED_CHARACTERS = 500
 

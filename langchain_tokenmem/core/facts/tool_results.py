@@ -17,6 +17,7 @@ from langchain_core.messages import ToolMessage
 
 from langchain_tokenmem.core.facts.sentences import any_of, one_line, prose
 from langchain_tokenmem.core.tool_failures import (
+    NO_FIGURE,
     exit_code_of,
     is_error,
     is_refusal,
@@ -179,7 +180,7 @@ def clean_line(text: str) -> str:
 
 _ERROR_LINE = re.compile(
     r"^[^\S\n]*(?:E\s{2,}\S|[\w.]{1,60}(?:Error|Exception)\b[:\s(]"
-    r"|error(?:\[\w+\])?(?!:\s*[-+]?\d+\.\d)[:(]"
+    rf"|error(?:\[\w+\])?{NO_FIGURE}[:(]"
     r"|\[?(?:fatal|panic|FAILED|ERROR|FATAL|CRITICAL)\b\]?[:\s(]|(?:bash|sh|E): "
     r"|\S{1,120}: (?:fatal )?error(?: \w+)?:).{0,300}$",
     re.MULTILINE,
@@ -193,18 +194,21 @@ _NO_ERROR = re.compile(
     re.IGNORECASE,
 )
 """No error: `0 failed`, the field `"error": null`, or a setting."""
-_NOT_FOUND = re.compile(r"\b(?:not found|not exist|timed out|refused)[\s.!\"'}\]]*$", re.IGNORECASE)
-_SOME_FAILED = re.compile(
-    r"(?<!\S)[1-9]\d* (?:failed|failures?|errors?)\b|(?<=\w) failed:|^(?:\w+ ){1,5}failed[.!]?$"
-    r"|\"status\" ?: ?\"failed",
+_NOT_DONE = re.compile(
+    r"^(?:(?!: )[^\n]){0,100}\b(?:not found|not exist|timed out|refused|nicht gefunden|introuvable)"
+    r"(?:[\s.!\"'}\]]*$|: \S+$| after )|^\W{0,5}(?:\w+ ){1,5}(?<!as )failed(?:[.!]?$|[:;] | with )",
     re.IGNORECASE,
 )
+"""A result of one line that says so at its end: `Order 3 not found`, `Login failed`."""
+_SOME_FAILED = re.compile(r"(?<!\S)[1-9]\d* (?:failed|failures?|errors?)\b", re.IGNORECASE)
+_STATE = re.compile(r"\"status\" ?: ?\"failed", re.IGNORECASE)
 _REPORTED = re.compile(
     r"\bexit[ _-]?code[\"']?[ :=]{1,3}-?[1-9]|\"(?:is_?error|failed)\" ?: ?true"
     r"|\"success\" ?: ?false"
     r"|\"status(?:_?code)?\" ?: ?\"?(?:[45]\d\d\b|error)|^\W{0,20}failed to\b"
-    r"|^\W{0,20}HTTP [45]\d\d\b|(?:^\W{0,20}|<title>\s*)[45]\d\d (?:bad|unauthorized|forbidden"
-    r"|not|method|conflict|gone|too many|unprocessable|internal|service|gateway)\b",
+    r"|^\W{0,20}HTTP [45]\d\d\b|(?:^\W{0,20}|<title>\s*)[45]\d\d (?:bad (?:request|gateway)"
+    r"|unauthorized|forbidden|not found|method not|conflict|too many|unprocessable|internal server"
+    r"|service unavailable|gateway timeout)\b",
     re.IGNORECASE,
 )
 _BELOW = 300
@@ -234,7 +238,7 @@ def failure_of(message: ToolMessage, kind: CallKind) -> str | None:
     reads = kind in {CallKind.READ, CallKind.SEARCH}
     is_reported = message.status == "error" or bool(_REPORTED.search(text[:600]))
     is_short = len(text) <= 3 * MAX_OUTCOME and 0 not in map(reported_code, text.splitlines())
-    short = is_short and _is_failure(without_frame(_NO_ERROR.sub(" ", text)), reads=reads)
+    short = is_short and _is_failure(without_frame(_NO_ERROR.sub(" ", text)), kind)
     is_whole = kind is not CallKind.RUN or text.count("\n") < _FEW_LINES
     is_refusal = not reads and is_whole and is_refused(message)
     begins = bool(_ERROR_LINE.match(text.lstrip())) or is_refusal
@@ -259,16 +263,18 @@ def failure_of(message: ToolMessage, kind: CallKind) -> str | None:
     return clean_line(text[start:].lstrip())
 
 
-def _is_failure(text: str, *, reads: bool) -> bool:
+def _is_failure(text: str, kind: CallKind) -> bool:
     """Return whether a short result reports a failure, by how its lines begin or end.
 
     What was read may be text about failures: of it, the first two lines count.
     """
+    reads = kind in {CallKind.READ, CallKind.SEARCH}
     lines = text.splitlines()[: 2 if reads else None]
-    ends = [line for line in lines if _NOT_FOUND.search(line) and len(line) <= MAX_OUTCOME]
-    if any(map(is_refusal, lines)) or (ends and not (reads and len(lines) > 1)):
+    if any(map(is_refusal, lines)) or (len(lines) == 1 and _NOT_DONE.search(lines[0])):
         return True
-    return not reads and any(map(_SOME_FAILED.search, lines))
+    if kind is CallKind.RUN:
+        return any(map(_SOME_FAILED.search, lines))
+    return not reads and bool(_STATE.search(text))
 
 
 def error_lines(text: str) -> list[str]:

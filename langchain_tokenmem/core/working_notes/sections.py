@@ -123,7 +123,10 @@ class NotesDraft:
         self.add("decisions", item)
 
     def correct(self, value: str, old: str) -> None:
-        """Put a value behind the newest statement with the old one, with its unit, or just made."""
+        """Put a value behind the newest statement with the old one, or with its unit.
+
+        A mere number corrects the only value of the turn before.
+        """
         unit = unit_of(value)
         found = [
             (one["turn"], section, place)
@@ -132,13 +135,17 @@ class NotesDraft:
             if has_value(one["text"], unit) and (not old or has_word(one["text"], old))
         ]
         turn, section, place = max(found, default=(0, "", 0))
-        if found and (old or unit or turn >= self.modes["turn"] - 1):
+        is_clear = old or unit or sum(one[0] == turn for one in found) == 1
+        oldest = self.modes["turn"] - (_CORRECTED_TURNS if old or unit else 1)
+        if found and is_clear and turn >= oldest:
             items = list(self.items(section))
             text = items[place]["text"].partition(_CORRECTED)[0]
             items[place] = {**items[place], "text": f"{text}{_CORRECTED}{value})"}
             self.set_items(section, items)
 
 
+_CORRECTED_TURNS = 5
+"""Turns within which a correction refers to a statement; later it is about something else."""
 _CORRECTED = " (corrected: "
 _SHOWN = ("text", "verb", "number", "rationale", "rejected")
 """Keys of an item that a reader sees; a section has changed if one of them has."""

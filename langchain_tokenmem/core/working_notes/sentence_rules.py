@@ -51,7 +51,7 @@ def pattern(table: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w’']){any_of(table)}{WORD_END}", re.IGNORECASE)
 
 
-_QUOTATION_MARK = re.compile(r"(?<!\d['’]\d)(?<!\d['’]\d\d)[\"“”„«»]")
+_QUOTATION_MARK = re.compile(r"(?<!\d)\"|[“”„«»]")
 """A quotation mark, but no sign of inches: 6'2"."""
 
 
@@ -282,7 +282,7 @@ def corrected_value(sentence: str) -> tuple[str, str]:
         [('60 days', ''), ('45', '40')]
     """
     match = _CORRECTED.fullmatch(sentence)
-    if not match:
+    if not match or is_question(sentence):
         return "", ""
     value, old = as_item(match["value"]), as_item(match["old"] or "")
     before = sentence[: match.end("value")]

@@ -263,6 +263,7 @@ def test_a_change_replaces_the_value_before_it_and_no_other():
         ("My budget is 800 euros.", "The rent is 900, not 850.", "Budget: 800 euros"),
         ("My budget is 800 euros.", "Actually, the trip has 9 days.", "Budget: 800 euros"),
         ("My budget is 800 euros.", "Sorry, option 2.", "Budget: 800 euros"),
+        ("My budget is 800 euros.", "Actually, 900 euros?", "Budget: 800 euros"),
         ("My budget is 30 minutes.", "Wait, 5 more minutes.", "Budget: 30 minutes"),
         ("My budget is 800 euros.", "Make it shorter.", "Budget: 800 euros"),
     ],
@@ -281,6 +282,10 @@ def test_a_value_corrects_the_statement_of_its_unit_or_of_the_last_turn():
     assert texts(read([*map(user, said)]), "constraints") == ["Budget: 800 euros"]
     state = read([*map(user, [*said, "Sorry, make that 900 euros."])])
     assert texts(state, "constraints") == ["Budget: 800 euros (corrected: 900 euros)"]
+    two = ["My budget is 800 euros.", "I have 2 kids.", "Make that 900."]
+    assert texts(read([user(" ".join(two[:2])), user(two[2])]), "facts") == ["I have 2 kids"]
+    later = read([*map(user, [said[0], *["Go on."] * 6, "Make it 900 euros."])])
+    assert texts(later, "constraints") == ["Budget: 800 euros"]
 
 
 def test_what_is_dropped_is_no_decision_any_more():
