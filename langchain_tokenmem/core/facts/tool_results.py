@@ -40,7 +40,7 @@ _COMMAND_END = re.compile(r"(?<=[^\s\\;:&|({])[^\S\n]*\n\s*(?=\S)")
 _ONE_COMMAND = re.compile(
     r"\s*(?:--|/\*|(?:select|insert|update|delete|create|alter|with)\b)", re.IGNORECASE
 )
-"""The beginning of a statement of SQL, whose lines are no commands."""
+"""The beginning of an SQL statement; its lines are not separate commands."""
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _LONGEST_NAME = 80
 
@@ -114,7 +114,7 @@ def kind_of_call(name: str, args: Mapping[str, object]) -> CallKind:
 
 
 def script_line(script: str) -> str:
-    r"""Return the lines of a command or script as one, apart from each other.
+    r"""Return a command or script on one line, with `; ` between its lines.
 
     Example:
         >>> script_line("cd app\nmake all")

@@ -52,7 +52,7 @@ def pattern(table: str) -> re.Pattern[str]:
 
 
 _QUOTATION_MARK = re.compile(r"(?<!\d)\"|[“”„«»]")
-"""A quotation mark, but no sign of inches: 6'2"."""
+"""A quotation mark, not the sign for inches in 6'2"."""
 
 
 def _is_quoted(sentence: str, place: int) -> bool:
@@ -275,7 +275,7 @@ _HAS_VALUE = re.compile(rf"\d|{pattern('month').pattern}")
 def corrected_value(sentence: str) -> tuple[str, str]:
     """Return the value that corrects the one before, and that one if it is said; else empty texts.
 
-    Before the value are words of a correction only: "the deadline is" has a value of its own.
+    Only words of a correction may come before the value: "the deadline is" begins a new statement.
 
     Example:
         >>> [corrected_value(said) for said in ("No, make that 60 days.", "It's 45, not 40.")]

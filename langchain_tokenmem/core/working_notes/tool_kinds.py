@@ -199,7 +199,7 @@ class ToolEffect:
     args: Mapping[str, Any]
     call: str
     result: ToolMessage
-    kind: CallKind = CallKind.OTHER
+    kind: CallKind
     changed: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     command: str | None = None
