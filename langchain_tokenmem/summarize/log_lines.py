@@ -35,10 +35,10 @@ from langchain_tokenmem.core.messages import (
 )
 from langchain_tokenmem.core.todos import todos_in
 from langchain_tokenmem.core.tool_calls import paired_calls
+from langchain_tokenmem.core.working_notes.decision_rules import decision_in
 from langchain_tokenmem.core.working_notes.sentence_rules import (
     WORD_END,
     constraints_in,
-    decision_in,
     facts_in,
     is_question,
     note_sentences,

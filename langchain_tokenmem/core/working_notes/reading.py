@@ -23,6 +23,11 @@ from langchain_tokenmem.core.facts.tool_results import (
 )
 from langchain_tokenmem.core.messages import reference, result_ids, role_of
 from langchain_tokenmem.core.todos import DONE, todos_in
+from langchain_tokenmem.core.working_notes.decision_rules import (
+    Decision,
+    assumption_in,
+    decision_in,
+)
 from langchain_tokenmem.core.working_notes.name_rules import (
     ASSUMPTIONS,
     SUBGOALS,
@@ -34,12 +39,9 @@ from langchain_tokenmem.core.working_notes.name_rules import (
 from langchain_tokenmem.core.working_notes.sections import NotesDraft, find, key_of
 from langchain_tokenmem.core.working_notes.sentence_rules import (
     MAX_ITEM,
-    Decision,
     as_item,
-    assumption_in,
     constraints_in,
     corrected_value,
-    decision_in,
     facts_in,
     note_sentences,
     objective_in,

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from langchain_tokenmem.core.inserted_text import NOTES_FENCE, fenced
+from langchain_tokenmem.core.working_notes.decision_rules import Decision, is_about
 from langchain_tokenmem.core.working_notes.mode_profiles import SECTIONS, ModeProfile
 from langchain_tokenmem.core.working_notes.sentence_rules import (
-    Decision,
     has_value,
     has_word,
-    is_about,
     unit_of,
 )
 from langchain_tokenmem.core.working_notes.tool_kinds import TurnMemorySettings
