@@ -67,6 +67,13 @@ _OWN = re.compile(
 )
 """A clause in which users speak of themselves."""
 
+_ASKING = re.compile(
+    rf"(?:(?:{any_of('greeting')}|{any_of('request_lead')})[,:!.]* +)*+"
+    rf"{any_of('asking')} +(?={any_of('task_verb')}(?!\w))",
+    re.IGNORECASE,
+)
+"""Beginning of a request, in front of what is to be done."""
+
 _SHORT_NOTE = 40
 _BEGINNING = 1_000
 _LIKE_REFERENCE = re.compile(r"\[(?=[0-9a-f]{6,}\] )")
@@ -203,8 +210,9 @@ def _spoken(
         if kind is Kind.ANSWER:
             said = _with_first_id(said)
         weight = Weight.STATEMENT if corrects else _weight(kind, said)
-        if weight >= Weight.OWN:
-            said = _growing([*forms_of(text, (_STATEMENT_LENGTH,)), *said[1:]])
+        if kind is Kind.USER and len(said) > 1:
+            least = _STATEMENT_LENGTH if weight >= Weight.OWN else SPEECH_LENGTHS[0]
+            said = _growing([*forms_of(_without_asking(text), (least,)), *said[1:]])
         forms = [f"{who}: {form}" for form in said]
         key = f"{who} {text}" if len(text) > SPEECH_LENGTHS[0] else ""
         return Piece(kind, forms, name, key=key, weight=weight)
@@ -215,6 +223,12 @@ def _spoken(
     said = forms_of(found, NOTE_LENGTHS)
     forms = [f"Assistant: {form}" for form in said]
     return Piece(Kind.NOTE, forms, name, weight=_weight(Kind.NOTE, said))
+
+
+def _without_asking(text: str) -> str:
+    """Return a request without what comes before the work: `Can you add a test?`."""
+    found = _ASKING.match(text)
+    return text[found.end() :] if found else text
 
 
 def _corrects(text: str) -> bool:
@@ -371,11 +385,14 @@ def _earlier_line(line: str) -> Line:
     for name, text in _parts_of(line):
         if match := _SPOKEN.match(text):
             kind = Kind.USER if match[1] == "User" else Kind.ANSWER
-            said = [*forms_of(text[match.end() :], _CONDENSED_LENGTHS), text[match.end() :]]
+            whole = text[match.end() :]
+            said = [*forms_of(whole, _CONDENSED_LENGTHS), whole]
             if kind is Kind.ANSWER:
                 said = _with_first_id(said)
             is_correction = _CORRECTION in match[0]
             weight = Weight.STATEMENT if is_correction else _weight(kind, [said[0], said[-1]])
+            if kind is Kind.USER:
+                said = [*forms_of(_without_asking(whole), _CONDENSED_LENGTHS[:1]), *said[1:]]
             forms = _growing([match[0] + form for form in said])
             pieces.append(Piece(kind, forms, name, key=text, weight=weight))
             continue

@@ -455,7 +455,33 @@ def test_what_the_user_states_outlives_what_the_user_asks(question: str) -> None
     for _ in range(10):
         entry = condensed(entry, summary_of(*asked(20), max_tokens=150).text, max_tokens=150)
     assert all(f"User: {text}\n" in entry for text in STATED[question])
-    assert question.partition("{}")[0] in entry
+    assert question.partition("{}")[0].removeprefix("Can you ") in entry
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ("Hi, could you please write the parser", "write the parser"),
+        ("Ok, I'm trying to configure the parser", "configure the parser"),
+        ("Kannst du mir bitte den Parser", "Kannst du mir bitte den Parser"),
+        ("I'm trying to eat less of the bread", "I'm trying to eat less of the bread"),
+        ("Can you swim to the island", "Can you swim to the island"),
+    ],
+)
+def test_the_shortest_form_of_a_request_begins_with_the_work(asked: str, shown: str) -> None:
+    rest = " of the old report, which has many tables and figures that are hard to read at all?"
+    entry = summary_of(HumanMessage(asked + rest), max_tokens=1_000).text
+    assert f"] User: {asked}" in entry
+    assert f"] User: {shown}" in condensed(entry, max_tokens=count(entry) - 3)
+
+
+def test_a_fact_outlives_thanks() -> None:
+    fact = "My flat is on the third floor without a lift."
+    thanks = [f"I'm so grateful for the help number {number}!" for number in range(20)]
+    entry = summary_of(HumanMessage(fact), max_tokens=150).text
+    for _ in range(10):
+        entry = condensed(entry, summary_of(*map(HumanMessage, thanks)).text, max_tokens=150)
+    assert fact in entry
 
 
 @pytest.mark.parametrize("before", ["", "I have put everything into the basket, as you wished. "])
