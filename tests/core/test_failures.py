@@ -100,6 +100,7 @@ def test_the_line_of_a_failure_is_what_the_tool_says_about_it(text, line):
         ("ask_user", "Unable to walk long distances"),
         ("search_code", "src/a.py:3: raise ValueError('x')\nsrc/a.py:9: KeyError: 'y'"),
         ("create_issue", "Created issue #3: Build failed"),
+        ("add_comment", '{"id": "c1", "message": "Cannot reproduce on 1.2"}'),
         ("cancel_order", '{"order_id": "W1", "status": "cancelled"}'),
         ("get_payment", '{"id": "p1", "status": "failed", "amount": 100}'),
         ("edit_file", "Edited. Result:\n1 def f():\n2     raise ValueError('not found')"),

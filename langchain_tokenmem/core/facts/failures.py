@@ -39,14 +39,14 @@ def failure_of(message: ToolMessage, kind: CallKind = CallKind.OTHER) -> str | N
     text = plain_result(message)
     data = json_in(text)
     code = _exit_code(message.artifact, text, data)
-    reads = kind in {CallKind.READ, CallKind.SEARCH}
-    has_failed = _reported(message, data, code, reads=reads)
+    has_failed = _reported(message, data, code, reads=kind in _READS)
     if has_failed is False:
         return None
     if data is not None:
         text = "\n".join(_texts_in(data, whole=bool(has_failed)))
+        kind = kind if kind is CallKind.RUN else CallKind.READ  # without a report it is a record
     lines = [line for line in without_frame(ends_of(text)).splitlines() if line.strip()]
-    if not (has_failed or _says_failure(lines, kind, reads=reads)):
+    if not (has_failed or _says_failure(lines, kind)):
         return None
     lines = [line for line in lines if reported_code(line) is None]
     if not lines:
@@ -60,6 +60,8 @@ def failure_of(message: ToolMessage, kind: CallKind = CallKind.OTHER) -> str | N
 
 # --- what the tool reports
 
+_READS = {CallKind.READ, CallKind.SEARCH}
+"""Kinds of calls whose result is what was read, which may be text about failures."""
 _EXIT_CODES = ("exit_code", "exitcode", "returncode", "return_code", "exitCode", "returnCode")
 """Names under which an exit code is reported."""
 _NESTED = ("metadata", "result", "execution_result", "output", "data", "detail")
@@ -211,7 +213,7 @@ _PLACE = (
 _EXCEPTION = r"(?-i:[\w.$]{1,80}(?:Error|Exception)[:(])"
 _ERROR = (
     rf"(?:(?:\w{{1,30}} ){{0,3}}error|exception)\b{_NO_FIGURE}(?:\[\w+\])?"
-    r"(?= ?[:)\[>]| ?\((?!s\))| -?\d{3,6}\b| (?:in|at|from|occurred)\b"
+    r"(?= ?[:)\[>]| ?\((?!s\))| -?\d{3,6}\b| (?:in|at|from|occurred|response)\b"
     r"| (?!handling)\w+ing\b| \w*\d:)"
 )
 """`fatal error: `, `error[E0382]: `, `Error executing tool`, `error TS2304: `; not `0 error(s)`."""
@@ -241,7 +243,7 @@ _LINE = 300
 """Characters of a line that are read."""
 
 
-def _says_failure(lines: Sequence[str], kind: CallKind, *, reads: bool) -> bool:
+def _says_failure(lines: Sequence[str], kind: CallKind) -> bool:
     """Return whether the words of a result report a failure.
 
     A command may print an error anywhere; what was read, or the file that was edited, may be text
@@ -256,7 +258,7 @@ def _says_failure(lines: Sequence[str], kind: CallKind, *, reads: bool) -> bool:
         errors = (*filter(_is_error_line, lines), *filter(_SOME_FAILED.search, lines[-_LAST:]))
         return bool(errors or _NOT_SERVED.match(sentence))
     first = [line for line in lines[: _FIRST if is_short else 1] if not _NUMBERED.match(line)]
-    words = _NOT_SERVED if reads else _NOT_DONE
+    words = _NOT_SERVED if kind in _READS else _NOT_DONE
     return any(map(_is_error_line, first)) or bool(words.match(sentence))
 
 
