@@ -14,6 +14,8 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from langchain_tokenmem.core.budget import TokenBudget
+from langchain_tokenmem.core.facts.call_kinds import kind_of_tool
+from langchain_tokenmem.core.facts.failures import failure_of
 from langchain_tokenmem.core.messages import (
     call_ids,
     calls_of,
@@ -23,7 +25,6 @@ from langchain_tokenmem.core.messages import (
     text_of,
 )
 from langchain_tokenmem.core.tool_calls import object_in, with_calls
-from langchain_tokenmem.core.tool_failures import is_error
 from langchain_tokenmem.state import Cut
 
 CountMessage = Callable[[BaseMessage], int]
@@ -162,7 +163,7 @@ def old_result_cut(
     most = length if budget.shares.result_chars is None else budget.shares.result_chars
     if size <= budget.result_tokens and length <= most:
         return None
-    if is_error(message):
+    if isinstance(message, ToolMessage) and failure_of(message, kind_of_tool(message.name or "")):
         most = budget.shares.error_chars
         if length <= most:
             return None

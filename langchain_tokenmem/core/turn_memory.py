@@ -11,7 +11,7 @@ from typing import Any, Literal
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.block_types import joined_content
-from langchain_tokenmem.core.facts.tool_results import script_line
+from langchain_tokenmem.core.facts.call_kinds import script_line
 from langchain_tokenmem.core.inserted_text import FENCES, without_fences
 from langchain_tokenmem.core.messages import call_ids, marked, marks_of, role_of
 from langchain_tokenmem.state import FailedCommand, TurnMemory

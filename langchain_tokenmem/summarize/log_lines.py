@@ -17,6 +17,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
 
+from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_tool
 from langchain_tokenmem.core.facts.sentences import (
     any_of,
     cues,
@@ -25,7 +26,6 @@ from langchain_tokenmem.core.facts.sentences import (
     message_text,
     prose,
 )
-from langchain_tokenmem.core.facts.tool_results import CallKind, kind_of_tool
 from langchain_tokenmem.core.messages import (
     REFERENCES,
     groups,

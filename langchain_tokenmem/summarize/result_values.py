@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from langchain_tokenmem.core.tool_failures import MAX_JSON
+from langchain_tokenmem.core.facts.tool_results import MAX_JSON
 from langchain_tokenmem.summarize.whole_pieces import without_line_breaks
 
 _JSON = json.JSONDecoder(parse_float=str)

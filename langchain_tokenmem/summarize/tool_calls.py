@@ -10,17 +10,15 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
+from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_call, path_of, script_line
+from langchain_tokenmem.core.facts.failures import failure_of
 from langchain_tokenmem.core.facts.sentences import find_identifiers, identifiers_in
 from langchain_tokenmem.core.facts.tool_results import (
-    CallKind,
+    MAX_JSON,
     ends_of,
-    failure_of,
-    kind_of_call,
-    path_of,
-    script_line,
+    plain_result,
     without_frame,
 )
-from langchain_tokenmem.core.tool_failures import MAX_JSON, plain_result
 from langchain_tokenmem.summarize.result_values import (
     FEW_WORDS,
     as_json,

@@ -13,14 +13,9 @@ from dataclasses import replace
 
 from langchain_core.messages import BaseMessage
 
+from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_command, path_of
+from langchain_tokenmem.core.facts.failures import error_lines, failure_of
 from langchain_tokenmem.core.facts.sentences import any_of, message_text, one_line
-from langchain_tokenmem.core.facts.tool_results import (
-    CallKind,
-    error_lines,
-    failure_of,
-    kind_of_command,
-    path_of,
-)
 from langchain_tokenmem.core.messages import reference, result_ids, role_of
 from langchain_tokenmem.core.todos import DONE, todos_in
 from langchain_tokenmem.core.working_notes.decision_rules import (

@@ -18,7 +18,7 @@ from langchain_tokenmem.core.argument_checks import (
     checked_several,
     described,
 )
-from langchain_tokenmem.core.facts.tool_results import (
+from langchain_tokenmem.core.facts.call_kinds import (
     TABLES,
     CallKind,
     kind_of_call,
@@ -26,9 +26,9 @@ from langchain_tokenmem.core.facts.tool_results import (
     kind_of_tool,
     path_of,
 )
+from langchain_tokenmem.core.facts.failures import exit_code_of, failure_of
 from langchain_tokenmem.core.messages import MARKS, Group, marks_of
 from langchain_tokenmem.core.tool_calls import paired_calls
-from langchain_tokenmem.core.tool_failures import exit_code_of, is_refused
 from langchain_tokenmem.core.turn_memory import (
     MARK,
     GroupOutcome,
@@ -382,7 +382,7 @@ class TurnMemorySettings:
             result=result,
             kind=kind_of_command(command) if command else kind_of_call(tool, args),
             changed=()
-            if changed and is_refused(result)
+            if changed and failure_of(result, CallKind.EDIT)
             else _plain_paths(changed[:_MAX_ITEMS], root),
             read=_plain_paths([read], root),
             command=command_line(command) if command else None,

@@ -5,7 +5,7 @@ import json
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from langchain_tokenmem.core.tool_failures import exit_code_of
+from langchain_tokenmem.core.facts.failures import exit_code_of
 from langchain_tokenmem.core.working_notes.tool_kinds import (
     ToolKinds,
     TurnMemorySettings,

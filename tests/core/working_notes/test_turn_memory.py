@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_tokenmem.core.facts.tool_results import script_line
+from langchain_tokenmem.core.facts.call_kinds import script_line
 from langchain_tokenmem.errors import BudgetExceededError
 from langchain_tokenmem.modes import TurnMemorySettings, format_message_for_provider
 from tests.fakes import called, memory_of
