@@ -44,7 +44,7 @@ async def test_explain_shows_what_the_model_was_sent_in_every_turn(way: Way):
     memory = TokenMemory(1_600, background=False)
     around: dict[str, Any] = {"system": "You are a clerk.", "tools": [look]}
     chat = way.chat(memory, model=Talker(answer=working), **around)
-    for question in long_turns(7, words=80):
+    for question in long_turns(5, words=120):
         sent = await chat.last(question)
         told = memory.for_model(chat.model).explain(chat.said()[:-1], state_of(chat), **around)
         plain = [[(m.type, m.content, m.id) for m in one[1:]] for one in (told.messages, sent)]

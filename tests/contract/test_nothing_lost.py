@@ -95,7 +95,7 @@ async def test_the_transcript_has_every_word_and_every_id_after_folds_and_cuts(w
 async def test_a_failing_model_loses_nothing_and_the_next_turn_goes_on(way: Way):
     failing = [ConnectionError("provider down"), "Back again."]
     chat = way.chat(small_memory(), model=Talker(answer="Noted."))
-    for question in long_turns(8):
+    for question in long_turns(2):
         await chat.ask(question)
     before = spoken(chat.said())
     chat.model.answer = failing

@@ -55,6 +55,7 @@ def test_every_call_of_a_recorded_agent_is_explained_as_it_was_sent(calls):
     assert all(names for entry in last.hidden.summarized for _, names in entry.lines)
 
 
+@pytest.mark.slow
 def test_the_report_says_what_is_hidden_and_why(calls):
     told = [told for told, _ in calls]
     assert "Nothing is hidden." in str(told[0])
