@@ -27,13 +27,6 @@ def test_view_and_compact_are_pure(messages, window):
     assert memory.view(messages, first) == memory.view(messages, second)
 
 
-@given(conversations(), WINDOWS)
-def test_compacting_twice_changes_nothing_more(messages, window):
-    memory = memory_of(window)
-    once = memory.compact(messages)
-    assert memory.compact(messages, once) == once
-
-
 def test_fixed_parts_over_the_limit_are_named_with_their_tokens():
     memory = memory_of(1_000)
     with pytest.raises(BudgetExceededError, match=r"system 2,\d+.*limit is 880") as caught:
