@@ -6,10 +6,7 @@ import pytest
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.measures import reference_counter
-from langchain_tokenmem.cli.replay import (
-    load_conversations,
-    replay_conversation,
-)
+from langchain_tokenmem.cli.replay import load_conversations, replay_conversation
 from langchain_tokenmem.cli.replay_totals import ReplayTotals
 from tests.golden.recordings import SHARED
 

@@ -10,12 +10,7 @@ from functools import partial
 
 import pytest
 
-from langchain_tokenmem.background import (
-    BackgroundRunner,
-    CircuitBreaker,
-    ForkSafeLock,
-    wait_for,
-)
+from langchain_tokenmem.background import BackgroundRunner, CircuitBreaker, ForkSafeLock, wait_for
 from langchain_tokenmem.tokens import encodings
 from tests.fakes import printed_by
 

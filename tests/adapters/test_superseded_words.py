@@ -15,12 +15,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langchain_tokenmem import (
-    Recall,
-    TokenMemoryMiddleware,
-    TokenMemorySaver,
-    TranscriptStore,
-)
+from langchain_tokenmem import Recall, TokenMemoryMiddleware, TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.recall import VectorStoreIndex
 from tests.adapters.integrations import thread
 from tests.contract.chats import Way

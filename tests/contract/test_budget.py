@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 
-from langchain_tokenmem import (
-    TokenBudget,
-    TokenMemory,
-)
+from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from tests.contract.chats import Heard, Talker, Way, long_turns, ways
 from tests.strategies import conversations

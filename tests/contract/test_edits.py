@@ -16,12 +16,7 @@ from langchain_core.messages import (
     messages_to_dict,
 )
 
-from langchain_tokenmem import (
-    Recall,
-    TokenMemory,
-    TokenMemoryChatHistory,
-    TranscriptStore,
-)
+from langchain_tokenmem import Recall, TokenMemory, TokenMemoryChatHistory, TranscriptStore
 from langchain_tokenmem.types import RequestRules
 from tests.contract.chats import Way, long_turns, texts, ways
 

@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_tokenmem import (
-    TokenBudget,
-    TokenMemory,
-    TranscriptStore,
-    with_token_memory,
-)
+from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore, with_token_memory
 from langchain_tokenmem.counting import ProviderCounter, counter_for
 from langchain_tokenmem.memory import call_counts
 from langchain_tokenmem.memory.call_counts import is_near_threshold
