@@ -20,7 +20,7 @@ from langchain_tokenmem import (
     TokenMemoryChatHistory,
     TranscriptStore,
 )
-from langchain_tokenmem.errors import ConfigurationError
+from langchain_tokenmem.errors import ConfigurationError, ScopeError
 from langchain_tokenmem.notes import SqlStore
 from tests.contract.chats import Talker, Way, bytes_of, fill, long_turns, texts, ways
 
@@ -39,6 +39,15 @@ def test_an_erased_session_leaves_no_byte_and_the_others_stay(tmp_path: Any):
         assert Recall(store).search(CODE, session_id="stays", user_id="ann", scope="user") == []
         assert store.state("gone").state is None
     assert CODE.lower().encode() not in bytes_of(tmp_path)
+
+
+def test_erasing_needs_a_scope_and_the_owner(store: TranscriptStore):
+    store.add("s", [HumanMessage("Hello.")], user_id="ann")
+    with pytest.raises(ScopeError):
+        store.erase()
+    with pytest.raises(ScopeError):
+        store.erase("s", user_id="bob")
+    assert store.sessions() == ["s"]
 
 
 @ways(both=True)

@@ -333,6 +333,14 @@ def test_no_input_writes_a_channel_of_the_memory(kind: str):
     assert "FORGED" not in str({k: v for k, v in values.items() if k != "messages"})
 
 
+def test_a_list_of_sessions_is_that_of_one_user(store: TranscriptStore):
+    for session, user in (("a1", "ann"), ("a2", "ann"), ("b1", "bob"), ("n1", None)):
+        store.add(session, [HumanMessage("Hello.")], user_id=user)
+    assert store.sessions(user_id="ann") == ["a1", "a2"]
+    assert store.sessions(user_id="bob") == ["b1"]
+    assert store.sessions() == ["a1", "a2", "b1", "n1"]
+
+
 def test_a_session_is_read_written_and_erased_by_its_owner_only(store: TranscriptStore):
     store.add("s1", [HumanMessage("Hello.")], user_id="ann")
     thief = TokenMemoryChatHistory("s1", store=store, user_id="bob")

@@ -122,6 +122,19 @@ def test_words_that_are_edited_while_they_are_embedded_leave_no_vector(store, in
     assert_whole(index, store)
 
 
+def test_words_that_are_cleared_while_they_are_embedded_leave_no_vector(store, index, embeddings):
+    asked = embeddings.embed_documents
+
+    def clears(texts):
+        store.clear("s")
+        return asked(texts)
+
+    embeddings.embed_documents = clears
+    store.add("s", [HumanMessage("first", id="m")])
+    index.index()
+    assert (embeddings.texts, in_store(index, store)) == (["first"], {})
+
+
 def test_a_text_that_the_model_refuses_does_not_keep_other_sessions_waiting(
     store, index, embeddings
 ):
