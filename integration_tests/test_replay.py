@@ -1,7 +1,5 @@
 """Recorded agents through the memory: never over, never illegal, prefixes kept."""
 
-from __future__ import annotations
-
 import pytest
 
 from langchain_tokenmem import TokenBudget, TokenMemory

@@ -1,7 +1,5 @@
 """Background jobs: one for each key, and whoever waits for one is never left waiting."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Undocumented means failing, and so does documentation that does not run."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 import os

@@ -1,7 +1,5 @@
 """The memory block: what recall finds rides in the newest question, in every integration alike."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What was redacted, edited or removed in a thread is not recalled, searched or shown elsewhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

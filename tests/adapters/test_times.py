@@ -1,7 +1,5 @@
 """Times: the question's when it is submitted, the answer's when it is complete."""
 
-from __future__ import annotations
-
 import warnings
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The commands that look at sessions, from outside, on every kind of source."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from datetime import UTC, datetime

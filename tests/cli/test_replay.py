@@ -1,7 +1,5 @@
 """What replay reads and measures, on memories whose behaviour is known beforehand."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

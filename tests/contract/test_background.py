@@ -1,7 +1,5 @@
 """Summaries are written behind the reply, and no turn waits long for a service that hangs."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sqlite3

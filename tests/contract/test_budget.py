@@ -1,7 +1,5 @@
 """Every request fits its budget, holds the newest question, and never waits for lack of room."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

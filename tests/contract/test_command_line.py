@@ -1,7 +1,5 @@
 """`tokenmem` writes over nothing, and says in one line what is wrong with what it was given."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

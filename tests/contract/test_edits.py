@@ -1,7 +1,5 @@
 """Words that were edited or removed are gone from what a model reads, whatever stands in them."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`explain` shows the list that the model was sent."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Nothing that was said is lost: not by folds and cuts, nor by what stops a turn half-way."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

@@ -4,8 +4,6 @@ Everything that the memory can put into a request is in play: system text, tools
 recalled messages, notes and summaries. A change of the prefix is reported as a `MemoryEvent`.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Words stay in their scope: of a user, a project, a session, a thread."""
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any
 

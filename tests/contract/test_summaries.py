@@ -1,7 +1,5 @@
 """A summary says nothing that is not so."""
 
-from __future__ import annotations
-
 import logging
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """A tool of the memory does what it says, or says that it cannot."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

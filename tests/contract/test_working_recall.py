@@ -1,7 +1,5 @@
 """While the agent works, lines about what it names come back beside the newest tool result."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

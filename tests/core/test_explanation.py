@@ -1,7 +1,5 @@
 """An explanation adds up, is what is sent, fits a terminal, and says why."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

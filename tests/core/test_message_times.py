@@ -1,7 +1,5 @@
 """Times of messages: shown in front of the text at the provider boundary, and nowhere else."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

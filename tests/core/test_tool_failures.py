@@ -1,7 +1,5 @@
 """What marks a tool result as an error, so that more of it is kept."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The promises with "never", over conversations as broken as they come."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

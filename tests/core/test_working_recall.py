@@ -1,7 +1,5 @@
 """Lines that come back while the agent works: their share, once for each, gone with an edit."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 

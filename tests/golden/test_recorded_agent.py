@@ -14,8 +14,6 @@ To see what differs, write everything out before and after the change, and compa
 `integration_tests/test_golden_views.py` does the same with the shared recordings.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.contract.chats import CHATS

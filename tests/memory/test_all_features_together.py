@@ -1,7 +1,5 @@
 """Every feature at once, times to pins: a view is still legal, and within the limit."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random

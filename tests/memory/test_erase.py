@@ -1,7 +1,5 @@
 """Erasing of everything that a memory keeps of a user or a session, in all of its stores."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A provider's count decides near a threshold: a turn asks at most once, and goes on without."""
 
-from __future__ import annotations
-
 import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import given

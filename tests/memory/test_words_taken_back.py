@@ -1,7 +1,5 @@
 """Words that were edited or hidden are in no summary, block or note, and in no later request."""
 
-from __future__ import annotations
-
 import re
 import threading
 from typing import Any

@@ -1,7 +1,5 @@
 """Words that were redacted are in no row, state, checkpoint, note or byte of the files."""
 
-from __future__ import annotations
-
 import re
 from functools import cached_property
 from pathlib import Path

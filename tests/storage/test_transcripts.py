@@ -1,7 +1,5 @@
 """A transcript: ids, order, resends, edits, owners, and who may share a store."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """The extractive entry: an index into the conversation that keeps to its limit."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """The main request sent again for a summary: what a provider's cache shares, and when it pays."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """The middleware of `create_agent`: refusals of the model, sub-agents, interrupts, neighbours."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

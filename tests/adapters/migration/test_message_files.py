@@ -1,7 +1,5 @@
 """Files of messages in every form, read line by line; bad ones are named with file and line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys

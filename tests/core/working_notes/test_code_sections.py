@@ -1,7 +1,5 @@
 """Sections of work on files: task, progress, files, errors."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.core.working_notes.notes_reading import bash, call, items, read, texts, user

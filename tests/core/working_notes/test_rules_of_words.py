@@ -1,7 +1,5 @@
 """Sections that rules of words read, in the languages that docs/modes.md names."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Turn memory: read from the calls of a turn, kept with it, shown where the calls are not."""
 
-from __future__ import annotations
-
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langchain_tokenmem.modes import format_message_for_provider
