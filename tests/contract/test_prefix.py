@@ -56,6 +56,7 @@ def as_sent(request: list[BaseMessage]) -> list[dict[str, Any]]:
     return [m.model_dump(exclude={"id", "response_metadata", "usage_metadata"}) for m in request]
 
 
+@pytest.mark.slow
 @ways("by-hand", "middleware")
 async def test_a_prefix_that_cannot_get_much_shorter_is_not_changed_at_every_turn(way: Way):
     changes = Changes()

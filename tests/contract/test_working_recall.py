@@ -47,6 +47,7 @@ def working(*parcels: str) -> Talker:
     return Talker(answer=[*answers, "Done."])
 
 
+@pytest.mark.slow
 @WAYS
 async def test_a_line_about_what_the_agent_names_comes_back_beside_the_newest_result(way: Way):
     model = working(*["P-9999"] * 8, "P-7003")

@@ -77,7 +77,7 @@ def test_the_report_says_what_is_hidden_and_why(calls):
 
 def test_what_compact_would_do_next_is_told_before_it_is_done():
     memory = TokenMemory(6_000)
-    said = RECORDING.messages[: RECORDING.calls[-1]]
+    said = RECORDING.messages[: RECORDING.calls[14]]
     told = memory.explain(said, **AROUND)
     plan = memory.plan(said, **AROUND)
     assert told.planned is not None

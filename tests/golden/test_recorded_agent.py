@@ -26,7 +26,7 @@ CASES = [
     *((window, adapter, "model") for window in (4_000, 8_000) for adapter in CHATS),
     *((4_000, adapter, "extractive-recall") for adapter in ("history", "node")),
 ]
-QUICK = {(4_000, "middleware", "extractive")}
+QUICK = {(4_000, "by-hand", "extractive")}
 """CI plays all."""
 
 

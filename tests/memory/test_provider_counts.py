@@ -47,6 +47,7 @@ def memory_of(model: CountedModel, **keywords) -> TokenMemory:
 FAR, NEAR = (300, 1_500, 2_100, 9_000), (2_700, 2_900, 3_100, 3_400, 3_700)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", [*FAR, *NEAR])
 def test_the_provider_is_asked_once_near_a_threshold_and_not_far_from_all(tokens):
     model = CountedModel(answer=scaled(1.0))
