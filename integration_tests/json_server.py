@@ -1,7 +1,5 @@
 """A local server that answers JSON with JSON."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

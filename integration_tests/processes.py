@@ -3,8 +3,6 @@
 A function is found again by its name, so it is one of a module; what it prints is read by the test.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Turns with words that are derived from their writer and number."""
 
-from __future__ import annotations
-
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 

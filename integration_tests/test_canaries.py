@@ -1,7 +1,5 @@
 """Canaries (random words) are planted wherever words are kept, and redacted: none is left."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import secrets

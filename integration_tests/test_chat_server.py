@@ -1,7 +1,5 @@
 """The chat server of the examples on PostgreSQL."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

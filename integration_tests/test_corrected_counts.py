@@ -4,8 +4,6 @@ The memory counts with o200k and does not know the model. The provider's own cou
 o200k with all that tools are called with and answer 15 % dearer.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache

@@ -4,8 +4,6 @@ No test here asks a paid API: that the real endpoints take these requests, and c
 is what their documentation says and not what is shown here.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import sys

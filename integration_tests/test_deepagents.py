@@ -1,7 +1,5 @@
 """The memory in an agent of `deepagents`, which brings a summarizer of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

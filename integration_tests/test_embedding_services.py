@@ -1,7 +1,5 @@
 """Names of embedding models, against a local server of ours."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Expiry of sessions with kills, concurrent writers, several processes, PostgreSQL and Chroma."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

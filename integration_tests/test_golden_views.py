@@ -8,8 +8,6 @@ they are made).
 `tests/golden/test_recorded_agent.py` says how to record them again and how to see what differs.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """LangGraph's multi-agent packages with a memory: a swarm, and a supervisor with its agents."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, NotRequired
 

@@ -1,7 +1,5 @@
 """Stores for notes with several processes, with killed ones, and on both databases."""
 
-from __future__ import annotations
-
 import os
 import random
 import time

@@ -1,7 +1,5 @@
 """The page in a real headless Chromium: slider, jumps, hostile content, many messages."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """Chroma for real: processes that are killed, a server, two processes on one folder, damage."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

@@ -1,7 +1,5 @@
 """Recall on PostgreSQL and on SQLite: the same hits, in the same order, with the same scores."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 

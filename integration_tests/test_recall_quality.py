@@ -1,7 +1,5 @@
 """The right old message comes back, and nothing for an unrelated question."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,15 +1,10 @@
 """Recorded agents through the memory: never over, never illegal, prefixes kept."""
 
-from __future__ import annotations
-
 import pytest
 
 from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.cli.measures import reference_counter
-from langchain_tokenmem.cli.replay import (
-    load_conversations,
-    replay_conversation,
-)
+from langchain_tokenmem.cli.replay import load_conversations, replay_conversation
 from langchain_tokenmem.cli.replay_totals import ReplayTotals
 from tests.golden.recordings import SHARED
 

@@ -1,7 +1,5 @@
 """LangGraph's own suite, and what it misses, on SQLite and on PostgreSQL."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 

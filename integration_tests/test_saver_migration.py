@@ -1,7 +1,5 @@
 """Threads move from LangGraph's savers into a store and back, all of them, as often as it runs."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

@@ -1,7 +1,5 @@
 """A PostgreSQL server that goes away in the middle of a run, and comes back."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import threading

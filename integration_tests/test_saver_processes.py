@@ -1,7 +1,5 @@
 """Several processes on one thread."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, TypedDict

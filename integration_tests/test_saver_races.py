@@ -1,7 +1,5 @@
 """Runs of a sub-graph at once, and while their thread is thinned out or deleted, on PostgreSQL."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Flipped bytes: an error of ours, and never another message than was stored."""
 
-from __future__ import annotations
-
 import random
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The same store on PostgreSQL, and beside it SQLite: one API, one behaviour."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

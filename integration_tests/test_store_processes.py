@@ -1,7 +1,5 @@
 """Several processes on one file, and processes that die in the middle of a write."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Summaries between processes, threads and databases; and what survives them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -1,7 +1,5 @@
 """`VectorStoreIndex` with vector stores of LangChain's packages, as they are installed."""
 
-from __future__ import annotations
-
 import gc
 import warnings
 from collections.abc import Callable, Iterator

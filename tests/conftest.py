@@ -1,7 +1,5 @@
 """Fixtures and settings of all tests: no network, and examples that CI can repeat."""
 
-from __future__ import annotations
-
 import gc
 import os
 from collections.abc import Callable, Iterator

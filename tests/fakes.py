@@ -1,7 +1,5 @@
 """Counters, summarizers and readers of a state's log for tests: small, exact, deterministic."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

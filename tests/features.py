@@ -4,8 +4,6 @@ Modes of working notes, turn memory, shown times, notes, pins, recalled messages
 and on results. They have dice of their own: the conversation of a seed is the same without them.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ SQLAlchemy compiles each statement for each engine, and the tests open a thousan
 tables: that took 15 of 40 ms of a test with three messages.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -5,8 +5,6 @@ responses API, Anthropic messages API, Gemini generateContent, Bedrock Converse,
 template of Mistral as vLLM and mistral-common run it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any

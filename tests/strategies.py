@@ -1,7 +1,5 @@
 """Hypothesis strategies: conversations as broken as they come."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from hypothesis import strategies as st

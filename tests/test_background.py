@@ -1,7 +1,5 @@
 """Background jobs: one for each key, and whoever waits for one is never left waiting."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
@@ -10,12 +8,7 @@ from functools import partial
 
 import pytest
 
-from langchain_tokenmem.background import (
-    BackgroundRunner,
-    CircuitBreaker,
-    ForkSafeLock,
-    wait_for,
-)
+from langchain_tokenmem.background import BackgroundRunner, CircuitBreaker, ForkSafeLock, wait_for
 from langchain_tokenmem.tokens import encodings
 from tests.fakes import printed_by
 

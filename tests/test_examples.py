@@ -1,7 +1,5 @@
 """The examples run, offline, and print what they say."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

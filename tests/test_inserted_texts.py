@@ -5,8 +5,6 @@ that the model would read with a file of `tests/snapshots`. Write them anew, and
 difference, with `UPDATE_SNAPSHOTS=1`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Without a network everything works, with exact counts, and the import loads nothing heavy."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

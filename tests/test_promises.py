@@ -1,7 +1,5 @@
 """docs/promises.md links every contract test, and every link of the docs resolves."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The public names are a contract: each is there, means one thing, and says what it is for."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from importlib import import_module

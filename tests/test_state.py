@@ -1,7 +1,5 @@
 """The check of a stored memory state."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

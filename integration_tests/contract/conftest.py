@@ -1,7 +1,5 @@
 """Of each contract test two ways to hold its conversation are enough on PostgreSQL."""
 
-from __future__ import annotations
-
 from zlib import crc32
 
 import pytest

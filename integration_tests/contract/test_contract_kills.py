@@ -1,7 +1,5 @@
 """Processes are killed in the middle of a turn: what was acknowledged is there, and it goes on."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 

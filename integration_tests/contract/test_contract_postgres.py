@@ -3,8 +3,6 @@
 The tests are those of `tests/contract`; here their fixture `url` is a database of PostgreSQL.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib import import_module
 from inspect import signature

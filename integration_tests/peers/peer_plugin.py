@@ -4,8 +4,6 @@ It works on the files as they are. Names are replaced in the modules that the te
 from, before those files are collected and after their conftest files are loaded.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The test suites of other projects, and how one is run: away from this project's settings."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

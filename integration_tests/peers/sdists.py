@@ -1,7 +1,5 @@
 """Fetches sdists with pip and unpacks their tests into a cache outside the repository."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Run whole by `make nightly`; otherwise a thirtieth of most suites, chosen by a hash of its ids.
 """
 
-from __future__ import annotations
-
 import os
 import tomllib
 from collections import Counter

@@ -1,7 +1,5 @@
 """The JSON bodies that LangChain's own integrations put on the wire, without sending them."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 from collections.abc import Callable, Sequence

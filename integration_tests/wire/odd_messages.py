@@ -5,8 +5,6 @@ the middle of a call, ids that come again, results that came late or never, cont
 provider's model, marks for prompt caches by the dozen.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

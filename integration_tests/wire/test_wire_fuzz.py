@@ -6,8 +6,6 @@ Each view is formatted by LangChain's own integrations, and the body that would 
 allows, and at least at a few hundred.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import random

@@ -1,7 +1,5 @@
 """Reasoning and compaction blocks as LangChain's own integrations put them on the wire."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

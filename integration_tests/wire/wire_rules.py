@@ -4,8 +4,6 @@ Written from OpenAI's chat completions and responses API, Anthropic's messages A
 generateContent, apart from `langchain_tokenmem`. Each function returns one sentence for each fault.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Fixtures that the tests of several integrations ask for by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Memories, scripted models, and graphs with a memory, for the tests of several integrations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from langchain.agents import create_agent

@@ -1,7 +1,5 @@
 """Async integrations never block the event loop, and pass LangGraph's strict mode."""
 
-from __future__ import annotations
-
 import pytest
 from blockbuster import blockbuster_ctx
 from langchain_core.exceptions import ContextOverflowError

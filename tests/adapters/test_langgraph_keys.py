@@ -4,8 +4,6 @@ There is no public way to read another channel of the run that a node or a tool 
 (`state_in_run`, `has_channel`), nor to run one node again for an explanation.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

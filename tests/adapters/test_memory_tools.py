@@ -1,7 +1,5 @@
 """Tools for notes, pins and history: in agents, bare graphs and chains."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

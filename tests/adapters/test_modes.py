@@ -1,7 +1,5 @@
 """Modes: who chooses them, what they read later, and that their notes stay in their session."""
 
-from __future__ import annotations
-
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage

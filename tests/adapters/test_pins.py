@@ -1,7 +1,5 @@
 """Pins of histories, graphs and agents, and the place of pins beside a prompt's system text."""
 
-from __future__ import annotations
-
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver

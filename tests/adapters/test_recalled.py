@@ -1,13 +1,9 @@
 """The memory block: what recall finds rides in the newest question, in every integration alike."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -39,7 +35,6 @@ from tests.adapters.integrations import (
 )
 from tests.fakes import ListSummarizer, memory_of
 from tests.notes.conftest import notebook_on
-from tests.providers import problems
 from tests.summarize.models import Scripted, raising
 
 FENCE = "<recalled_messages>"
@@ -123,25 +118,6 @@ class Everything(Recall):
 
     def search(self, _query: str, **_scope: Any) -> list[Any]:
         return self.hits
-
-
-@pytest.mark.slow
-@given(
-    sizes=st.lists(st.integers(1, 400), min_size=1, max_size=12),
-    window=st.integers(256, 2_000),
-    found=st.integers(0, 30),
-)
-@settings(max_examples=settings.default.max_examples // 2)
-def test_a_view_with_blocks_never_exceeds_its_limit_and_is_legal(sizes, window, found):
-    with TranscriptStore("sqlite://") as store:
-        history = history_on(Everything(store, found), window=window)
-        for size in sizes:
-            history.add_messages([HumanMessage("q" * size)])
-            view = history.view()
-            assert view.usage.input_tokens <= view.usage.max_tokens
-            assert view.usage.input_tokens == memory_of(window).count(view.messages).tokens
-            assert problems(view.messages) == []
-            history.add_messages([AIMessage("r" * size)])
 
 
 FOUND = {"best": (1.0, 0.5), "some": (0.5, 0.1), "long": (0.1, 0.25), "weak": (0.29, 0.24)}

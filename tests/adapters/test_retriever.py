@@ -1,7 +1,5 @@
 """`TranscriptRetriever`: the suite of langchain-tests, and what a document says."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from langchain_core.documents import Document

@@ -1,7 +1,5 @@
 """Settings of a call, a session and a user, in this order; then the memory's own."""
 
-from __future__ import annotations
-
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver

@@ -1,7 +1,5 @@
 """No word of a summarizer reaches a stream of the application; tracers see its calls."""
 
-from __future__ import annotations
-
 import pytest
 from langchain_core.messages import AIMessage
 

@@ -1,7 +1,5 @@
 """What was redacted, edited or removed in a thread is not recalled, searched or shown elsewhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -15,12 +13,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from langchain_tokenmem import (
-    Recall,
-    TokenMemoryMiddleware,
-    TokenMemorySaver,
-    TranscriptStore,
-)
+from langchain_tokenmem import Recall, TokenMemoryMiddleware, TokenMemorySaver, TranscriptStore
 from langchain_tokenmem.recall import VectorStoreIndex
 from tests.adapters.integrations import thread
 from tests.contract.chats import Way

@@ -1,7 +1,5 @@
 """Times: the question's when it is submitted, the answer's when it is complete."""
 
-from __future__ import annotations
-
 import warnings
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -67,8 +65,9 @@ def times_of(store) -> list[str]:
     return [f"{row.created_at:%H:%M:%S}" for row in store.rows("s")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["history", "chain", "middleware", "node", "nodes"])
-@pytest.mark.parametrize("is_async", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("is_async", [False, True])
 async def test_the_question_has_the_time_when_it_is_submitted_and_the_answer_when_it_is_complete(
     clock, name, is_async
 ):

@@ -1,7 +1,5 @@
 """Wrong use is told at once: by what was expected, what came, and the line to write."""
 
-from __future__ import annotations
-
 import pytest
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import HumanMessage

@@ -1,7 +1,5 @@
 """The command `tokenmem` as a shell runs it."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

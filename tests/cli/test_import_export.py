@@ -1,7 +1,5 @@
 """`tokenmem import` and `tokenmem export`, from outside."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

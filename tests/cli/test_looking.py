@@ -1,7 +1,5 @@
 """The commands that look at sessions, from outside, on every kind of source."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from datetime import UTC, datetime
@@ -280,13 +278,14 @@ def test_past_calls_of_a_chain_are_played_again_under_its_own_budget(tmp_path):
     assert found["change"]["before"] > found["change"]["after"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "args",
     [
         *(("sessions", "STORE"), ("show", "STORE", "s1"), ("view", "STORE", "s1")),
         *(("explain", "STORE", "s1"), ("search", "STORE", "lighthouses"), ("stats", "STORE")),
         *(("doctor", "STORE"), ("config",), ("expire", "STORE", "--inactive-days", "1")),
-        pytest.param(("replay", RECORDED, "--window", "8000"), marks=pytest.mark.slow),
+        ("replay", RECORDED, "--window", "8000"),
         *(("import", RECORDED, "NEW"), ("migrate-checkpoints", "SAVER", "NEW")),
         *(("erase", "STORE", "--session", "s1", "--yes"),),
         *(("redact", "STORE", "lighthouses", "--everywhere", "--yes"),),

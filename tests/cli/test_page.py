@@ -1,7 +1,5 @@
 """The page as text, and the server; integration_tests/test_page_in_browser.py opens it."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

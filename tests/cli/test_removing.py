@@ -1,7 +1,5 @@
 """`tokenmem redact`, `tokenmem erase` and `tokenmem expire` from outside."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 

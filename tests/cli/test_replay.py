@@ -1,7 +1,5 @@
 """What replay reads and measures, on memories whose behaviour is known beforehand."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
@@ -14,12 +12,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import (
-    AIMessage,
-    HumanMessage,
-    SystemMessage,
-    ToolMessage,
-)
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langchain_tokenmem import TokenMemory, TranscriptStore
 from langchain_tokenmem.cli import measures

@@ -1,7 +1,5 @@
 """The commands for checkpointed threads, from outside."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from decimal import Decimal

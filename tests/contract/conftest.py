@@ -1,7 +1,5 @@
 """The fixture that runs a contract test through every integration, sync and async."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Iterator

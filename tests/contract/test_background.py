@@ -1,7 +1,5 @@
 """Summaries are written behind the reply, and no turn waits long for a service that hangs."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sqlite3
@@ -166,13 +164,8 @@ async def test_a_turn_waits_for_a_locked_database_no_longer_than_it_may(way: Way
     store.close()
 
 
-@pytest.mark.parametrize(
-    "slow",
-    [
-        "embeddings",
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("summarizer", "notes", "before_store")),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("slow", SLOW)
 @pytest.mark.parametrize("way", ASYNC_WAYS, indirect=True)
 async def test_an_unrelated_turn_is_never_held_up(way: Way, slow: str, service: Service):
     chat, other = slow_chat(way, service, SLOW[slow]), way.chat(TokenMemory(1_000))

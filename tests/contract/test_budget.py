@@ -1,7 +1,5 @@
 """Every request fits its budget, holds the newest question, and never waits for lack of room."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 
@@ -11,10 +9,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 
-from langchain_tokenmem import (
-    TokenBudget,
-    TokenMemory,
-)
+from langchain_tokenmem import TokenBudget, TokenMemory
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from tests.contract.chats import Heard, Talker, Way, long_turns, ways
 from tests.strategies import conversations

@@ -1,7 +1,5 @@
 """Counts of what a request holds: a PDF counts by its pages."""
 
-from __future__ import annotations
-
 import base64
 import os
 import zlib

@@ -1,7 +1,5 @@
 """Words that were edited or removed are gone from what a model reads, whatever stands in them."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 
@@ -16,12 +14,7 @@ from langchain_core.messages import (
     messages_to_dict,
 )
 
-from langchain_tokenmem import (
-    Recall,
-    TokenMemory,
-    TokenMemoryChatHistory,
-    TranscriptStore,
-)
+from langchain_tokenmem import Recall, TokenMemory, TokenMemoryChatHistory, TranscriptStore
 from langchain_tokenmem.types import RequestRules
 from tests.contract.chats import Way, long_turns, texts, ways
 

@@ -1,7 +1,5 @@
 """What is erased or expired is gone, and nothing else; what is exported can be imported again."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Whoever listens to the callbacks or reads the log knows what was done, to whom, and when."""
 
-from __future__ import annotations
-
 import logging
 import re
 from typing import Any

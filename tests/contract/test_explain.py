@@ -1,7 +1,5 @@
 """`explain` shows the list that the model was sent."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -9,11 +7,7 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import ModelRequest, dynamic_prompt
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    message_to_dict,
-)
+from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -44,7 +38,7 @@ async def test_explain_shows_what_the_model_was_sent_in_every_turn(way: Way):
     memory = TokenMemory(1_600, background=False)
     around: dict[str, Any] = {"system": "You are a clerk.", "tools": [look]}
     chat = way.chat(memory, model=Talker(answer=working), **around)
-    for question in long_turns(7, words=80):
+    for question in long_turns(5, words=120):
         sent = await chat.last(question)
         told = memory.for_model(chat.model).explain(chat.said()[:-1], state_of(chat), **around)
         plain = [[(m.type, m.content, m.id) for m in one[1:]] for one in (told.messages, sent)]

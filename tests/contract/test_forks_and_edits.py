@@ -1,7 +1,5 @@
 """Forks, time travel, resumed runs, removals, edits: a request has its own branch's words only."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -3,8 +3,6 @@
 The rules are in `tests/providers.py`, written from the providers' own documentation.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Modes show what a conversation is about, and turn memory what a turn did once it is hidden."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Nothing that was said is lost: not by folds and cuts, nor by what stops a turn half-way."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3
@@ -12,13 +10,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    HumanMessage,
-    RemoveMessage,
-    ToolMessage,
-)
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import tool
 
 from langchain_tokenmem import (
@@ -67,7 +59,7 @@ def spoken(messages: list[BaseMessage]) -> list[tuple[str, str]]:
 
 async def test_the_transcript_has_every_word_and_every_id_after_folds_and_cuts(way: Way):
     chat = way.chat(small_memory(), model=Talker(answer=calling), tools=[fetch], user="ann")
-    asked = [PASTE, "Fetch the table.", *long_turns(8, words=220)]
+    asked = [PASTE, "Fetch the table.", *long_turns(5, words=350)]
     for number, question in enumerate(asked):
         await chat.ask(HumanMessage(question, id=f"h{number}"))
     assert chat.memory.budget.limit < chat.memory.count(chat.said()).tokens
@@ -78,7 +70,7 @@ async def test_the_transcript_has_every_word_and_every_id_after_folds_and_cuts(w
     assert [text for role, text in said if role == "tool"] == [FOUND.rstrip()]
     answers = [text for role, text in said if role == "ai"]
     assert len(answers) == len(asked) + 1, "an answer for each question, and one call"
-    for question in long_turns(8, words=220):
+    for question in long_turns(5, words=350):
         assert f"Reply to {question[:10]}." in answers
     if way.name == "by-hand":
         return
@@ -95,7 +87,7 @@ async def test_the_transcript_has_every_word_and_every_id_after_folds_and_cuts(w
 async def test_a_failing_model_loses_nothing_and_the_next_turn_goes_on(way: Way):
     failing = [ConnectionError("provider down"), "Back again."]
     chat = way.chat(small_memory(), model=Talker(answer="Noted."))
-    for question in long_turns(8):
+    for question in long_turns(2):
         await chat.ask(question)
     before = spoken(chat.said())
     chat.model.answer = failing
@@ -151,7 +143,7 @@ async def test_a_failing_summarizer_takes_no_word_along(way: Way):
         raise ConnectionError("summarizer down")
 
     chat = way.chat(small_memory(summarizer=broken))
-    questions = long_turns(9, words=240)
+    questions = long_turns(6, words=360)
     for question in questions:
         (request,) = await chat.ask(question)
         assert question.rstrip() in request[-1].text

@@ -1,7 +1,5 @@
 """A session goes on whatever stands in a message."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Request and answer fit the window together: the model's maximum of output tokens is set."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A pin is in every request from the next one on; an agent's tools touch only what agents made."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

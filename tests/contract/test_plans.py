@@ -1,7 +1,5 @@
 """The plan survives every summary, and turn memory that a model has made up is not believed."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Annotated, Any
 

@@ -4,8 +4,6 @@ Everything that the memory can put into a request is in play: system text, tools
 recalled messages, notes and summaries. A change of the prefix is reported as a `MemoryEvent`.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 
@@ -58,6 +56,7 @@ def as_sent(request: list[BaseMessage]) -> list[dict[str, Any]]:
     return [m.model_dump(exclude={"id", "response_metadata", "usage_metadata"}) for m in request]
 
 
+@pytest.mark.slow
 @ways("by-hand", "middleware")
 async def test_a_prefix_that_cannot_get_much_shorter_is_not_changed_at_every_turn(way: Way):
     changes = Changes()

@@ -1,7 +1,5 @@
 """What was folded away comes back, word for word, when a question asks for it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

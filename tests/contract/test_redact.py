@@ -1,7 +1,5 @@
 """Redacted words are gone in every integration: from what is stored, and from later requests."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

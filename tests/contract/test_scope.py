@@ -1,7 +1,5 @@
 """Words stay in their scope: of a user, a project, a session, a thread."""
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any
 
@@ -83,7 +81,7 @@ async def test_a_summary_of_one_user_is_in_no_request_of_another(way: Way):
     for user in ("ann", "bob"):
         model = Talker(answer=lambda request: AIMessage("Noted.", id=f"a-{request[-1].id}"))
         chat = way.chat(memory, thread="t1", user=user, model=model)
-        for number, question in enumerate(long_turns(6, 400)):
+        for number, question in enumerate(long_turns(4, 600)):
             await chat.ask(HumanMessage(question, id=f"h{number}"))
             memory.close()
             if user == "ann" and writer.written:

@@ -1,7 +1,5 @@
 """Settings do what they say, by every name and place that the documentation gives them."""
 
-from __future__ import annotations
-
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.store.memory import InMemoryStore

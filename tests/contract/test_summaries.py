@@ -1,7 +1,5 @@
 """A summary says nothing that is not so."""
 
-from __future__ import annotations
-
 import logging
 import re
 from typing import Any
@@ -29,6 +27,7 @@ ASKED = [
 ]
 
 
+@pytest.mark.slow
 @ways("by-hand", "chain", "middleware")
 async def test_only_what_the_user_corrects_is_told_as_a_correction(way: Way):
     chat = way.chat(TokenMemory(3_000, background=False))

@@ -1,7 +1,5 @@
 """A tool of the memory does what it says, or says that it cannot."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -26,10 +24,10 @@ def calling_last(count: int) -> Talker:
 @pytest.mark.parametrize("keywords", [{}, {"name": "mine"}], ids=["default name", "own name"])
 @ways("middleware", "node", "nodes", both=True)
 async def test_the_tool_compacts_the_conversation_of_the_only_memory(way: Way, keywords):
-    memory = TokenMemory(8_000, background=False)
+    memory = TokenMemory(4_000, background=False)
     tools = [compact_conversation_tool()]
     chat = way.chat(memory, model=calling_last(4), tools=tools, keywords=keywords)
-    for question in long_turns(4, words=900):
+    for question in long_turns(4, words=450):
         await chat.ask(question)
     before, after = await chat.ask("Make room, please.")
     assert "conversation_summary" not in texts(before)

@@ -1,7 +1,5 @@
 """One default window everywhere: that of the called model, by its profile, settings or name."""
 
-from __future__ import annotations
-
 import json
 import sys
 

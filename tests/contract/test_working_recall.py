@@ -1,7 +1,5 @@
 """While the agent works, lines about what it names come back beside the newest tool result."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -49,6 +47,7 @@ def working(*parcels: str) -> Talker:
     return Talker(answer=[*answers, "Done."])
 
 
+@pytest.mark.slow
 @WAYS
 async def test_a_line_about_what_the_agent_names_comes_back_beside_the_newest_result(way: Way):
     model = working(*["P-9999"] * 8, "P-7003")

@@ -1,7 +1,5 @@
 """Counts, window and corrections of the model that is called."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A change of the prefix goes down to the target: first requests shrink, cuts never grow back."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """An explanation adds up, is what is sent, fits a terminal, and says why."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -55,6 +53,7 @@ def test_every_call_of_a_recorded_agent_is_explained_as_it_was_sent(calls):
     assert all(names for entry in last.hidden.summarized for _, names in entry.lines)
 
 
+@pytest.mark.slow
 def test_the_report_says_what_is_hidden_and_why(calls):
     told = [told for told, _ in calls]
     assert "Nothing is hidden." in str(told[0])
@@ -78,7 +77,7 @@ def test_the_report_says_what_is_hidden_and_why(calls):
 
 def test_what_compact_would_do_next_is_told_before_it_is_done():
     memory = TokenMemory(6_000)
-    said = RECORDING.messages[: RECORDING.calls[-1]]
+    said = RECORDING.messages[: RECORDING.calls[14]]
     told = memory.explain(said, **AROUND)
     plan = memory.plan(said, **AROUND)
     assert told.planned is not None

@@ -1,7 +1,5 @@
 """Blocks that the memory inserts: pins, to-do lists, recalled messages, notes; and what fits."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """A name tells a window by the data of installed packages; no table stands in the code."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

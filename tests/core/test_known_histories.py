@@ -4,8 +4,6 @@ Histories here do what applications do to them: they grow, fork, lose messages a
 by new objects under old ids and in place.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -1,27 +1,19 @@
 """Times of messages: shown in front of the text at the provider boundary, and nowhere else."""
 
-from __future__ import annotations
-
-import copy
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from langchain_tokenmem import TokenMemory
 from langchain_tokenmem.core.message_times import stamped, without_stamp
-from langchain_tokenmem.core.messages import marks_of, with_ids
-from langchain_tokenmem.errors import BudgetExceededError
+from langchain_tokenmem.core.messages import marks_of
 from langchain_tokenmem.state import new_state
 from langchain_tokenmem.types import RequestRules
 from tests import fakes
 from tests.fakes import newest_entry
-from tests.strategies import conversations
 
 NOON = datetime(2026, 2, 14, 12, tzinfo=UTC)
-PROFILES = ["common", "openai", "anthropic", "gemini", "bedrock", "mistral", "strict"]
 
 
 def memory_of(show_times, window: int = 8_000, **rules) -> TokenMemory:
@@ -122,34 +114,3 @@ def text(words: str, **more: str) -> dict:
 def test_only_an_exact_stamp_at_the_very_beginning_is_taken_off(said, stored):
     assert without_stamp(AIMessage(said)).content == stored
     assert without_stamp(HumanMessage(said)).content == said
-
-
-HOW = st.sampled_from(["human", "all"])
-
-
-@st.composite
-def timed(draw: st.DrawFn) -> list[BaseMessage]:
-    """Conversations of any kind, some of whose messages have a time."""
-    messages = with_ids(draw(conversations(10)))
-    marks = draw(st.lists(st.integers(0, 10**9), min_size=len(messages), max_size=len(messages)))
-    return [
-        stamped(message, NOON + timedelta(seconds=mark)) if mark % 3 else message
-        for message, mark in zip(messages, marks, strict=True)
-    ]
-
-
-@given(timed(), HOW, st.sampled_from([600, 1_000, 4_000]), st.sampled_from(PROFILES))
-def test_no_view_with_times_is_over_the_limit_and_no_message_is_changed(
-    messages, how, window, profile
-):
-    memory = memory_of(how, window, legality=profile)
-    before = copy.deepcopy(messages)
-    try:
-        state, view = memory.compact_and_view(messages)
-    except BudgetExceededError:
-        return
-    assert messages == before
-    used = memory.count(view.messages).tokens
-    assert used <= view.usage.input_tokens <= memory.budget.limit
-    assert memory.view(messages, state).messages == view.messages
-    assert view.output_left >= 1

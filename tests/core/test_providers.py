@@ -1,7 +1,5 @@
 """What a provider is sent of calls, blocks, reasoning, names and pictures that histories hold."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

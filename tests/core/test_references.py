@@ -1,7 +1,5 @@
 """References of messages: in the sources of entries, and where two messages share a short one."""
 
-from __future__ import annotations
-
 import pytest
 from langchain_core.messages import HumanMessage, SystemMessage
 

@@ -1,7 +1,5 @@
 """Rules of the application: when summaries are due, how many messages, which results stay whole."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Settings that cannot work are refused where they are given, with what to write instead."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Log of the running summary: entries stay as they are, cover everything, and keep the prefix."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from random import Random

@@ -1,7 +1,5 @@
 """The promises with "never", over conversations as broken as they come."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,13 +23,6 @@ def test_view_and_compact_are_pure(messages, window):
         state.get("change", {})["at"] = "now"
     assert first == second
     assert memory.view(messages, first) == memory.view(messages, second)
-
-
-@given(conversations(), WINDOWS)
-def test_compacting_twice_changes_nothing_more(messages, window):
-    memory = memory_of(window)
-    once = memory.compact(messages)
-    assert memory.compact(messages, once) == once
 
 
 def test_fixed_parts_over_the_limit_are_named_with_their_tokens():

@@ -1,7 +1,5 @@
 """Lines that come back while the agent works: their share, once for each, gone with an edit."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 
@@ -115,7 +113,7 @@ def test_rows_of_a_list_in_html_are_read_one_by_one_and_closing_tags_are_no_lite
 
 
 def test_a_name_that_the_shown_messages_repeat_counts_less_than_another():
-    messages = conversation(last="PLAN_7 or lamp_9", rounds=45)
+    messages = conversation(last="PLAN_7 or lamp_9", rounds=30)
     lines = (f"{name} holds key_{key} {'.' * 99}" for name, key in (("lamp_9", 9), ("PLAN_7", 7)))
     messages[2].content = "\n".join([*lines, "." * 1_600])
     for message in messages[26:-2:2]:  # short ones, which stay in the view

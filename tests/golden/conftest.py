@@ -1,7 +1,5 @@
 """The options of the golden views."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.golden.digests import add_options, golden

@@ -10,8 +10,6 @@ answers, status, `additional_kwargs`, `response_metadata`. Nothing is left out o
 times are pinned where the recordings are read.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

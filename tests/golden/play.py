@@ -4,8 +4,6 @@ Before every recorded answer the integration is given what was said since the la
 model gives the recorded answer. A summarizing model writes its summaries in the turn.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ Every message gets an id from its place (`m0`, `m1`, ...) and a time from its pl
 so that nothing in a request depends on when it is played.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Every feature at once, times to pins: a view is still legal, and within the limit."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random
@@ -32,10 +30,13 @@ SHOWN = TurnMemorySettings(include_partial=True, project_root="/app", shown="alw
     st.randoms(use_true_random=False),
     st.sampled_from([900, 2_000, 8_000]),
     st.sampled_from(["code", "reasoning"]),
+    st.sampled_from(["human", "all"]),
 )
 @settings(max_examples=settings.default.max_examples // 2)
-def test_a_view_with_all_features_is_legal_and_within_the_limit(profile, said, dice, window, mode):
-    rules = RequestRules(legality=profile, show_times="all")
+def test_a_view_with_all_features_is_legal_and_within_the_limit(
+    profile, said, dice, window, mode, times
+):
+    rules = RequestRules(legality=profile, show_times=times)
     memory = memory_of(window, request=rules, mode=mode, turn_memory=SHOWN, summarizer=None)
     messages, state = with_work(dice, said), None
     before = copy.deepcopy(messages)
@@ -48,6 +49,7 @@ def test_a_view_with_all_features_is_legal_and_within_the_limit(profile, said, d
             return
         assert view.usage.input_tokens == memory.count(view.messages).tokens
         assert view.usage.input_tokens <= memory.budget.limit
+        assert view.output_left >= 1
         if not any(role_of(one) != "system" for one in view.messages):
             continue
         assert problems(view.messages) == []

@@ -1,7 +1,5 @@
 """Erasing of everything that a memory keeps of a user or a session, in all of its stores."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from dataclasses import replace
@@ -206,6 +204,7 @@ def test_a_summary_that_was_made_of_redacted_words_is_dropped(transcripts):
     assert WORDS not in str(transcripts.state("s").state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["ann", re.compile(r"\d+"), "Tea", "application"], ids=str)
 def test_a_redaction_changes_only_the_texts_of_notes(note_store, transcripts, what):
     notes = Notebook(note_store, project="ann")

@@ -1,19 +1,12 @@
 """A provider's count decides near a threshold: a turn asks at most once, and goes on without."""
 
-from __future__ import annotations
-
 import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_tokenmem import (
-    TokenBudget,
-    TokenMemory,
-    TranscriptStore,
-    with_token_memory,
-)
+from langchain_tokenmem import TokenBudget, TokenMemory, TranscriptStore, with_token_memory
 from langchain_tokenmem.counting import ProviderCounter, counter_for
 from langchain_tokenmem.memory import call_counts
 from langchain_tokenmem.memory.call_counts import is_near_threshold
@@ -54,6 +47,7 @@ def memory_of(model: CountedModel, **keywords) -> TokenMemory:
 FAR, NEAR = (300, 1_500, 2_100, 9_000), (2_700, 2_900, 3_100, 3_400, 3_700)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", [*FAR, *NEAR])
 def test_the_provider_is_asked_once_near_a_threshold_and_not_far_from_all(tokens):
     model = CountedModel(answer=scaled(1.0))

@@ -1,7 +1,5 @@
 """Words that were edited or hidden are in no summary, block or note, and in no later request."""
 
-from __future__ import annotations
-
 import re
 import threading
 from typing import Any
@@ -33,8 +31,6 @@ from langchain_tokenmem import (
     memory_input,
     with_token_memory,
 )
-from langchain_tokenmem.core.covered import covered_end
-from langchain_tokenmem.memory.current_words import with_current_words
 from langchain_tokenmem.state import new_state
 from langchain_tokenmem.types import Shares
 from tests.adapters.integrations import DOORS, contents, state_of, thread
@@ -132,40 +128,6 @@ def test_messages_that_the_memory_prunes_itself_stay_in_the_summary():
         assert secret(pointer) not in request
         assert [e["reason"] for e in entries_of(door.state()) if e not in before] == ["removed"]
         assert secret(door.state()["summary"]["covers_to"]) in log_text(door.state())
-
-
-def removed(there: list[BaseMessage], state: Any) -> Any:
-    """Return the state without words of messages that are not there."""
-    return with_current_words(there, state, CharCounter().text, hides=True)
-
-
-@pytest.mark.slow
-@given(st.lists(st.sets(st.integers(0, 35), max_size=12), min_size=1, max_size=3), st.booleans())
-def test_words_that_were_hidden_never_stand_in_a_request_again(cuts, is_condensed):
-    memory, said, state = memory_of(), talk(18), None
-    for end in range(6, 31, 6):
-        state = memory.compact(said[:end], state)
-    if is_condensed:
-        state = memory.compact(said[:30], state, instruction="Keep the prices.")
-    there = said
-    for places in cuts:
-        before = state
-        gone = {said[place].id for place in places}
-        there = [m for m in there if m.id not in gone]
-        state = removed(there, state)
-        assert removed(there, state) is state
-        held = {e["id"]: e["tokens"] for e in entries_of(before)}
-        assert sum(e["tokens"] for e in entries_of(state)) <= sum(held.values())
-        if not there:
-            return
-        state, view = memory.compact_and_view(there, state)
-        left = {m.id for m in there}
-        lost = [m.id for m in said if m.id not in left and secret(m.id) in log_text(state)]
-        assert lost == []
-        assert not [m.id for m in said if m.id not in left and secret(m.id) in str(view.messages)]
-        assert view.usage.input_tokens <= BUDGET.limit
-        if state["summary"] is None or covered_end(there, state["summary"]) < len(there):
-            assert secret(there[-1].id) in str(view.messages)
 
 
 @pytest.mark.slow
@@ -331,14 +293,6 @@ def test_notes_of_a_stored_session_follow_an_edit_of_what_is_not_summarized(mode
 
 def text_of(messages: list[BaseMessage]) -> str:
     return "\n".join(str(message.content) for message in messages).casefold()
-
-
-@pytest.mark.parametrize("mode", ["code", "reasoning"])
-def test_an_edit_of_the_assistants_words_by_hand_is_seen_by_a_view(mode):
-    memory = large_memory(mode)
-    state = memory.compact([*said("harbour")[:4], *said()[4:]])
-    assert OLD in str(state["modes"]).casefold()
-    assert OLD not in text_of(memory.view(said("harbour"), state).messages)
 
 
 @pytest.mark.parametrize("mode", MODES)

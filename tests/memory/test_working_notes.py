@@ -1,7 +1,5 @@
 """Working notes in requests: when they are made, where they stand, what they never change."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Notebooks whose clock goes on by a minute at each look, and stores to keep them in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Erasing of notes in any store, checked by reading back."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

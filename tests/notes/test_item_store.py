@@ -1,7 +1,5 @@
 """What LangGraph's `BaseStore` promises, of the files and of the database."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 

@@ -1,7 +1,5 @@
 """JSON files of items: readable, written seldom and whole, merged, and never lost to damage."""
 
-from __future__ import annotations
-
 import json
 import logging
 import time

@@ -1,7 +1,5 @@
 """Notes of a session expire by the notebook's setting or their store's; no expired one shows."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """The rules of a notebook on every store: levels, keys, limits, owners, tags."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Search in notes: words, floor, dates, vectors."""
 
-from __future__ import annotations
-
 from langgraph.store.memory import InMemoryStore
 
 from langchain_tokenmem.recall import HashingEmbeddings

@@ -1,7 +1,5 @@
 """A recall over the store of a test."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

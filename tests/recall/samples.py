@@ -1,7 +1,5 @@
 """Things to say and to index, an embedding model that counts, and what an index holds."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

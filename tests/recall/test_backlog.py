@@ -1,7 +1,5 @@
 """An old store: a search never waits for all of its history; a model never holds a connection."""
 
-from __future__ import annotations
-
 import logging
 import sqlite3
 

@@ -1,7 +1,5 @@
 """Chroma as it is used here: offline, with vectors and numbers only, one process on a folder."""
 
-from __future__ import annotations
-
 import builtins
 import os
 import socket

@@ -1,7 +1,5 @@
 """Documents beside the transcript: added, split, replaced, filtered, deleted, in their scope."""
 
-from __future__ import annotations
-
 import sqlite3
 from datetime import UTC, date, datetime
 

@@ -1,7 +1,5 @@
 """Vectors are made behind the turn, and no failure of theirs fails one."""
 
-from __future__ import annotations
-
 import logging
 from collections import ChainMap
 

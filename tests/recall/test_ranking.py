@@ -1,7 +1,5 @@
 """Terms, vectors and the floor: what makes words and meaning one ranking."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import numpy as np

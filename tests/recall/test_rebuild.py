@@ -1,7 +1,5 @@
 """Rebuilding and healing: same ids, nothing embedded twice, words are searched until the end."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 

@@ -1,7 +1,5 @@
 """No one finds what is another's, and what is erased is gone: every byte, and nothing else."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

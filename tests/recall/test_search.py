@@ -1,7 +1,5 @@
 """`Recall.search`: verbatim, ranked, within a size, in any language, and nothing unrelated."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import threading

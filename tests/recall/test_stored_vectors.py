@@ -1,7 +1,5 @@
 """Vectors without any index beside the store: `Recall(store, embeddings=...)`."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from datetime import timedelta

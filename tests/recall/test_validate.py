@@ -1,7 +1,5 @@
 """`Recall(validate=)`: what an application takes out is nowhere: search, retriever, request."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """`VectorStoreIndex`: any LangChain vector store proposes, the store decides."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """No settings of the machine or its working directory reach a test."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

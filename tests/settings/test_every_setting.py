@@ -1,7 +1,5 @@
 """Every setting is taken from a keyword, the environment and a file, and makes the part."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from datetime import timedelta

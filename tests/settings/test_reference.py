@@ -1,7 +1,5 @@
 """The table of the docs, the example file and `tokenmem config` are made from the settings."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Keyword beats environment beats file; what cannot be is an error that names its place."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

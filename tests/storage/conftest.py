@@ -1,7 +1,5 @@
 """A store in a file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """States, budgets and turns that the tests of the store share."""
 
-from __future__ import annotations
-
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from langchain_tokenmem import TranscriptStore

@@ -1,7 +1,5 @@
 """Damage is an error, never a shorter history."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """Opening a database, and saying why it does not open."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Sessions that nobody uses expire: whole, in batches, never one that is active, pinned, marked."""
 
-from __future__ import annotations
-
 import operator
 from datetime import UTC, datetime, timedelta
 from typing import Annotated

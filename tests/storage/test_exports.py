@@ -1,7 +1,5 @@
 """What is exported and imported again is the same session."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A history from elsewhere becomes a session: once, whole, with what it brings."""
 
-from __future__ import annotations
-
 import warnings
 from datetime import UTC, datetime
 

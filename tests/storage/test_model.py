@@ -1,7 +1,5 @@
 """Any sequence of calls does what a plain list would do."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import pytest

@@ -1,7 +1,5 @@
 """Whatever words are redacted, digits and names of fields among them, everything can be read."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Round trips: every message comes back equal, and no stored body becomes another object."""
 
-from __future__ import annotations
-
 import json
 import math
 import sqlite3

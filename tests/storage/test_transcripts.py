@@ -1,7 +1,5 @@
 """A transcript: ids, order, resends, edits, owners, and who may share a store."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest
@@ -58,16 +56,6 @@ def test_other_words_under_a_known_id_supersede_at_the_same_place(store):
     assert texts(everything) == ["first", *now]
     assert everything[0].response_metadata["tokenmem"] == {"superseded": 0}
     assert texts(store.messages("t", include_superseded=True)) == ["first"]
-
-
-def test_words_that_a_message_had_before_are_a_resend_and_change_nothing(store):
-    for words in ("first", "second", "third"):
-        store.add("s", [human(words)])
-    for resent in ("first", "second", "third"):
-        store.add("s", [human(resent), AIMessage("ok", id="a")])
-    store.add("s", store.messages("s", include_superseded=True))
-    assert texts(store.messages("s")) == ["third", "ok"]
-    assert len(store.messages("s", include_superseded=True)) == 4
 
 
 def test_an_answer_under_the_id_of_another_is_logged_and_a_redaction_is_not(store, caplog):

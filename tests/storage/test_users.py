@@ -1,7 +1,5 @@
 """A session's owner alone reads and writes it; who must name the user, and where."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

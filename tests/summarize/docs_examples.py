@@ -1,7 +1,5 @@
 """Invented runs whose entries are examples in docs/summaries.md."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

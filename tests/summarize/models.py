@@ -1,7 +1,5 @@
 """Scripted chat models, good and hostile ones."""
 
-from __future__ import annotations
-
 import re
 import threading
 from typing import Any

@@ -1,8 +1,6 @@
 """The entry of a model: extracts of tool calls behind it, and no literal that was not said."""
 # ruff: noqa: RUF001 - the punctuation of other scripts is meant as it stands
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,7 +1,5 @@
 """The extractive entry: an index into the conversation that keeps to its limit."""
 
-from __future__ import annotations
-
 import json
 import re
 import time
@@ -147,9 +145,24 @@ def test_a_long_result_without_room_is_shown_by_its_beginning() -> None:
         "The exit code 0 of step 1 is fine; step 2 failed.",
         "Security violation: Command 'pip' is not allowed",
         f"Error running tool bash: wrong manifest {'kind: Pod ' * 60}",
+        *(
+            "ls: cannot access '/x': No such file or directory",
+            "curl: (6) Could not resolve host: x",
+        ),
+        *(
+            "foo: command not found",
+            "zsh: command not found: foo",
+            "npm ERR! missing script: build",
+        ),
+        *("src/a.ts(3,5): error TS2304: Cannot find name 'x'.", "[ERROR] BUILD FAILURE"),
+        *("HTTP Error 403: Forbidden", "An error occurred: bad id", "{'error': 'bad id'}"),
+        *("Order not found: 4", "Login failed", "Request timed out after 30 s", "Fehler: kein Ort"),
+        *("[Errno 2] No such file or directory", "(sqlite3.OperationalError) no such table: x"),
+        *("ssh: connect to host x port 22: Connection refused", "Segmentation fault (core dumped)"),
+        *("<html><title>404 Not Found</title></html>", '{"ok": false, "reason": "booked"}'),
     ],
 )
-def test_a_failure_is_told_as_a_failure(result: str) -> None:
+def test_a_failure_is_told_as_a_failure_however_the_program_reports_it(result: str) -> None:
     [line] = lines(*call("bash", result, command="make all"))
     assert line.startswith("bash make all → failed: ")
 
@@ -159,19 +172,6 @@ def test_a_failure_in_an_object_is_shown_by_its_texts() -> None:
     result = {"action": "close", "result": {"Error": "API error (HTTP 400)", "details": details}}
     [line] = lines(*call("close", json.dumps(result), at="x1"))
     assert line == "close x1 → failed: API error (HTTP 400) no light 3"
-
-
-@pytest.mark.parametrize(
-    "result",
-    [
-        *("Done. 0 failed, 14 passed.", "Saved. Return code: 0. Timeout limit: 60 s."),
-        *('{"id": 12, "errors": [], "failed": 0, "error_code": ""}', "{'id': 1, 'error': None}"),
-        "lines: 8\nerrors: 0\nfailed: 0",
-    ],
-)
-def test_a_success_that_mentions_errors_is_no_failure(result: str) -> None:
-    [line] = lines(*call("run", result, at="x1"))
-    assert "failed:" not in line
 
 
 @pytest.mark.parametrize(
@@ -193,36 +193,16 @@ def test_a_success_that_mentions_errors_is_no_failure(result: str) -> None:
         ("get_visa", "Booking 22: visa refused"),
         ("open_page", "500 Service Road, Albany"),
         ("open_page", "404 Media: the company denied it."),
+        ("run", "Done. 0 failed, 14 passed."),
+        ("run", "Saved. Return code: 0. Timeout limit: 60 s."),
+        ("run", '{"id": 12, "errors": [], "failed": 0, "error_code": ""}'),
+        ("run", "{'id': 1, 'error': None}"),
+        ("run", "lines: 8\nerrors: 0\nfailed: 0"),
     ],
 )
-def test_a_short_result_about_failures_is_none(tool: str, result: str) -> None:
+def test_a_success_that_mentions_errors_is_no_failure(tool: str, result: str) -> None:
     [line] = lines(*call(tool, result, at="x1"))
     assert "failed:" not in line
-
-
-@pytest.mark.parametrize(
-    "result",
-    [
-        *(
-            "ls: cannot access '/x': No such file or directory",
-            "curl: (6) Could not resolve host: x",
-        ),
-        *(
-            "foo: command not found",
-            "zsh: command not found: foo",
-            "npm ERR! missing script: build",
-        ),
-        *("src/a.ts(3,5): error TS2304: Cannot find name 'x'.", "[ERROR] BUILD FAILURE"),
-        *("HTTP Error 403: Forbidden", "An error occurred: bad id", "{'error': 'bad id'}"),
-        *("Order not found: 4", "Login failed", "Request timed out after 30 s", "Fehler: kein Ort"),
-        *("[Errno 2] No such file or directory", "(sqlite3.OperationalError) no such table: x"),
-        *("ssh: connect to host x port 22: Connection refused", "Segmentation fault (core dumped)"),
-        *("<html><title>404 Not Found</title></html>", '{"ok": false, "reason": "booked"}'),
-    ],
-)
-def test_a_program_reports_its_failure_in_its_own_way(result: str) -> None:
-    [line] = lines(*call("bash", result, command="make all"))
-    assert line.startswith("bash make all → failed: ")
 
 
 def test_a_status_and_an_exit_code_are_failures_whatever_the_text_says() -> None:
@@ -411,7 +391,7 @@ def test_condensing_shortens_the_oldest_lines_first_and_drops_calls_before_words
     assert len(tight[0]) < len(tight[-1])
     assert "since May" in tight[0]
     assert tight[-1] == new
-    for limit in range(20, 200, 5):
+    for limit in range(20, 200, 20):
         text = condensed(old, new, max_tokens=limit)
         assert "ls /srv" not in text or text.count("User: ") == 2
 
@@ -452,8 +432,9 @@ def test_what_the_user_states_outlives_what_the_user_asks(question: str) -> None
         return [HumanMessage(question.format(n)) for n in range(number)]
 
     entry = summary_of(*map(HumanMessage, STATED[question]), *asked(20), max_tokens=150).text
-    for _ in range(10):
-        entry = condensed(entry, summary_of(*asked(20), max_tokens=150).text, max_tokens=150)
+    later = summary_of(*asked(20), max_tokens=150).text
+    for _ in range(5):
+        entry = condensed(entry, later, max_tokens=150)
     assert all(f"User: {text}\n" in entry for text in STATED[question])
     assert question.partition("{}")[0].removeprefix("Can you ") in entry
 

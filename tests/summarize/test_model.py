@@ -1,7 +1,5 @@
 """Summaries by a model, with scripted models that fail in many ways."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

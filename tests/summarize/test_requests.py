@@ -1,7 +1,5 @@
 """The main request sent again for a summary: what a provider's cache shares, and when it pays."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any
@@ -128,7 +126,7 @@ WANTED = {"reuse_prefix": True}
 def test_a_request_is_reused_for_the_called_model_only_and_where_notes_can_be_the_answer(
     called, options, more, reused
 ):
-    model, sent = CachingModel(), agent_run(10)
+    model, sent = CachingModel(), agent_run(10, words=30)
     ModelSummarizer(model, **options).summarize(request_of(sent, called=called, **more))
     assert (model.requests[0][:-1] == sent) is reused
     assert reused or not any(model.keywords), "a separate request has no tools"

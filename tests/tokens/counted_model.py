@@ -1,7 +1,5 @@
 """A chat model whose class counts for itself, as one that asks its provider does."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Tokens of contents: reasoning, garbage, empty histories, and the rule for each message."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

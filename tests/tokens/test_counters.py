@@ -1,7 +1,5 @@
 """Counters: their vocabularies, guards and cache, and which one a model has."""
 
-from __future__ import annotations
-
 import gzip
 import logging
 import re

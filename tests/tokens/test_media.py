@@ -1,7 +1,5 @@
 """Images, audio, video and files count by rules, never by their characters."""
 
-from __future__ import annotations
-
 import base64
 import struct
 

@@ -1,7 +1,5 @@
 """The provider is asked seldom, by few, for a short time; else the estimate counts."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

@@ -1,7 +1,5 @@
 """Tool schemas count, nested ones too."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A backlog: what a call shows of it is what it would show anyway, and each part is read once."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Every public name as an application uses it, so that mypy checks what it takes and returns."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Literal, assert_type

@@ -1,7 +1,5 @@
 """The middleware of `create_agent`: refusals of the model, sub-agents, interrupts, neighbours."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
@@ -21,12 +19,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import create_model
 
-from langchain_tokenmem import (
-    Recall,
-    TokenMemory,
-    TokenMemoryMiddleware,
-    TokenMemorySaver,
-)
+from langchain_tokenmem import Recall, TokenMemory, TokenMemoryMiddleware, TokenMemorySaver
 from langchain_tokenmem.errors import BudgetExceededError, ConfigurationError
 from tests.adapters.integrations import agent_of, call, look, rounds, state_of, thread, turns
 from tests.fakes import entries_of, log_text, memory_of, newest_entry

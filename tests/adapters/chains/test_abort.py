@@ -1,7 +1,5 @@
 """Calls that fail: requests refused as too long, and streams that are stopped or break off."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 

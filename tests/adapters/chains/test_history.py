@@ -1,7 +1,5 @@
 """`TokenMemoryChatHistory`: a chat history whose messages always fit."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

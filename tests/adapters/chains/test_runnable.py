@@ -1,7 +1,5 @@
 """`with_token_memory`: the whole request is budgeted, behind the prompt, wherever it stands."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from operator import itemgetter

@@ -1,7 +1,5 @@
 """Random graphs, and random things to do with them."""
 
-from __future__ import annotations
-
 import asyncio
 import operator
 import warnings

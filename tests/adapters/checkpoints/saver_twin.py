@@ -1,7 +1,5 @@
 """A checkpointer that is two: one that is trusted, and one that must say the same at every step."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any

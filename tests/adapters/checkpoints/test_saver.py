@@ -1,7 +1,5 @@
 """What `TokenMemorySaver` promises beyond the contract of a checkpointer."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """Whatever a graph does, it reads back what LangGraph's own saver in memory would have given it."""
 
-from __future__ import annotations
-
 import dataclasses
 import sqlite3
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Messages may be changed in place into what no model would check: they are taken 
 takes them.
 """
 
-from __future__ import annotations
-
 import copy
 import enum
 import os

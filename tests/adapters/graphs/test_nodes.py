@@ -1,7 +1,5 @@
 """The memory as nodes of a graph: what they write, keys and names, pruning."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 

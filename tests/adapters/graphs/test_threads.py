@@ -1,7 +1,5 @@
 """Threads of graphs and agents: their owner, and a memory's state that is lost."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 import pytest

@@ -1,7 +1,5 @@
 """Files of messages in every form, read line by line; bad ones are named with file and line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys
@@ -204,9 +202,7 @@ def test_a_field_named_type_does_not_hide_the_role(tmp_path):
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from langchain_community.chat_message_histories import (
-        SQLChatMessageHistory,
-    )
+    from langchain_community.chat_message_histories import SQLChatMessageHistory
 
 CHAT = [
     HumanMessage("hi", id="h"),

@@ -1,7 +1,5 @@
 """Threads move between savers whole, or it is said what does not."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -7,8 +7,6 @@ than 36 faults are caught, where a patch does not apply, or where the tests fail
 Run: python tests/contract/faults/run.py [--jobs N] [NAME ...], with parts of the names of patches.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -1,7 +1,5 @@
 """Reading of made-up conversations, for the tests of sections."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import count
 from typing import Any

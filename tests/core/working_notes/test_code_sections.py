@@ -1,7 +1,5 @@
 """Sections of work on files: task, progress, files, errors."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.core.working_notes.notes_reading import bash, call, items, read, texts, user
@@ -37,18 +35,6 @@ def test_files_have_the_strongest_verb_of_what_was_done_with_them() -> None:
         ("notes.txt", "read"),
         ("out.txt", "changed"),
     ]
-
-
-def test_paths_are_relative_to_the_root_and_one_file_stands_once() -> None:
-    state = read(
-        [
-            *call("edit_file", {"path": "./b.go"}),
-            *call("edit_file", {"path": "/app/b.go"}),
-            *bash("cat /app/c.go"),
-        ],
-        root="/app",
-    )
-    assert texts(state, "files") == ["b.go", "c.go"]
 
 
 def test_an_error_shows_the_call_with_its_last_error_line() -> None:

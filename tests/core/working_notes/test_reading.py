@@ -1,7 +1,5 @@
 """Reading of working notes: each message once, incremental, idempotent, nothing made up."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -1,7 +1,5 @@
 """Working notes as a request shows them: fences, freshness, and what gives way."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

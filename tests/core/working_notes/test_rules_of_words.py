@@ -1,7 +1,5 @@
 """Sections that rules of words read, in the languages that docs/modes.md names."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -86,6 +84,10 @@ from tests.core.working_notes.notes_reading import assistant, bash, items, read,
         ("constraints", "Das Budget wurde auf 7.500 € erhöht.", "Budget: 7.500 €"),
         ("constraints", "Ich will höchstens 500 Euro.", "Ich will höchstens 500 Euro"),
         ("phase", "Let's move on to the testing phase.", "testing"),
+        ("constraints", "Never say goodbye to the customer.", "Never say goodbye to the customer"),
+        ("constraints", "Don't tell users about the sale.", "Don't tell users about the sale"),
+        ("constraints", "For my film project, the budget is 5000 euros.", "Budget: 5000 euros"),
+        ("constraints", "I'm 6'2\" tall and my budget is 500 euros.", "Budget: 500 euros"),
     ],
 )  # fmt: skip
 def test_what_a_user_says_is_read_into_its_section(section: str, said: str, expected: str):
@@ -349,19 +351,6 @@ def test_german_nouns_are_no_names_in_a_short_message_either():
     assert texts(read([*map(user, said)]), "entities") == []
     said = ("We saw Kranz and Emma van der Berg.", "We like Kranz and Emma van der Berg.")
     assert "Kranz" in texts(read([*map(user, said)]), "entities")
-
-
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        ("Never say goodbye to the customer.", "Never say goodbye to the customer"),
-        ("Don't tell users about the discount.", "Don't tell users about the discount"),
-        ("For my film project, the budget is 5000 euros.", "Budget: 5000 euros"),
-        ("I'm 6'2\" tall and my budget is 500 euros.", "Budget: 500 euros"),
-    ],
-)
-def test_rules_about_speech_projects_and_inches_are_read(said: str, expected: str):
-    assert texts(read([user(said)]), "constraints") == [expected]
 
 
 def test_a_quoted_line_of_a_command_changes_no_file():

@@ -1,20 +1,9 @@
 """Turn memory: read from the calls of a turn, kept with it, shown where the calls are not."""
 
-from __future__ import annotations
-
-import copy
-import re
-from posixpath import normpath
-
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
-from langchain_tokenmem.core.facts.call_kinds import script_line
-from langchain_tokenmem.errors import BudgetExceededError
-from langchain_tokenmem.modes import TurnMemorySettings, format_message_for_provider
+from langchain_tokenmem.modes import format_message_for_provider
 from tests.fakes import called, memory_of
-from tests.providers import problems
 
 TEXT = "Tool memory:\n- Files changed: b.go, a.go\n- Failed bash: go test ./... (exit 1)"
 
@@ -29,27 +18,6 @@ WORK = [
 
 def turn(calls=WORK, answer="Done."):
     return [HumanMessage("Fix it.", id="h0"), *calls, AIMessage(answer, id="a0")]
-
-
-NAMES = st.text(st.sampled_from("ab./\n<>,é "), min_size=1, max_size=30)
-
-
-@st.composite
-def turns(draw):
-    """Turns of an agent that edits, runs and fails."""
-    messages = []
-    for n in range(draw(st.integers(1, 5))):
-        messages.append(HumanMessage("question " * draw(st.sampled_from([1, 30])), id=f"h{n}"))
-        for k in range(draw(st.integers(0, 5))):
-            name = draw(st.sampled_from(["edit_file", "bash", "read_file"]))
-            args = {"command" if name == "bash" else "path": draw(NAMES)}
-            result = "word " * draw(st.sampled_from([0, 100])) + draw(
-                st.sampled_from(["ok", "\nExit code: 1", "Error: no"])
-            )
-            messages += called(f"{n}-{k}", name, args, result)
-        if draw(st.booleans()):
-            messages.append(AIMessage(draw(st.sampled_from(["Done.", "word " * 80])), id=f"a{n}"))
-    return messages
 
 
 def test_the_turn_memory_of_a_sub_agent_is_merged_upward():
@@ -118,32 +86,3 @@ def test_fences_and_newlines_in_names_cannot_break_out():
     assert "</conversation_summary>" not in text
     assert "</recalled_messages>" not in text
     assert len(text.splitlines()) == 5
-
-
-SHOWN = st.sampled_from(["when_hidden", "always", "never"])
-
-
-@given(turns(), st.sampled_from([700, 1_500, 8_000]), SHOWN, st.booleans())
-def test_never_over_the_limit_never_illegal_and_nothing_made_up(messages, window, setting, partial):
-    memory = memory_of(
-        window, turn_memory=TurnMemorySettings(include_partial=partial, shown=setting)
-    )
-    before = copy.deepcopy(messages)
-    state = None
-    for end in (len(messages) // 2, len(messages)):
-        try:
-            state = memory.compact(messages[:end], state)
-            view = memory.view(messages[:end], state)
-        except BudgetExceededError:
-            return
-        assert memory.count(view.messages).tokens <= memory.budget.limit
-        assert view.usage.input_tokens == memory.count(view.messages).tokens
-        assert not view.messages or problems(view.messages) == []
-    assert messages == before
-    assert memory.compact(messages, state) == state
-    calls = [c for m in messages for c in getattr(m, "tool_calls", ())]
-    paths = {normpath(re.sub("\n+", " ", c["args"].get("path", "")).strip()) for c in calls}
-    commands = {script_line(c["args"].get("command", "")) for c in calls}
-    for noted in state.get("turns", {"done": {}})["done"].values():
-        assert {*noted["files_changed"]} <= paths, "no path is made up"
-        assert {one["command"] for one in noted["failed_commands"]} <= commands
