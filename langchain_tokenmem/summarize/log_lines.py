@@ -68,8 +68,8 @@ _OWN = re.compile(
 """A clause in which users speak of themselves."""
 
 _ASKING = re.compile(
-    rf"(?:(?:{any_of('greeting')}|{any_of('request_lead')})[,:!.]* +)*+"
-    rf"{any_of('asking')} +(?={any_of('task_verb')}(?!\w))",
+    rf"(?:(?!{any_of('acknowledgement')}(?!\w))(?:{any_of('greeting')}|{any_of('request_lead')})"
+    rf"[,:!.]* +)*+{any_of('asking')} +(?=(?:trying to |looking to )?{any_of('task_verb')}(?!\w))",
     re.IGNORECASE,
 )
 """Beginning of a request, in front of what is to be done."""

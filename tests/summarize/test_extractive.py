@@ -443,7 +443,9 @@ def test_what_the_user_states_outlives_what_the_user_asks(question: str) -> None
     ("asked", "shown"),
     [
         ("Hi, could you please write the parser", "write the parser"),
-        ("Ok, I'm trying to configure the parser", "configure the parser"),
+        ("Ok, I'm trying to configure the parser", "trying to configure the parser"),
+        ("Yes, can you book the room", "Yes, can you book the room"),
+        ("Will you use the words", "Will you use the words"),
         ("Kannst du mir bitte den Parser", "Kannst du mir bitte den Parser"),
         ("I'm trying to eat less of the bread", "I'm trying to eat less of the bread"),
         ("Can you swim to the island", "Can you swim to the island"),
@@ -458,7 +460,7 @@ def test_the_shortest_form_of_a_request_begins_with_the_work(asked: str, shown: 
 
 def test_a_fact_outlives_thanks() -> None:
     fact = "My flat is on the third floor without a lift."
-    thanks = [f"I'm so grateful for the help number {number}!" for number in range(20)]
+    thanks = [f"I'm so happy to hear that, friend number {number}!" for number in range(20)]
     entry = summary_of(HumanMessage(fact), max_tokens=150).text
     for _ in range(10):
         entry = condensed(entry, summary_of(*map(HumanMessage, thanks)).text, max_tokens=150)

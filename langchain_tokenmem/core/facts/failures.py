@@ -64,14 +64,15 @@ _READS = {CallKind.READ, CallKind.SEARCH}
 """Kinds of calls whose result is what was read, which may be text about failures."""
 _EXIT_CODES = ("exit_code", "exitcode", "returncode", "return_code", "exitCode", "returnCode")
 """Names under which an exit code is reported."""
-_NESTED = ("metadata", "result", "execution_result", "output", "data", "detail")
+_NESTED = ("metadata", "result", "execution_result", "output", "data", "detail", "response")
 """Keys of JSON objects that may contain the report of a result."""
-_ERRORS = ("error", "errors", "error_message", "errormessage", "exception", "fault")
+_ERRORS = ("error", "errors", "errormessage", "errmsg", "exception", "fault")
 _FLAGS = ("success", "ok", "succeeded")
-_STATUS = ("status", "status_code", "statuscode")
+_STATUS = ("status", "statuscode")
 _CODES, _SAID = ("code", "cod"), {"message", "msg"}
 """Keys with a status of HTTP if there is a message beside them: a code alone may be any other."""
-_STATUS_WORDS = {"error": True, "failed": True, "ok": False, "success": False}
+_FAILED = {"failed", "failure", "fail"}
+_STATUS_WORDS = {"error": True, "ok": False, "success": False, **dict.fromkeys(_FAILED, True)}
 _NO_ERROR = re.compile(r"\W*(?:none|null|ok|no errors?|false)?\W*", re.IGNORECASE)
 _NUMBER = re.compile(r"-?[0-9]{1,10}")
 _OUTPUTS = (
@@ -110,13 +111,16 @@ def _reported_in(found: Mapping[str, Any], *, reads: bool, levels: int = _LEVELS
     `"status": "failed"` is the state of what was read; any other call reports by it that it failed.
     """
     fields = {str(key).lower(): value for key, value in found.items()}
-    if any(_is_error(fields.get(key)) for key in _ERRORS):
+    named = {re.sub("[_ ]", "", key): value for key, value in fields.items()}
+    if reads and str(named.get("status")).lower() in _FAILED:
+        return None
+    if any(_is_error(named.get(key)) for key in _ERRORS):
         return True
-    flags = (fields.get(key) for key in _FLAGS)
-    statuses = [fields.get(key) for key in (*_STATUS, *(_CODES if _SAID & fields.keys() else ()))]
+    flags = (named.get(key) for key in _FLAGS)
+    statuses = [named.get(key) for key in (*_STATUS, *(_CODES if _SAID & fields.keys() else ()))]
     reports = (
         *(not one for one in flags if isinstance(one, bool)),
-        *(_is_failed_status(one) for one in statuses if not (reads and one == "failed")),
+        *map(_is_failed_status, statuses),
     )
     known = [one for one in reports if one is not None]
     if known or not levels:
@@ -213,7 +217,7 @@ _PLACE = (
 _EXCEPTION = r"(?-i:[\w.$]{1,80}(?:Error|Exception)[:(])"
 _ERROR = (
     rf"(?:(?:\w{{1,30}} ){{0,3}}error|exception)\b{_NO_FIGURE}(?:\[\w+\])?"
-    r"(?= ?[:)\[>]| ?\((?!s\))| -?\d{3,6}\b| (?:in|at|from|occurred|response)\b"
+    r"(?= ?[:)\[>]| \((?!s\))| -?\d{3,6}\b| (?:in|at|from|occurred|response)\b"
     r"| (?!handling)\w+ing\b| \w*\d:)"
 )
 """`fatal error: `, `error[E0382]: `, `Error executing tool`, `error TS2304: `; not `0 error(s)`."""
@@ -225,14 +229,18 @@ _BEGINS = re.compile(
 )
 _ENDS = re.compile(rf"\S{{1,120}}: .{{0,160}}(?<!\w){any_of('error_ends')}\W*$", re.IGNORECASE)
 _SOME_FAILED = re.compile(r"(?<!\S)[1-9]\d* (?:failed|failures?|errors?)\b(?!:)", re.IGNORECASE)
-_CLAUSE = (
-    r"\W{0,20}(?:(?:sorry|oops|unfortunately)\W{1,5}|[^\s:]{1,80} ?: ){0,2}"
-    r"(?:[^.:;,!?\n]|[.:](?=\S)){0,120}?(?<![\w'\"])"
+_AFTER_PROGRAM = (
+    r"\W{0,20}(?:(?:sorry|oops|unfortunately)\W{1,5}|[^\s:]{1,80} ?: ){0,3}(?:\([\w.]{1,60}\) )?"
 )
-"""The beginning of a sentence, after a program or a word such as `Sorry`."""
-_NOT_SERVED = re.compile(rf"{_CLAUSE}{any_of('not_served')}\b", re.IGNORECASE)
+"""The beginning of a sentence, after a program, its code in brackets, or `Sorry`."""
+_IN_CLAUSE = r"(?:[^.:;,!?(\"\n]|[.:](?=\S)|\"[^\"\n]{0,80}\"){0,120}?(?<![\w'\"/.-])"
+_REFUSED = re.compile(
+    rf"{_AFTER_PROGRAM}(?:{any_of('refusal_begins')}|{_IN_CLAUSE}{any_of('refusal')})\b",
+    re.IGNORECASE,
+)
 _NOT_DONE = re.compile(
-    rf"(?!.*\bsuccessfully\b){_CLAUSE}(?:{any_of('not_served')}|{any_of('not_done')})\b",
+    rf"(?!{_IN_CLAUSE}(?<!not )(?<!be ){any_of('done')}\b){_AFTER_PROGRAM}"
+    rf"(?:{any_of('not_done_begins')}|{_IN_CLAUSE}{any_of('not_done')})\b",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(r"\S{1,200}?:\d+[:-]|\s*\d+[:\t]")
@@ -256,10 +264,10 @@ def _says_failure(lines: Sequence[str], kind: CallKind) -> bool:
     sentence = lines[0][:_LINE] if is_sentence else ""
     if kind is CallKind.RUN:
         errors = (*filter(_is_error_line, lines), *filter(_SOME_FAILED.search, lines[-_LAST:]))
-        return bool(errors or _NOT_SERVED.match(sentence))
+        return bool(errors or _REFUSED.match(sentence))
     first = [line for line in lines[: _FIRST if is_short else 1] if not _NUMBERED.match(line)]
-    words = _NOT_SERVED if kind in _READS else _NOT_DONE
-    return any(map(_is_error_line, first)) or bool(words.match(sentence))
+    refused = _REFUSED.match(sentence) or (kind not in _READS and _NOT_DONE.match(sentence))
+    return any(map(_is_error_line, first)) or bool(refused)
 
 
 def _is_error_line(line: str) -> bool:
