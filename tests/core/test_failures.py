@@ -145,6 +145,9 @@ def test_an_action_is_refused_in_any_words(tool, text):
         ("cat a.log | sort | uniq -c 2>/dev/null", CallKind.READ),
         ("cd src; grep -rn 'a;b' . | xargs wc -l", CallKind.SEARCH),
         ("ls && rm a.py", CallKind.EDIT),
+        ("cat a.py; sed -E -i.bak s/a/b/ a.py", CallKind.EDIT),
+        ("sort a.txt -o a.txt", CallKind.EDIT),
+        ("sed -n 1,5p a.py | sort -u", CallKind.READ),
         ("echo ok > a.txt", CallKind.RUN),
     ],
 )

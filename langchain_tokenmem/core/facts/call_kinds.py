@@ -18,6 +18,8 @@ _NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _PART_END = re.compile(r"&&|\|\|?|;|\n")
 _BEFORE_COMMAND = re.compile(r"(?:(?:sudo|time|xargs|do|then|else|\w{1,40}=\S{0,80}|[({])\s+){1,5}")
 _REDIRECTED = re.compile(r"(?<![0-9&])>(?!\s*/dev/null)|<<")
+_IN_PLACE = re.compile(r"sed\b.*\s-(?:\w*i|-in-place)|sort\b.*\s-o\b")
+"""A command that reads unless an option lets it write its file."""
 _MOST_READ = 2_000
 """Characters of a command that are read for its kind."""
 _COMMAND_END = re.compile(r"(?<=[^\s\\;:&|({])[^\S\n]*\n\s*(?=\S)")
@@ -41,6 +43,7 @@ class CallKind(Enum):
 
 
 _BY_WORD = {word: CallKind(kind) for kind, words in TABLES["words"].items() for word in words}
+_ANSWERS = frozenset(TABLES["answers"]["words"])
 _BY_COMMAND = {word: CallKind(kind) for kind, words in TABLES["commands"].items() for word in words}
 
 
@@ -52,7 +55,8 @@ def kind_of_tool(name: str) -> CallKind:
         (<CallKind.READ: 'read'>, <CallKind.EDIT: 'edit'>)
     """
     words = [word.lower() for word in _NAME_WORD.findall(name[:_LONGEST_NAME])]
-    return next((_BY_WORD[word] for word in words if word in _BY_WORD), CallKind.OTHER)
+    known = next((_BY_WORD[word] for word in words if word in _BY_WORD), None)
+    return known or (CallKind.OTHER if _ANSWERS.isdisjoint(words) else CallKind.READ)
 
 
 def kind_of_command(command: str) -> CallKind:
@@ -74,9 +78,12 @@ def kind_of_command(command: str) -> CallKind:
 
 def _kind_of_part(part: str) -> CallKind | None:
     """Return the kind of a single command; None if it does nothing, such as `cd`."""
-    words = _BEFORE_COMMAND.sub("", part, count=1).split(None, 2)[:2]
+    part = _BEFORE_COMMAND.sub("", part, count=1)
+    words = part.split(None, 2)[:2]
     if not words or words[0] in TABLES["no_effect"]["shell"]:
         return None
+    if _IN_PLACE.match(part):
+        return CallKind.EDIT
     kind = _BY_COMMAND.get(" ".join(words)) or _BY_COMMAND.get(words[0], CallKind.RUN)
     is_written = kind is not CallKind.EDIT and _REDIRECTED.search(part)
     return CallKind.RUN if is_written else kind

@@ -1,7 +1,8 @@
 """Whether the result of a tool call reports a failure, and with which line.
 
 What the tool itself reports decides: a status, an exit code, fields of a JSON object. The words of
-a result count only where it reports neither success nor failure, by how its lines begin or end.
+a result count only where it reports neither success nor failure: how its lines begin or end, and
+the first clause of a result of one sentence.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ _ERRORS = ("error", "errors", "errormessage", "errmsg", "exception", "fault")
 _FLAGS = ("success", "ok", "succeeded")
 _STATUS = ("status", "statuscode")
 _CODES, _SAID = ("code", "cod"), {"message", "msg"}
-"""Keys with a status of HTTP if there is a message beside them: a code alone may be any other."""
+"""Keys with a status of HTTP if there is a message beside them: a code alone may mean anything."""
 _FAILED = {"failed", "failure", "fail"}
 _STATUS_WORDS = {"error": True, "ok": False, "success": False, **dict.fromkeys(_FAILED, True)}
 _NO_ERROR = re.compile(r"\W*(?:none|null|ok|no errors?|false)?\W*", re.IGNORECASE)
@@ -214,7 +215,7 @@ _PLACE = (
     r"|[^\s(:]{1,120}\(\d{1,9}(?:,\d{1,9})?\): ?){0,3}?"
 )
 """Programs and places in a file before the text of an error: `/bin/sh: 1: cd: `, `a.go:3:1: `."""
-_EXCEPTION = r"(?-i:[\w.$]{1,80}(?:Error|Exception)[:(])"
+_EXCEPTION = r"(?-i:(?:[\w$]{1,40}\.){0,8}[A-Z]\w{0,60}?(?:Error|Exception)[:(])"
 _ERROR = (
     rf"(?:(?:\w{{1,30}} ){{0,3}}error|exception)\b{_NO_FIGURE}(?:\[\w+\])?"
     r"(?= ?[:)\[>]| \((?!s\))| -?\d{3,6}\b| (?:in|at|from|occurred|response)\b"
