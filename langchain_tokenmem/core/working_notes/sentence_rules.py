@@ -211,17 +211,17 @@ _VALUE = (
     # Signs after a number belong to a date only: "am 3. März", "April 20, 2024".
     rf"(?:the (?=\d))?[$€£¥]? ?\d(?:[\d.,:/'’-]*\d)?(?:\.(?= {any_of('month')})|,(?= \d{{4}}\b))?"
     rf"(?: \d{{3}}(?!\d))*\w*(?: ?[€$£%])?(?: of {any_of('month')})?"
-    r"(?: (?!(?:and|but|so|to|for|in|on|with|per|which|of|und|et|y|now|is|by|at|as|or|"
-    rf"{any_of('change')})\b)[^\W_]+){{0,2}}"
+    rf"(?: (?!(?:{any_of('no_unit')}|{any_of('change')})\b)[^\W_]+){{0,2}}"
     r"(?: per [a-z]+)?"
     r"|(?:(?:next|this|by|on|am|le|el) )*(?:mon|tues|wednes|thurs|fri|satur|sun)day\b"
-    rf"|(?:{any_of('limit_bound')} )*{any_of('month')}(?: \d{{4}})?\b"
+    rf"|(?:(?:{any_of('limit_bound')}|early|late|mid|end of) )*"
+    rf"{any_of('month')}(?: \d{{4}})?\b"
 )
 _LABELLED = re.compile(
     rf"(?<![\w-])((?:[^\W\d_]+ )?{any_of('limit_label')}"
     r"(?: (?:for|für|pour|para) (?:[^\W\d_]+ )?[^\W\d_]+)?)"
     rf"(?: ?:| ?=| {any_of('limit_copula')})"
-    rf" ?((?i:{_VALUE}))",
+    rf" ?(?:the (?=end of ))?((?i:{_VALUE}))",
     re.IGNORECASE,
 )
 _NO_LABEL = re.compile(rf"{any_of('no_label')} ", re.IGNORECASE)

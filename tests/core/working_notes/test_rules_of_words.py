@@ -88,6 +88,9 @@ from tests.core.working_notes.notes_reading import assistant, bash, items, read,
         ("constraints", "Don't tell users about the sale.", "Don't tell users about the sale"),
         ("constraints", "For my film project, the budget is 5000 euros.", "Budget: 5000 euros"),
         ("constraints", "I'm 6'2\" tall and my budget is 500 euros.", "Budget: 500 euros"),
+        ("constraints", "The budget is 500 euros if we go by train.", "Budget: 500 euros"),
+        ("constraints", "The max length is 20 words or fewer.", "Max length: 20 words"),
+        ("constraints", "The deadline is the end of June.", "Deadline: end of June"),
     ],
 )  # fmt: skip
 def test_what_a_user_says_is_read_into_its_section(section: str, said: str, expected: str):
