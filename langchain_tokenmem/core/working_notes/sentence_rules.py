@@ -264,6 +264,7 @@ def constraints_in(sentence: str) -> Iterator[tuple[str, str]]:
 
 
 _CORRECTED = re.compile(
+    rf"(?:not (?P<wrong>(?i:{_VALUE})),? (?:but )?)?"
     rf"(?P<lead>[^\d$€£]{{0,30}}?)(?<!\w)(?P<value>(?:\w+ of )?(?i:{_VALUE}))"
     rf"(?:,? not (?P<old>(?i:{_VALUE})))?\W*",
     re.IGNORECASE,
@@ -283,7 +284,7 @@ def corrected_value(sentence: str) -> tuple[str, str]:
     match = _CORRECTED.fullmatch(sentence)
     if not match or is_question(sentence):
         return "", ""
-    value, old = as_item(match["value"]), as_item(match["old"] or "")
+    value, old = as_item(match["value"]), as_item(match["old"] or match["wrong"] or "")
     before = sentence[: match.end("value")]
     found = [
         one.end()

@@ -264,6 +264,8 @@ def test_a_change_replaces_the_value_before_it_and_no_other():
         ),
         ("Notre budget est de 80 €.", "Non, plutôt 90 €.", "Budget: 80 € (corrected: 90 €)"),
         ("We must insure 40 homes.", "It's 45, not 40.", "We must insure 40 homes (corrected: 45)"),
+        ("We must insure 40 homes.", "Not 40, but 45.", "We must insure 40 homes (corrected: 45)"),
+        ("My budget is 800 euros.", "Not 850, but 900 euros.", "Budget: 800 euros"),
         ("My budget is 800 euros.", "I have 3 questions.", "Budget: 800 euros"),
         ("My budget is 800 euros.", "The rent is 900, not 850.", "Budget: 800 euros"),
         ("My budget is 800 euros.", "Actually, the trip has 9 days.", "Budget: 800 euros"),
