@@ -10,7 +10,7 @@ from langchain_core.messages import ToolMessage
 
 from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_call, kind_of_command
 from langchain_tokenmem.core.facts.failures import failure_of
-from langchain_tokenmem.core.facts.tool_results import unwrapped
+from langchain_tokenmem.core.facts.tool_results import unescaped, unwrapped
 
 WRAPPED = "page loaded\n" * 8 + "- [ERROR] a.js: ERROR: no ad\n" + "- link\n" * 900
 LOG = "compiled module, all is well\n" * 200
@@ -158,3 +158,9 @@ def test_of_several_commands_the_one_that_does_most_is_the_kind(command, kind):
 def test_a_list_of_anything_else_than_blocks_is_no_wrapper():
     assert unwrapped('[{"type": "text", "text": "3 rows"}]') == "3 rows"
     assert unwrapped('["text", {"text": "3 rows"}]') == '["text", {"text": "3 rows"}]'
+
+
+def test_a_vertical_tab_of_a_slide_is_the_end_of_a_line():
+    assert (
+        unescaped(r"struct bucket;\\u000bint hash(char *s)") == "struct bucket;\nint hash(char *s)"
+    )

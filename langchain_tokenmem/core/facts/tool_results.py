@@ -33,7 +33,7 @@ _WRAPPED_IN = 600
 """Characters at the beginning of a result in which the JSON around its text shows."""
 _MAX_WRAPPERS = 3
 # A run is tried from its first backslash only: thousands of them would cost the square of that.
-_ESCAPED_SPACE = re.compile(r"(?<!\\)\\+[nrt]")
+_ESCAPED_SPACE = re.compile(r"(?<!\\)\\+(?:[nrt]|u000[bBcC])")
 _BEFORE_MARK = re.compile(r"(?<!\\)\\+(?=[\"'/])")
 _FRAME = re.compile(
     r"(?:\([\w.-]{1,40}\) ?)?[\w.@~:/-]{0,80}(?:[$#]|>{1,3})"
