@@ -43,6 +43,7 @@ from langchain_tokenmem.core.working_notes.sentence_rules import (
     is_question,
     note_sentences,
     request_in,
+    without_lead,
 )
 from langchain_tokenmem.summarize.tool_calls import LENGTHS, MOST_READ, ToolCall, words_passed
 from langchain_tokenmem.summarize.whole_pieces import (
@@ -72,7 +73,7 @@ _ASKING = re.compile(
     rf"[,:!.]* +)*+{any_of('asking')} +(?=(?:trying to |looking to )?{any_of('task_verb')}(?!\w))",
     re.IGNORECASE,
 )
-"""Beginning of a request, in front of what is to be done."""
+"""Beginning of a request, before the work: `Can you` of `Can you add a test?`."""
 
 _SHORT_NOTE = 40
 _BEGINNING = 1_000
@@ -212,7 +213,7 @@ def _spoken(
         weight = Weight.STATEMENT if corrects else _weight(kind, said)
         if kind is Kind.USER and len(said) > 1:
             least = _STATEMENT_LENGTH if weight >= Weight.OWN else SPEECH_LENGTHS[0]
-            said = _growing([*forms_of(_without_asking(text), (least,)), *said[1:]])
+            said = _growing([*forms_of(without_lead(_ASKING, text), (least,)), *said[1:]])
         forms = [f"{who}: {form}" for form in said]
         key = f"{who} {text}" if len(text) > SPEECH_LENGTHS[0] else ""
         return Piece(kind, forms, name, key=key, weight=weight)
@@ -223,12 +224,6 @@ def _spoken(
     said = forms_of(found, NOTE_LENGTHS)
     forms = [f"Assistant: {form}" for form in said]
     return Piece(Kind.NOTE, forms, name, weight=_weight(Kind.NOTE, said))
-
-
-def _without_asking(text: str) -> str:
-    """Return a request without what comes before the work: `Can you add a test?`."""
-    found = _ASKING.match(text)
-    return text[found.end() :] if found else text
 
 
 def _corrects(text: str) -> bool:
@@ -392,7 +387,7 @@ def _earlier_line(line: str) -> Line:
             is_correction = _CORRECTION in match[0]
             weight = Weight.STATEMENT if is_correction else _weight(kind, [said[0], said[-1]])
             if kind is Kind.USER:
-                said = [*forms_of(_without_asking(whole), _CONDENSED_LENGTHS[:1]), *said[1:]]
+                said = [*forms_of(without_lead(_ASKING, whole), _CONDENSED_LENGTHS[:1]), *said[1:]]
             forms = _growing([match[0] + form for form in said])
             pieces.append(Piece(kind, forms, name, key=text, weight=weight))
             continue

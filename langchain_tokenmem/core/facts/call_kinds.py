@@ -89,7 +89,7 @@ def _kind_of_part(part: str) -> CallKind | None:
     return CallKind.RUN if is_written else kind
 
 
-def command_of(name: str, args: Mapping[str, object]) -> str | None:
+def _command_of(name: str, args: Mapping[str, object]) -> str | None:
     """Return the command, script or statement that a call runs, as a text; else `None`."""
     if kind_of_tool(name) is not CallKind.RUN:
         return None
@@ -111,7 +111,7 @@ def kind_of_call(name: str, args: Mapping[str, object]) -> CallKind:
     action = args.get("command")
     if isinstance(action, str) and action.isidentifier() and path_of(args):
         return kind_of_tool(action)
-    kind, command = kind_of_tool(name), command_of(name, args)
+    kind, command = kind_of_tool(name), _command_of(name, args)
     if command:
         return kind_of_command(command)
     return CallKind.OTHER if kind is CallKind.RUN else kind

@@ -49,7 +49,7 @@ def failure_of(message: ToolMessage, kind: CallKind = CallKind.OTHER) -> str | N
     lines = [line for line in without_frame(ends_of(text)).splitlines() if line.strip()]
     if not (has_failed or _says_failure(lines, kind)):
         return None
-    lines = [line for line in lines if reported_code(line) is None]
+    lines = [line for line in lines if _reported_code(line) is None]
     if not lines:
         return f"exit {code}" if code else "failed"
     at_end = kind is CallKind.RUN and data is None
@@ -62,7 +62,7 @@ def failure_of(message: ToolMessage, kind: CallKind = CallKind.OTHER) -> str | N
 # --- what the tool reports
 
 _READS = {CallKind.READ, CallKind.SEARCH}
-"""Kinds of calls whose result is what was read, which may be text about failures."""
+"""Kinds of calls that only read; the text that they read may be about failures."""
 _EXIT_CODES = ("exit_code", "exitcode", "returncode", "return_code", "exitCode", "returnCode")
 """Names under which an exit code is reported."""
 _NESTED = ("metadata", "result", "execution_result", "output", "data", "detail", "response")
@@ -161,7 +161,7 @@ def _exit_code(artifact: Any, text: str, data: Any) -> int | None:
     if isinstance(data, dict):
         reports += [data, *(data[key] for key in _NESTED if isinstance(data.get(key), dict))]
     lines = [*text[:_EXIT_EDGE].splitlines()[:1], *text[-_EXIT_EDGE:].rstrip().splitlines()[-1:]]
-    codes = (*map(_exit_code_in, reports), *map(reported_code, lines))
+    codes = (*map(_exit_code_in, reports), *map(_reported_code, lines))
     return next((code for code in codes if code is not None), None)
 
 
@@ -174,7 +174,7 @@ def _exit_code_in(report: object) -> int | None:
     return next((number for code in codes if (number := _as_number(code)) is not None), None)
 
 
-def reported_code(line: str) -> int | None:
+def _reported_code(line: str) -> int | None:
     """Return the exit code of a line that reports nothing else, or None."""
     match = _EXIT_LINE.fullmatch(line.strip()) if len(line) <= _LONGEST_LINE else None
     return int(match[1]) if match else None
