@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack
 from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.covered import digest_of_words, newest_entry
+from langchain_tokenmem.core.facts.own_words import own_words
 from langchain_tokenmem.core.inserted_text import block_of
 from langchain_tokenmem.core.messages import digest_of, role_of, text_of, with_ids
 from langchain_tokenmem.core.request_options import RequestOptions
@@ -340,11 +341,11 @@ def _found(
 
 
 def _query_of(question: BaseMessage) -> str:
-    """Return the text of a question, without pictures and files."""
+    """Return what the user asks, without pictures, files, and the data of a template."""
     content = question.content
     blocks = [content] if isinstance(content, str) else content
     texts = [b if isinstance(b, str) else str(b.get("text") or "") for b in blocks]
-    return "\n".join(texts)[:_MAX_QUERY_CHARS].strip()
+    return own_words("\n".join(texts))[:_MAX_QUERY_CHARS].strip()
 
 
 def _is_in_scope(hit: Hit, conversation: ConversationScope, memory: TokenMemory) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, ToolMessage
 
 from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_tool
+from langchain_tokenmem.core.facts.own_words import own_words
 from langchain_tokenmem.core.facts.sentences import (
     any_of,
     cues,
@@ -200,6 +201,7 @@ def _spoken(
 ) -> Piece | None:
     if not without_line_breaks(text):
         return None
+    whole, text = text, own_words(text) if role == "human" else text
     if role == "human" or not has_calls:
         kind, who = (Kind.USER, "User") if role == "human" else (Kind.ANSWER, "Assistant")
         known = _NOT_IN_NAMES.sub(" ", speaker or "")[:_LONGEST_NAME].strip()
@@ -215,7 +217,7 @@ def _spoken(
             least = _STATEMENT_LENGTH if weight >= Weight.OWN else SPEECH_LENGTHS[0]
             said = _growing([*forms_of(without_lead(_ASKING, text), (least,)), *said[1:]])
         forms = [f"{who}: {form}" for form in said]
-        key = f"{who} {text}" if len(text) > SPEECH_LENGTHS[0] else ""
+        key = f"{who} {whole}" if len(whole) > SPEECH_LENGTHS[0] else ""
         return Piece(kind, forms, name, key=key, weight=weight)
     # The last sentence before a call announces it, and adds nothing to the call.
     found = " ".join(sentences(without_code(text))[:-1])

@@ -107,6 +107,15 @@ def test_a_block_is_counted_stays_the_same_through_a_tool_loop_and_is_not_found_
     assert "fact" in recall.queries[1][1]["exclude"], "it stands in a live block already"
 
 
+def test_the_question_of_a_prompt_with_documents_is_looked_for(recall):
+    history = covered(recall)
+    documents = "Parcels are weighed in Oslo. " * 200
+    prompt = f"<context>{documents}</context>\n<question>{QUESTION}</question>"
+    history.add_messages([HumanMessage(prompt, id="ask")])
+    assert "The code is ZEBRA today." in str(history.view().messages[-1].content)
+    assert {query for query, _ in recall.queries} == {QUESTION}
+
+
 class Everything(Recall):
     """Finds so many messages, whatever is asked."""
 

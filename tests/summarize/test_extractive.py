@@ -325,6 +325,13 @@ def test_a_long_message_is_told_by_its_first_sentences_and_its_last_one() -> Non
         assert line.endswith("no one entered. …")
 
 
+def test_the_line_of_a_prompt_with_documents_is_the_question() -> None:
+    documents = "Refunds take a month. " * 40
+    prompt = f"Use the following context to answer.\n\n{documents}\nQuestion: {{}}\nAnswer:"
+    asked = [HumanMessage(prompt.format(one)) for one in ("Can I?", "When can I?")]
+    assert lines(*asked) == ["User: Can I?", "User: When can I?"]
+
+
 def test_a_message_that_is_sent_again_is_told_once_and_counted() -> None:
     task = HumanMessage("Please bring the report of the harbour up to date, with every pier.")
     done = [AIMessage("It is up to date."), task]

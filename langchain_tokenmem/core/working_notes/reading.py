@@ -15,6 +15,7 @@ from langchain_core.messages import BaseMessage
 
 from langchain_tokenmem.core.facts.call_kinds import CallKind, kind_of_command, path_of
 from langchain_tokenmem.core.facts.failures import error_lines, failure_of
+from langchain_tokenmem.core.facts.own_words import own_words
 from langchain_tokenmem.core.facts.sentences import any_of, message_text, one_line
 from langchain_tokenmem.core.messages import reference, result_ids, role_of
 from langchain_tokenmem.core.todos import DONE, todos_in
@@ -31,6 +32,7 @@ from langchain_tokenmem.core.working_notes.name_rules import (
     phase_in,
     topics_in,
 )
+from langchain_tokenmem.core.working_notes.pasted_text import without_pasted_text
 from langchain_tokenmem.core.working_notes.sections import NotesDraft, find, key_of
 from langchain_tokenmem.core.working_notes.sentence_rules import (
     MAX_ITEM,
@@ -114,7 +116,7 @@ def _read_message(draft: NotesDraft, message: BaseMessage) -> None:
     role, source = role_of(message), reference(message.id)
     if role == "human" and not result_ids(message):
         draft.modes["turn"] += 1
-        text = message_text(message)
+        text = without_pasted_text(own_words(message_text(message)))
         _read_user(draft, text, source)
     elif role == "ai":
         text = message_text(message)

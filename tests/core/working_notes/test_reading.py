@@ -4,6 +4,7 @@ import copy
 import json
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -12,6 +13,7 @@ from pydantic import TypeAdapter
 from langchain_tokenmem.core.facts.sentences import identifiers_in
 from langchain_tokenmem.core.messages import reference
 from langchain_tokenmem.core.working_notes.mode_profiles import SECTIONS, new_modes_state
+from langchain_tokenmem.core.working_notes.pasted_text import without_pasted_text
 from langchain_tokenmem.core.working_notes.reading import MAX_READ_TO
 from langchain_tokenmem.state import ModesState, NoteItem
 from tests.core.working_notes.notes_reading import assistant, call, items, read, texts, user
@@ -163,3 +165,49 @@ def test_results_that_come_later_are_read_and_the_rest_of_their_group_is_not_rea
     state = read([asked, first, second], state)
     assert texts(state, "errors") == ["make a → error: a", "make b → error: b"]
     assert [one["number"] for one in items(state, "decisions")] == [1]
+
+
+def test_what_documents_and_pasted_texts_say_is_no_fact_or_rule_of_the_user() -> None:
+    said = "I live in Berlin. Always pay by card. We decided to use MySQL. The budget is 500 euros."
+    prompt = f"<documents>\n{said}\nValueError: no card\n</documents>\nHow do I pay?"
+    assert not any(read([user(prompt)])["sections"].values())
+    assert read([user(f"Translate this text: {said}")])["sections"].keys() == {"task", "objective"}
+    assert {"facts", "constraints", "decisions"} <= read([user(said)])["sections"].keys()
+
+
+@pytest.mark.parametrize(
+    ("before", "pasted", "after"),
+    [
+        ("Translate the following to French:\n", "I live in Berlin.", ""),
+        ("Proofread this paragraph:\n", "I live in Berlin.", ""),
+        ("Please reply to this e-mail.\n\n", "Hi Ann,\n\nI live in Berlin.\n\nBob", ""),
+        ("Can you check my essay?\n\n", "I live in Berlin.\n\n", "Please keep it short."),
+        ("Reply to this e-mail:\n", "I live in Rome.\n\nBob\n\n", "Never mention the price."),
+        ("Fix the grammar:\n", "I lives in Oslo.", ""),
+        ("Übersetze diesen Text:\n", "Ich wohne in Berlin.", ""),
+        ("Corrige cette lettre :\n", "J'habite à Lyon.", ""),
+        ("Traduce el siguiente texto:\n", "Vivo en Lima.", ""),
+    ],
+)
+def test_a_pasted_text_is_left_out(before: str, pasted: str, after: str) -> None:
+    left = without_pasted_text(before + pasted + after)
+    assert left.split() == (before + after).split()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Please follow these instructions:\nNever use tabs.",
+        "Rules for this conversation:\n\nNever use tabs.",
+        "I got this e-mail from Bob.\n\nMy budget is 500 euros.",
+        "Thanks for this message.\n\nWe decided to use Kafka.",
+        "Rewrite the parser in Rust.\n\nNever use unsafe.",
+        "Build this e-mail feature.\n\nNever send more than ten.",
+        'Summarize this article: "Rust". Always use bullets.',
+        "Fasse dich kurz: ich wohne in Berlin.",
+        "Edit this letter: never mention my age.",
+        "Shorten this text.\n\nIt must stay under 200 words.\n\nDear Eve,\n\nI live in Rome.",
+    ],
+)
+def test_what_users_say_themselves_stays(said: str) -> None:
+    assert without_pasted_text(said) == said
