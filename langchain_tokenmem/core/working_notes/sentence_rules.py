@@ -212,7 +212,7 @@ _VALUE = (
     rf"(?:the (?=\d))?[$€£¥]? ?\d(?:[\d.,:/'’-]*\d)?(?:\.(?= {any_of('month')})|,(?= \d{{4}}\b))?"
     rf"(?: \d{{3}}(?!\d))*\w*(?: ?[€$£%])?(?: of {any_of('month')})?"
     rf"(?: (?!(?:{any_of('no_unit')}|{any_of('change')})\b)[^\W_]+){{0,2}}"
-    r"(?: per [a-z]+)?"
+    rf"(?:(?: {any_of('for_each')}){{1,2}}| ?/ ?[^\W\d_]+)?"
     r"|(?:(?:next|this|by|on|am|le|el) )*(?:mon|tues|wednes|thurs|fri|satur|sun)day\b"
     rf"|(?:(?:{any_of('limit_bound')}|early|late|mid|end of) )*"
     rf"{any_of('month')}(?: \d{{4}})?\b"
