@@ -201,6 +201,7 @@ class TurnNode(Runnable[Any, dict[str, Any]]):
         if removed:
             pruned = add_to_ranges(result.state["pruned"], [row.seq for row in removed])
             result = replace(result, state={**result.state, "pruned": pruned}, changed=True)
+        thread.delivered(result.state)
         update = StateUpdate(self.keys.view)
         if result.changed:
             update[self.keys.state] = result.state
