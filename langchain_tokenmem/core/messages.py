@@ -85,11 +85,18 @@ def well_formed(text: str) -> str:
 def text_of(message: BaseMessage) -> str:
     """Return the readable text of a message, with media as handles such as `[image]`.
 
-    Reasoning blocks and tool calls have no text here: they are not part of the conversation.
+    Reasoning blocks and tool calls have no text here: they are not part of the conversation. A
+    spoken answer, which has no content, has the text of its transcript.
     """
     if isinstance(message.content, str):
-        return well_formed(message.content)
+        return well_formed(message.content or transcript_of(message))
     return "\n".join(part for part in map(block_text, message.content) if part)
+
+
+def transcript_of(message: BaseMessage) -> str:
+    """Return the words of a spoken answer in OpenAI's form; empty for any other message."""
+    audio = message.additional_kwargs.get("audio")
+    return str(audio.get("transcript") or "") if isinstance(audio, dict) else ""
 
 
 def block_text(block: Any) -> str:
